@@ -58,6 +58,8 @@ def dynamic_threshold(
 PROGRAM_STATE_MAX: int
 """Largest size of a program's state at a port in bytes."""
 SYN_ACK: int
+PAUSE: int
+RESUME: int
 FIN: int
 HAS_WINDOW: int
 
@@ -102,6 +104,9 @@ class Program:
 
     def timer(self, *, queue_bytes: int) -> int:
         """Time in ns until it is to be called again; 0: never."""
+
+    def ingress(self, *, ingress_bytes: int) -> int:
+        """`PAUSE` or `RESUME` of the far end of the link; 0: as it was."""
 
 def table() -> list[tuple[str, str, int, int, int, list[tuple[str, int, int, int, str]]]]:
     """Rows (name, summary, ecn, needs, state_bytes, [(parameter, default, min, max, help)])."""

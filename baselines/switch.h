@@ -18,6 +18,7 @@
 #define NCC_SW_STATE_MAX 256   /* bytes, of a program at a port */
 #define NCC_SW_CLASSES 8       /* most classes of a port */
 #define NCC_SW_SIGNAL_BYTES 64 /* IP packet of a signal */
+#define NCC_SW_PAUSE_BYTES 46  /* payload of the smallest Ethernet frame, which a pause is (IEEE 802.3, 31B) */
 
 /* The hooks that a program has, and what else a datapath must do for it. */
 enum ncc_sw_needs {
@@ -29,6 +30,8 @@ enum ncc_sw_needs {
     NCC_SW_SYMMETRIC = 32, /* right only if ACKs come back the way that their data went */
     NCC_SW_COUNTS = 64,    /* counts flows by SYN-ACKs and FINs: connections must open and close with their flows */
     NCC_SW_SIGNALS = 128,  /* tells senders something (out.signal) */
+    NCC_SW_INGRESS = 256, /* every change of ingress_bytes; may pause the far end of this port's link (out.pause), above
+                           * its parameter `xoff_bytes` */
 };
 
 enum ncc_sw_packet_flags {
@@ -59,12 +62,15 @@ struct ncc_sw_packet {
 struct ncc_sw_port { /* up to date */
     ncc_u64 now_ns;
     ncc_u64 rate_bytes_per_s;
-    ncc_u64 size_bytes;  /* the port's own buffer */
-    ncc_u64 queue_bytes; /* waiting, without the packet in transmission */
-    ncc_u64 tx_bytes;    /* IP packets whose transmission has begun, since the start */
+    ncc_u64 size_bytes;    /* the port's own buffer */
+    ncc_u64 queue_bytes;   /* waiting, without the packet in transmission */
+    ncc_u64 tx_bytes;      /* IP packets whose transmission has begun, since the start */
+    ncc_u64 ingress_bytes; /* waiting anywhere in this switch of what came over this port's link; with NCC_SW_INGRESS */
     ncc_u32 mtu_bytes;
     ncc_u32 random; /* uniform, new for every call */
 };
+
+enum ncc_sw_pause { NCC_SW_AS_IT_WAS, NCC_SW_PAUSE, NCC_SW_RESUME };
 
 struct ncc_sw_out {
     enum ncc_verdict verdict; /* `enqueue`, `dequeue`: set to the verdict so far; a dropped packet cannot be revived */
@@ -72,6 +78,9 @@ struct ncc_sw_out {
     /* `enqueue`, with NCC_SW_SIGNALS: what to tell the packet's sender, in a packet of NCC_SW_SIGNAL_BYTES that starts
      * here (enum ncc_cc_signal_kind); of several programs the last one speaks. Data alone has a sender to tell. */
     struct ncc_cc_signal signal;
+    /* `ingress`: the far end of the link stops sending, after the packet in transmission, or goes on. It is told by a
+     * frame of NCC_SW_PAUSE_BYTES, which leaves before any packet that waits. */
+    enum ncc_sw_pause pause;
 };
 
 /* The operations. `s` is the program's own state, zeroed before init; `p` its parameters in table order. */
@@ -90,6 +99,7 @@ struct ncc_sw_ops {
     void (*reverse)(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_packet *k,
                     struct ncc_sw_out *o);
     void (*timer)(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_out *o);
+    void (*ingress)(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_out *o);
 };
 
 /* A hook of packets (`enqueue`, `dequeue`, `reverse`) or the timer that a program does not have. */
@@ -106,9 +116,11 @@ struct ncc_sw_ops {
         (void)s, (void)p, (void)q, (void)o;                                                                            \
     }
 
-/* Expects struct <name>_state, <name>_params[] and the functions <name>_init, _enqueue, _dequeue, _reverse, _timer. */
+/* Expects struct <name>_state, <name>_params[] and the functions <name>_init, _enqueue, _dequeue, _reverse, _timer;
+ * with NCC_SW_REGISTER_INGRESS also _ingress. */
 #ifdef __bpf__
-#define NCC_SW_REGISTER(name_, needs_, summary_)                                                                       \
+#define NCC_SW_ADAPT_PORT_(name_, hook_)
+#define NCC_SW_ROW_(name_, needs_, summary_, ingress_)                                                                 \
     _Static_assert(sizeof(struct name_##_state) <= NCC_SW_STATE_MAX, "state is larger than a port has room for");
 #else
 #define NCC_SW_ADAPT_(name_, hook_)                                                                                    \
@@ -122,7 +134,7 @@ struct ncc_sw_ops {
     {                                                                                                                  \
         name_##_##hook_((struct name_##_state *)s, p, q, o);                                                           \
     }
-#define NCC_SW_REGISTER(name_, needs_, summary_)                                                                       \
+#define NCC_SW_ROW_(name_, needs_, summary_, ingress_)                                                                 \
     NCC_CC_STATIC_ASSERT(sizeof(struct name_##_state) <= NCC_SW_STATE_MAX,                                             \
                          "state is larger than a port has room for");                                                  \
     NCC_CC_STATIC_ASSERT(sizeof(name_##_params) <= NCC_CC_PARAMS_MAX * sizeof(struct ncc_cc_param),                    \
@@ -142,8 +154,13 @@ struct ncc_sw_ops {
                                                       name_##_enqueue_any,                                             \
                                                       name_##_dequeue_any,                                             \
                                                       name_##_reverse_any,                                             \
-                                                      name_##_timer_any};
+                                                      name_##_timer_any,                                               \
+                                                      ingress_};
 #endif
+#define NCC_SW_REGISTER(name_, needs_, summary_) NCC_SW_ROW_(name_, needs_, summary_, 0)
+#define NCC_SW_REGISTER_INGRESS(name_, needs_, summary_)                                                               \
+    NCC_SW_ADAPT_PORT_(name_, ingress)                                                                                 \
+    NCC_SW_ROW_(name_, (needs_) | NCC_SW_INGRESS, summary_, name_##_ingress_any)
 
 /* a / b, rounded towards 0: a signed division by a variable is more than clang 14 can do for BPF. */
 NCC_CC_FN ncc_s64 ncc_div_s64(ncc_s64 a, ncc_u64 b)

@@ -124,7 +124,7 @@ class Program
                                      ncc_u64 rank, int verdict, ncc_u32 hops, ncc_u32 random)
     {
         ncc_sw_packet packet{flow, payload_bytes + 40, payload_bytes, flags, hops, 0, rank, 0};
-        out_ = {static_cast<ncc_verdict>(verdict), 0, {}};
+        out_ = {static_cast<ncc_verdict>(verdict), 0, {}, NCC_SW_AS_IT_WAS};
         port_.random = random;
         port_.queue_bytes = queue_bytes;
         ops_->enqueue(state_, params_.data(), &port_, &packet, &out_);
@@ -134,7 +134,7 @@ class Program
     ncc_u64 reverse(ncc_u64 queue_bytes, ncc_u32 flow, ncc_u32 flags, ncc_u64 window_bytes)
     {
         ncc_sw_packet packet{flow, 40, 0, flags, 1, 0, 0, window_bytes};
-        out_ = {NCC_PASS, 0, {}};
+        out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS};
         port_.queue_bytes = queue_bytes;
         ops_->reverse(state_, params_.data(), &port_, &packet, &out_);
         return packet.window_bytes;
@@ -144,10 +144,18 @@ class Program
     // When it is to be called again, in ns from now.
     ncc_u64 timer(ncc_u64 queue_bytes)
     {
-        out_ = {NCC_PASS, 0, {}};
+        out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS};
         port_.queue_bytes = queue_bytes;
         ops_->timer(state_, params_.data(), &port_, &out_);
         return out_.timer_ns;
+    }
+    // Whether the far end of the link is paused (1), goes on (2), or stays as it was.
+    int ingress(ncc_u64 ingress_bytes)
+    {
+        out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS};
+        port_.ingress_bytes = ingress_bytes;
+        ops_->ingress(state_, params_.data(), &port_, &out_);
+        return out_.pause;
     }
 
   private:
@@ -165,6 +173,8 @@ void bind_switch(nb::module_ &m)
     m.attr("SYN_ACK") = static_cast<int>(NCC_SW_SYN_ACK);
     m.attr("FIN") = static_cast<int>(NCC_SW_FIN);
     m.attr("HAS_WINDOW") = static_cast<int>(NCC_SW_HAS_WINDOW);
+    m.attr("PAUSE") = static_cast<int>(NCC_SW_PAUSE);
+    m.attr("RESUME") = static_cast<int>(NCC_SW_RESUME);
     m.attr("PROGRAM_STATE_MAX") = NCC_SW_STATE_MAX;
     m.def("programs", &programs);
     m.def("tags", &tags);
@@ -178,7 +188,8 @@ void bind_switch(nb::module_ &m)
         .def_prop_ro("signal", &Program::signal)
         .def("reverse", &Program::reverse, nb::kw_only(), "queue_bytes"_a = 0, "flow"_a = 0, "flags"_a = 0,
              "window_bytes"_a = 0)
-        .def("timer", &Program::timer, nb::kw_only(), "queue_bytes"_a);
+        .def("timer", &Program::timer, nb::kw_only(), "queue_bytes"_a)
+        .def("ingress", &Program::ingress, nb::kw_only(), "ingress_bytes"_a);
     m.attr("PASS") = static_cast<int>(NCC_PASS);
     m.attr("MARK") = static_cast<int>(NCC_MARK);
     m.attr("DROP") = static_cast<int>(NCC_DROP);

@@ -204,7 +204,9 @@ class Switch:
             for name in (*_TOTALS, "queue_pkt_ns"):
                 stats[name] -= self._before[name]
         columns = {name: stats[name].astype(np.int64) for name in (*_TOTALS, "queue_max_bytes")}
-        return records(PortRecords, queue_delay_sum_s=stats["queue_pkt_ns"] / NS_PER_S, **columns)
+        return records(
+            PortRecords, queue_delay_sum_s=stats["queue_pkt_ns"] / NS_PER_S, paused_s=np.zeros(len(stats)), **columns
+        )
 
     def close(self) -> None:
         """Unload the program; ports that still have it keep it until their namespace is removed."""

@@ -103,6 +103,7 @@ inline PortRow MeasurePort(const PortTotals &totals)
     PortRow row;
     static_cast<PortCounts &>(row) = totals;
     row.queue_delay_sum_s = static_cast<double>(totals.delay_ns) / 1e9;
+    row.paused_s = static_cast<double>(totals.paused_ns) / 1e9;
     return row;
 }
 

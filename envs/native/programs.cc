@@ -23,6 +23,16 @@ uint32_t ProgramNeeds(const std::string &name)
     return ops ? ops->needs : 0;
 }
 
+bool PausesBy(const Spec &spec, const QueueSpec &queue)
+{
+    if (queue.programs < 0) {
+        return false;
+    }
+    const auto &programs = spec.programs.at(static_cast<size_t>(queue.programs));
+    return std::any_of(programs.begin(), programs.end(),
+                       [](const ProgramSpec &each) { return (ProgramNeeds(each.name) & NCC_SW_INGRESS) != 0; });
+}
+
 Programs::Programs(const std::vector<ProgramSpec> &specs, uint64_t seed) : random_(Mix(seed))
 {
     for (const ProgramSpec &spec : specs) {

@@ -36,11 +36,22 @@ class Programs
     void Init(ncc_sw_port port, Arm arm)
     {
         for (uint32_t i = 0; i < count(); ++i) {
-            ncc_sw_out out{};
-            port.random = Draw();
-            programs_[i].ops->init(programs_[i].state, programs_[i].params.data(), &port, &out);
-            Timer(i, port.now_ns, out, arm);
+            Run(i, programs_[i].ops->init, port, arm);
         }
+    }
+
+    // Runs `ingress` of every program that has it, and returns what the last of them says.
+    template <typename Arm>
+    ncc_sw_pause Ingress(ncc_sw_port port, Arm arm)
+    {
+        ncc_sw_pause pause = NCC_SW_AS_IT_WAS;
+        for (uint32_t i = 0; i < count(); ++i) {
+            if ((programs_[i].ops->needs & NCC_SW_INGRESS) != 0) {
+                const ncc_sw_pause its = Run(i, programs_[i].ops->ingress, port, arm).pause;
+                pause = its == NCC_SW_AS_IT_WAS ? pause : its;
+            }
+        }
+        return pause;
     }
 
     // Runs the hook `need` of every program that has it. Returns the strictest verdict, at
@@ -81,10 +92,7 @@ class Programs
     void Expired(uint32_t i, ncc_sw_port port, Arm arm)
     {
         programs_[i].due_ns = -1;
-        ncc_sw_out out{};
-        port.random = Draw();
-        programs_[i].ops->timer(programs_[i].state, programs_[i].params.data(), &port, &out);
-        Timer(i, port.now_ns, out, arm);
+        Run(i, programs_[i].ops->timer, port, arm);
     }
 
   private:
@@ -94,6 +102,17 @@ class Programs
         int64_t due_ns = -1;
         alignas(8) unsigned char state[NCC_SW_STATE_MAX] = {};
     };
+
+    // Runs a hook of the port alone.
+    template <typename Hook, typename Arm>
+    ncc_sw_out Run(uint32_t i, Hook hook, ncc_sw_port port, Arm arm)
+    {
+        ncc_sw_out out{};
+        port.random = Draw();
+        hook(programs_[i].state, programs_[i].params.data(), &port, &out);
+        Timer(i, port.now_ns, out, arm);
+        return out;
+    }
 
     template <typename Arm>
     void Timer(uint32_t i, ncc_u64 now_ns, const ncc_sw_out &out, Arm arm)
@@ -143,5 +162,8 @@ inline uint16_t LoweredWindow(uint16_t field, ncc_u64 window_bytes, uint32_t shi
     const ncc_u64 least = ((mss_bytes - 1) >> shift) + 1;
     return static_cast<uint16_t>(std::min<ncc_u64>(field, std::max(window_bytes >> shift, least)));
 }
+
+// True if the port of this queue has a program that may pause what comes over its link.
+bool PausesBy(const Spec &spec, const QueueSpec &queue);
 
 } // namespace ncc

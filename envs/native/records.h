@@ -25,7 +25,8 @@ struct FlowRecord : FlowCounts {
 };
 
 struct PortTotals : PortCounts {
-    int64_t delay_ns = 0; // summed over transmitted packets
+    int64_t delay_ns = 0;  // summed over transmitted packets
+    int64_t paused_ns = 0; // for which it kept the far end of its link from sending, but for a pause that lasts
 
     PortTotals() : PortCounts{}
     {

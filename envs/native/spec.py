@@ -14,6 +14,7 @@ from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
 from ncc.core.writes import pieces
 from ncc.envs.native.extension import Extension, Spec
 from ncc.envs.native.params import check_params
+from ncc.envs.native.program_checks import check_programs
 from ncc.harness.anticipation import anticipated
 from ncc.harness.datapath import Anticipates, ComponentStack, HostStack
 from ncc.harness.messages import patience_s
@@ -58,7 +59,7 @@ def spec_of(
     spec.set_nodes(arrays.is_host)
     spec.set_links(*arrays.links)
     spec.set_pools(*arrays.pools)
-    _check_programs(module, scenario, arrays.programs)
+    check_programs(module, scenario, arrays.programs)
     spec.set_programs([[(each.name, list(each.params)) for each in of] for of in arrays.programs])
     spec.symmetric, spec.sprayed = scenario.routing == "symmetric", scenario.routing == "spray"
     try:
@@ -224,48 +225,6 @@ def _check_widths(transport: Transport, simulator: str) -> None:
             raise ConfigError(
                 f"Scenario.transport.{name} must be from {low} to {high} on {simulator}, got {getattr(transport, name)}"
             )
-
-
-def _check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[Program, ...], ...]) -> None:
-    """Programs exist, at most one of a port owns its queue, and the scenario is one that they are right in."""
-    buffers = {buffer for link in scenario.network().links for buffer in (link.a_buffer, link.b_buffer) if buffer}
-    for program in dict.fromkeys(each for of in programs for each in of):
-        if program.name not in (known := module.programs()):
-            raise UnknownNameError("program of a switch", program.name, known)
-        check_params(f"program {program.name}", module.program_params(program.name), program.params)
-        needs = module.program_needs(program.name)
-        if needs & module.PROGRAM_SYMMETRIC and scenario.routing != "symmetric":
-            raise ConfigError(
-                f"Program {program.name} needs ACKs to come back the way of their data, and Scenario.routing is "
-                f"{scenario.routing}: set it to symmetric"
-            )
-        transport = scenario.transport
-        if needs & module.PROGRAM_COUNTS and (not transport.handshake or transport.connections_per_pair):
-            raise ConfigError(
-                f"Program {program.name} counts flows by SYN-ACKs and FINs, so every flow must open its own "
-                "connection: set Scenario.transport.handshake to true and connections_per_pair to 0"
-            )
-    for buffer in buffers:
-        owners = [each.name for each in buffer.programs if module.program_needs(each.name) & module.PROGRAM_RANKED]
-        if len(owners) > 1:
-            raise ConfigError(
-                f"Programs {owners[0]} and {owners[1]} both own the queue of a port: leave one of them out of programs"
-            )
-        rival = next((name for name, asked in _rivals(buffer).items() if asked), None)
-        if owners and rival:
-            raise ConfigError(
-                f"Program {owners[0]} owns the queue of its port, which {rival} would too: leave one of them out"
-            )
-
-
-def _rivals(buffer: Buffer) -> dict[str, bool]:
-    """Settings that say what leaves a port's queue next or how long it may be, and whether they are set."""
-    return {
-        "classes": buffer.classes > 1,
-        "control_first": buffer.control_first,
-        "mark_on_departure": buffer.mark_on_departure,
-        "shared_buffer_bytes": buffer.pool is not None,
-    }
 
 
 def _check_routes(is_host: NDArray[np.uint8], simulator: str) -> None:

@@ -27,6 +27,14 @@ struct Wire {
     // When a packet whose last bit leaves at `end_ps` is at the far end. Events fall on whole nanoseconds.
     int64_t ArrivalNs(int64_t end_ps) const { return (end_ps + kPsPerNs - 1) / kPsPerNs + delay_ns; }
 
+    // When the next packet starts at `now_ns`, if what is before it ends at `free_ps`. Events fall on whole
+    // nanoseconds; between packets back to back, the fraction is carried over.
+    static int64_t StartPs(int64_t free_ps, int64_t now_ns)
+    {
+        const int64_t now_ps = now_ns * kPsPerNs;
+        return now_ps - free_ps < kPsPerNs ? free_ps : now_ps;
+    }
+
     double ps_per_byte = 0;
     int64_t delay_ns = 0;
     uint32_t overhead_bytes = 0;

@@ -165,6 +165,9 @@ class PortRecords:
         "port", "s", "sum over transmitted packets of their wait", "from joining the queue to the start of transmission"
     )
     queue_max_bytes: IntArray = signal("port", "bytes", "largest number of bytes waiting in the port's queue")
+    paused_s: FloatArray = signal(
+        "port", "s", "time for which it kept the other end of its link from sending", "simulators; 0 without PFC"
+    )
 
 
 _FIELDS = [f for kind in (Measured, Progress, FlowRecords, PortRecords) for f in fields(kind)]

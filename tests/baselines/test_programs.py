@@ -127,3 +127,9 @@ def test_impossible_packets_and_programs_are_refused() -> None:
 def test_state_fits(name: str) -> None:
     (size,) = (row[2] for row in native.programs() if row[0] == name)
     assert 0 < size <= native.PROGRAM_STATE_MAX
+
+
+def test_a_link_is_paused_above_xoff_and_goes_on_a_gap_below_it() -> None:
+    port = Program("pfc", [10_000, 3000], size_bytes=BUFFER, mtu_bytes=MTU)
+    said = [port.ingress(ingress_bytes=each) for each in (10_000, 10_001, 20_000, 7001, 7000, 6000, 10_001)]
+    assert said == [0, native.PAUSE, 0, 0, native.RESUME, 0, native.PAUSE]

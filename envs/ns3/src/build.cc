@@ -96,10 +96,15 @@ void Network::BuildPorts()
                 static const std::vector<ProgramSpec> kNoPrograms;
                 const auto &programs =
                     queue.programs < 0 ? kNoPrograms : spec_.programs.at(static_cast<size_t>(queue.programs));
+                const bool pausable = PausesBy(spec_, link.queue[1 - end]);
                 ports_[id] = std::make_unique<Port>(
-                    wire, queue, programs, pool, PortSeed(spec_.seed, id), spec_.mtu_bytes,
-                    [this](Frame *frame) { Forget(frame); },
+                    wire, queue, programs, pool, PortSeed(spec_.seed, id), spec_.mtu_bytes, pausable,
+                    [this](Frame *frame) {
+                        Ingress(frame->seen_by, -static_cast<int64_t>(frame->ip_bytes));
+                        Forget(frame);
+                    },
                     [this, from](uint32_t flow, ncc_cc_signal signal) { Signal(from, flow, signal); });
+                ports_[id]->id = id;
                 if (pool) {
                     pool->ports.push_back(ports_[id].get());
                 }
@@ -119,10 +124,14 @@ void Network::StartPrograms()
             const int64_t due_ns = Simulator::Now().GetTimeStep() + in_ns;
             Simulator::Schedule(TimeStep(in_ns), &Port::ProgramTimer, port, program, due_ns);
         });
-        if (!port->sees_reverse()) {
+        see_windows_ |= port->sees_reverse();
+        pausing_ |= port->pauses();
+    }
+    for (size_t id = 0; id < ports_.size(); ++id) {
+        Port *port = ports_[id].get();
+        if (port == nullptr || (!port->sees_reverse() && !pausing_)) { // PFC counts what comes over every link
             continue;
         }
-        see_windows_ = true;
         if (Port *other = ports_[id ^ 1].get()) {
             other->seen_by = port;
         } else { // the other end is a host's

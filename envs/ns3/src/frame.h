@@ -46,7 +46,7 @@ struct Frame final : ns3::EventImpl {
     uint32_t rank = 0;         // of its tag
     uint32_t window_shift = 0; // of `window`
     uint16_t window = 0;       // receive window as in its header; only where programs see what comes back
-    Port *seen_by = nullptr;   // the port back, if its programs see what comes over this link
+    Port *seen_by = nullptr;   // the port back over the link by which it comes, if programs are to see it
 
   private:
     void Notify() override; // arrives at `node`

@@ -261,13 +261,24 @@ void Network::Leave(const Port &port, Frame *frame, int64_t in_ns)
 void Network::Transmitted(Port *port)
 {
     const int64_t now = Simulator::Now().GetTimeStep();
+    if (port->paused()) {
+        port->Serve(false);
+        return;
+    }
+    if (port->free_ns() > now) { // a pause frame has taken its turn
+        Simulator::Schedule(TimeStep(port->free_ns() - now), &Network::Transmitted, this, port);
+        return;
+    }
     const Port::Started next = port->Next(now);
+    Port *came_by = next.frame->seen_by;
+    const int64_t bytes = next.frame->ip_bytes;
     Leave(*port, next.frame, next.arrival_ns - now);
     if (port->held_pkts() > 0) {
         Simulator::Schedule(TimeStep(port->free_ns() - now), &Network::Transmitted, this, port);
     } else {
         port->Serve(false);
     }
+    Ingress(came_by, -bytes);
 }
 
 void Network::Arrive(Frame *frame)
@@ -331,9 +342,12 @@ void Network::Forward(Frame *frame, uint32_t node)
         Leave(port, frame, arrival - now);
     } else if (arrival == Port::kDropped) {
         Forget(frame);
-    } else if (!port.serving()) {
-        port.Serve(true);
-        Simulator::Schedule(TimeStep(port.free_ns() - now), &Network::Transmitted, this, &port);
+    } else {
+        if (!port.serving() && !port.paused()) {
+            port.Serve(true);
+            Simulator::Schedule(TimeStep(port.free_ns() - now), &Network::Transmitted, this, &port);
+        }
+        Ingress(frame->seen_by, frame->ip_bytes);
     }
 }
 
@@ -373,6 +387,9 @@ void Network::Step(const double *limits_bps)
     }
     now_ns_ = end_ns;
     ++epoch_;
+    if (pausing_) {
+        WatchPauses();
+    }
 }
 
 } // namespace ncc

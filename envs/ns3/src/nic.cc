@@ -45,7 +45,7 @@ void Nic::Send(Frame *frame)
     const int64_t now_ns = Now();
     frame->joined_ns = now_ns;
     const bool limited = Limited(*frame);
-    const bool idle = !Waits() && !wire_pending_ && free_ps_ <= now_ns * kPsPerNs;
+    const bool idle = !Waits() && !wire_pending_ && !paused_ && free_ps_ <= now_ns * kPsPerNs;
     if (idle && (!limited || bucket_.WaitNs(frame->ip_bytes, now_ns) == 0)) {
         Transmit(frame, limited, now_ns);
         network_.Left(*frame, now_ns);
@@ -69,6 +69,14 @@ void Nic::Send(Frame *frame)
         ServeAt(0);
     }
     if (!wire_pending_ && !token_event_.IsPending()) {
+        ServeAt(0);
+    }
+}
+
+void Nic::Pause(bool on)
+{
+    paused_ = on;
+    if (!on && Waits() && !wire_pending_ && !token_event_.IsPending()) {
         ServeAt(0);
     }
 }
@@ -109,7 +117,7 @@ Nic::Turn Nic::Next(int64_t now_ns)
 
 void Nic::Serve()
 {
-    if (!Waits()) {
+    if (!Waits() || paused_) {
         return;
     }
     const int64_t now_ns = Now();
@@ -146,10 +154,7 @@ void Nic::Transmit(Frame *frame, bool limited, int64_t now_ns)
     ++totals_.tx_pkts;
     totals_.tx_bytes += frame->ip_bytes;
     totals_.delay_ns += now_ns - frame->joined_ns;
-    // Events fall on whole nanoseconds; between packets back to back, the fraction is carried over.
-    const int64_t now_ps = now_ns * kPsPerNs;
-    const int64_t start_ps = now_ps - free_ps_ < kPsPerNs ? free_ps_ : now_ps;
-    free_ps_ = start_ps + wire_.SerialisationPs(frame->ip_bytes);
+    free_ps_ = Wire::StartPs(free_ps_, now_ns) + wire_.SerialisationPs(frame->ip_bytes);
     const int64_t arrival_ns = wire_.ArrivalNs(free_ps_);
     frame->node = wire_.to;
     frame->seen_by = seen_by;

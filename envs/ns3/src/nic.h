@@ -45,6 +45,7 @@ class Nic
     double limit_bps() const { return bucket_.limit_bps(); }
 
     void Send(Frame *frame);
+    void Pause(bool on); // the switch has (PFC)
 
     // Returns true if TCP may hand down one more packet of a flow (Linux: TCP small queues).
     bool HasRoom(const FlowQueue &queue) const
@@ -55,7 +56,7 @@ class Nic
     const PortTotals &totals() const { return totals_; }
     int64_t limited_bytes() const { return limited_bytes_; } // IP packets sent under the limit
     const Wire &wire() const { return wire_; }
-    Port *seen_by = nullptr; // the switch's port back, if its programs see what this sends
+    Port *seen_by = nullptr; // the switch's port back, if programs are to see what this sends
 
   private:
     struct WireFree final : ns3::EventImpl {
@@ -91,7 +92,7 @@ class Nic
 
     int64_t free_ps_ = 0; // time at which the wire has sent everything
     ns3::Ptr<WireFree> wire_free_;
-    bool wire_pending_ = false;
+    bool wire_pending_ = false, paused_ = false;
     TokenBucket bucket_;
     ns3::EventId token_event_;
 };

@@ -7,7 +7,7 @@ namespace ncc
 {
 
 Port::Port(const Wire &wire, const QueueSpec &queue, const std::vector<ProgramSpec> &programs, SharedPool *pool,
-           uint64_t seed, uint32_t mtu_bytes, std::function<void(Frame *)> gone,
+           uint64_t seed, uint32_t mtu_bytes, bool pausable, std::function<void(Frame *)> gone,
            std::function<void(uint32_t, ncc_cc_signal)> tell)
     : wire_(wire), discipline_(queue, pool, seed), pool_(pool), control_first_(queue.control_first),
       classes_(static_cast<size_t>(queue.classes)),
@@ -15,8 +15,8 @@ Port::Port(const Wire &wire, const QueueSpec &queue, const std::vector<ProgramSp
       tell_(std::move(tell)), size_bytes_(queue.buffer_bytes), mtu_bytes_(mtu_bytes)
 {
     const bool ranked = programs_ && programs_->need(NCC_SW_RANKED);
-    if (queue.control_first || queue.mark_leaving || classes_ > 1 || ranked ||
-        (programs_ && programs_->need(NCC_SW_DEQUEUE))) {
+    if (queue.control_first || queue.mark_leaving || classes_ > 1 || ranked || pausable ||
+        (programs_ && programs_->need(NCC_SW_DEQUEUE | NCC_SW_INGRESS))) {
         held_ = std::make_unique<Held>();
         held_->ranked = ranked;
     }
@@ -112,7 +112,7 @@ int64_t Port::Enqueue(Frame *frame, int64_t now_ns)
     Advance(now_ns);
     const int64_t now_ps = now_ns * kPsPerNs;
     const int64_t start_ps = std::max(free_ps_, now_ps);
-    const bool waits = start_ps > now_ps || held_pkts() > 0;
+    const bool waits = start_ps > now_ps || held_pkts() > 0 || paused();
     const bool planned = !drops_in_.empty() && Planned(*frame);
     ncc_verdict verdict = Admit(*frame, waits, planned, now_ns);
     uint64_t rank = 0;
@@ -162,8 +162,7 @@ Port::Started Port::Next(int64_t now_ns)
     --held_->pkts;
     Leave(frame->ip_bytes, now_ns * kPsPerNs, frame->joined_ns);
     MarkLeaving(frame);
-    // Events fall on whole nanoseconds; the fraction of the last packet's end is carried over.
-    free_ps_ += wire_.SerialisationPs(frame->ip_bytes);
+    free_ps_ = Wire::StartPs(free_ps_, now_ns) + wire_.SerialisationPs(frame->ip_bytes);
     Leaving(frame, now_ns);
     return {frame, wire_.ArrivalNs(free_ps_)};
 }

@@ -4,6 +4,7 @@
 
 #include "discipline.h"
 #include "frame.h"
+#include "pauses.h"
 #include "programs.h"
 #include "ranked_queue.h"
 #include "records.h"
@@ -36,17 +37,19 @@ class Port
   public:
     // `pool` is that of `queue.pool` and outlives this; null: none. It must list this port before packets come.
     // `programs` empty: none. `gone` gets a frame that others have pushed out of the queue, and `tell` what a program
-    // has to tell the sender of a frame.
+    // has to tell the sender of a frame. `pausable`: the far end of its link may pause it.
     Port(const Wire &wire, const QueueSpec &queue, const std::vector<ProgramSpec> &programs, SharedPool *pool,
-         uint64_t seed, uint32_t mtu_bytes, std::function<void(Frame *)> gone,
+         uint64_t seed, uint32_t mtu_bytes, bool pausable, std::function<void(Frame *)> gone,
          std::function<void(uint32_t, ncc_cc_signal)> tell);
 
     // Programs (switch.h). `arm(program, delay_ns)` is to call `ProgramTimer`.
     void StartPrograms(std::function<void(uint32_t, int64_t)> arm);
     void ProgramTimer(uint32_t program, int64_t now_ns);
     bool sees_reverse() const { return programs_ && programs_->need(NCC_SW_REVERSE); }
+    bool pauses() const { return programs_ && programs_->need(NCC_SW_INGRESS); }
     void Reverse(Frame *frame, int64_t now_ns); // it has come over this port's link
-    Port *seen_by = nullptr;                    // the port back, if its programs see what this one sends
+    Port *seen_by = nullptr;                    // the port back, if programs are to see what this one sends
+    uint32_t id = 0;                            // directed port
 
     static constexpr int64_t kDropped = -1, kHeld = -2;
 
@@ -59,6 +62,24 @@ class Port
     // True while a call of `Next` is due. One frame may have pushed out all others and wait alone.
     bool serving() const { return held_->serving; }
     void Serve(bool due) { held_->serving = due; }
+    // PFC: this port sends nothing while the far end of its link has paused it.
+    bool paused() const { return held_ && held_->paused; }
+    void Pause(bool on, int64_t now_ns)
+    {
+        held_->paused = on;
+        held_->paused_at_ns = now_ns;
+    }
+    bool LongPaused(int64_t now_ns) const
+    {
+        return paused() && held_pkts() > 0 && now_ns - held_->paused_at_ns >= kLongPauseNs;
+    }
+    PausedPort Paused() const; // with what waits
+    // And the other way round: `bytes` more wait at this switch of what came over its link. Returns when a frame will
+    // be at the far end that pauses it, or lets it go on if `pauses_now` is false, or kNoPause.
+    static constexpr int64_t kNoPause = -1;
+    int64_t Ingress(int64_t bytes, int64_t now_ns);
+    bool pauses_now() const { return pauses_at_ns_ >= 0; }
+    int64_t ingress_bytes() const { return ingress_bytes_; }
     int64_t free_ns() const { return (free_ps_ + kPsPerNs - 1) / kPsPerNs; }
 
     // Starts the next held frame; `arrival_ns` is its arrival at the far end.
@@ -72,7 +93,12 @@ class Port
     void Advance(int64_t now_ns);
 
     const Wire &wire() const { return wire_; }
-    const PortTotals &totals() const { return totals_; }
+    PortTotals totals(int64_t now_ns) const
+    {
+        PortTotals totals = totals_;
+        totals.paused_ns += pauses_at_ns_ < 0 ? 0 : now_ns - pauses_at_ns_;
+        return totals;
+    }
     int64_t queue_bytes() const { return queue_bytes_; }
     // Returns the byte-nanoseconds waited since the last call.
     double TakeQueueIntegral()
@@ -94,7 +120,8 @@ class Port
         std::array<std::deque<Frame *>, NCC_SW_CLASSES> of;
         RankedQueue<Frame *> by_rank;
         size_t pkts = 0;
-        bool ranked = false, serving = false;
+        bool ranked = false, serving = false, paused = false;
+        int64_t paused_at_ns = 0;
     };
 
     ncc_verdict Admit(const Frame &frame, bool waits, bool planned, int64_t now_ns);
@@ -125,7 +152,7 @@ class Port
     std::function<void(uint32_t, ncc_cc_signal)> tell_;
     int64_t size_bytes_;
     uint32_t mtu_bytes_;
-    int64_t queue_bytes_ = 0;
+    int64_t queue_bytes_ = 0, ingress_bytes_ = 0, pauses_at_ns_ = -1; // -1: it does not
     int64_t free_ps_ = 0; // time at which the transmitter has sent everything
     int64_t updated_ps_ = 0;
     double integral_ = 0;

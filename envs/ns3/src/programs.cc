@@ -2,6 +2,8 @@
 // Programs of ports (switch.h): when they are called, and what becomes of what they say.
 #include "port.h"
 
+#include <algorithm>
+
 namespace ncc
 {
 
@@ -25,6 +27,7 @@ ncc_sw_port Port::Seen(int64_t now_ns) const
             static_cast<ncc_u64>(size_bytes_),
             static_cast<ncc_u64>(queue_bytes_),
             static_cast<ncc_u64>(totals_.tx_bytes),
+            static_cast<ncc_u64>(ingress_bytes_),
             mtu_bytes_,
             0};
 }
@@ -93,8 +96,42 @@ void Port::Leaving(Frame *frame, int64_t now_ns)
     }
 }
 
+int64_t Port::Ingress(int64_t bytes, int64_t now_ns)
+{
+    ingress_bytes_ += bytes;
+    if (!pauses()) {
+        return kNoPause;
+    }
+    Advance(now_ns);
+    const ncc_sw_pause pause = programs_->Ingress(Seen(now_ns), arm_);
+    if (pause == NCC_SW_AS_IT_WAS) {
+        return kNoPause;
+    }
+    const bool on = pause == NCC_SW_PAUSE;
+    totals_.paused_ns += on ? 0 : now_ns - pauses_at_ns_;
+    pauses_at_ns_ = on ? now_ns : -1;
+    free_ps_ = std::max(free_ps_, now_ns * kPsPerNs) + wire_.SerialisationPs(NCC_SW_PAUSE_BYTES);
+    return wire_.ArrivalNs(free_ps_);
+}
+
+PausedPort Port::Paused() const
+{
+    PausedPort paused{id, {}};
+    for (const std::deque<Frame *> &frames : held_->of) {
+        for (const Frame *frame : frames) {
+            if (frame->seen_by) {
+                paused.waiting.emplace_back(frame->seen_by->id ^ 1, frame->ip_bytes);
+            }
+        }
+    }
+    return paused;
+}
+
 void Port::Reverse(Frame *frame, int64_t now_ns)
 {
+    if (!sees_reverse()) {
+        return;
+    }
     Advance(now_ns);
     ncc_sw_packet seen = SeenFrame(*frame);
     Call(NCC_SW_REVERSE, seen, NCC_PASS, now_ns);

@@ -93,7 +93,8 @@ void Network::BuildParts()
         static const std::vector<ProgramSpec> kNoPrograms;
         const auto &programs =
             queue.programs < 0 ? kNoPrograms : spec_.programs.at(static_cast<size_t>(queue.programs));
-        ports_.back() = Port(queue, programs, pool, PortSeed(spec_.seed, port));
+        const QueueSpec &far = link.queue[1 - port % 2];
+        ports_.back() = Port(queue, programs, pool, PortSeed(spec_.seed, port), PausesBy(spec_, far));
     }
 }
 

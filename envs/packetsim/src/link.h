@@ -30,7 +30,7 @@ struct alignas(64) Link {
     PacketList packets;
     uint32_t waiting = kNone; // first packet that its port still counts as waiting
     int64_t waiting_ps = 0;   // time at which its transmission begins
-    uint32_t seen_by = kNone; // the port back, if its programs see what comes over this link (NCC_SW_REVERSE)
+    uint32_t seen_by = kNone; // the port back, if programs are to see what comes over this link
 };
 static_assert(sizeof(Link) == 64);
 

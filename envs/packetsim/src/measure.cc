@@ -27,7 +27,7 @@ PortTotals Network::PortRecord(uint32_t port)
 {
     if (ports_[port].at_switch()) {
         ports_[port].Advance(pool_, links_[port], now_ns_);
-        return ports_[port].totals();
+        return ports_[port].totals(now_ns_);
     }
     const LinkSpec &link = spec_.links[port / 2];
     return hosts_[host_index_[port % 2 == 0 ? link.a : link.b]].nic->totals();

@@ -41,6 +41,9 @@ void Network::Step(const double *limits_bps)
     }
     now_ns_ = end_ns;
     ++epoch_;
+    if (pausing_) {
+        WatchPauses();
+    }
 }
 
 void Network::Handle(const Event &event)
@@ -118,6 +121,8 @@ void Network::Arrive(uint32_t port)
         Forward(next, place);
     } else if (next == kNone) {
         Deliver(place);
+    } else if (pool_[place].packet.connection == kNone) {
+        Paused(port ^ 1, place);
     } else {
         Forward(NextInTurn(link, place), place);
     }
@@ -172,9 +177,12 @@ uint32_t Network::NextInTurn(const Link &link, uint32_t place)
         return;
     }
     port.Hold(pool_, place, verdict, rank, connections_[entry.packet.connection].flow, now_ns_);
-    if (!port.serving()) {
+    if (!port.serving() && !port.paused()) {
         port.Serve(true);
         Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
+    }
+    if (pausing_) {
+        Ingress(static_cast<uint32_t>(entry.word), entry.packet.ip_bytes);
     }
 }
 
@@ -194,14 +202,27 @@ void Network::Transmitted(uint32_t index)
 {
     Port &port = ports_[index];
     Link &link = links_[index];
+    if (port.paused()) {
+        port.Serve(false);
+        return;
+    }
+    if (Port::FreeNs(link) > now_ns_) { // a pause frame has taken its turn
+        Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
+        return;
+    }
     port.Advance(pool_, link, now_ns_);
     const uint32_t place = port.Next(pool_, link, now_ns_);
+    const auto came_by = static_cast<uint32_t>(pool_[place].word);
+    const int64_t bytes = pool_[place].packet.ip_bytes;
     Leaving(index, place);
     OnLink(index, place);
     if (port.waiting_pkts() > 0) {
         Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
     } else {
         port.Serve(false);
+    }
+    if (pausing_) {
+        Ingress(came_by, -bytes);
     }
 }
 

@@ -192,12 +192,17 @@ class Network
     // have arrived.
     void OnLink(uint32_t port, uint32_t place)
     {
+        const Packet &packet = pool_[place].packet;
+        OnLink(port, place,
+               packet.kind == Kind::kSignal ? AfterSignal(links_[port])
+                                            : paths_[packet.connection].ports[packet.way()][packet.hop]);
+    }
+    void OnLink(uint32_t port, uint32_t place, uint32_t next_port)
+    {
         Link &link = links_[port];
         InFlight &entry = pool_[place];
-        const Packet &packet = entry.packet;
         entry.word = EventWord(++order_, EventKind::kArrival, port);
-        entry.next_port = packet.kind == Kind::kSignal ? AfterSignal(link)
-                                                       : paths_[packet.connection].ports[packet.way()][packet.hop];
+        entry.next_port = next_port;
         if (link.packets.empty()) {
             scheduler_.Push({entry.arrival_ns, entry.word});
         }
@@ -231,7 +236,10 @@ class Network
     void Leaving(uint32_t port, uint32_t place); // its transmission begins
     void Reverse(uint32_t port, uint32_t place); // it has come over this port's link
     void ProgramTimer(uint32_t program);
-    auto Arms(uint32_t port); // sets timers of its programs
+    void Ingress(uint32_t link, int64_t bytes); // so much more waits here of what came by a link
+    void Paused(uint32_t port, uint32_t place); // a pause frame has come for this port
+    void WatchPauses();                         // fails where ports wait for each other
+    auto Arms(uint32_t port);                   // sets timers of its programs
     ncc_verdict Call(ncc_sw_needs hook, uint32_t port, ncc_sw_packet &packet, ncc_verdict verdict);
     ncc_sw_packet Seen(const Packet &packet) const;
     void Deliver(uint32_t place);
@@ -288,7 +296,7 @@ class Network
     size_t next_flow_ = 0, live_ = 0;
     int64_t finished_ = 0, epoch_ = 0;
     uint64_t events_ = 0, sent_ = 0, arrived_ = 0, dropped_ = 0, past_ = 0, joining_ = 0;
-    bool failed_ = false, record_sent_ = false;
+    bool failed_ = false, record_sent_ = false, pausing_ = false; // some port may pause others
     std::vector<SentPacket> sent_packets_;
     std::unique_ptr<Gates> gates_; // null without receivers' control
     uint64_t messages_ = 0;

@@ -45,7 +45,7 @@ void Nic::Send(Network &network, const Packet &packet)
     const uint32_t place = pool.Take(packet);
     pool[place].joined_ns = now_ns;
     const bool limited = network.limited(packet);
-    const bool idle = waiting_pkts() == 0 && !wire_pending_ && free_ps_ <= now_ns * kPsPerNs;
+    const bool idle = waiting_pkts() == 0 && !wire_pending_ && !paused_ && free_ps_ <= now_ns * kPsPerNs;
     if (idle && (!limited || bucket_.WaitNs(packet.ip_bytes, now_ns) == 0)) {
         Transmit(network, place, limited, now_ns);
         network.Left(packet, now_ns, now_ns);
@@ -71,6 +71,14 @@ void Nic::Send(Network &network, const Packet &packet)
         ServeAt(network, 0);
     }
     if (!wire_pending_ && token_word_ == 0) {
+        ServeAt(network, 0);
+    }
+}
+
+void Nic::Pause(Network &network, bool on)
+{
+    paused_ = on;
+    if (!on && waiting_pkts() > 0 && !wire_pending_ && token_word_ == 0) {
         ServeAt(network, 0);
     }
 }
@@ -126,7 +134,7 @@ Nic::Turn Nic::Next(Network &network, int64_t now_ns)
 
 void Nic::Serve(Network &network)
 {
-    if (waiting_pkts() == 0) {
+    if (waiting_pkts() == 0 || paused_) {
         return;
     }
     const int64_t now_ns = network.now_ns();
@@ -172,11 +180,8 @@ void Nic::Transmit(Network &network, uint32_t place, bool limited, int64_t now_n
     ++totals_.tx_pkts;
     totals_.tx_bytes += ip_bytes;
     totals_.delay_ns += now_ns - entry.joined_ns;
-    // Events fall on whole nanoseconds; between packets back to back, the fraction is carried over.
-    const int64_t now_ps = now_ns * kPsPerNs;
-    const int64_t start_ps = now_ps - free_ps_ < kPsPerNs ? free_ps_ : now_ps;
     Link &link = network.link(port_);
-    link.Transmit(entry, start_ps);
+    link.Transmit(entry, Wire::StartPs(free_ps_, now_ns));
     free_ps_ = link.free_ps;
     network.OnLink(port_, place);
 }

@@ -42,7 +42,8 @@ class Nic
     // a packet that already waits for tokens.
     void SetLimit(Network &network, double bps);
     void Send(Network &network, const Packet &packet);
-    void WireFree(Network &network) // event
+    void Pause(Network &network, bool on); // the switch has (PFC)
+    void WireFree(Network &network)        // event
     {
         wire_pending_ = false;
         Serve(network);
@@ -72,7 +73,7 @@ class Nic
     void ServeAt(Network &network, int64_t delay_ns);
 
     uint32_t host_, port_;
-    bool wire_pending_ = false;
+    bool wire_pending_ = false, paused_ = false;
     uint64_t token_word_ = 0; // word of the event that waits for tokens; 0: none
     int64_t free_ps_ = 0;     // time at which the wire has sent everything
     uint64_t data_pkts_ = 0;

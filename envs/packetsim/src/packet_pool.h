@@ -15,7 +15,7 @@ namespace ncc::packetsim
 // A packet and the state of its current hop, in one cache line.
 struct alignas(64) InFlight {
     int64_t arrival_ns; // arrival at the far end of the link
-    uint64_t word;      // word of its arrival event
+    uint64_t word;      // word of its arrival event; while a port holds it, the link by which it came (PFC)
     int64_t start_ps;   // start of its transmission
     int64_t joined_ns;  // time at which it joined the queue
     Packet packet;

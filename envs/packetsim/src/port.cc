@@ -29,9 +29,20 @@ uint32_t Port::Next(PacketPool &pool, Link &link, int64_t now_ns)
     InFlight &entry = pool[place];
     Leave(entry.packet.ip_bytes, now_ns * kPsPerNs, entry.joined_ns);
     MarkLeaving(entry.packet);
-    link.Transmit(entry, link.free_ps); // events fall on whole nanoseconds; the fraction is carried over
+    link.Transmit(entry, Wire::StartPs(link.free_ps, now_ns));
     ++entry.packet.hop;
     return place;
+}
+
+PausedPort Port::Paused(uint32_t port, const PacketPool &pool) const
+{
+    PausedPort paused{port, {}};
+    for (const PacketList &list : waiting_->of) {
+        for (uint32_t place = list.front(); place != kNone; place = pool[place].behind) {
+            paused.waiting.emplace_back(static_cast<uint32_t>(pool[place].word), pool[place].packet.ip_bytes);
+        }
+    }
+    return paused;
 }
 
 } // namespace ncc::packetsim

@@ -5,6 +5,7 @@
 #include "link.h"
 
 #include "discipline.h"
+#include "pauses.h"
 #include "programs.h"
 #include "ranked_queue.h"
 #include "records.h"
@@ -24,16 +25,16 @@ namespace ncc::packetsim
 class alignas(64) Port
 {
   public:
-    Port() : Port(QueueSpec{}, {}, nullptr, 0) {} // port of a host, which has a Nic instead
-    // `programs` empty: none.
-    Port(const QueueSpec &queue, const std::vector<ProgramSpec> &programs, Pool *pool, uint64_t seed)
+    Port() : Port(QueueSpec{}, {}, nullptr, 0, false) {} // port of a host, which has a Nic instead
+    // `programs` empty: none. `pausable`: the far end of its link may pause it.
+    Port(const QueueSpec &queue, const std::vector<ProgramSpec> &programs, Pool *pool, uint64_t seed, bool pausable)
         : programs_(programs.empty() ? nullptr : std::make_unique<Programs>(programs, seed)),
           control_first_(queue.control_first), classes_(static_cast<uint8_t>(queue.classes)),
           at_switch_(queue.buffer_bytes >= 0), discipline_(queue, pool, seed), size_bytes_(queue.buffer_bytes)
     {
         const bool ranked = programs_ && programs_->need(NCC_SW_RANKED);
-        if (queue.control_first || queue.mark_leaving || queue.classes > 1 || ranked ||
-            (programs_ && programs_->need(NCC_SW_DEQUEUE))) {
+        if (queue.control_first || queue.mark_leaving || queue.classes > 1 || ranked || pausable ||
+            (programs_ && programs_->need(NCC_SW_DEQUEUE | NCC_SW_INGRESS))) {
             waiting_ = std::make_unique<Waiting>();
             waiting_->ranked = ranked;
         }
@@ -52,6 +53,7 @@ class alignas(64) Port
                 static_cast<ncc_u64>(size_bytes_),
                 static_cast<ncc_u64>(queue_bytes_),
                 static_cast<ncc_u64>(totals_.tx_bytes),
+                static_cast<ncc_u64>(ingress_bytes_),
                 mtu_bytes,
                 0};
     }
@@ -76,7 +78,7 @@ class alignas(64) Port
     ncc_verdict Admit(const Link &link, const Packet &packet, ncc_verdict fault, int64_t now_ns)
     {
         ncc_verdict verdict = NCC_PASS;
-        if (link.free_ps > now_ns * kPsPerNs || (waiting_ && waiting_pkts() > 0)) {
+        if (link.free_ps > now_ns * kPsPerNs || (waiting_ && (waiting_pkts() > 0 || waiting_->paused))) {
             verdict = discipline_.Admit(static_cast<uint64_t>(queue_bytes_), packet.ip_bytes, packet.ecn_capable);
         }
         return fault != NCC_PASS && verdict != NCC_DROP ? fault : verdict;
@@ -131,17 +133,46 @@ class alignas(64) Port
 
     // If `holds`, use `Forward` only for an idle transmitter, and otherwise queue the packet with `Hold`; while packets
     // wait, call `Next` at `FreeNs`, which changes with each call.
-    bool idle(const Link &link, int64_t now_ns) const { return link.free_ps <= now_ns * kPsPerNs && !serving(); }
+    bool idle(const Link &link, int64_t now_ns) const
+    {
+        return link.free_ps <= now_ns * kPsPerNs && !serving() && !paused();
+    }
     void Hold(PacketPool &pool, uint32_t place, ncc_verdict verdict, uint64_t rank, uint32_t flow, int64_t now_ns);
     uint32_t Next(PacketPool &pool, Link &link, int64_t now_ns); // returns the place of the packet that is sent
     static int64_t FreeNs(const Link &link) { return (link.free_ps + kPsPerNs - 1) / kPsPerNs; }
 
-    const PortTotals &totals() const { return totals_; }
+    PortTotals totals(int64_t now_ns) const
+    {
+        PortTotals totals = totals_;
+        totals.paused_ns += pauses_at_ns_ < 0 ? 0 : now_ns - pauses_at_ns_;
+        return totals;
+    }
     int64_t queue_bytes() const { return queue_bytes_; }
     size_t waiting_pkts() const { return waiting_ ? waiting_->pkts : 0; }
     // True while a call of `Next` is due. One packet may have pushed out all others and wait alone.
     bool serving() const { return waiting_->serving; }
     void Serve(bool due) { waiting_->serving = due; }
+
+    // PFC: this port sends nothing while the far end of its link has paused it.
+    bool paused() const { return waiting_->paused; }
+    void Pause(bool on, int64_t now_ns)
+    {
+        waiting_->paused = on;
+        waiting_->paused_at_ns = now_ns;
+    }
+    bool LongPaused(int64_t now_ns) const
+    {
+        return waiting_ && paused() && waiting_pkts() > 0 && now_ns - waiting_->paused_at_ns >= kLongPauseNs;
+    }
+    PausedPort Paused(uint32_t port, const PacketPool &pool) const; // with what waits
+    // And the other way round: what came over its link and waits at this switch, and its pause of the far end.
+    int64_t ingress_bytes() const { return ingress_bytes_; }
+    void Ingress(int64_t bytes) { ingress_bytes_ += bytes; }
+    void Pauses(bool on, int64_t now_ns)
+    {
+        totals_.paused_ns += on ? 0 : now_ns - pauses_at_ns_;
+        pauses_at_ns_ = on ? now_ns : -1;
+    }
 
     // Byte-nanoseconds waited since the last call; counted from the call of `MeasureQueue` on.
     void MeasureQueue() { integrate_ = true; }
@@ -181,7 +212,8 @@ class alignas(64) Port
         PacketList of[NCC_SW_CLASSES];
         RankedQueue<uint32_t> by_rank;
         size_t pkts = 0;
-        bool ranked = false, serving = false;
+        bool ranked = false, serving = false, paused = false;
+        int64_t paused_at_ns = 0;
     };
 
     // Of a packet without data the first; by tag where there are several; else data is the second.
@@ -230,8 +262,8 @@ class alignas(64) Port
         updated_ps_ = until_ps;
     }
 
-    int64_t queue_bytes_ = 0;
-    std::unique_ptr<Waiting> waiting_; // only if the port holds packets
+    int64_t queue_bytes_ = 0, ingress_bytes_ = 0, pauses_at_ns_ = -1; // -1: it does not
+    std::unique_ptr<Waiting> waiting_;                                // only if the port holds packets
     std::unique_ptr<std::vector<Fault>> faults_;
     std::unique_ptr<Programs> programs_;
     bool integrate_ = false, control_first_ = false;

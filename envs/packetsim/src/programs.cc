@@ -2,6 +2,8 @@
 // Programs of ports (switch.h): when they are called, and what becomes of what they say.
 #include "network.h"
 
+#include <algorithm>
+
 namespace ncc::packetsim
 {
 
@@ -31,6 +33,7 @@ void Network::StartPrograms()
         if (programs == nullptr) {
             continue;
         }
+        pausing_ |= programs->need(NCC_SW_INGRESS);
         if (programs->need(NCC_SW_REVERSE)) {
             links_[index ^ 1].seen_by = index;
         }
@@ -38,6 +41,11 @@ void Network::StartPrograms()
             programs_.push_back({index, i});
         }
         programs->Init(ports_[index].Seen(links_[index], spec_.mtu_bytes, now_ns_), Arms(index));
+    }
+    for (uint32_t index = 0; pausing_ && index < ports_.size(); ++index) {
+        if (ports_[index].at_switch()) { // what comes over every link is counted
+            links_[index ^ 1].seen_by = index;
+        }
     }
 }
 
@@ -85,8 +93,12 @@ ncc_verdict Network::Enqueue(uint32_t index, uint32_t place, ncc_verdict verdict
     }
     const bool room = port.MakeRoom(pool_, pool_[place].packet.ip_bytes, rank, [this](uint32_t out) {
         const Packet gone = pool_[out].packet;
+        const auto came_by = static_cast<uint32_t>(pool_[out].word);
         ++dropped_;
         pool_.Release(out);
+        if (pausing_) {
+            Ingress(came_by, -gone.ip_bytes);
+        }
         Gone(gone);
     });
     return room ? verdict : NCC_DROP;
@@ -114,6 +126,7 @@ void Network::Signal(uint32_t port, const Packet &about, const ncc_cc_signal &si
     ++joining_;
     const uint32_t place = pool_.Take(packet);
     const LinkSpec &link = spec_.links[port / 2];
+    pool_[place].word = kNone; // it has come by no link
     pool_[place].next_port = WayBack(port % 2 == 0 ? link.a : link.b, about.connection);
     Schedule(now_ns_, EventKind::kJoin, place);
 }
@@ -135,8 +148,13 @@ void Network::Leaving(uint32_t index, uint32_t place)
 
 void Network::Reverse(uint32_t index, uint32_t place)
 {
-    ports_[index].Advance(pool_, links_[index], now_ns_);
+    pool_[place].word = index ^ 1;
     Packet &packet = pool_[place].packet;
+    const Programs *programs = ports_[index].programs();
+    if (packet.connection == kNone || !programs || !programs->need(NCC_SW_REVERSE)) {
+        return;
+    }
+    ports_[index].Advance(pool_, links_[index], now_ns_);
     ncc_sw_packet seen = Seen(packet);
     Call(NCC_SW_REVERSE, index, seen, NCC_PASS);
     if (seen.flags & NCC_SW_HAS_WINDOW) {
@@ -154,6 +172,68 @@ void Network::ProgramTimer(uint32_t program)
     }
     port.Advance(pool_, links_[index], now_ns_);
     port.programs()->Expired(i, port.Seen(links_[index], spec_.mtu_bytes, now_ns_), Arms(index));
+}
+
+void Network::Ingress(uint32_t link, int64_t bytes)
+{
+    if (link == kNone) {
+        return;
+    }
+    const uint32_t index = link ^ 1;
+    Port &port = ports_[index];
+    port.Ingress(bytes);
+    if (!port.programs() || !port.programs()->need(NCC_SW_INGRESS)) {
+        return;
+    }
+    port.Advance(pool_, links_[index], now_ns_);
+    const ncc_sw_pause pause =
+        port.programs()->Ingress(port.Seen(links_[index], spec_.mtu_bytes, now_ns_), Arms(index));
+    if (pause == NCC_SW_AS_IT_WAS) {
+        return;
+    }
+    port.Pauses(pause == NCC_SW_PAUSE, now_ns_);
+    Packet frame{};
+    frame.connection = frame.sack = kNone;
+    frame.number = pause == NCC_SW_PAUSE;
+    frame.ip_bytes = NCC_SW_PAUSE_BYTES;
+    const uint32_t place = pool_.Take(frame);
+    Link &out = links_[index];
+    out.Transmit(pool_[place], std::max(out.free_ps, now_ns_ * kPsPerNs));
+    ++sent_;
+    OnLink(index, place, kAsk);
+}
+
+void Network::Paused(uint32_t index, uint32_t place)
+{
+    const bool on = pool_[place].packet.number != 0;
+    pool_.Release(place);
+    ++arrived_;
+    Port &port = ports_[index];
+    if (!port.at_switch()) {
+        const LinkSpec &link = spec_.links[index / 2];
+        hosts_[host_index_[index % 2 == 0 ? link.a : link.b]].nic->Pause(*this, on);
+        return;
+    }
+    port.Pause(on, now_ns_);
+    if (!on && port.waiting_pkts() > 0 && !port.serving()) {
+        port.Serve(true);
+        Schedule(std::max(Port::FreeNs(links_[index]), now_ns_), EventKind::kTransmit, index);
+    }
+}
+
+void Network::WatchPauses()
+{
+    std::vector<PausedPort> stuck;
+    for (uint32_t index = 0; index < ports_.size(); ++index) {
+        if (ports_[index].LongPaused(now_ns_)) {
+            stuck.push_back(ports_[index].Paused(index, pool_));
+        }
+    }
+    const std::vector<uint32_t> ports =
+        Deadlock(std::move(stuck), [this](uint32_t link) { return ports_[link ^ 1].ingress_bytes(); });
+    if (!ports.empty()) {
+        Fail(DeadlockMessage(ports));
+    }
 }
 
 } // namespace ncc::packetsim

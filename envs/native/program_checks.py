@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks that the programs of a topology's ports are right in a scenario."""
+
+import math
+
+from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.scenario import Scenario
+from ncc.core.topology import Buffer, Program
+from ncc.core.units import BITS_PER_BYTE
+from ncc.envs.native.extension import Extension
+from ncc.envs.native.params import check_params
+
+PAUSE_FRAME_BYTES = 84
+"""Smallest Ethernet frame with preamble and gap, which a pause is."""
+
+
+def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[Program, ...], ...]) -> None:
+    """Programs exist, at most one of a port owns its queue, and the scenario is one that they are right in."""
+    buffers = {buffer for link in scenario.network().links for buffer in (link.a_buffer, link.b_buffer) if buffer}
+    for program in dict.fromkeys(each for of in programs for each in of):
+        if program.name not in (known := module.programs()):
+            raise UnknownNameError("program of a switch", program.name, known)
+        check_params(f"program {program.name}", module.program_params(program.name), program.params)
+        needs = module.program_needs(program.name)
+        if needs & module.PROGRAM_SYMMETRIC and scenario.routing != "symmetric":
+            raise ConfigError(
+                f"Program {program.name} needs ACKs to come back the way of their data, and Scenario.routing is "
+                f"{scenario.routing}: set it to symmetric"
+            )
+        transport = scenario.transport
+        if needs & module.PROGRAM_COUNTS and (not transport.handshake or transport.connections_per_pair):
+            raise ConfigError(
+                f"Program {program.name} counts flows by SYN-ACKs and FINs, so every flow must open its own "
+                "connection: set Scenario.transport.handshake to true and connections_per_pair to 0"
+            )
+    _check_pauses(module, scenario)
+    for buffer in buffers:
+        owners = [each.name for each in buffer.programs if module.program_needs(each.name) & module.PROGRAM_RANKED]
+        if len(owners) > 1:
+            raise ConfigError(
+                f"Programs {owners[0]} and {owners[1]} both own the queue of a port: leave one of them out of programs"
+            )
+        rival = next((name for name, asked in _rivals(buffer).items() if asked), None)
+        if owners and rival:
+            raise ConfigError(
+                f"Program {owners[0]} owns the queue of its port, which {rival} would too: leave one of them out"
+            )
+
+
+def _check_pauses(module: Extension, scenario: Scenario) -> None:
+    """The buffer of a port takes all that the other links of its switch may bring before their pauses are in effect."""
+    mtu_bytes, network = scenario.transport.mtu_bytes, scenario.network()
+    needs: dict[int, dict[int, float]] = {}  # by switch and port: most bytes that come over the port's link
+    ports: dict[tuple[int, int], Buffer] = {}
+    for index, link in enumerate(network.links):
+        # The pause waits for a packet and another pause; meanwhile, and for a packet of the far end, others come.
+        headroom = 2 * link.delay_s * link.rate_bps / BITS_PER_BYTE + 3 * mtu_bytes + 2 * PAUSE_FRAME_BYTES
+        for port, node, buffer in ((2 * index, link.a, link.a_buffer), (2 * index + 1, link.b, link.b_buffer)):
+            if buffer is None:
+                continue
+            ports[node, port] = buffer
+            for program in buffer.programs:
+                if module.program_needs(program.name) & module.PROGRAM_PAUSES:
+                    xoff = dict(program.params).get("xoff_bytes") or _default(module, program.name, "xoff_bytes")
+                    needs.setdefault(node, {})[port] = xoff + headroom
+    for (node, port), buffer in ports.items():
+        if node not in needs:
+            continue
+        if buffer.pool is not None or any(
+            module.program_needs(each.name) & module.PROGRAM_RANKED for each in buffer.programs
+        ):
+            raise ConfigError(
+                "Program pfc keeps ports from dropping, and shared_buffer_bytes and pfabric make them drop before "
+                "their buffers are full: leave one of them out"
+            )
+        most_bytes = math.ceil(sum(its for other, its in needs[node].items() if other != port))
+        if port not in needs[node] or most_bytes > buffer.size_bytes:
+            raise ConfigError(
+                f"Program pfc has no headroom at port {network.port_name(port)}: the other links of its "
+                f"switch may bring {most_bytes} bytes before they are paused, and its buffer has "
+                f"{buffer.size_bytes}: set buffer_bytes to at least that, or lower xoff_bytes"
+            )
+
+
+def _default(module: Extension, program: str, param: str) -> int:
+    return next(int(row[1]) for row in module.program_params(program) if row[0] == param)
+
+
+def _rivals(buffer: Buffer) -> dict[str, bool]:
+    """Settings that say what leaves a port's queue next or how long it may be, and whether they are set."""
+    return {
+        "classes": buffer.classes > 1,
+        "control_first": buffer.control_first,
+        "mark_on_departure": buffer.mark_on_departure,
+        "shared_buffer_bytes": buffer.pool is not None,
+    }

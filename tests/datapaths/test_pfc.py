@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ports that pause what comes over their links (PFC): nothing is lost, and the same on every simulator."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Transport
+from ncc.core.topologies import LeafSpine, ManyToOne
+from ncc.core.topology import Program
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.datapath import HostStack
+from tests.datapaths.runs import MSS, Simulator, fixed, flow, run
+from tests.datapaths.test_same_packets import (
+    random_flows,
+    random_nic,
+    random_topology,
+    random_transport,
+    run_alike,
+)
+
+FRAME_BYTES = 1538
+AT_ONCE = Transport(initial_window_pkts=1000, min_rto_s=0.5, initial_rto_s=0.5)
+
+
+def pfc(xoff_bytes: int = 6000, **params: int) -> tuple[Program, ...]:
+    return (Program(name="pfc", params=(("xoff_bytes", xoff_bytes), *params.items())),)
+
+
+def incast(senders: int, programs: tuple[Program, ...]) -> ManyToOne:
+    return ManyToOne(
+        senders=senders, delay_s=2e-6, buffer_bytes=800_000, mark_threshold_bytes=0, programs=programs
+    )  # fmt: skip
+
+
+def test_64_to_1_loses_nothing_and_pauses_alike() -> None:
+    flows = [flow(f"s{i}", "receiver", 100_000) for i in range(64)]
+
+    def scenario(programs: tuple[Program, ...]) -> Any:
+        return fixed(incast(64, programs), *flows, transport=AT_ONCE)
+
+    assert run(PacketsimDatapath, scenario(()), "newreno").records.ports.dropped_pkts.sum() > 1000
+    paused = run_alike(scenario(pfc()), "newreno").records
+    assert paused.ports.dropped_pkts.sum() == 0
+    assert paused.flows.retransmitted_pkts.sum() == 0
+    assert (paused.ports.paused_s > 0).sum() == 64
+    # The receiver's line never idles: the last flow is over when it has carried all of them.
+    assert np.nanmax(paused.flows.finish_s) < 1.01 * 64 * (100_000 / MSS) * FRAME_BYTES * 8e-9
+
+
+def test_each_of_two_is_paused_for_half_of_the_time(simulator: Simulator) -> None:
+    """Both could fill the line. What one could have sent while it was paused is what the other did send."""
+    packets = 800
+    programs = pfc(90_000, xon_gap_bytes=60_000)  # long pauses, as a far end finishes its packet in each
+    done = run(
+        simulator,
+        fixed(incast(2, programs), *(flow(f"s{i}", "receiver", packets * MSS) for i in range(2)), transport=AT_ONCE),
+        "newreno",
+    )
+    one_packet_s = FRAME_BYTES * 8e-9
+    paused_s = done.records.ports.paused_s[done.records.ports.paused_s > 0]
+    # But for what waits at first and at the end, at most xoff and its headroom.
+    np.testing.assert_allclose(paused_s, packets * one_packet_s, rtol=0.02, atol=64 * one_packet_s)
+    np.testing.assert_allclose(done.fct_s, 2 * packets * one_packet_s, rtol=0.01, atol=64 * one_packet_s)
+
+
+def test_a_pause_spreads_to_the_switch_before(simulator: Simulator) -> None:
+    """Over a fabric, where the port to the receiver is two switches away from the hosts that are paused."""
+    topology = LeafSpine(
+        leaves=3,
+        spines=1,
+        hosts_per_leaf=4,
+        host_rate_bps=1e9,
+        spine_rate_bps=2e9,
+        buffer_bytes=200_000,
+        mark_threshold_bytes=0,
+        programs=pfc(),
+    )
+    flows = [flow(f"h{leaf}_{i}", "h2_0", 400_000) for leaf in range(2) for i in range(4)]
+    done = run(simulator, fixed(topology, *flows, transport=AT_ONCE), "newreno")
+    assert done.records.ports.dropped_pkts.sum() == 0
+    paused = {topology.build().port_name(int(i)) for i in np.flatnonzero(done.records.ports.paused_s)}
+    assert {"leaf2->spine0", "spine0->leaf0", "leaf0->h0_0"} <= paused
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_both_simulators_pause_alike(seed: int) -> None:
+    """Random networks; with QCN, DCQCN and classes in some."""
+    random = np.random.default_rng(7000 + seed)
+    programs = pfc(int(random.integers(1500, 8000)), xon_gap_bytes=int(random.integers(0, 3000)))
+    topology = random_topology(random).replace(
+        programs=programs, buffer_bytes=2_000_000, shared_buffer_bytes=0, classes=int(random.choice([1, 4])),
+        mark_threshold_bytes=20_000, red=None,
+    )  # fmt: skip
+    if seed % 2:
+        topology = topology.replace(programs=(*programs, Program(name="qcn", params=(("target_bytes", 3000),))))
+    network = topology.build()
+    transport = random_transport(random, 0.0).replace(initial_window_pkts=int(random.choice([10, 100])))
+    scenario = fixed(
+        topology, *random_flows(random, network), transport=transport, nic=random_nic(random, transport),
+        routing=str(random.choice(["ecmp", "symmetric", "spray"])),
+    )  # fmt: skip
+    stack = HostStack(transport=str(random.choice(["dctcp", "newreno", "dcqcn", "annulus_dctcp"])), tags="by_size")
+    done = run_alike(scenario, stack, max_epochs=2000)
+    assert done.records.ports.dropped_pkts.sum() == 0
+
+
+def ring(simulator: Simulator, programs: list[list[tuple[str, list[tuple[str, int]]]]]) -> Any:
+    """Five switches in a circle, a host at each, which sends two switches on: each link waits for the next one."""
+    n = 5
+    host, port = [-1, 0, 0, 0, -1, 0, 0, 1, -1], [100_000, 0, 0, 0, -1, 0, 0, 1, 0 if programs else -1]
+    around = [[n + i, n + (i + 1) % n] for i in range(n)]
+    spec = simulator.extension().Spec()
+    spec.set_nodes(np.array([1] * n + [0] * n, np.uint8))
+    spec.set_programs(programs)
+    spec.set_links(
+        np.array([*([i, n + i] for i in range(n)), *around]), np.full(2 * n, 1e9), np.full(2 * n, 1000),
+        np.array([*([host, port] for _ in range(n)), *([port, port] for _ in range(n))]), np.zeros((2 * n, 2)),
+    )  # fmt: skip
+    spec.set_flows(np.zeros(n, np.int64), np.arange(n), (np.arange(n) + 2) % n, np.full(n, 3_000_000))
+    spec.transport, spec.initial_window_pkts = "newreno", 1000
+    return simulator.extension().Network(spec)
+
+
+def steps(network: Any, n: int = 200) -> None:
+    for _ in range(n):
+        network.step(np.zeros(0))
+
+
+def test_a_cycle_of_pauses_is_a_deadlock_and_says_so(simulator: Simulator) -> None:
+    paused = ring(simulator, [[("pfc", [("xoff_bytes", 1500), ("xon_gap_bytes", 1500)])]])
+    with pytest.raises(RuntimeError, match=r"deadlock: ports 10, 12, 14, 16, 18 have paused each other"):
+        steps(paused)
+    del paused
+    steps(ring(simulator, []))
+
+
+def test_pauses_without_headroom_are_refused(simulator: Simulator) -> None:
+    def refused(topology: ManyToOne, match: str) -> None:
+        with pytest.raises(ConfigError, match=match):
+            run(simulator, fixed(topology, flow("s0", "receiver", MSS)), "newreno")
+
+    # Each of 64 links may bring xoff, three packets, two frames and what 4 us carry: 6000 + 4500 + 168 + 500.
+    tight = incast(64, pfc()).replace(buffer_bytes=64 * 11_168 - 1)
+    refused(tight, r"no headroom at port tor->receiver: .* may bring 714752 bytes .* buffer_bytes to at least that")
+    run(simulator, fixed(tight.replace(buffer_bytes=64 * 11_168), flow("s0", "receiver", MSS)), "newreno")
+    refused(incast(2, pfc()).replace(shared_buffer_bytes=100_000), r"shared_buffer_bytes and pfabric")
+    refused(incast(2, (*pfc(), Program(name="pfabric"))), r"shared_buffer_bytes and pfabric")
