@@ -34,6 +34,9 @@ enum ncc_sw_needs {
                            * its parameter `xoff_bytes` */
 };
 
+/* Needs that ports of the kernel can meet: the others are for simulators. */
+#define NCC_SW_KERNEL (NCC_SW_ENQUEUE | NCC_SW_REVERSE | NCC_SW_TIMER | NCC_SW_SYMMETRIC | NCC_SW_COUNTS)
+
 enum ncc_sw_packet_flags {
     NCC_SW_TO_RECEIVER = 1,
     NCC_SW_SYN_ACK = 2,

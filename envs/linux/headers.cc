@@ -51,6 +51,17 @@ std::vector<std::string> KernelControllers()
     return names;
 }
 
+std::vector<std::string> KernelPrograms()
+{
+    std::vector<std::string> names;
+    for (const ncc_sw_ops *ops : ncc_program_table) {
+        if ((ops->needs & ~static_cast<ncc_u32>(NCC_SW_KERNEL)) == 0) {
+            names.emplace_back(ops->name);
+        }
+    }
+    return names;
+}
+
 const ncc_order_ops &KeyedOrder(const std::string &name)
 {
     if (const ncc_order_ops *ops = ncc::RowIn(ncc_order_table, name)) {
@@ -136,6 +147,10 @@ NB_MODULE(_linux, m)
     m.def("transports", &KernelControllers);
     m.def("params", [](const std::string &name) { return ncc::ParamRows(&Controller(name)); }, "transport"_a);
     m.def("ecn", [](const std::string &name) { return static_cast<int>(Controller(name).ecn); }, "transport"_a);
+    m.def("programs", &KernelPrograms);
+    m.def(
+        "program_params", [](const std::string &name) { return ncc::ParamRows(ncc::RowIn(ncc_program_table, name)); },
+        "program"_a);
     m.def("orders", [] { return ncc::NamesIn(ncc_order_table, {"fifo"}); });
     m.def(
         "order_params", [](const std::string &name) { return ncc::ParamRows(ncc::RowIn(ncc_order_table, name)); },

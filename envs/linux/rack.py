@@ -31,7 +31,7 @@ from ncc.envs.linux import machine, namespaces, stack
 from ncc.envs.linux.delay import HOP_S, MIN_DELAY_S, Delay, End
 from ncc.envs.linux.order_program import OrderProgram
 from ncc.envs.linux.queue import HostQueue
-from ncc.envs.linux.switch import FIRST_INDEX, Switch, check_switch
+from ncc.envs.linux.switch import FIRST_INDEX, Switch, check_switch, programs_of
 
 ETHERNET_BYTES = 14
 """Link-layer header that a veth counts with each packet; a delay program's device has none."""
@@ -56,6 +56,11 @@ def check_rack(topology: Topology, transport: Transport) -> None:
         raise ConfigError(
             f"Scenario.transport.frame_overhead_bytes must be at least {ETHERNET_BYTES} (Ethernet's header) on the "
             f"Linux rack, got {transport.frame_overhead_bytes}."
+        )
+    if programs_of(topology) and (transport.connections_per_pair or not transport.handshake):
+        raise ConfigError(
+            "Programs of the Linux rack's ports count flows by SYN-ACKs and FINs, so every flow must open its own "
+            "connection: set Scenario.transport.handshake to true and connections_per_pair to 0."
         )
     for i, link in enumerate(topology.links):
         if HOP_S < link.delay_s < MIN_DELAY_S:
@@ -139,7 +144,7 @@ class Rack:
     def _build(self) -> None:
         with ExitStack() as sockets:
             self._routes = [self._add_node(node, sockets) for node in range(len(self.topology.nodes))]
-            self.switch = Switch(self.topology, self.transport.frame_overhead_bytes)
+            self.switch = Switch(self.topology, self.transport.frame_overhead_bytes, self.transport.mtu_bytes)
             self._undo.callback(self.switch.close)
             for i, link in enumerate(self.topology.links):
                 self._add_link(i, link)

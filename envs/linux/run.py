@@ -26,7 +26,7 @@ from ncc.envs.linux.senders import KERNEL, KernelSenders, Queues, Senders, ShimS
 from ncc.envs.linux.settings import GRACE_S, LinuxSettings
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.stack import not_honoured, told_bytes
-from ncc.envs.linux.switch import STATS
+from ncc.envs.linux.switch import STATS, programs_of
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 from ncc.envs.linux.wake import Waker
 from ncc.harness.datapath import HostStack, Records
@@ -124,6 +124,7 @@ class Run:
             pieces=pieces((each.writes for _, each in scenario.workload), self.flows.traffic),
             marks=self.shim is not None,
             tells_bytes=told_bytes(transport, scenario.nic) if program is not None and program.takes_sizes else 0,
+            fins=bool(programs_of(topology)),
             cores=self._traffic_cores,
         )
         ends = [Sender(rack.namespace(host), rack.address(host)) for host in topology.hosts]

@@ -8,10 +8,11 @@ import numpy.typing as npt
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import PortRecords, records
-from ncc.core.topology import Red, Topology
+from ncc.core.topology import Program, Red, Topology
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
-from ncc.envs.linux.extension import bpf, memory
+from ncc.envs.linux.extension import bpf, extension, memory
 from ncc.envs.linux.objects import require_built
+from ncc.envs.native.params import check_params
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -22,8 +23,9 @@ POOLS_MAX = 16
 POOL_PORTS_MAX = 32
 FIRST_INDEX = 16
 """Index of port 0's network device. The program finds its port by this index, which must be unique in a rack."""
-EGRESS = 0xFFFFFFF3
-"""Place of a program that sees packets before they are queued: TC_H_CLSACT, TC_H_MIN_EGRESS."""
+EGRESS, INGRESS = 0xFFFFFFF3, 0xFFFFFFF2
+"""Places of programs that see packets before they are queued, and as they come: TC_H_CLSACT, TC_H_MIN_EGRESS and
+TC_H_MIN_INGRESS."""
 NO_POOL = 0xFFFFFFFF
 ALPHA_ONE = 1024
 PROBABILITY_ONE = 2**32
@@ -46,6 +48,8 @@ POOL = np.dtype(
     ]
 )
 """`struct ncc_switch_pool`."""
+PROGRAM = np.dtype([("params", "<u8", (16,)), ("mtu_bytes", "<u4"), ("unused", "<u4")])
+"""`struct ncc_switch_program`."""
 STATS = np.dtype(
     [
         (name, "<u8")
@@ -57,7 +61,9 @@ STATS = np.dtype(
     ]
 )  # fmt: skip
 """`struct ncc_switch_stats`: counts since the rack was built, bytes of IP packets."""
-STRUCTS = {"ncc_switch_port": PORT, "ncc_switch_pool": POOL, "ncc_switch_stats": STATS}
+STRUCTS = {
+    "ncc_switch_port": PORT, "ncc_switch_pool": POOL, "ncc_switch_program": PROGRAM, "ncc_switch_stats": STATS,
+}  # fmt: skip
 """Row types by the names of their structs in C."""
 
 _TOTALS = ("tx_pkts", "tx_bytes", "dropped_pkts", "dropped_data_pkts", "marked_pkts")
@@ -81,6 +87,7 @@ def check_switch(topology: Topology) -> None:
                 f"On the Linux rack at most {POOL_PORTS_MAX} ports share a buffer, got {len(members)} of pool {index}: "
                 "set ports_per_pool."
             )
+    _check_programs(topology)
     for port in range(2 * len(topology.links)):
         buffer = topology.port_buffer(port)
         for field in ("control_first", "mark_on_departure"):
@@ -89,16 +96,35 @@ def check_switch(topology: Topology) -> None:
                     f"The Linux rack does not offer {field}, which port {topology.port_name(port)} asks for: set it to "
                     "false, or use a simulator."
                 )
-        if buffer is not None and buffer.programs:
+        if buffer is not None and buffer.programs != programs_of(topology):
             raise ConfigError(
-                f"The Linux rack does not run program {buffer.programs[0].name}, which port {topology.port_name(port)} "
-                "has: leave it out of programs, or use a simulator."
+                f"The Linux rack runs the same programs at all ports, and port {topology.port_name(port)} has others: "
+                "use a simulator."
             )
         if buffer is not None and buffer.classes > 1:
             raise ConfigError(
                 f"The Linux rack has ports of one class, and port {topology.port_name(port)} asks for "
                 f"{buffer.classes}: set classes to 1, or use a simulator."
             )
+
+
+def programs_of(topology: Topology) -> tuple[Program, ...]:
+    """Return the programs of the topology's first switch port."""
+    buffers = (topology.port_buffer(port) for port in range(2 * len(topology.links)))
+    return next((buffer.programs for buffer in buffers if buffer is not None), ())
+
+
+def _check_programs(topology: Topology) -> None:
+    programs = programs_of(topology)
+    for program in programs:
+        if program.name not in (known := extension().programs()):
+            raise ConfigError(
+                f"The Linux rack does not run program {program.name}: leave it out of programs, or use a simulator; it "
+                f"runs {' and '.join(known)}."
+            )
+        check_params(f"program {program.name}", extension().program_params(program.name), program.params)
+    if len(programs) > 1:
+        raise ConfigError(f"The Linux rack runs one program at a port, got {len(programs)}: use a simulator.")
 
 
 def _members(topology: Topology) -> list[list[int]]:
@@ -140,6 +166,14 @@ def pool_rows(topology: Topology) -> npt.NDArray[Any]:
     return rows
 
 
+def program_row(program: Program, mtu_bytes: int) -> npt.NDArray[Any]:
+    """Return a row [1] of `PROGRAM`, what the program of the ports is loaded with."""
+    row, given = np.zeros(1, PROGRAM), dict(program.params)
+    values = [given.get(name, default) for name, default, *_ in extension().program_params(program.name)]
+    row["params"][0, : len(values)], row["mtu_bytes"] = values, mtu_bytes
+    return row
+
+
 class Switch:
     """The program, loaded for a topology; `attach` puts it at its ports. `close` may be called twice.
 
@@ -151,12 +185,15 @@ class Switch:
         DatapathError: the program is not built, or the kernel refuses it.
     """
 
-    def __init__(self, topology: Topology, frame_overhead_bytes: int) -> None:
+    def __init__(self, topology: Topology, frame_overhead_bytes: int, mtu_bytes: int = 1500) -> None:
         check_switch(topology)
         self.programs: dict[str, int] = {}
         self._before: Stats | None = None
-        self._object = bpf().Object(str(require_built()["switch"]))
+        names = [program.name for program in programs_of(topology)]
+        self._object = bpf().Object(str(require_built()["_".join(["switch", *names])]))
         try:
+            if names:
+                self._object.set(".rodata.program", program_row(programs_of(topology)[0], mtu_bytes).tobytes())
             self._object.load()
             rows, pools = port_rows(topology, frame_overhead_bytes), pool_rows(topology)
             memory(self._object, "ports", PORT)[: len(rows)] = rows
@@ -171,17 +208,12 @@ class Switch:
         """Put the program at a port; `route` is connected to the namespace of its node."""
         device = FIRST_INDEX + port
         route.tc("add", "clsact", device)
-        route.tc(
-            "add-filter",
-            "bpf",
-            device,
-            ":1",
-            fd=self.programs["ncc_switch_join"],
-            name="ncc_switch",
-            parent=EGRESS,
-            classid=1,
-            direct_action=True,
-        )
+        for name, parent in (("ncc_switch_join", EGRESS), ("ncc_switch_reverse", INGRESS)):
+            if name in self.programs:
+                route.tc(
+                    "add-filter", "bpf", device, ":1", fd=self.programs[name], name="ncc_switch", parent=parent,
+                    classid=1, direct_action=True,
+                )  # fmt: skip
 
     def sample(self) -> Stats:
         """Return counters [n_ports] of `STATS` of all ports, in a view that the next call overwrites.

@@ -49,8 +49,8 @@ HEADER = np.dtype(
         *_fields("<u4", "over connections_per_pair"),
         ("congestion", "S16"),
         ("samples", "<u8"),
-        *_fields("<u4", "marks tells"),
-        ("pad", "<u8", (3,)),
+        *_fields("<u4", "marks tells fins unused"),
+        ("pad", "<u8", (2,)),
     ]
 )
 """`struct ncc_traffic_header`."""
@@ -107,6 +107,8 @@ class TrafficOptions:
     """Pieces in which applications write each flow (`ncc.core.writes.pieces`); None: at once."""
     marks: bool = True
     """True gives a flow's connection its row + 1 as SO_MARK, by which the shim knows it."""
+    fins: bool = False
+    """True makes a sender close its side behind its last byte (FIN), by which programs of ports count flows."""
     cores: tuple[int, ...] = ()
     """Cores of the program; empty: any."""
 
@@ -133,7 +135,7 @@ class Traffic:
         header["sample_ns"] = round(options.sample_s * 1e9)
         for name in ("send_buffer_bytes", "receive_buffer_bytes", "ecn", "nice", "connections_per_pair"):
             header[name] = getattr(options, name)
-        header["marks"], header["tells"] = options.marks, options.tells_bytes
+        header["marks"], header["tells"], header["fins"] = options.marks, options.tells_bytes, options.fins
         header["congestion"] = options.congestion.encode()
         rows["start_ns"] = np.rint(flows.start_s * 1e9).astype(np.uint64)
         if options.pieces is not None:

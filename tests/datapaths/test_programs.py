@@ -265,8 +265,15 @@ def test_unknown_names_are_listed() -> None:
 
 
 def test_linux_refuses_by_name_what_it_does_not_run() -> None:
-    with pytest.raises(ConfigError, match="does not run program rwndq, which port left->right has: leave it out"):
-        check_rack(Dumbbell(pairs=1, programs=RWNDQ).build(), Transport())
+    with pytest.raises(ConfigError, match=r"does not run program pfabric: leave it out .* it runs rwndq"):
+        check_rack(Dumbbell(pairs=1, programs=PFABRIC).build(), Transport())
+    with pytest.raises(ConfigError, match="runs one program at a port, got 2"):
+        check_rack(Dumbbell(pairs=1, programs=2 * RWNDQ).build(), Transport())
+    wrong = Program(name="rwndq", params=(("target_pct", 91),))
+    with pytest.raises(ConfigError, match="must be from 1 to 90, got 91"):
+        check_rack(Dumbbell(pairs=1, programs=(wrong,)).build(), Transport())
+    with pytest.raises(ConfigError, match="every flow must open its own connection"):
+        check_rack(Dumbbell(pairs=1, programs=RWNDQ).build(), Transport(connections_per_pair=1))
     with pytest.raises(ConfigError, match="asks for 8: set classes to 1"):
         check_rack(Dumbbell(pairs=1, classes=8).build(), Transport())
     with pytest.raises(ConfigError, match="the stack has tags pias: set them to none"):

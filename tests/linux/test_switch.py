@@ -9,11 +9,14 @@ import pytest
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import check_columns
 from ncc.core.topologies import ManyToOne
-from ncc.core.topology import Red, Topology
+from ncc.core.topology import Program, Red, Topology
 from ncc.core.topology_spec import TopologySpec
 from ncc.envs.linux import switch
+from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.shim import Shim
+from ncc.harness.datapath import HostStack
+from tests.linux.runs import SETTINGS, scenario, start, until_done
 from tests.linux.sockets import Transfer, bulk, settled
 from tests.support.linux import TRAFFIC, needs
 
@@ -113,6 +116,38 @@ class TestQueue:
         assert np.delete(done.last["marked_pkts"], port).sum() == 0
         assert done.goodput_bps.sum() == pytest.approx(GOODPUT_BPS, rel=0.05)
         assert done.last["dropped_pkts"][port] == 0
+
+
+@needs(*TRAFFIC)
+class TestProgram:
+    """RWNDQ at the ports, as in simulators: the kernel's TCP obeys the windows that it writes."""
+
+    RWNDQ = (Program(name="rwndq", params=(("t_ns", 1_000_000),)),)
+
+    def test_the_queue_stands_at_its_target_without_a_drop(self) -> None:
+        spec = DROP_TAIL.replace(programs=self.RWNDQ)
+        port = spec.build().port("tor->receiver")
+        _, done = settled(lambda: incast(spec), lambda it: it[1].goodput_bps.sum() > 0.97 * GOODPUT_BPS)
+        assert done.queue_mean_bytes(port) == pytest.approx(60_000, rel=0.15)  # a fifth of the buffer
+        assert done.last["dropped_pkts"].sum() == 0
+        goodput = done.goodput_bps
+        assert goodput.sum() == pytest.approx(GOODPUT_BPS, rel=0.04)
+        assert goodput.sum() ** 2 / (len(goodput) * (goodput**2).sum()) > 0.995
+
+    def test_flows_that_are_over_do_not_count(self) -> None:
+        """Forty flows, one after the other, over an RTT of 4 ms. If all counted, a share would be 7 KB, not 60."""
+        spec = DROP_TAIL.replace(senders=2, delay_s=1e-3, programs=self.RWNDQ)
+        what = scenario(*(("s0", 100_000, 0.04 * i) for i in range(40)), topology=spec, duration_s=1.8)
+        datapath = LinuxDatapath(SETTINGS)
+        try:
+            start(datapath, what, HostStack(transport="cubic"))
+            _, done = until_done(datapath, what)
+        finally:
+            datapath.close()
+        fct_s = done.flows.finish_s - what.flows(1).start_s
+        assert np.isfinite(fct_s).all()
+        assert np.median(fct_s[-10:]) < 1.3 * np.median(fct_s[:10])
+        assert done.ports.dropped_pkts.sum() == 0
 
 
 @needs(*TRAFFIC)

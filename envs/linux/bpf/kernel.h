@@ -22,6 +22,7 @@ typedef _Bool bool;
 enum bpf_map_type {
     BPF_MAP_TYPE_HASH = 1,
     BPF_MAP_TYPE_ARRAY = 2,
+    BPF_MAP_TYPE_LRU_HASH = 9,
     BPF_MAP_TYPE_QUEUE = 22,
     BPF_MAP_TYPE_SK_STORAGE = 24,
 };

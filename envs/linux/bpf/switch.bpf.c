@@ -177,6 +177,26 @@ static __always_inline int has_payload(struct __sk_buff *skb, ncc_u64 packet_byt
     return packet_bytes > ip_bytes + (tcp >> 4) * 4;
 }
 
+#ifdef NCC_PROGRAM
+#include "switch_program.h"
+
+/* Sees what comes over a port's link. */
+SEC("tc") int ncc_switch_reverse(struct __sk_buff *skb)
+{
+    const __u32 index = skb->ifindex - NCC_SWITCH_FIRST_INDEX;
+    const struct ncc_switch_port *port = bpf_map_lookup_elem(&ports, &index);
+    struct ncc_switch_queue queue;
+    const struct net_device *device;
+
+    if (!port || !port->rate_bytes_per_s || !port->finite || skb->protocol != bpf_htons(NCC_ETH_P_IP))
+        return TC_ACT_UNSPEC;
+    device = ((struct sk_buff *)bpf_cast_to_kern_ctx(skb))->dev;
+    read_queue(device, &queue);
+    program_reverse(skb, index, port, &queue, device->hard_header_len);
+    return TC_ACT_UNSPEC;
+}
+#endif
+
 SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
 {
     const __u32 index = skb->ifindex - NCC_SWITCH_FIRST_INDEX;
@@ -206,6 +226,9 @@ SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
         if (pool)
             used = used_bytes(pool);
         verdict = ncc_switch_admit(port, pool, queue.bytes, used, packet_bytes, (tos & 3) != 0, random);
+#ifdef NCC_PROGRAM
+        verdict = program_enqueue(skb, index, port, &queue, packet_bytes, (tos & 3) != 0, verdict);
+#endif
         if (verdict == NCC_MARK)
             marked = bpf_skb_ecn_set_ce(skb) != 0;
         if (verdict == NCC_DROP)

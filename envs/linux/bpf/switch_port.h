@@ -17,6 +17,14 @@
 #define NCC_SWITCH_POOL_PORTS 32  /* ports that can share one */
 #define NCC_SWITCH_FIRST_INDEX 16 /* network device of port 0; smaller ones are the namespace's own */
 #define NCC_SWITCH_NO_POOL (~0U)
+#define NCC_SWITCH_PARAMS 16
+
+/* What the program of the ports (switch_program.h) is loaded with. */
+struct ncc_switch_program {
+    ncc_u64 params[NCC_SWITCH_PARAMS]; /* in table order */
+    ncc_u32 mtu_bytes;
+    ncc_u32 unused;
+};
 
 /* A directed port; written before its first packet and never again. */
 struct ncc_switch_port {
@@ -56,6 +64,7 @@ struct ncc_switch_stats {
     ncc_u64 largest_bytes;   /* largest packet; above the MTU with segmentation offload */
 };
 
+_Static_assert(sizeof(struct ncc_switch_program) == 136, "switch.py has another layout");
 _Static_assert(sizeof(struct ncc_switch_port) == 64, "switch.py has another layout");
 _Static_assert(sizeof(struct ncc_switch_pool) == 176, "switch.py has another layout");
 _Static_assert(sizeof(struct ncc_switch_stats) == 112, "switch.py has another layout");

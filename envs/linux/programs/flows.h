@@ -175,6 +175,9 @@ static void send_some(uint32_t i, uint32_t events)
     }
     if (flow->handed_bytes == flow->size_bytes) {
         flow->state = NCC_TRAFFIC_HANDED;
+        if (table->fins) {
+            shutdown(ends[i].sender, SHUT_WR);
+        }
     }
     if (flow->handed_bytes == until) {
         watch(EPOLL_CTL_MOD, ends[i].sender, 0, KIND_SENDER, i);

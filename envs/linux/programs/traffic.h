@@ -46,7 +46,9 @@ struct ncc_traffic_header {
     uint64_t samples; /* rounds of samples made so far */
     uint32_t marks;   /* 1: the SO_MARK of a flow's connection is its number + 1 */
     uint32_t tells;   /* most bytes of a first write that senders tell (NCC_ORDER_SIZE); INT32_MAX: sizes of flows */
-    uint64_t pad[3];
+    uint32_t fins;    /* 1: a sender closes its side behind its last byte, as programs of ports count flows */
+    uint32_t unused;
+    uint64_t pad[2];
 };
 
 struct ncc_traffic_host {

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The program of baselines/ (switch.h) that the switch's ports run: NCC_PROGRAM, from NCC_PROGRAM_HEADER. Its hooks are
+ * called as in simulators, with these differences: its timer is due at the next packet after its time; flows are known
+ * by the SYN-ACKs that come back, with the window scale in them, so a SYN-ACK or FIN that comes again counts once.
+ */
+#ifndef NCC_SWITCH_PROGRAM_H
+#define NCC_SWITCH_PROGRAM_H
+
+#include "switch.h"
+#undef NCC_SW_ROW_ /* the header's row, as constants */
+#define NCC_SW_ROW_(name_, needs_, summary_, ingress_)                                                                 \
+    enum { name_##_needs = (needs_) };                                                                                 \
+    _Static_assert(sizeof(struct name_##_state) <= NCC_SW_STATE_MAX, "state is larger than a port has room for");      \
+    _Static_assert((name_##_needs & ~(NCC_SW_KERNEL)) == 0, "a hook that the kernel does not have");
+#include NCC_PROGRAM_HEADER
+
+#define PASTE_(a, b) a##_##b
+#define PASTE(a, b) PASTE_(a, b)
+#define PROGRAM(what) PASTE(NCC_PROGRAM, what)
+
+/* Written by user space before the program is loaded. */
+const volatile struct ncc_switch_program program SEC(".rodata.program") = {};
+
+struct program_state {
+    struct bpf_spin_lock lock;
+    __u32 started;
+    ncc_u64 due_ns; /* 0: no timer */
+    struct PROGRAM(state) of;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, NCC_SWITCH_PORTS);
+    __type(key, __u32);
+    __type(value, struct program_state);
+} program_states SEC(".maps");
+
+/* A flow whose data leaves by a port, as the packets that come back name it. */
+struct program_flow {
+    __u32 port;
+    __be32 source, destination;
+    __be16 source_port, destination_port;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 1 << 16);
+    __type(key, struct program_flow);
+    __type(value, __u32); /* window scale */
+} program_flows SEC(".maps");
+
+struct tcp_packet {
+    __u32 ip_bytes, tcp_bytes; /* of the headers */
+    __be32 source, destination;
+    __be16 source_port, destination_port;
+    __u8 flags;
+    __be16 window;
+};
+
+enum { TCP_FIN = 1, TCP_SYN = 2, TCP_ACK = 16, TCP_OPTION_SCALE = 3, IP_PROTO_TCP = 6 };
+
+static __always_inline int read_tcp(struct __sk_buff *skb, struct tcp_packet *packet)
+{
+    __u8 ip[20], tcp[16];
+
+    if (bpf_skb_load_bytes_relative(skb, 0, ip, sizeof(ip), BPF_HDR_START_NET) || ip[9] != IP_PROTO_TCP)
+        return 0;
+    packet->ip_bytes = (ip[0] & 15) * 4;
+    if (bpf_skb_load_bytes_relative(skb, packet->ip_bytes, tcp, sizeof(tcp), BPF_HDR_START_NET))
+        return 0;
+    __builtin_memcpy(&packet->source, ip + 12, 4);
+    __builtin_memcpy(&packet->destination, ip + 16, 4);
+    __builtin_memcpy(&packet->source_port, tcp, 2);
+    __builtin_memcpy(&packet->destination_port, tcp + 2, 2);
+    packet->tcp_bytes = (tcp[12] >> 4) * 4;
+    packet->flags = tcp[13];
+    __builtin_memcpy(&packet->window, tcp + 14, 2);
+    return 1;
+}
+
+/* Returns the shift of the window scale option (RFC 7323); 0 without one. */
+static __always_inline __u32 window_scale(struct __sk_buff *skb, const struct tcp_packet *packet)
+{
+    __u32 at = packet->ip_bytes + 20;
+    const __u32 end = packet->ip_bytes + packet->tcp_bytes;
+
+    for (int i = 0; i < 40 && at < end; i++) {
+        __u8 option[3] = {};
+
+        if (bpf_skb_load_bytes_relative(skb, at, option, at + 3 <= end ? 3 : 1, BPF_HDR_START_NET) || !option[0])
+            break;
+        if (option[0] == TCP_OPTION_SCALE)
+            return option[2] <= 14 ? option[2] : 14;
+        at += option[0] == 1 ? 1 : option[1] < 2 ? 40 : option[1];
+    }
+    return 0;
+}
+
+static __always_inline const ncc_u64 *program_params(void)
+{
+    const ncc_u64 *p = (const ncc_u64 *)program.params;
+
+    asm volatile("" : "+r"(p)); /* otherwise the compiler uses the zeros above */
+    return p;
+}
+
+/* The port as programs see it. */
+static __always_inline void port_seen(struct ncc_sw_port *seen, const struct ncc_switch_port *port,
+                                      const struct ncc_switch_queue *queue)
+{
+    seen->now_ns = bpf_ktime_get_ns();
+    seen->rate_bytes_per_s = port->rate_bytes_per_s;
+    seen->size_bytes = port->size_bytes;
+    seen->queue_bytes = queue->bytes;
+    seen->tx_bytes = queue->tx_bytes;
+    seen->ingress_bytes = 0;
+    seen->mtu_bytes = *(const volatile __u32 *)&program.mtu_bytes;
+    seen->random = bpf_get_prandom_u32();
+}
+
+/* Starts the program, and calls its timer if that is due. The caller holds the lock. */
+static __always_inline void program_tick(struct program_state *state, const ncc_u64 *p, const struct ncc_sw_port *seen)
+{
+    struct ncc_sw_out out = {};
+
+    if (!state->started)
+        PROGRAM(init)(&state->of, p, seen, &out);
+    else if (state->due_ns && seen->now_ns >= state->due_ns)
+        PROGRAM(timer)(&state->of, p, seen, &out);
+    else
+        return;
+    state->started = 1;
+    state->due_ns = out.timer_ns ? seen->now_ns + out.timer_ns : 0;
+}
+
+/* Calls `enqueue` for a packet that joins a port. Returns the verdict. */
+static __always_inline enum ncc_verdict program_enqueue(struct __sk_buff *skb, __u32 index,
+                                                        const struct ncc_switch_port *port,
+                                                        const struct ncc_switch_queue *queue, __u32 packet_bytes,
+                                                        int ecn_capable, enum ncc_verdict verdict)
+{
+    struct program_state *state = bpf_map_lookup_elem(&program_states, &index);
+    const ncc_u64 *p = program_params();
+    struct ncc_sw_packet seen = {};
+    struct ncc_sw_out out = {};
+    struct program_flow flow = {};
+    struct tcp_packet packet;
+    struct ncc_sw_port at;
+
+    if (!state || !read_tcp(skb, &packet))
+        return verdict;
+    flow.port = index;
+    flow.source = packet.destination;
+    flow.destination = packet.source;
+    flow.source_port = packet.destination_port;
+    flow.destination_port = packet.source_port;
+    seen.flow = packet.source_port;
+    seen.bytes = packet_bytes;
+    seen.payload_bytes = packet_bytes - ncc_min_u64(packet_bytes, packet.ip_bytes + packet.tcp_bytes);
+    seen.flags = ecn_capable ? NCC_SW_ECT : 0;
+    if (bpf_map_lookup_elem(&program_flows, &flow))
+        seen.flags |= NCC_SW_TO_RECEIVER | (packet.flags & TCP_FIN ? NCC_SW_FIN : 0);
+    port_seen(&at, port, queue);
+    bpf_spin_lock(&state->lock);
+    program_tick(state, p, &at);
+    out.verdict = verdict;
+    PROGRAM(enqueue)(&state->of, p, &at, &seen, &out);
+    if (out.timer_ns)
+        state->due_ns = at.now_ns + out.timer_ns;
+    bpf_spin_unlock(&state->lock);
+    if (out.verdict > verdict && (out.verdict == NCC_DROP || ecn_capable))
+        verdict = out.verdict;
+    if ((seen.flags & NCC_SW_FIN) && verdict != NCC_DROP)
+        bpf_map_delete_elem(&program_flows, &flow);
+    return verdict;
+}
+
+/* Calls `reverse` for a packet that comes over a port's link, and lowers its window. `link_bytes`: header before IP. */
+static __always_inline void program_reverse(struct __sk_buff *skb, __u32 index, const struct ncc_switch_port *port,
+                                            const struct ncc_switch_queue *queue, __u32 link_bytes)
+{
+    struct program_state *state = bpf_map_lookup_elem(&program_states, &index);
+    const ncc_u64 *p = program_params();
+    struct ncc_sw_packet seen = {};
+    struct ncc_sw_out out = {};
+    struct program_flow flow = {};
+    struct tcp_packet packet;
+    struct ncc_sw_port at;
+    __u32 shift = 0, known = 0, field, least;
+    const __u32 *scale;
+
+    if (!state || !read_tcp(skb, &packet) || !(packet.flags & TCP_ACK))
+        return;
+    flow.port = index;
+    flow.source = packet.source;
+    flow.destination = packet.destination;
+    flow.source_port = packet.source_port;
+    flow.destination_port = packet.destination_port;
+    scale = bpf_map_lookup_elem(&program_flows, &flow);
+    seen.flags = NCC_SW_HAS_WINDOW;
+    if (packet.flags & TCP_SYN) {
+        if (!scale) {
+            shift = window_scale(skb, &packet);
+            bpf_map_update_elem(&program_flows, &flow, &shift, 0);
+            seen.flags |= NCC_SW_SYN_ACK;
+        }
+        shift = 0; /* of the SYN-ACK's own window */
+    } else if (scale) {
+        shift = *scale & 15;
+    } else {
+        return; /* it belongs to no flow whose data leaves here */
+    }
+    known = bpf_ntohs(packet.window);
+    seen.flow = packet.destination_port;
+    seen.bytes = packet.ip_bytes + packet.tcp_bytes;
+    seen.window_bytes = (ncc_u64)known << shift;
+    port_seen(&at, port, queue);
+    bpf_spin_lock(&state->lock);
+    program_tick(state, p, &at);
+    PROGRAM(reverse)(&state->of, p, &at, &seen, &out);
+    if (out.timer_ns)
+        state->due_ns = at.now_ns + out.timer_ns;
+    bpf_spin_unlock(&state->lock);
+    /* As LoweredWindow of envs/native/programs.h: never below a full packet. */
+    least = ((at.mtu_bytes - 41) >> shift) + 1;
+    field = ncc_min_u64(known, ncc_max_u64(seen.window_bytes >> shift, least));
+    if (field < known) {
+        const __u32 offset = link_bytes + packet.ip_bytes;
+        const __be16 lowered = bpf_htons(field);
+
+        bpf_l4_csum_replace(skb, offset + 16, packet.window, lowered, sizeof(lowered));
+        bpf_skb_store_bytes(skb, offset + 14, &lowered, sizeof(lowered), 0);
+    }
+}
+
+#endif
