@@ -190,7 +190,12 @@ class Switch:
         self.programs: dict[str, int] = {}
         self._before: Stats | None = None
         names = [program.name for program in programs_of(topology)]
-        self._object = bpf().Object(str(require_built()["_".join(["switch", *names])]))
+        built, wanted = require_built(), "_".join(["switch", *names])
+        if wanted not in built:
+            raise DatapathError(
+                f"The program {wanted} for the kernel was not built: run `make build`, or reinstall ncc."
+            )
+        self._object = bpf().Object(str(built[wanted]))
         try:
             if names:
                 self._object.set(".rodata.program", program_row(programs_of(topology)[0], mtu_bytes).tobytes())

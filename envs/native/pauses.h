@@ -51,7 +51,7 @@ inline std::string DeadlockMessage(const std::vector<uint32_t> &ports)
         names += (names.empty() ? "" : ", ") + std::to_string(port);
     }
     return "deadlock: ports " + names +
-           " have paused each other (PFC) and none can send; break the cycle of their "
+           " (Topology.port_name) have paused each other (PFC) and none can send; break the cycle of their "
            "links, or leave pfc out of programs";
 }
 

@@ -10,8 +10,8 @@ from ncc.core.units import BITS_PER_BYTE
 from ncc.envs.native.extension import Extension
 from ncc.envs.native.params import check_params
 
-PAUSE_FRAME_BYTES = 84
-"""Smallest Ethernet frame with preamble and gap, which a pause is."""
+PAUSE_BYTES = 46
+"""Payload of the smallest Ethernet frame, which a pause is (NCC_SW_PAUSE_BYTES)."""
 
 
 def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[Program, ...], ...]) -> None:
@@ -49,36 +49,48 @@ def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[
 
 def _check_pauses(module: Extension, scenario: Scenario) -> None:
     """The buffer of a port takes all that the other links of its switch may bring before their pauses are in effect."""
-    mtu_bytes, network = scenario.transport.mtu_bytes, scenario.network()
+    transport, network = scenario.transport, scenario.network()
+    frame_bytes = PAUSE_BYTES + transport.frame_overhead_bytes
     needs: dict[int, dict[int, float]] = {}  # by switch and port: most bytes that come over the port's link
+    pausing = ""
     ports: dict[tuple[int, int], Buffer] = {}
     for index, link in enumerate(network.links):
         # The pause waits for a packet and another pause; meanwhile, and for a packet of the far end, others come.
-        headroom = 2 * link.delay_s * link.rate_bps / BITS_PER_BYTE + 3 * mtu_bytes + 2 * PAUSE_FRAME_BYTES
+        headroom = 2 * link.delay_s * link.rate_bps / BITS_PER_BYTE + 3 * transport.mtu_bytes + 2 * frame_bytes
         for port, node, buffer in ((2 * index, link.a, link.a_buffer), (2 * index + 1, link.b, link.b_buffer)):
             if buffer is None:
                 continue
             ports[node, port] = buffer
-            for program in buffer.programs:
-                if module.program_needs(program.name) & module.PROGRAM_PAUSES:
-                    xoff = dict(program.params).get("xoff_bytes") or _default(module, program.name, "xoff_bytes")
-                    needs.setdefault(node, {})[port] = xoff + headroom
+            programs = [each for each in buffer.programs if module.program_needs(each.name) & module.PROGRAM_PAUSES]
+            if len(programs) > 1:
+                raise ConfigError(
+                    f"Programs {programs[0].name} and {programs[1].name} both pause the link of a port: leave one of "
+                    "them out of programs"
+                )
+            for program in programs:
+                pausing = program.name
+                xoff = dict(program.params).get("xoff_bytes") or _default(module, program.name, "xoff_bytes")
+                needs.setdefault(node, {})[port] = xoff + headroom
     for (node, port), buffer in ports.items():
         if node not in needs:
             continue
-        if buffer.pool is not None or any(
-            module.program_needs(each.name) & module.PROGRAM_RANKED for each in buffer.programs
-        ):
+        name = network.port_name(port)
+        if port not in needs[node]:
             raise ConfigError(
-                "Program pfc keeps ports from dropping, and shared_buffer_bytes and pfabric make them drop before "
-                "their buffers are full: leave one of them out"
+                f"Program {pausing} is not at port {name}, whose switch has it at others: give it to all of them"
+            )
+        owner = next((p.name for p in buffer.programs if module.program_needs(p.name) & module.PROGRAM_RANKED), None)
+        if rival := "shared_buffer_bytes" if buffer.pool is not None else owner:
+            raise ConfigError(
+                f"Program {pausing} keeps ports from dropping, and {rival} makes them drop before their buffers are "
+                "full: leave one of them out"
             )
         most_bytes = math.ceil(sum(its for other, its in needs[node].items() if other != port))
-        if port not in needs[node] or most_bytes > buffer.size_bytes:
+        if most_bytes > buffer.size_bytes:
             raise ConfigError(
-                f"Program pfc has no headroom at port {network.port_name(port)}: the other links of its "
-                f"switch may bring {most_bytes} bytes before they are paused, and its buffer has "
-                f"{buffer.size_bytes}: set buffer_bytes to at least that, or lower xoff_bytes"
+                f"Program {pausing} has no headroom at port {name}: the other links of its switch may bring "
+                f"{most_bytes} bytes before they are paused, and its buffer has {buffer.size_bytes}: set buffer_bytes "
+                "to at least that, or lower xoff_bytes"
             )
 
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The program of baselines/ (switch.h) that the switch's ports run: NCC_PROGRAM, from NCC_PROGRAM_HEADER. Its hooks are
- * called as in simulators, with these differences: its timer is due at the next packet after its time; flows are known
+ * called as in simulators, with these differences. Its timer is due at the next packet after its time. Flows are known
  * by the SYN-ACKs that come back, with the window scale in them, so a SYN-ACK or FIN that comes again counts once.
+ * `reverse` is called for packets with the ACK flag of flows that are open; they have no payload, class, rank or ECN
+ * there. `enqueue` is not told of CE, hops, class or rank. `flow` is the sender's TCP port.
  */
 #ifndef NCC_SWITCH_PROGRAM_H
 #define NCC_SWITCH_PROGRAM_H

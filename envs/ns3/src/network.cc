@@ -382,14 +382,15 @@ void Network::Step(const double *limits_bps)
     const int64_t end_ns = (epoch_ + 1) * spec_.period_ns;
     Simulator::Stop(TimeStep(end_ns - now_ns_));
     Simulator::Run();
+    if (pausing_ && fault_.empty()) {
+        now_ns_ = end_ns;
+        WatchPauses();
+    }
     if (!fault_.empty()) {
         throw std::runtime_error(fault_);
     }
     now_ns_ = end_ns;
     ++epoch_;
-    if (pausing_) {
-        WatchPauses();
-    }
 }
 
 } // namespace ncc

@@ -39,7 +39,7 @@ void Network::WatchPauses()
 {
     std::vector<PausedPort> stuck;
     for (const auto &port : ports_) {
-        if (port && port->LongPaused(now_ns_)) {
+        if (port && ports_[port->id ^ 1] && port->LongPaused(*ports_[port->id ^ 1], now_ns_)) {
             stuck.push_back(port->Paused());
         }
     }

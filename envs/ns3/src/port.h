@@ -69,9 +69,11 @@ class Port
         held_->paused = on;
         held_->paused_at_ns = now_ns;
     }
-    bool LongPaused(int64_t now_ns) const
+    // True if it has been paused for long, has something to send, and `far`, at the other end, still means the pause.
+    bool LongPaused(const Port &far, int64_t now_ns) const
     {
-        return paused() && held_pkts() > 0 && now_ns - held_->paused_at_ns >= kLongPauseNs;
+        return paused() && held_pkts() > 0 && now_ns - held_->paused_at_ns >= kLongPauseNs && far.pauses_at_ns_ >= 0 &&
+               far.pauses_at_ns_ <= held_->paused_at_ns;
     }
     PausedPort Paused() const; // with what waits
     // And the other way round: `bytes` more wait at this switch of what came over its link. Returns when a frame will

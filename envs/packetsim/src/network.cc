@@ -36,14 +36,15 @@ void Network::Step(const double *limits_bps)
         ++events_;
         Handle(event);
     }
+    if (pausing_ && !failed_) {
+        now_ns_ = end_ns;
+        WatchPauses();
+    }
     if (failed_) {
         throw std::runtime_error(fault_);
     }
     now_ns_ = end_ns;
     ++epoch_;
-    if (pausing_) {
-        WatchPauses();
-    }
 }
 
 void Network::Handle(const Event &event)

@@ -160,9 +160,11 @@ class alignas(64) Port
         waiting_->paused = on;
         waiting_->paused_at_ns = now_ns;
     }
-    bool LongPaused(int64_t now_ns) const
+    // True if it has been paused for long, has something to send, and `far`, at the other end, still means the pause.
+    bool LongPaused(const Port &far, int64_t now_ns) const
     {
-        return waiting_ && paused() && waiting_pkts() > 0 && now_ns - waiting_->paused_at_ns >= kLongPauseNs;
+        return waiting_ && paused() && waiting_pkts() > 0 && now_ns - waiting_->paused_at_ns >= kLongPauseNs &&
+               far.pauses_at_ns_ >= 0 && far.pauses_at_ns_ <= waiting_->paused_at_ns;
     }
     PausedPort Paused(uint32_t port, const PacketPool &pool) const; // with what waits
     // And the other way round: what came over its link and waits at this switch, and its pause of the far end.

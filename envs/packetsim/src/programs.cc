@@ -225,7 +225,7 @@ void Network::WatchPauses()
 {
     std::vector<PausedPort> stuck;
     for (uint32_t index = 0; index < ports_.size(); ++index) {
-        if (ports_[index].LongPaused(now_ns_)) {
+        if (ports_[index].LongPaused(ports_[index ^ 1], now_ns_)) {
             stuck.push_back(ports_[index].Paused(index, pool_));
         }
     }
