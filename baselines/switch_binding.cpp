@@ -149,7 +149,7 @@ class Program
         ops_->timer(state_, params_.data(), &port_, &out_);
         return out_.timer_ns;
     }
-    // Whether the far end of the link is paused (1), goes on (2), or stays as it was.
+    // NCC_SW_PAUSE, NCC_SW_RESUME, or NCC_SW_AS_IT_WAS.
     int ingress(ncc_u64 ingress_bytes)
     {
         out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS};

@@ -16,7 +16,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.envs.linux import layout, objects
 from ncc.envs.linux.extension import bpf, extension, memory
-from ncc.envs.native.params import check_params
+from ncc.envs.native.params import check_params, with_defaults
 
 RATE_MAX = 2.0**40
 """Largest rate in bytes/s; the kernel's program lowers a larger one to this."""
@@ -72,7 +72,7 @@ class Shim:
         path = objects.controller_object(controller)
         rows = extension().params(controller)
         check_params(controller, rows, tuple(params))
-        values = [dict(params).get(name, default) for name, default, *_ in rows]
+        values = list(with_defaults(rows, tuple(params)).values())
         self.name = name or objects.congestion_name(controller)
         data = None if name is None else objects.renamed(path, controller, name)
         self._object: Any = bpf().Object(str(path), data)

@@ -12,7 +12,7 @@ from ncc.core.topology import Program, Red, Topology
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux.extension import bpf, extension, memory
 from ncc.envs.linux.objects import require_built
-from ncc.envs.native.params import check_params
+from ncc.envs.native.params import check_params, with_defaults
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -167,9 +167,9 @@ def pool_rows(topology: Topology) -> npt.NDArray[Any]:
 
 
 def program_row(program: Program, mtu_bytes: int) -> npt.NDArray[Any]:
-    """Return a row [1] of `PROGRAM`, what the program of the ports is loaded with."""
-    row, given = np.zeros(1, PROGRAM), dict(program.params)
-    values = [given.get(name, default) for name, default, *_ in extension().program_params(program.name)]
+    """Return a row [1] of `PROGRAM`, the settings of the program of the ports."""
+    row = np.zeros(1, PROGRAM)
+    values = list(with_defaults(extension().program_params(program.name), program.params).values())
     row["params"][0, : len(values)], row["mtu_bytes"] = values, mtu_bytes
     return row
 

@@ -19,3 +19,8 @@ def check_params(whose: str, rows: list[ParamRow], given: Params) -> None:
         low, high = ranges[name]
         if not low <= value <= high:
             raise ConfigError(f"Parameter {name} of {whose} must be from {low} to {high}, got {value}")
+
+
+def with_defaults(rows: list[ParamRow], given: Params) -> dict[str, int]:
+    """Every parameter's value by name, in table order: what is given, or the default."""
+    return {name: dict(given).get(name, default) for name, default, *_ in rows}

@@ -18,8 +18,8 @@ constexpr int64_t kLongPauseNs = 10'000'000; // a pause this long may be a deadl
 
 // A port that has been paused for long, with what waits there.
 struct PausedPort {
-    uint32_t port;                                     // directed, as everywhere here
-    std::vector<std::pair<uint32_t, int64_t>> waiting; // link by which it came, bytes
+    uint32_t port;                                     // directed
+    std::vector<std::pair<uint32_t, int64_t>> waiting; // link of arrival, bytes
 };
 
 // Returns the ports of a deadlock: none of them can send until another one of them does. A port is not among them if

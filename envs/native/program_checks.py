@@ -8,10 +8,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.topology import Buffer, Program
 from ncc.core.units import BITS_PER_BYTE
 from ncc.envs.native.extension import Extension
-from ncc.envs.native.params import check_params
-
-PAUSE_BYTES = 46
-"""Payload of the smallest Ethernet frame, which a pause is (NCC_SW_PAUSE_BYTES)."""
+from ncc.envs.native.params import check_params, with_defaults
 
 
 def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[Program, ...], ...]) -> None:
@@ -50,7 +47,7 @@ def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[
 def _check_pauses(module: Extension, scenario: Scenario) -> None:
     """The buffer of a port takes all that the other links of its switch may bring before their pauses are in effect."""
     transport, network = scenario.transport, scenario.network()
-    frame_bytes = PAUSE_BYTES + transport.frame_overhead_bytes
+    frame_bytes = module.PAUSE_BYTES + transport.frame_overhead_bytes
     needs: dict[int, dict[int, float]] = {}  # by switch and port: most bytes that come over the port's link
     pausing = ""
     ports: dict[tuple[int, int], Buffer] = {}
@@ -69,8 +66,8 @@ def _check_pauses(module: Extension, scenario: Scenario) -> None:
                 )
             for program in programs:
                 pausing = program.name
-                xoff = dict(program.params).get("xoff_bytes") or _default(module, program.name, "xoff_bytes")
-                needs.setdefault(node, {})[port] = xoff + headroom
+                params = with_defaults(module.program_params(program.name), program.params)
+                needs.setdefault(node, {})[port] = params["xoff_bytes"] + headroom
     for (node, port), buffer in ports.items():
         if node not in needs:
             continue
@@ -92,10 +89,6 @@ def _check_pauses(module: Extension, scenario: Scenario) -> None:
                 f"{most_bytes} bytes before they are paused, and its buffer has {buffer.size_bytes}: set buffer_bytes "
                 "to at least that, or lower xoff_bytes"
             )
-
-
-def _default(module: Extension, program: str, param: str) -> int:
-    return next(int(row[1]) for row in module.program_params(program) if row[0] == param)
 
 
 def _rivals(buffer: Buffer) -> dict[str, bool]:

@@ -103,7 +103,7 @@ class Programs
         alignas(8) unsigned char state[NCC_SW_STATE_MAX] = {};
     };
 
-    // Runs a hook of the port alone.
+    // Runs a hook that takes the port and no packet.
     template <typename Hook, typename Arm>
     ncc_sw_out Run(uint32_t i, Hook hook, ncc_sw_port port, Arm arm)
     {

@@ -26,7 +26,7 @@ struct FlowRecord : FlowCounts {
 
 struct PortTotals : PortCounts {
     int64_t delay_ns = 0;  // summed over transmitted packets
-    int64_t paused_ns = 0; // for which it kept the far end of its link from sending, but for a pause that lasts
+    int64_t paused_ns = 0; // sum of its ended pauses of the far end (PFC)
 
     PortTotals() : PortCounts{}
     {

@@ -27,7 +27,7 @@ struct Wire {
     // When a packet whose last bit leaves at `end_ps` is at the far end. Events fall on whole nanoseconds.
     int64_t ArrivalNs(int64_t end_ps) const { return (end_ps + kPsPerNs - 1) / kPsPerNs + delay_ns; }
 
-    // When the next packet starts at `now_ns`, if what is before it ends at `free_ps`. Events fall on whole
+    // Start of a packet that is due at `now_ns`, where the one before it ends at `free_ps`. Events fall on whole
     // nanoseconds; between packets back to back, the fraction is carried over.
     static int64_t StartPs(int64_t free_ps, int64_t now_ns)
     {

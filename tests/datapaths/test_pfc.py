@@ -69,15 +69,9 @@ def test_each_of_two_is_paused_for_half_of_the_time(simulator: Simulator) -> Non
 def test_a_pause_spreads_to_the_switch_before(simulator: Simulator) -> None:
     """Over a fabric, where the port to the receiver is two switches away from the hosts that are paused."""
     topology = LeafSpine(
-        leaves=3,
-        spines=1,
-        hosts_per_leaf=4,
-        host_rate_bps=1e9,
-        spine_rate_bps=2e9,
-        buffer_bytes=200_000,
-        mark_threshold_bytes=0,
-        programs=pfc(),
-    )
+        leaves=3, spines=1, hosts_per_leaf=4, host_rate_bps=1e9, spine_rate_bps=2e9, buffer_bytes=200_000,
+        mark_threshold_bytes=0, programs=pfc(),
+    )  # fmt: skip
     flows = [flow(f"h{leaf}_{i}", "h2_0", 400_000) for leaf in range(2) for i in range(4)]
     done = run(simulator, fixed(topology, *flows, transport=AT_ONCE), "newreno")
     assert done.records.ports.dropped_pkts.sum() == 0

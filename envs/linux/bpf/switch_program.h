@@ -81,6 +81,16 @@ static __always_inline int read_tcp(struct __sk_buff *skb, struct tcp_packet *pa
     return 1;
 }
 
+/* Names the flow of a packet at a port; `back`: the packet comes from the flow's receiver. */
+static __always_inline void name_flow(struct program_flow *flow, __u32 port, const struct tcp_packet *packet, int back)
+{
+    flow->port = port;
+    flow->source = back ? packet->source : packet->destination;
+    flow->destination = back ? packet->destination : packet->source;
+    flow->source_port = back ? packet->source_port : packet->destination_port;
+    flow->destination_port = back ? packet->destination_port : packet->source_port;
+}
+
 /* Returns the shift of the window scale option (RFC 7323); 0 without one. */
 static __always_inline __u32 window_scale(struct __sk_buff *skb, const struct tcp_packet *packet)
 {
@@ -152,11 +162,7 @@ static __always_inline enum ncc_verdict program_enqueue(struct __sk_buff *skb, _
 
     if (!state || !read_tcp(skb, &packet))
         return verdict;
-    flow.port = index;
-    flow.source = packet.destination;
-    flow.destination = packet.source;
-    flow.source_port = packet.destination_port;
-    flow.destination_port = packet.source_port;
+    name_flow(&flow, index, &packet, 0);
     seen.flow = packet.source_port;
     seen.bytes = packet_bytes;
     seen.payload_bytes = packet_bytes - ncc_min_u64(packet_bytes, packet.ip_bytes + packet.tcp_bytes);
@@ -189,16 +195,12 @@ static __always_inline void program_reverse(struct __sk_buff *skb, __u32 index, 
     struct program_flow flow = {};
     struct tcp_packet packet;
     struct ncc_sw_port at;
-    __u32 shift = 0, known = 0, field, least;
+    __u32 shift = 0, known, field, least;
     const __u32 *scale;
 
     if (!state || !read_tcp(skb, &packet) || !(packet.flags & TCP_ACK))
         return;
-    flow.port = index;
-    flow.source = packet.source;
-    flow.destination = packet.destination;
-    flow.source_port = packet.source_port;
-    flow.destination_port = packet.destination_port;
+    name_flow(&flow, index, &packet, 1);
     scale = bpf_map_lookup_elem(&program_flows, &flow);
     seen.flags = NCC_SW_HAS_WINDOW;
     if (packet.flags & TCP_SYN) {

@@ -157,9 +157,9 @@ class Network
     Port &SwitchPort(uint32_t port);
     void Leave(const Port &port, Frame *frame, int64_t in_ns); // the frame then arrives at the far end
     void Transmitted(Port *port);                              // starts the next held frame
-    void Ingress(Port *came_by, int64_t bytes);                // so much more waits here of what came over a link
-    void Paused(uint32_t port, bool on);                       // a pause frame has come for this port
-    void WatchPauses();                                        // fails where ports wait for each other
+    void Ingress(Port *came_by, int64_t bytes);                // adds to the waiting bytes that came over a link
+    void Paused(uint32_t port, bool on);                       // takes a pause frame for this port
+    void WatchPauses();                                        // fails the run at a deadlock
     Host &host_of(uint32_t node) { return hosts_[host_index_[node]]; }
 
     LiveSimulation live_simulation_; // declared first, so that it is destroyed last
@@ -185,7 +185,7 @@ class Network
     int64_t finished_ = 0, epoch_ = 0, now_ns_ = 0;
     std::unique_ptr<Tags> tags_;   // null: none
     bool see_windows_ = false;     // programs see receive windows
-    bool pausing_ = false;         // some port may pause others
+    bool pausing_ = false;         // true if a program may pause links
     std::unique_ptr<Gates> gates_; // null without receivers' control
     uint64_t messages_ = 0;
     std::string fault_;

@@ -45,7 +45,7 @@ class Nic
     double limit_bps() const { return bucket_.limit_bps(); }
 
     void Send(Frame *frame);
-    void Pause(bool on); // the switch has (PFC)
+    void Pause(bool on); // obeys a pause frame (PFC)
 
     // Returns true if TCP may hand down one more packet of a flow (Linux: TCP small queues).
     bool HasRoom(const FlowQueue &queue) const

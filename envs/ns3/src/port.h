@@ -76,8 +76,8 @@ class Port
                far.pauses_at_ns_ <= held_->paused_at_ns;
     }
     PausedPort Paused() const; // with what waits
-    // And the other way round: `bytes` more wait at this switch of what came over its link. Returns when a frame will
-    // be at the far end that pauses it, or lets it go on if `pauses_now` is false, or kNoPause.
+    // PFC, the other side: adds to the bytes that came over this link and wait at this switch. Returns when a frame
+    // that pauses the far end (`pauses_now`) or resumes it will arrive there; kNoPause: there is none.
     static constexpr int64_t kNoPause = -1;
     int64_t Ingress(int64_t bytes, int64_t now_ns);
     bool pauses_now() const { return pauses_at_ns_ >= 0; }
@@ -154,7 +154,7 @@ class Port
     std::function<void(uint32_t, ncc_cc_signal)> tell_;
     int64_t size_bytes_;
     uint32_t mtu_bytes_;
-    int64_t queue_bytes_ = 0, ingress_bytes_ = 0, pauses_at_ns_ = -1; // -1: it does not
+    int64_t queue_bytes_ = 0, ingress_bytes_ = 0, pauses_at_ns_ = -1; // -1: no pause
     int64_t free_ps_ = 0; // time at which the transmitter has sent everything
     int64_t updated_ps_ = 0;
     double integral_ = 0;

@@ -236,9 +236,9 @@ class Network
     void Leaving(uint32_t port, uint32_t place); // its transmission begins
     void Reverse(uint32_t port, uint32_t place); // it has come over this port's link
     void ProgramTimer(uint32_t program);
-    void Ingress(uint32_t link, int64_t bytes); // so much more waits here of what came by a link
-    void Paused(uint32_t port, uint32_t place); // a pause frame has come for this port
-    void WatchPauses();                         // fails where ports wait for each other
+    void Ingress(uint32_t link, int64_t bytes); // adds to the waiting bytes that came over a link
+    void Paused(uint32_t port, uint32_t place); // takes a pause frame for this port
+    void WatchPauses();                         // fails the run at a deadlock
     auto Arms(uint32_t port);                   // sets timers of its programs
     ncc_verdict Call(ncc_sw_needs hook, uint32_t port, ncc_sw_packet &packet, ncc_verdict verdict);
     ncc_sw_packet Seen(const Packet &packet) const;
@@ -296,7 +296,7 @@ class Network
     size_t next_flow_ = 0, live_ = 0;
     int64_t finished_ = 0, epoch_ = 0;
     uint64_t events_ = 0, sent_ = 0, arrived_ = 0, dropped_ = 0, past_ = 0, joining_ = 0;
-    bool failed_ = false, record_sent_ = false, pausing_ = false; // some port may pause others
+    bool failed_ = false, record_sent_ = false, pausing_ = false; // true if a program may pause links
     std::vector<SentPacket> sent_packets_;
     std::unique_ptr<Gates> gates_; // null without receivers' control
     uint64_t messages_ = 0;

@@ -42,7 +42,7 @@ class Nic
     // a packet that already waits for tokens.
     void SetLimit(Network &network, double bps);
     void Send(Network &network, const Packet &packet);
-    void Pause(Network &network, bool on); // the switch has (PFC)
+    void Pause(Network &network, bool on); // obeys a pause frame (PFC)
     void WireFree(Network &network)        // event
     {
         wire_pending_ = false;

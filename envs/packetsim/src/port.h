@@ -167,7 +167,7 @@ class alignas(64) Port
                far.pauses_at_ns_ >= 0 && far.pauses_at_ns_ <= waiting_->paused_at_ns;
     }
     PausedPort Paused(uint32_t port, const PacketPool &pool) const; // with what waits
-    // And the other way round: what came over its link and waits at this switch, and its pause of the far end.
+    // PFC, the other side: bytes that came over this link and wait at this switch, and the pause of the far end.
     int64_t ingress_bytes() const { return ingress_bytes_; }
     void Ingress(int64_t bytes) { ingress_bytes_ += bytes; }
     void Pauses(bool on, int64_t now_ns)
@@ -264,7 +264,7 @@ class alignas(64) Port
         updated_ps_ = until_ps;
     }
 
-    int64_t queue_bytes_ = 0, ingress_bytes_ = 0, pauses_at_ns_ = -1; // -1: it does not
+    int64_t queue_bytes_ = 0, ingress_bytes_ = 0, pauses_at_ns_ = -1; // -1: no pause
     std::unique_ptr<Waiting> waiting_;                                // only if the port holds packets
     std::unique_ptr<std::vector<Fault>> faults_;
     std::unique_ptr<Programs> programs_;

@@ -43,7 +43,7 @@ void Network::StartPrograms()
         programs->Init(ports_[index].Seen(links_[index], spec_.mtu_bytes, now_ns_), Arms(index));
     }
     for (uint32_t index = 0; pausing_ && index < ports_.size(); ++index) {
-        if (ports_[index].at_switch()) { // what comes over every link is counted
+        if (ports_[index].at_switch()) { // count packets of all links into switches
             links_[index ^ 1].seen_by = index;
         }
     }
