@@ -23,6 +23,7 @@ TIMEOUT: int
 RESTART: int
 PASS: int
 MARK: int
+TRIM: int
 DROP: int
 RED_ONE: int
 """Value of `max_prob` that means a probability of 1 in `red`."""
@@ -104,6 +105,9 @@ class Program:
 
     def timer(self, *, queue_bytes: int) -> int:
         """Time in ns until it is to be called again; 0: never."""
+
+    def dequeue(self, *, queue_bytes: int = 0, payload_bytes: int = 1460) -> None:
+        """Start to transmit a packet."""
 
     def ingress(self, *, ingress_bytes: int) -> int:
         """`PAUSE` or `RESUME` of the far end of the link; 0: as it was."""

@@ -56,7 +56,7 @@ NCC_CC_FN void rwndq_init(struct rwndq_state *s, const ncc_u64 *p, const struct 
 NCC_CC_FN void rwndq_enqueue(struct rwndq_state *s, const ncc_u64 *p, const struct ncc_sw_port *q,
                              struct ncc_sw_packet *k, struct ncc_sw_out *o)
 {
-    if (!(k->flags & NCC_SW_FIN) || o->verdict == NCC_DROP || !s->flows)
+    if (!(k->flags & NCC_SW_FIN) || o->verdict >= NCC_TRIM || !s->flows)
         return;
     if (!--s->flows) { /* the paper's line 10 divides by 0 here */
         s->window_bytes = rwndq_target_bytes(p, q);

@@ -18,6 +18,7 @@
 #define NCC_SW_STATE_MAX 256   /* bytes, of a program at a port */
 #define NCC_SW_CLASSES 8       /* most classes of a port */
 #define NCC_SW_SIGNAL_BYTES 64 /* IP packet of a signal */
+#define NCC_SW_TRIM_BYTES 64   /* IP packet of which the payload has been cut off (NCC_TRIM) */
 #define NCC_SW_PAUSE_BYTES 46  /* payload of the smallest Ethernet frame, which a pause is (IEEE 802.3, 31B) */
 
 /* The hooks that a program has, and what else a datapath must do for it. */
@@ -32,6 +33,8 @@ enum ncc_sw_needs {
     NCC_SW_SIGNALS = 128,  /* tells senders something (out.signal) */
     NCC_SW_INGRESS = 256, /* every change of ingress_bytes; may pause the far end of this port's link (out.pause), above
                            * its parameter `xoff_bytes` */
+    NCC_SW_TRIMS = 512, /* says NCC_TRIM of data: what is left goes on as a packet without data, and the receiver tells
+                         * the sender which packet lost its payload */
 };
 
 /* Needs that ports of the kernel can meet: the others are for simulators. */
@@ -40,7 +43,7 @@ enum ncc_sw_needs {
 enum ncc_sw_packet_flags {
     NCC_SW_TO_RECEIVER = 1,
     NCC_SW_SYN_ACK = 2,
-    NCC_SW_FIN = 4, /* the last data of its flow; also when it is sent again */
+    NCC_SW_FIN = 4, /* the last data of its flow; also when it is sent again, but not trimmed */
     NCC_SW_ECT = 8,
     NCC_SW_CE = 16,
     NCC_SW_HAS_WINDOW = 32, /* it carries a receive window: an ACK or SYN-ACK */
@@ -49,7 +52,7 @@ enum ncc_sw_packet_flags {
 struct ncc_sw_packet {
     ncc_u32 flow;
     ncc_u32 bytes;         /* IP packet */
-    ncc_u32 payload_bytes; /* 0: a packet without data */
+    ncc_u32 payload_bytes; /* 0: a packet without data, or data that a port has trimmed */
     ncc_u32 flags;         /* enum ncc_sw_packet_flags */
     ncc_u32 hops;          /* links crossed so far; 1: this switch is next to its source */
     ncc_u32 prio;          /* class that its host has given it (flow_tag.h), 0: the most urgent */

@@ -130,6 +130,13 @@ class Program
         ops_->enqueue(state_, params_.data(), &port_, &packet, &out_);
         return {out_.verdict, packet.rank};
     }
+    void dequeue(ncc_u64 queue_bytes, ncc_u32 payload_bytes)
+    {
+        ncc_sw_packet packet{0, payload_bytes + 40, payload_bytes, 0, 1, 0, 0, 0};
+        out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS};
+        port_.queue_bytes = queue_bytes;
+        ops_->dequeue(state_, params_.data(), &port_, &packet, &out_);
+    }
     // The window that it leaves.
     ncc_u64 reverse(ncc_u64 queue_bytes, ncc_u32 flow, ncc_u32 flags, ncc_u64 window_bytes)
     {
@@ -185,6 +192,7 @@ void bind_switch(nb::module_ &m)
              nb::kw_only(), "size_bytes"_a, "mtu_bytes"_a)
         .def("enqueue", &Program::enqueue, nb::kw_only(), "queue_bytes"_a = 0, "flow"_a = 0, "flags"_a = 0,
              "payload_bytes"_a = 1460, "rank"_a = 0, "verdict"_a = 0, "hops"_a = 1, "random"_a = 0)
+        .def("dequeue", &Program::dequeue, nb::kw_only(), "queue_bytes"_a = 0, "payload_bytes"_a = 1460)
         .def_prop_ro("signal", &Program::signal)
         .def("reverse", &Program::reverse, nb::kw_only(), "queue_bytes"_a = 0, "flow"_a = 0, "flags"_a = 0,
              "window_bytes"_a = 0)
@@ -192,6 +200,7 @@ void bind_switch(nb::module_ &m)
         .def("ingress", &Program::ingress, nb::kw_only(), "ingress_bytes"_a);
     m.attr("PASS") = static_cast<int>(NCC_PASS);
     m.attr("MARK") = static_cast<int>(NCC_MARK);
+    m.attr("TRIM") = static_cast<int>(NCC_TRIM);
     m.attr("DROP") = static_cast<int>(NCC_DROP);
     m.attr("RED_ONE") = NCC_RED_ONE;
     m.attr("DT_ALPHA_ONE") = NCC_DT_ALPHA_ONE;

@@ -6,7 +6,8 @@
 enum ncc_verdict {
     NCC_PASS = 0,
     NCC_MARK = 1, /* set Congestion Experienced */
-    NCC_DROP = 2,
+    NCC_TRIM = 2, /* cut a packet's payload off, and let its headers go on (switch.h) */
+    NCC_DROP = 3,
 };
 
 #endif

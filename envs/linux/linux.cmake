@@ -65,7 +65,7 @@ else()
       foreach(header IN LISTS headers)
         get_filename_component(program "${header}" NAME_WE)
         file(STRINGS "${header}" registered REGEX "^NCC_SW_REGISTER\\(${program},")
-        if(registered AND NOT registered MATCHES "NCC_SW_(RANKED|SIGNALS|DEQUEUE)")
+        if(registered AND NOT registered MATCHES "NCC_SW_(RANKED|SIGNALS|DEQUEUE|TRIMS)")
           ncc_bpf("switch_${program}" "${source}" "-DNCC_PROGRAM=${program}"
                   "-DNCC_PROGRAM_HEADER=\"${program}.h\"")
         endif()

@@ -242,7 +242,11 @@ class Switch:
                 stats[name] -= self._before[name]
         columns = {name: stats[name].astype(np.int64) for name in (*_TOTALS, "queue_max_bytes")}
         return records(
-            PortRecords, queue_delay_sum_s=stats["queue_pkt_ns"] / NS_PER_S, paused_s=np.zeros(len(stats)), **columns
+            PortRecords,
+            queue_delay_sum_s=stats["queue_pkt_ns"] / NS_PER_S,
+            paused_s=np.zeros(len(stats)),
+            trimmed_pkts=np.zeros(len(stats), np.int64),
+            **columns,
         )
 
     def close(self) -> None:

@@ -32,11 +32,12 @@ def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[
             )
     _check_pauses(module, scenario)
     for buffer in buffers:
-        owners = [each.name for each in buffer.programs if module.program_needs(each.name) & module.PROGRAM_RANKED]
-        if len(owners) > 1:
+        owning = [each.name for each in buffer.programs if module.program_needs(each.name) & module.PROGRAM_OWNS_QUEUE]
+        if len(owning) > 1:
             raise ConfigError(
-                f"Programs {owners[0]} and {owners[1]} both own the queue of a port: leave one of them out of programs"
+                f"Programs {owning[0]} and {owning[1]} both own the queue of a port: leave one of them out of programs"
             )
+        owners = [name for name in owning if module.program_needs(name) & module.PROGRAM_RANKED]
         rival = next((name for name, asked in _rivals(buffer).items() if asked), None)
         if owners and rival:
             raise ConfigError(

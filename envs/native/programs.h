@@ -55,7 +55,7 @@ class Programs
     }
 
     // Runs the hook `need` of every program that has it. Returns the strictest verdict, at
-    // least `verdict`. A packet that is not ECN-capable is never marked.
+    // least `verdict`. A packet that is not ECN-capable is never marked, and one without payload never trimmed.
     template <typename Arm>
     ncc_verdict Packet(ncc_sw_needs need, ncc_sw_port port, ncc_sw_packet &packet, ncc_verdict verdict, Arm arm)
     {
@@ -75,9 +75,10 @@ class Programs
                 (program.ops->needs & NCC_SW_SIGNALS)) {
                 signal_ = out.signal;
             }
-            if (out.verdict != NCC_MARK || (packet.flags & NCC_SW_ECT) != 0) {
-                verdict = std::max(verdict, out.verdict);
-            }
+            const bool able = out.verdict == NCC_MARK   ? (packet.flags & NCC_SW_ECT) != 0
+                              : out.verdict == NCC_TRIM ? packet.payload_bytes > 0
+                                                        : true;
+            verdict = able ? std::max(verdict, out.verdict) : verdict;
             Timer(i, port.now_ns, out, arm);
         }
         return verdict;

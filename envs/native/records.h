@@ -30,7 +30,7 @@ struct PortTotals : PortCounts {
 
     PortTotals() : PortCounts{}
     {
-        tx_pkts = tx_bytes = marked_pkts = queue_max_bytes = dropped_pkts = dropped_data_pkts = 0;
+        tx_pkts = tx_bytes = marked_pkts = queue_max_bytes = dropped_pkts = dropped_data_pkts = trimmed_pkts = 0;
     }
 };
 

@@ -161,6 +161,9 @@ class PortRecords:
     dropped_pkts: IntArray = signal("port", "packets", "packets dropped at the port")
     dropped_data_pkts: IntArray = signal("port", "packets", "dropped packets with payload")
     marked_pkts: IntArray = signal("port", "packets", "packets marked at the port")
+    trimmed_pkts: IntArray = signal(
+        "port", "packets", "packets whose payload was cut off at the port", "simulators; 0 without trim"
+    )
     queue_delay_sum_s: FloatArray = signal(
         "port", "s", "sum over transmitted packets of their wait", "from joining the queue to the start of transmission"
     )

@@ -4,7 +4,7 @@
 import pytest
 
 from ncc.baselines import _baselines as native
-from ncc.baselines._baselines import DROP, FIN, HAS_WINDOW, PASS, SYN_ACK, Program
+from ncc.baselines._baselines import DROP, FIN, HAS_WINDOW, PASS, SYN_ACK, TRIM, Program
 
 MTU = 1500
 BUFFER = 83 * MTU
@@ -133,3 +133,24 @@ def test_a_link_is_paused_above_xoff_and_goes_on_a_gap_below_it() -> None:
     port = Program("pfc", [10_000, 3000], size_bytes=BUFFER, mtu_bytes=MTU)
     said = [port.ingress(ingress_bytes=each) for each in (10_000, 10_001, 20_000, 7001, 7000, 6000, 10_001)]
     assert said == [0, native.PAUSE, 0, 0, native.RESUME, 0, native.PAUSE]
+
+
+def test_data_is_trimmed_above_a_queue_of_data() -> None:
+    port = Program("trim", [4500, 10], size_bytes=BUFFER, mtu_bytes=MTU)
+    assert [port.enqueue()[0] for _ in range(4)] == [PASS, PASS, PASS, TRIM]
+    assert port.enqueue(payload_bytes=0)[0] == PASS  # headers and ACKs are in nobody's way
+    port.dequeue(payload_bytes=0)
+    assert port.enqueue()[0] == TRIM
+    port.dequeue()
+    assert [port.enqueue()[0] for _ in range(2)] == [PASS, TRIM]
+    port.dequeue()
+    assert port.enqueue(verdict=DROP)[0] == DROP  # what the port drops is not waiting
+    assert port.enqueue()[0] == PASS
+
+
+def test_only_so_many_are_trimmed_for_each_that_leaves_whole() -> None:
+    port = Program("trim", [3000, 2], size_bytes=BUFFER, mtu_bytes=MTU)
+    said = [port.enqueue()[0] for _ in range(2 + 3000 // 64 + 1)]
+    assert said == [PASS] * 2 + [TRIM] * (3000 // 64) + [DROP]
+    port.dequeue()
+    assert [port.enqueue()[0] for _ in range(4)] == [PASS, TRIM, TRIM, DROP]

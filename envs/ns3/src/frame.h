@@ -41,6 +41,7 @@ struct Frame final : ns3::EventImpl {
     bool window_reduced = false; // CWR
     bool fin = false;            // the last data of its flow
     bool syn_ack = false, has_window = false;
+    bool trimmed = false;      // a port has cut its payload off; of an ACK: it says so of the data at `offset_bytes`
     bool lowered = false;      // its window has been, and is to be written into its header
     uint8_t prio = 0;          // class of its tag (flow_tag.h)
     uint32_t rank = 0;         // of its tag
@@ -64,6 +65,7 @@ class FramePool
         Frame *frame = free_.back();
         free_.pop_back();
         frame->hops = 0;
+        frame->trimmed = false;
         frame->signal = {NCC_CC_SIGNAL_NONE, 0};
         return frame;
     }

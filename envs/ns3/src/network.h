@@ -39,7 +39,8 @@ struct Label {
     bool retransmission = false;
     bool ecn_capable = false;
     bool window_reduced = false;
-    bool tagged = false; // ns-3 put the ECN field into a packet tag
+    bool tagged = false;  // ns-3 put the ECN field into a packet tag
+    bool trimmed = false; // as in Frame
 };
 
 class Network

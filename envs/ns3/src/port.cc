@@ -95,6 +95,7 @@ void Port::Count(const Frame &frame, ncc_verdict verdict)
 {
     totals_.dropped_pkts += verdict == NCC_DROP;
     totals_.dropped_data_pkts += verdict == NCC_DROP && frame.payload_bytes > 0;
+    totals_.trimmed_pkts += verdict == NCC_TRIM;
     totals_.marked_pkts += verdict == NCC_MARK;
 }
 

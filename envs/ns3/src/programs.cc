@@ -66,6 +66,12 @@ ncc_verdict Port::Programmed(Frame *frame, ncc_verdict verdict, bool planned, ui
         }
     }
     rank = seen.rank;
+    if (verdict == NCC_TRIM) {
+        frame->ip_bytes = std::min<uint32_t>(frame->ip_bytes, NCC_SW_TRIM_BYTES);
+        frame->payload_bytes = 0;
+        frame->trimmed = true;
+        frame->fin = false;
+    }
     return !full || verdict == NCC_DROP || MakeRoom(frame->ip_bytes, rank) ? verdict : NCC_DROP;
 }
 

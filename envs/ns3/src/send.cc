@@ -36,6 +36,7 @@ void Network::Send(uint32_t host, Ptr<Packet> packet)
     frame->ecn_capable = label_.ecn_capable && frame->payload_bytes > 0;
     frame->window_reduced = label_.window_reduced;
     frame->marked = frame->message = false;
+    frame->trimmed = label_.trimmed;
     if (label_.tagged) {
         SocketIpTosTag tag;
         frame->ecn_capable = packet->RemovePacketTag(tag) && (tag.GetTos() & 3) != 0;

@@ -4,7 +4,6 @@
 #include "network.h"
 
 #include "ns3/inet-socket-address.h"
-#include "ns3/ipv4-end-point.h"
 #include "ns3/simulator.h"
 #include "ns3/tcp-header.h"
 #include "ns3/tcp-rx-buffer.h"
@@ -109,33 +108,6 @@ void HostSocket::Shut()
     DeallocateEndPoint();
 }
 
-void HostSocket::Receive(Frame *frame)
-{
-    Ptr<Packet> packet = frame->packet;
-    const uint32_t payload = frame->payload_bytes;
-    const uint64_t offset = frame->offset_bytes;
-    const bool ecn_capable = frame->ecn_capable;
-    ce_ = frame->marked;
-    cwr_ = frame->window_reduced;
-    network_.Release(frame);
-    measured_rtt_ns_ = 0;
-    if (echo_ == Echo::kNs3 && m_endPoint != nullptr) {
-        Ipv4Header header;
-        header.SetSource(InetSocketAddress::ConvertFrom(peer_).GetIpv4());
-        header.SetDestination(InetSocketAddress::ConvertFrom(local_).GetIpv4());
-        header.SetEcn(ce_ ? Ipv4Header::ECN_CE : ecn_capable ? Ipv4Header::ECN_ECT0 : Ipv4Header::ECN_NotECT);
-        ForwardUp(packet, header, InetSocketAddress::ConvertFrom(peer_).GetPort(), nullptr);
-        return;
-    }
-    if (payload > 0) {
-        const auto seq = SequenceNumber32(static_cast<uint32_t>(offset + 1));
-        if (!IsValidTcpSegment(seq, packet->GetSize() - payload, payload)) {
-            return;
-        }
-    }
-    DoForwardUp(packet, peer_, local_);
-}
-
 Ptr<TcpSocketBase> HostSocket::Fork()
 {
     return this; // the listening socket becomes the connection, as each flow has its own
@@ -189,7 +161,8 @@ void HostSocket::Outgoing(uint64_t offset_bytes, bool retransmission, bool cwr, 
 {
     // RFC 3168 keeps retransmissions out of ECN; with DCTCP they take part, as in Linux.
     const bool ect = sender_ && (echo_ == Echo::kPrecise || (echo_ == Echo::kClassic && !retransmission));
-    network_.Outgoing({flow_, sender_, data, offset_bytes, retransmission, ect, cwr, echo_ == Echo::kNs3});
+    network_.Outgoing(
+        {flow_, sender_, data, offset_bytes, retransmission, ect, cwr, echo_ == Echo::kNs3, telling_trimmed_});
 }
 
 uint32_t HostSocket::SendDataPacket(SequenceNumber32 seq, uint32_t max_size, bool with_ack)
@@ -230,7 +203,7 @@ void HostSocket::SendEmptyPacket(uint8_t flags)
     } else if (!sender_ && ce_state_ && (flags & TcpHeader::ACK)) {
         flags |= TcpHeader::ECE;
     }
-    Outgoing(0, false, false, false);
+    Outgoing(telling_trimmed_ ? trimmed_bytes_ : 0, false, false, false);
     TcpSocketBase::SendEmptyPacket(flags);
     network_.NothingOutgoing();
 }

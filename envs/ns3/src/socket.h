@@ -124,6 +124,9 @@ class HostSocket final : public ns3::TcpSocketBase
     ns3::Ptr<ns3::TcpSocketBase> Fork() override;
 
   private:
+    void TakeIn(ns3::Ptr<ns3::Packet> packet, uint64_t offset_bytes, uint32_t payload, bool ecn_capable);
+    void Trimmed(uint64_t offset_bytes); // receiver: data came without its payload
+    void Lost(uint64_t offset_bytes);    // sender: the receiver says so
     void ControlTimer();
     bool Undelivered() const { return m_state == ESTABLISHED && una_bytes_ < end_bytes_; }
     ncc_u32 InRecovery() const
@@ -197,7 +200,9 @@ class HostSocket final : public ns3::TcpSocketBase
     // Receiver
     bool ce_ = false; // mark of the current packet
     bool cwr_ = false;
-    bool ce_state_ = false; // DCTCP.CE, or "repeat ECE until CWR"
+    bool ce_state_ = false;        // DCTCP.CE, or "repeat ECE until CWR"
+    bool telling_trimmed_ = false; // the ACK that is sent now tells of the data at `trimmed_bytes_`
+    uint64_t trimmed_bytes_ = 0;
 };
 
 // ns-3's estimator, which also passes every sample to the socket.

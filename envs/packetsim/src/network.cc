@@ -236,7 +236,7 @@ void Network::Deliver(uint32_t place)
     if (packet.kind > Kind::kData) [[unlikely]] {
         Hear(packet);
     } else if (!connection.over) {
-        if (packet.marked && packet.kind == Kind::kData) {
+        if (packet.marked && packet.has_payload()) {
             ++records_[connection.flow].ce_pkts;
         }
         TcpReceive(*this, packet.connection, packet);
@@ -265,6 +265,7 @@ uint32_t Network::TakeSack()
     const uint32_t index = free_sacks_.back();
     free_sacks_.pop_back();
     sacks_[index].n = 0;
+    sacks_[index].trimmed = kNone;
     return index;
 }
 

@@ -27,7 +27,7 @@ enum class Kind : uint8_t {
 struct Packet {
     uint32_t connection; // slot
     uint32_t number;     // kData: number of the packet; kAck: cumulative, the first missing packet; kSignal: its value
-    uint32_t sack;       // kAck: SACK blocks (Network::sack), or kNone; kGrant: its place (Gates)
+    uint32_t sack;       // kAck: SACK blocks and notice (Network::sack), or kNone; kGrant: its place (Gates)
     uint16_t ip_bytes;   // IP header, TCP header and payload
     uint16_t window;     // kSynAck, kAck: receive window as in the TCP header (RFC 7323 section 2); kSignal: its kind
     uint32_t rank;       // kData: of its tag (flow_tag.h); 0: most urgent
@@ -39,8 +39,10 @@ struct Packet {
     bool echo : 1;           // kAck: ECN-Echo
     bool window_reduced : 1; // kData: CWR
     bool retransmission : 1;
-    bool fin : 1; // kData: the last of its flow
+    bool fin : 1;     // kData: the last of its flow
+    bool trimmed : 1; // kData: a port has cut its payload off (switch.h)
 
+    bool has_payload() const { return kind == Kind::kData && !trimmed; }
     unsigned way() const { return static_cast<unsigned>(kind) & 1; } // 0: to the receiver, 1: to the sender
     bool to_receiver() const { return way() == 0; }
 };
@@ -53,6 +55,7 @@ struct SackBlocks {
     };
     Block blocks[4];
     uint32_t n = 0;
+    uint32_t trimmed = kNone; // packet that has come without its payload; it takes no room in the ACK
 };
 
 } // namespace ncc::packetsim

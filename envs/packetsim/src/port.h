@@ -86,7 +86,8 @@ class alignas(64) Port
     void Count(const Packet &packet, ncc_verdict verdict)
     {
         totals_.dropped_pkts += verdict == NCC_DROP;
-        totals_.dropped_data_pkts += verdict == NCC_DROP && packet.kind == Kind::kData;
+        totals_.dropped_data_pkts += verdict == NCC_DROP && packet.has_payload();
+        totals_.trimmed_pkts += verdict == NCC_TRIM;
         totals_.marked_pkts += verdict == NCC_MARK;
     }
     // Only if `ranked`: makes room for a packet by pushing out those of larger ranks. Calls gone(place) for each.
@@ -203,7 +204,7 @@ class alignas(64) Port
     Fault Planned(const Packet &packet)
     {
         Fault due{0, NCC_PASS, 0};
-        if (packet.kind == Kind::kData) {
+        if (packet.has_payload()) {
             std::erase_if(*faults_, [&due](Fault &fault) { return --fault.in == 0 ? (due = fault, true) : false; });
         }
         return due;
@@ -218,10 +219,10 @@ class alignas(64) Port
         int64_t paused_at_ns = 0;
     };
 
-    // Of a packet without data the first; by tag where there are several; else data is the second.
+    // Of a packet without payload the first; by tag where there are several; else data is the second.
     size_t ClassOf(const Packet &packet) const
     {
-        if (packet.kind != Kind::kData) {
+        if (!packet.has_payload()) {
             return control_first_ || classes_ == 1 ? size_t{!control_first_} : 0;
         }
         return classes_ == 1 ? 1 : std::min<size_t>(packet.prio, classes_ - 1U);

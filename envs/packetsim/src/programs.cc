@@ -51,9 +51,9 @@ void Network::StartPrograms()
 
 ncc_sw_packet Network::Seen(const Packet &packet) const
 {
-    const bool data = packet.kind == Kind::kData, window = packet.kind == Kind::kAck || packet.kind == Kind::kSynAck;
-    const uint32_t flags = SwitchFlags(packet.to_receiver(), packet.kind == Kind::kSynAck, packet.fin,
-                                       packet.ecn_capable, packet.marked, window);
+    const bool data = packet.has_payload(), window = packet.kind == Kind::kAck || packet.kind == Kind::kSynAck;
+    const uint32_t flags = SwitchFlags(packet.to_receiver(), packet.kind == Kind::kSynAck,
+                                       packet.fin && !packet.trimmed, packet.ecn_capable, packet.marked, window);
     return {connections_[packet.connection].flow,
             packet.ip_bytes,
             data ? packet.ip_bytes - kHeaderBytes : 0,
@@ -82,12 +82,17 @@ ncc_verdict Network::Enqueue(uint32_t index, uint32_t place, ncc_verdict verdict
     if (port.programs()->need(NCC_SW_ENQUEUE)) {
         verdict = Call(NCC_SW_ENQUEUE, index, seen, verdict);
         const ncc_cc_signal signal = port.programs()->TakeSignal();
-        if (signal.kind != NCC_CC_SIGNAL_NONE && packet.kind == Kind::kData) {
+        if (signal.kind != NCC_CC_SIGNAL_NONE && packet.has_payload()) {
             const Packet about = packet; // the pool may move
             Signal(index, about, signal);
         }
     }
     rank = seen.rank;
+    if (verdict == NCC_TRIM) {
+        Packet &cut = pool_[place].packet;
+        cut.ip_bytes = std::min<uint16_t>(cut.ip_bytes, NCC_SW_TRIM_BYTES);
+        cut.trimmed = true;
+    }
     if (!full || verdict == NCC_DROP) {
         return verdict;
     }

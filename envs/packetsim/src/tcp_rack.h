@@ -269,17 +269,9 @@ class TcpRack
 
     void Lose(uint32_t number)
     {
-        uint64_t &sent = s_.sent[number];
-        const uint32_t bytes = board_.PayloadBytes(number);
-        if (sent & Sent::kRepaired) {
-            s_.repaired_bytes -= bytes;
-            r_.lost_again = true;
-        }
-        s_.lost_bytes += sent & Sent::kLost ? 0 : bytes;
+        r_.lost_again |= (s_.sent[number] & Sent::kRepaired) != 0;
         ++r_.found_lost;
-        s_.unrepaired += (sent & (Sent::kLost | Sent::kRepaired)) != Sent::kLost;
-        sent = (sent & ~Sent::kRepaired) | Sent::kLost;
-        s_.repair_from = std::min(s_.repair_from, number);
+        board_.Lose(number);
     }
 
     TcpSender &s_;

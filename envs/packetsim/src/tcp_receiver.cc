@@ -34,6 +34,13 @@ class TcpReceivingEnd
             }
             return;
         }
+        if (packet.trimmed) [[unlikely]] {
+            network_.Heard(slot_);
+            if (r_.state == TcpReceiver::State::kEstablished) {
+                Ack(0, packet.number >= r_.next ? packet.number : kNone);
+            }
+            return;
+        }
         if (r_.state != TcpReceiver::State::kEstablished) { // data has the same effect as the ACK, which may be lost
             r_.delayed_ack.Cancel();
             Establish();
@@ -63,7 +70,8 @@ class TcpReceivingEnd
     }
 
     // `fresh_pkts` were put in order by the packet that causes this ACK; the application has not read them yet.
-    void Ack(uint32_t fresh_pkts)
+    // `trimmed`: the missing packet that came without its payload, or kNone.
+    void Ack(uint32_t fresh_pkts, uint32_t trimmed = kNone)
     {
         r_.delayed_ack.Cancel();
         r_.unacked = 0;
@@ -83,6 +91,10 @@ class TcpReceivingEnd
                 r_.duplicate = kNone;
             }
             packet.ip_bytes = static_cast<uint16_t>(kHeaderBytes + 4 + 8 * blocks.n);
+        }
+        if (config_.sack && trimmed != kNone) {
+            packet.sack = packet.sack == kNone ? network_.TakeSack() : packet.sack;
+            network_.sack(packet.sack).trimmed = trimmed;
         }
         network_.Send(packet);
     }

@@ -84,17 +84,31 @@ class TcpScoreboard
 
     void LoseHead()
     {
-        if (s_.una == s_.nxt) {
-            return;
+        if (s_.una != s_.nxt) {
+            Lose(s_.una);
         }
-        uint64_t &sent = s_.sent[s_.una];
-        const uint32_t bytes = PayloadBytes(s_.una);
+    }
+
+    // True for a packet that is out, as far as the sender knows.
+    bool Out(uint32_t number) const
+    {
+        if (number < s_.una || number >= s_.nxt) {
+            return false;
+        }
+        const uint64_t marks = s_.sent[number] & (Sent::kSacked | Sent::kLost | Sent::kRepaired);
+        return marks != Sent::kLost && !(marks & Sent::kSacked);
+    }
+
+    void Lose(uint32_t number)
+    {
+        uint64_t &sent = s_.sent[number];
+        const uint32_t bytes = PayloadBytes(number);
         s_.sacked_bytes -= sent & Sent::kSacked ? bytes : 0;
         s_.repaired_bytes -= sent & Sent::kRepaired ? bytes : 0;
         s_.lost_bytes += sent & Sent::kLost ? 0 : bytes;
         s_.unrepaired += (sent & (Sent::kLost | Sent::kRepaired)) != Sent::kLost;
         sent = (sent & ~(Sent::kSacked | Sent::kRepaired)) | Sent::kLost;
-        s_.repair_from = s_.una;
+        s_.repair_from = std::min(s_.repair_from, number);
     }
 
     // Marks all outstanding packets as lost after a timeout, except those that the receiver is known to have; guesses

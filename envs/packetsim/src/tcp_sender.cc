@@ -109,6 +109,25 @@ void TcpSendingEnd::EnterRecovery()
     SendData(s_.una);
 }
 
+// A packet has come without its payload (switch.h): it is lost, whatever was sent before or after it.
+void TcpSendingEnd::Trimmed(uint32_t number)
+{
+    if (!board_.Out(number)) {
+        return;
+    }
+    board_.Lose(number);
+    const bool begins = s_.state < CongestionState::kRecovery;
+    if (begins && !config_.modern) {
+        EnterRecovery();
+    } else if (begins) {
+        BeginRecovery();
+    }
+    SendPending();
+    if (config_.modern && s_.modern->waiting != Waiting::kTimeout) {
+        RearmTimeout();
+    }
+}
+
 // Handles a cumulative ACK that has moved.
 void TcpSendingEnd::Advanced(bool duplicate)
 {

@@ -50,6 +50,9 @@ class TcpSendingEnd
             Ack(packet);
             Learn();
         }
+        if (packet.sack != kNone && network_.sack(packet.sack).trimmed != kNone) [[unlikely]] {
+            Trimmed(network_.sack(packet.sack).trimmed);
+        }
     }
 
     void RetransmitExpired()
@@ -141,6 +144,7 @@ class TcpSendingEnd
     void Sample(uint32_t number);
     void DupAck();
     void EnterRecovery();
+    [[gnu::noinline]] void Trimmed(uint32_t number);
     void Advanced(bool duplicate);
     void NewAck(bool restart_timer);
     void Offer();
@@ -167,6 +171,7 @@ class TcpSendingEnd
     bool FindLost();
     void RecoveryOver();
     void EnterModernRecovery();
+    void BeginRecovery();
     void Remember(bool restore);
     bool MayUndo() const { return s_.modern->undo_possible && s_.modern->undo_resent == 0; }
     void Undo(bool forgive);

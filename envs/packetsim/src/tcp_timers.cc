@@ -21,6 +21,16 @@ void TcpSendingEnd::Expired()
     }
 }
 
+// Enters a recovery without an ACK that delivered anything: one packet counts as delivered.
+void TcpSendingEnd::BeginRecovery()
+{
+    EnterModernRecovery();
+    if (Reducing()) {
+        s_.cwnd_bytes = static_cast<uint32_t>(ncc_prr_window(
+            &s_.modern->prr, board_.PipeBytes(), s_.modern->window_bytes, config_.mss_bytes, config_.mss_bytes, 0));
+    }
+}
+
 // tcp_rack_reo_timeout
 void TcpSendingEnd::ReorderingExpired()
 {
@@ -29,12 +39,7 @@ void TcpSendingEnd::ReorderingExpired()
     TcpRack(connection_, config_, board_, network_.now_ns()).FindLost(true);
     if (board_.PipeBytes() != pipe_before) {
         if (s_.state != CongestionState::kRecovery) {
-            EnterModernRecovery();
-            if (Reducing()) {
-                s_.cwnd_bytes =
-                    static_cast<uint32_t>(ncc_prr_window(&s_.modern->prr, board_.PipeBytes(), s_.modern->window_bytes,
-                                                         config_.mss_bytes, config_.mss_bytes, 0));
-            }
+            BeginRecovery();
         }
         SendModern();
     }

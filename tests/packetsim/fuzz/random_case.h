@@ -274,6 +274,7 @@ class Maker
                                     {"timer_ns", random_.OneOf<uint64_t>({0, 300'000, 1'000'000})}}}});
         spec_.programs.push_back({{"rwndq", {{"t_ns", 2'000'000}}}, {"test_program", {{"mark_over_bytes", 3000}}}});
         spec_.programs.push_back({{"qcn", {{"target_bytes", 1500}, {"sample_bytes", 1500}}}});
+        spec_.programs.push_back({{"trim", {{"over_bytes", 3 * spec_.mtu_bytes}}}});
         spec_.programs.push_back(
             {{"pfc", {{"xoff_bytes", 1500}, {"xon_gap_bytes", random_.OneOf<uint64_t>({0, 1500})}}}});
         if (slow_) { // years of simulated time, for programs that count in microseconds

@@ -95,8 +95,10 @@ inline void Watch::Receive(Network &network, uint32_t slot, const Packet &packet
     if (packet.kind == Kind::kData) {
         Require(packet.number < connection.packets, "data beyond the end of its flow");
         const uint32_t payload_bytes = packet.number + 1 == connection.packets ? connection.last_bytes : mss_bytes_;
-        Require(packet.ip_bytes == payload_bytes + 40, "a packet of the wrong size");
-        if (packet.number >= shadow.next) {
+        const uint32_t whole_bytes = payload_bytes + 40;
+        const uint32_t ip_bytes = packet.trimmed ? std::min<uint32_t>(whole_bytes, NCC_SW_TRIM_BYTES) : whole_bytes;
+        Require(packet.ip_bytes == ip_bytes, "a packet of the wrong size");
+        if (!packet.trimmed && packet.number >= shadow.next) {
             shadow.beyond.insert(packet.number);
         }
         while (!shadow.beyond.empty() && *shadow.beyond.begin() == shadow.next) {
@@ -125,7 +127,8 @@ inline void Watch::CheckAck(Network &network, const Shadow &shadow, const Packet
         return;
     }
     const SackBlocks &blocks = network.sack(packet.sack);
-    Require(blocks.n >= 1 && blocks.n <= 4, "SACK blocks of the wrong number");
+    Require(blocks.n + (blocks.trimmed != kNone) >= 1 && blocks.n <= 4, "SACK blocks of the wrong number");
+    Require(blocks.trimmed == kNone || blocks.trimmed >= packet.number, "a notice of a packet that has come");
     for (uint32_t i = 0; i < blocks.n; ++i) {
         const SackBlocks::Block &block = blocks.blocks[i];
         const SackBlocks::Block &second = blocks.blocks[1];

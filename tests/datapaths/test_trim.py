@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ports that trim data: the sender repairs what the receiver names, and the same on every simulator."""
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario, Transport
+from ncc.core.topologies import ManyToOne
+from ncc.core.topology import Program
+from ncc.envs.packetsim import PacketsimDatapath
+from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, run
+from tests.datapaths.test_same_packets import (
+    random_flows,
+    random_nic,
+    random_port,
+    random_topology,
+    random_transport,
+    run_alike,
+)
+
+SLOW_TIMEOUT = Transport(min_rto_s=0.2, initial_rto_s=0.2)
+
+
+def trim(over_bytes: int = 12_000) -> tuple[Program, ...]:
+    return (Program(name="trim", params=(("over_bytes", over_bytes),)),)
+
+
+def incast(senders: int, programs: tuple[Program, ...], *, packets: int, **transport: object) -> Scenario:
+    """All begin at once, into a buffer of 16 packets."""
+    topology = ManyToOne(senders=senders, buffer_bytes=24_000, mark_threshold_bytes=0, programs=programs)
+    flows = [flow(f"s{i}", "receiver", packets * MSS, i * 1e-6) for i in range(senders)]
+    return fixed(topology, *flows, transport=SLOW_TIMEOUT.replace(**transport))
+
+
+@pytest.mark.parametrize("recovery", ["classic", "modern"])
+def test_a_burst_that_loses_its_tail_waits_for_no_timeout(simulator: Simulator, recovery: str) -> None:
+    # Two windows of ten packets meet a buffer of 16: the last packets of a flow are lost, and nobody comes after them.
+    cut, whole = (
+        run(simulator, incast(3, programs, packets=10, recovery=recovery), "newreno") for programs in (trim(), ())
+    )
+    assert cut.records.ports.dropped_pkts.sum() == 0
+    assert cut.records.ports.trimmed_pkts.sum() == cut.records.flows.retransmitted_pkts.sum() > 0
+    assert cut.records.flows.timeouts.sum() == 0
+    assert np.nanmax(cut.fct_s) < 0.002
+    assert whole.records.ports.trimmed_pkts.sum() == 0
+    if recovery == "classic":
+        assert whole.records.flows.timeouts.sum() > 0
+
+
+@pytest.mark.parametrize("control_first", [False, True])
+def test_a_trimmed_packet_comes_again_when_it_is_worked_out_by_hand(simulator: Simulator, control_first: bool) -> None:
+    """Nine hosts send a packet each: one is transmitted, four wait, four are trimmed, the last 10 us after the others.
+
+    Their headers wait for those four, or only for the packet in transmission.
+    """
+    topology = ManyToOne(
+        senders=9, delay_s=20e-6, buffer_bytes=24_000, mark_threshold_bytes=0, programs=trim(6_000),
+        control_first=control_first,
+    )  # fmt: skip
+    flows = [flow(f"s{i}", "receiver", MSS, 10e-6 if i == 8 else 0.0) for i in range(9)]
+    transport = SLOW_TIMEOUT.replace(handshake=False)
+    done = run(simulator, fixed(topology, *flows, transport=transport), "newreno")
+    assert list(done.records.flows.retransmitted_pkts) == [0] * 5 + [1] * 4
+    packet_us, header_us, ack_us, delay_us = 12.304, 0.816, 0.624, 20.0
+    ahead = 1 if control_first else 5  # packets of data before the headers
+    first_us = packet_us + delay_us + ahead * packet_us + header_us  # the first of four headers has left the switch
+    again_us = first_us + delay_us + 2 * (ack_us + delay_us) + packet_us + delay_us  # its packet is at the switch
+    finish_us = again_us + 4 * packet_us + delay_us  # the last of the four has come
+    assert done.fct_s[8] * 1e6 == pytest.approx(finish_us - 10.0, abs=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_simulators_trim_alike(seed: int) -> None:
+    """Random networks whose ports trim, with faults, classes and DCTCP's marks beside it."""
+    random = np.random.default_rng(4000 + seed)
+    topology = random_topology(random)
+    classes = int(random.choice([1, 1, 2, 8]))
+    topology = topology.replace(
+        programs=trim(int(random.integers(2, 12)) * 1500), classes=classes,
+        control_first=topology.control_first and classes == 1,
+    )  # fmt: skip
+    network = topology.build()
+    transport = random_transport(random, 0.0)
+    scenario = fixed(
+        topology, *random_flows(random, network), transport=transport, nic=random_nic(random, transport)
+    )  # fmt: skip
+    dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
+    run_alike(scenario, str(random.choice(["dctcp", "cubic", "newreno"])), max_epochs=2000, prepare=dropped)
+
+
+def test_headers_alone_keep_no_data_out() -> None:
+    """64 hosts that resend at once send more headers than the line carries; data gets through all the same."""
+    done = run(PacketsimDatapath, incast(64, trim(), packets=20, recovery="modern"), "newreno")
+    assert np.isfinite(done.fct_s).all()
+    assert done.records.ports.trimmed_pkts.sum() > 64 * 20
+
+
+def test_two_owners_of_a_queue_are_refused(simulator: Simulator) -> None:
+    both = (*trim(), Program(name="pfabric"))
+    with pytest.raises(ConfigError, match="Programs trim and pfabric both own the queue of a port: leave one"):
+        run(simulator, incast(2, both, packets=1), "newreno")
