@@ -114,8 +114,8 @@ class ActionSpec(Value, frozen=True):
 
         if (self.kind == "residual") != (self.formula is not None):
             raise ConfigError(
-                "ActionSpec.kind 'residual' and ActionSpec.formula ('local', 'local_hold' or 'local_tuned') need each "
-                f"other: a residual multiplies the limit of a formula; got {self.kind!r} and {self.formula!r}"
+                "a residual multiplies the limit of a formula: set both action.kind to residual and action.formula to "
+                f"local, local_hold or local_tuned, or the formula to null; got {self.kind!r} and {self.formula!r}"
             )
         if self.within is not None and self.kind != "residual":
             raise ConfigError(f"ActionSpec.within is of kind 'residual', which has a formula, got {self.kind!r}")

@@ -263,8 +263,8 @@ def check_families(families: Families, observation: ObservationSpec, within: Tru
         for scenario in families.tried(name):
             if within is not None and (outside := within.outside(scenario)):
                 raise ConfigError(
-                    f"family {name!r} draws networks in which its policy is not trusted, and the formula decides "
-                    f"there: {'; '.join(outside)}; widen action.within or narrow families.of.{name}.varies"
+                    f"family {name!r} draws networks outside action.within, where the policy would not decide: "
+                    f"{'; '.join(outside)}; widen action.within or narrow families.of.{name}.varies"
                 )
             found.setdefault(obs_dim(observation, scenario), f"family {name!r} with {scenario.n_agents} hosts")
     if not found:

@@ -33,6 +33,8 @@ def _main(arguments: Sequence[str] | None) -> int:
     )
     options = parser.parse_args(arguments)
     within = yaml.safe_load(options.within)
+    if not isinstance(within, dict):
+        raise ConfigError(f"--within must be ranges by name, for instance {{hosts: [2, 16]}}; got {options.within}")
     print(*pack(options.run, options.name, policy=options.policy, folder=options.out, within=within), sep="\n")
     return 0
 

@@ -33,7 +33,6 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
 
     resume = plain["resume"]
     if resume is not None:
-        _require_alone(overrides)
         plan, folder = TrainPlan.load(Path(resume)), Path(resume)
     else:
         plan = TrainPlan.from_plain(planned(plain))
@@ -55,7 +54,6 @@ def _foreign(plain: dict[str, Any], overrides: Sequence[str]) -> bool:
     if not (is_foreign(plain["env"]) if resume is None else foreign_run(Path(resume))):
         return False
     if resume is not None:
-        _require_alone(overrides)
         plan, folder = SimulationPlan.load(Path(resume)), Path(resume)
     else:
         plan = SimulationPlan.from_plain(plain, overrides)
@@ -65,12 +63,6 @@ def _foreign(plain: dict[str, Any], overrides: Sequence[str]) -> bool:
 
     train(plan, folder, resume=resume is not None, wandb=plain["wandb"] or "")
     return True
-
-
-def _require_alone(overrides: Sequence[str]) -> None:
-    """Raise `ConfigError` for any override other than resume and wandb."""
-    if others := [o for o in overrides if not o.startswith(("resume=", "wandb="))]:
-        raise ConfigError(f"resume continues a run with its own configuration; leave out {', '.join(others)}")
 
 
 def _require_recipe(overrides: Sequence[str]) -> None:

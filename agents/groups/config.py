@@ -23,11 +23,12 @@ class GroupsConfig(Value, frozen=True):
     update plays an episode of `lists` groups. Simulators are deterministic, so that two racks of a group differ by what
     their policies did, and by nothing else.
 
-    First PPO (Schulman et al., 2017) with a baseline of its own. Copy 0 of a group is greedy. In each network of the
-    other copies, a window of `window` periods has, with probability `explore_prob`, one host drawn at random, to whose
-    number one Gaussian is added for the whole window. The advantage of what that host does is its discounted reward
-    from then on less that of its greedy twin, over twice the median size of such differences in the list, cut to -3 to
-    3. There is no critic. A reward that is alike for all hosts of a network makes it the network's.
+    First PPO (Schulman et al., 2017) with a baseline of its own. Copies come in pairs of mirror images (`baseline`). In
+    each network of a pair, a window of `window` periods has, with probability `explore_prob`, one host drawn at random:
+    one copy adds a Gaussian to its number for the whole window, and the other subtracts it. The advantage of what that
+    host does is its discounted reward from then on less that of its image, over twice the median size of such
+    differences in the list, cut to -3 to 3. There is no critic. A reward that is alike for all hosts of a network makes
+    it the network's.
 
     Then, from the best weights so far, an evolution strategy (Salimans et al., 2017) with antithetic noise: copy k of
     every group plays candidate k, so that all candidates meet the same flows. Candidates rank by what they earn over
@@ -35,7 +36,7 @@ class GroupsConfig(Value, frozen=True):
 
     Every `judge_every` updates the weights become a candidate. When there are as many candidates as copies, and at the
     end of each phase, all play `judge_episodes` further episodes side by side, and the one with the largest reward
-    over the mean of each list remains. It is the policy that is kept; the untrained one is the first.
+    over the mean of each list remains. The untrained policy is the first candidate, the last that remains the result.
     """
 
     copies: Annotated[int, Meta(ge=2, le=256)] = 16
@@ -53,7 +54,8 @@ class GroupsConfig(Value, frozen=True):
     explorers: Literal["one", "all"] = "one"
     """Hosts of a network that explore in a window: one, or all of them at once."""
     baseline: Literal["mirror", "greedy", "mean"] = "mirror"
-    """Copies whose reward is taken from an explorer's: its mirror image, the greedy one, or the mean of all others."""
+    """Copies whose reward is taken from an explorer's: its mirror image, copy 0, which is then greedy, or the mean of
+    all others."""
     explore_prob: Annotated[float, Meta(gt=0, le=1)] = 0.5
     noise: Positive = 0.17
     """Standard deviation of the noise, in numbers of [-1, 1]: 0.5 in the logarithm of the rate at `action.scale` 3."""
@@ -86,10 +88,10 @@ class GroupsConfig(Value, frozen=True):
         """Check settings against each other."""
         if not self.hidden:
             raise ConfigError("GroupsConfig.hidden must name at least one layer, for instance [24]")
-        if self.polish_frac and self.copies % 2:
+        if self.copies % 2 and (self.polish_frac or self.baseline == "mirror"):
             raise ConfigError(
-                f"GroupsConfig.copies must be even, as candidates of the polish come in pairs, got {self.copies}; or "
-                "set polish_frac to 0"
+                "GroupsConfig.copies must be even, as mirror images and candidates of the polish come in pairs, got "
+                f"{self.copies}; or set baseline to mean or greedy, and polish_frac to 0"
             )
 
     @property

@@ -52,7 +52,9 @@ class Samples:
 
 
 class Explorer:
-    """A policy in which, by windows, one host of some networks decides otherwise; copy 0 of each group is greedy.
+    """A policy in which, by windows, one host of some networks decides otherwise.
+
+    By `config.baseline` the second half of a group's copies mirrors the first, or copy 0 is greedy.
 
     Args:
         config: settings.

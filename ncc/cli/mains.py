@@ -48,6 +48,7 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
         return
     _user_errors(lambda: use_config_dir(typed_config_dir(arguments)), main=name)
     _user_errors(lambda: _require_whole_groups(arguments), main=name)
+    _user_errors(lambda: _require_resume_alone(arguments), main=name)
     if "scenario=list" in arguments and "scenario" in _own_groups(name):
         list_with_comments(config_paths("scenario"))
         return
@@ -67,6 +68,15 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # raise composition errors instead of printing them in several lines
     _user_errors(composed, main=name)
+
+
+def _require_resume_alone(arguments: Sequence[str]) -> None:
+    """Refuse `resume=<folder>` beside what would change the run; before the run's own keys are taken for others'."""
+    folder = next((word.removeprefix("resume=") for word in arguments if word.startswith("resume=")), "null")
+    if folder not in ("null", "true", "false"):  # those are no names, and refused later
+        others = [word for word in arguments if "=" in word and not word.startswith(("resume=", "wandb=", "-"))]
+        if others:
+            raise ConfigError(f"resume continues a run with its own configuration; leave out {', '.join(others)}")
 
 
 def _require_whole_groups(arguments: Sequence[str]) -> None:

@@ -24,6 +24,9 @@ from ncc.run.own_class import OwnLimiter, source_digest
 if TYPE_CHECKING:
     from ncc.agents.policy import MlpPolicy
 
+LEFT_TO_LOCAL = "hosts have the limits of the formula LOCAL"
+"""Warning where a learned policy is not trusted."""
+
 
 @dataclass(frozen=True)
 class LimiterFactory:
@@ -92,6 +95,10 @@ class LimiterFactory:
                 return {"model": _digest(Path(model.path))}
         return {}
 
+    def decides(self, controller: Controller, scenario: Scenario) -> bool:
+        """False where a policy that is trusted in some networks only leaves all limits to LOCAL."""
+        return LEFT_TO_LOCAL not in self.warnings(controller, scenario)
+
     def warnings(self, controller: Controller, scenario: Scenario) -> tuple[str, ...]:
         """Warnings about a controller's numbers on a scenario: sentences without a full stop."""
         if not isinstance(controller.limit, PolicyLimit):
@@ -101,7 +108,7 @@ class LimiterFactory:
         path, _, meta = self._load(controller.name, controller.limit)
         if (within := meta.get("action", {}).get("within")) is not None:
             outside = from_dict(TrustedRanges, within, f"{path}: within").outside(scenario)
-            return (*outside, "hosts have the limits of the formula LOCAL") if outside else ()
+            return (*outside, LEFT_TO_LOCAL) if outside else ()
         if "trained" not in meta:
             return (f"{path.name} does not say on which networks it was trained",)
         return from_dict(TrainedRanges, meta["trained"], f"{path}: trained").outside(scenario)

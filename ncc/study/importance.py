@@ -28,7 +28,7 @@ from ncc.policies import SUFFIX
 from ncc.results.insight import Importance, Learned, blinded, groups_of, load_learned, observed, permuted
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
-from ncc.run.limiters import LimiterFactory
+from ncc.run.limiters import LEFT_TO_LOCAL, LimiterFactory
 from ncc.study.random_networks import count, drawn, geometric, load_families, play
 
 ALL = "all of them"
@@ -102,6 +102,13 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--seed", type=count, default=1, help="of networks and flows, from 1")
     options = parser.parse_args(arguments)
     networks = drawn(load_families(options.families, options.of), options.seed, options.networks, DRAIN)
+    factory, controller = LimiterFactory(None), load_controller(options.controller)
+    networks = [network for network in networks if factory.decides(controller, network)]
+    if not networks:
+        raise ConfigError(
+            f"{options.controller} decides in none of these networks ({LEFT_TO_LOCAL}): name other --families"
+        )
+    print(f"{len(networks)} of {options.networks} networks are inside its ranges")
     found = importance(options.controller, networks, seed=options.seed)
     print(f"{'':32} {'decision':>9}  mean FCT without it")
     for i in found.ranked:

@@ -7,10 +7,13 @@ same flows. It prints, for each pair, the ratio of mean flow completion times: i
 95 % bootstrap interval over them, the largest, and the shares above some bounds; and timeouts per flow.
 
 A flow that is not delivered when `--drain` times the episode is over counts until then, with every controller alike.
+Networks without a flow are left out. Those that a learned policy does not leave to the formula LOCAL have rows of their
+own.
 """
 
 import argparse
 import json
+import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from ncc.core.errors import UnknownNameError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray
 from ncc.core.options import Parser, exit_status
 from ncc.core.scenario import Scenario
@@ -29,8 +33,9 @@ from ncc.harness.controller import Controller
 from ncc.harness.run import run_once
 from ncc.metrics.fct import fct_s
 from ncc.run.compose import composed, load_datapath
+from ncc.run.config_files import config_paths
 from ncc.run.controllers import load_controller
-from ncc.run.limiters import LimiterFactory
+from ncc.run.limiters import LEFT_TO_LOCAL, LimiterFactory
 
 BOUNDS = (1.05, 1.2)
 """Ratios of mean FCTs of which the share of networks above is printed."""
@@ -40,7 +45,9 @@ BOUNDS = (1.05, 1.2)
 class Met:
     """Results of a controller on the networks, [n_networks] each."""
 
+    flows: FloatArray
     mean_fct_s: FloatArray
+    """1 where there is no flow."""
     timeouts_per_flow: FloatArray
     left: FloatArray
     """Flows that were not delivered in time."""
@@ -52,6 +59,8 @@ def load_families(name: str, only: Sequence[str] = (), *, epochs: int | None = N
     Raises:
         UnknownNameError: there are no families of that name.
     """
+    if name not in (known := config_paths("recipes/families")):
+        raise UnknownNameError("families", name, known)
     found = families_from(composed("train", [f"+families@families={name}"])["families"])
     for wanted in only:
         if wanted not in found.of:
@@ -73,13 +82,13 @@ def play(controller: Controller, networks: Sequence[Scenario], seed: int, factor
     for i, scenario in enumerate(networks):
         flow_seed = derive_seed(seed, "random_networks", "flows", i)
         if not len(scenario.flows(flow_seed)):
-            rows.append((1.0, 0.0, 0.0))  # nothing to carry: alike for all
+            rows.append((0, 1.0, 0.0, 0.0))
             continue
         limiter = factory(controller, scenario)
         run = run_once(datapath, scenario, controller, limiter, derive_seed(seed, "run"), flow_seed=flow_seed)
         records, end_s = run.records.flows, scenario.duration_s + (scenario.drain_s or 0)
         taken_s = fct_s(run.flows, records, end_s)
-        rows.append((taken_s.mean(), records.timeouts.mean(), np.isnan(records.finish_s).sum()))
+        rows.append((len(taken_s), taken_s.mean(), records.timeouts.mean(), np.isnan(records.finish_s).sum()))
     return Met(*np.array(rows).T)
 
 
@@ -98,7 +107,7 @@ def lines(name: str, other: str, met: Met, base: Met, groups: dict[str, Any]) ->
         mean, low, high = geometric(logs)
         above = " ".join(f"{np.mean(np.exp(logs) > bound):6.1%}" for bound in BOUNDS)
         found.append(
-            f"{name:24} {other:14} {family:14} {len(logs):4} {mean:6.3f} [{low:.3f}, {high:.3f}] "
+            f"{name:24} {other:14} {family:20} {len(logs):4} {mean:6.3f} [{low:.3f}, {high:.3f}] "
             f"{np.exp(np.median(logs)):6.3f} {np.exp(logs.max()):7.3f} {above} "
             f"{met.timeouts_per_flow[rows].mean():9.4f} {met.left[rows].sum():5.0f}"
         )
@@ -106,7 +115,7 @@ def lines(name: str, other: str, met: Met, base: Met, groups: dict[str, Any]) ->
 
 
 HEAD = (
-    f"{'controller':24} {'over':14} {'family':14} {'n':>4} {'geometric mean':21} median     max  >1.05   >1.2 "
+    f"{'controller':24} {'over':14} {'family':20} {'n':>4} {'geometric mean':21} median     max  >1.05   >1.2 "
     "timeouts/f  left"
 )
 
@@ -128,18 +137,26 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--drain", type=float, default=10.0, help="longest wait for the last flows, in episodes")
     parser.add_argument("--keep", type=Path, help="file (.json) for the mean FCT of every network")
     options = parser.parse_args(arguments)
+    names = list(dict.fromkeys([*options.over, *options.controllers]))
+    if len(names) == 1:
+        raise ConfigError(f"{names[0]} would be compared with itself: name another controller, or another after --over")
+    if options.keep is not None and not options.keep.parent.is_dir():
+        raise ConfigError(f"--keep {options.keep}: there is no folder {options.keep.parent}; make it first")
     families = load_families(options.families, options.of, epochs=options.epochs)
     networks = drawn(families, options.seed, options.networks, options.drain)
+    logging.getLogger("ncc.harness.run").setLevel(logging.ERROR)  # the column "left" has what it warns of
     factory = LimiterFactory(None)
-    names = list(dict.fromkeys([*options.over, *options.controllers]))
     controllers = {name: load_controller(name) for name in names}
     met = {}
     for name, controller in controllers.items():
         met[name] = play(controller, networks, options.seed, factory)
         print(f"{name}: {options.networks} networks", file=sys.stderr)
     families_met = np.array([scenario.name for scenario in networks])
-    groups: dict[str, Any] = {"all": np.arange(len(networks))} if len(set(families_met)) > 1 else {}
-    groups |= {name: np.flatnonzero(families_met == name) for name in sorted(set(families_met))}
+    decide = {
+        name: np.array([factory.decides(controllers[name], scenario) for scenario in networks])
+        for name in options.controllers
+    }
+    groups = _groups(families_met, met[names[0]].flows > 0, decide)
     print(HEAD)
     for name in options.controllers:
         for other in options.over:
@@ -149,6 +166,34 @@ def _main(arguments: Sequence[str] | None) -> int:
         kept = {name: each.mean_fct_s.tolist() for name, each in met.items()}
         options.keep.write_text(json.dumps({"family": families_met.tolist(), "mean_fct_s": kept}) + "\n")
     return 0
+
+
+def _groups(
+    families: npt.NDArray[np.str_], carried: npt.NDArray[np.bool_], decide: dict[str, npt.NDArray[np.bool_]]
+) -> dict[str, npt.NDArray[np.int64]]:
+    """Return networks by what they have in common: all with a flow, a family, or a policy that decides there.
+
+    Args:
+        families: names [n_networks].
+        carried: networks that have a flow, [n_networks].
+        decide: by controller, networks in which its limits are its own, [n_networks].
+
+    Raises:
+        ConfigError: no network has a flow.
+    """
+    if not carried.any():
+        raise ConfigError("no network has a flow: draw more (--networks), or let flows arrive for longer (--epochs)")
+    if not carried.all():
+        print(f"{np.sum(~carried)} of {len(carried)} networks have no flow and are left out")
+    found = {"all": carried}
+    if len(of := sorted(set(families[carried]))) > 1:
+        found |= {name: (families == name) & carried for name in of}
+    for name, its in decide.items():
+        if not (its & carried).any():
+            print(f"{name} decides in none of these networks: {LEFT_TO_LOCAL}")
+        elif (carried & ~its).any():
+            found[f"{name} decides"] = its & carried
+    return {name: np.flatnonzero(rows) for name, rows in found.items()}
 
 
 def count(text: str) -> int:

@@ -178,8 +178,8 @@ RESIDUAL = ActionSpec(kind="residual", formula="local_hold")
         (lambda: RateScale(ActionSpec(), LOW), "need 'linear', 'log' or 'residual'"),
         (lambda: EnvView(action=ActionSpec(kind="shares"), observation=LOW), "ceiling must be at least 1 with"),
         (lambda: EnvView(action=ActionSpec(kind="shares")), "'ranked', 'ordered' or 'none', got 'each'"),
-        (lambda: ActionSpec(kind="residual"), "a residual multiplies the limit of a formula; got 'residual' and None"),
-        (lambda: ActionSpec(formula="local"), "need each other.*got 'levels' and 'local'"),
+        (lambda: ActionSpec(kind="residual"), "or the formula to null; got 'residual' and None"),
+        (lambda: ActionSpec(formula="local"), "set both action.kind to residual and action.formula to .*got 'levels' and 'local'"),
         (lambda: EnvView(action=RESIDUAL), "needs observation.neighbours 'ordered'.*got 'each'"),
         (
             lambda: EnvView(action=RESIDUAL, observation=ORDERED_LOW),

@@ -20,7 +20,8 @@ def test_without_the_order_flows_of_an_incast_take_longer() -> None:
 
 def test_it_prints_the_most_important_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ncc_learned", "--networks", "1", "--seed", "3"]) == 0
-    head, *rows = capsys.readouterr().out.splitlines()
+    within, head, *rows = capsys.readouterr().out.splitlines()
+    assert within == "1 of 1 networks are inside its ranges"
     assert "mean FCT without it" in head
     assert len(rows) == 15
     assert main(["dctcp", "--networks", "1"]) == 2

@@ -31,8 +31,8 @@ def test_a_controller_beside_itself_is_equal() -> None:
 
 def test_the_table_by_hand() -> None:
     nothing = np.zeros(4)
-    base = Met(np.ones(4), nothing, nothing)
-    met = Met(np.array([0.5, 2.0, 1.0, 1.1]), np.array([0, 0, 0, 0.4]), np.array([0, 1, 0, 0]))
+    base = Met(np.ones(4), np.ones(4), nothing, nothing)
+    met = Met(np.ones(4), np.array([0.5, 2.0, 1.0, 1.1]), np.array([0, 0, 0, 0.4]), np.array([0, 1, 0, 0]))
     row = lines("one", "other", met, base, {"all": np.arange(4)})[0].split()
     assert row[:5] == ["one", "other", "all", "4", "1.024"]  # (0.5 x 2 x 1 x 1.1) ** (1 / 4)
     assert row[7:] == ["1.049", "2.000", "50.0%", "25.0%", "0.1000", "1"]
@@ -49,7 +49,7 @@ def test_it_prints_and_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     arguments = ["local", "--networks", "2", "--epochs", "20", "--drain", "2", "--keep", str(kept)]
     assert main(arguments) == 0
     printed = capsys.readouterr().out
-    assert printed.splitlines()[1].startswith("local")
+    assert printed.splitlines()[-1].startswith("local")
     assert set(json.loads(kept.read_text())["mean_fct_s"]) == {"local", "dctcp"}
     assert main(arguments) == 0
     assert capsys.readouterr().out == printed
@@ -60,3 +60,23 @@ def test_unknown_families_are_refused(capsys: pytest.CaptureFixture[str]) -> Non
         load_families("mixture", ["uplynk"])
     assert main(["local", "--networks", "0"]) == 2
     assert "networks must be a whole number from 1" in capsys.readouterr().err
+    assert main(["local", "--families", "nope"]) == 2
+    assert "Unknown families 'nope'; known: incast_cell, mixture, wide" in capsys.readouterr().err
+    assert main(["dctcp"]) == 2
+    assert "dctcp would be compared with itself" in capsys.readouterr().err
+    assert main(["local", "--keep", "/nowhere/kept.json"]) == 2
+    assert "there is no folder /nowhere; make it first" in capsys.readouterr().err
+
+
+def test_networks_in_which_a_policy_decides_have_rows_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    drawing = ["--epochs", "20", "--drain", "2", "--seed", "2"]
+    assert main(["ncc_learned", "local", "--families", "wide", "--networks", "30", *drawing]) == 0
+    printed = capsys.readouterr().out
+    assert "of 30 networks have no flow and are left out" in printed
+    for name in ("ncc_learned", "local"):
+        rows = [line.split() for line in printed.splitlines() if line.startswith(name)]
+        everywhere = next(int(row[3]) for row in rows if row[2] == "all")
+        decided = next(int(row[4]) for row in rows if row[2:4] == ["ncc_learned", "decides"])
+        assert 0 < decided < everywhere < 30
+    assert main(["ncc_blind", "--networks", "2", *drawing]) == 0
+    assert "ncc_blind decides in none of these networks" in capsys.readouterr().out

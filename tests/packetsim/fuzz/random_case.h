@@ -105,6 +105,7 @@ class Maker
         if (random_.Chance(0.2)) { // a window of one packet, or one that never shrinks; sometimes paced
             const uint64_t mss_bytes = spec_.mtu_bytes - 40;
             spec_.transport = test_window_ops.name;
+            spec_.period_ns = std::max<int64_t>(spec_.period_ns, 1'000'000); // it may have a timeout a packet
             spec_.params = {{"cwnd_bytes", mss_bytes * random_.OneOf<uint64_t>({1, 1, 2, 50, 100'000})},
                             {"after_acks", random_.Between(0, 3)},
                             {"pacing_bytes_per_s", random_.OneOf<uint64_t>({0, 0, 20'000'000, 2'000'000'000})}};
@@ -274,7 +275,7 @@ class Maker
                                     {"timer_ns", random_.OneOf<uint64_t>({0, 300'000, 1'000'000})}}}});
         spec_.programs.push_back({{"rwndq", {{"t_ns", 2'000'000}}}, {"test_program", {{"mark_over_bytes", 3000}}}});
         spec_.programs.push_back({{"qcn", {{"target_bytes", 1500}, {"sample_bytes", 1500}}}});
-        spec_.programs.push_back({{"trim", {{"over_bytes", 3 * spec_.mtu_bytes}}}});
+        spec_.programs.push_back({{"trim", {{"over_bytes", 10 * spec_.mtu_bytes}}}});
         spec_.programs.push_back(
             {{"pfc", {{"xoff_bytes", 1500}, {"xon_gap_bytes", random_.OneOf<uint64_t>({0, 1500})}}}});
         if (slow_) { // years of simulated time, for programs that count in microseconds
