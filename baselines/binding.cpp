@@ -127,7 +127,7 @@ class Connection
             std::copy_n(&events(i, 0), columns, e);
             handle(static_cast<Kind>(kinds(i)),
                    {e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8], static_cast<ncc_u32>(e[kFlags]),
-                    static_cast<ncc_u32>(e[14]), e[10], e[11], e[12], e[13]});
+                    static_cast<ncc_u32>(e[14]), e[10], e[11], e[12], e[13], nullptr, 0});
             rows[3 * i] = out_.cwnd_bytes;
             rows[3 * i + 1] = out_.ssthresh_bytes;
             rows[3 * i + 2] = out_.pacing_bytes_per_s;

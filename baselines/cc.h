@@ -30,6 +30,7 @@ typedef int64_t ncc_s64;
 #define NCC_CC_STATE_MAX 104     /* bytes of a controller that Linux can run */
 #define NCC_CC_SIM_STATE_MAX 128 /* of one with NCC_CC_REGISTER_WITH, which only simulators run */
 #define NCC_CC_PARAMS_MAX 16
+#define NCC_CC_HOPS_MAX 8 /* ports of which an event has telemetry */
 #define NCC_NS_PER_S 1000000000ULL
 #define NCC_CC_CWND_MAX (1ULL << 40)  /* 1 TB in flight: far above 400 Gbit/s x 200 ms = 10 GB, far below overflow */
 #define NCC_CC_PACING_MAX (~0ULL / 8) /* bytes/s: as bits/s it fits 64 bits; a negative number does not */
@@ -46,6 +47,15 @@ enum ncc_cc_needs {
     NCC_CC_RATE = 1,    /* events carry the delivery rate, for which the datapath keeps a record per packet */
     NCC_CC_SIGNALS = 2, /* on_signal */
     NCC_CC_TIMER = 4,   /* on_timer */
+    NCC_CC_HOPS = 8,    /* events carry what ports wrote into a packet (telemetry) */
+};
+
+/* A port as a packet left it. */
+struct ncc_cc_hop {
+    ncc_u64 rate_bytes_per_s;
+    ncc_u64 queue_bytes; /* waiting, without the packet */
+    ncc_u64 tx_bytes;    /* IP packets whose transmission had begun, with the packet, since the start */
+    ncc_u64 at_ns;
 };
 
 /* What a switch on the way tells a sender, in a packet of its own (switch.h). */
@@ -91,6 +101,10 @@ struct ncc_cc_event {
     ncc_u64 prior_delivered_bytes; /* total when the last sent of the packets now acknowledged was sent */
     ncc_u64 interval_ns; /* time since then, the longer of sending and ACKs; 0: none. Rate: (total - prior) / this */
     ncc_u64 lost_bytes;  /* payload newly deemed lost with this ACK */
+    /* Telemetry of the last data that the receiver had when it sent this ACK, ports in the order of the way; with
+     * NCC_CC_HOPS where ports write it (int.h). n_hops is 0 where nothing new has come, and at other events. */
+    const struct ncc_cc_hop *hops;
+    ncc_u32 n_hops;
 };
 
 /* Decisions of the controller, all set after every handler. */
@@ -151,7 +165,8 @@ struct ncc_cc_ops {
  * _on_restart. BPF programs call the functions directly (a table of function pointers cannot be loaded). */
 #define NCC_CC_REGISTER(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, 0)
 #define NCC_CC_REGISTER_RATE(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, NCC_CC_RATE)
-/* With needs_ of NCC_CC_SIGNALS and NCC_CC_TIMER; expects <name>_on_signal and <name>_on_timer too. For simulators. */
+/* With needs_ of NCC_CC_SIGNALS, NCC_CC_TIMER and NCC_CC_HOPS; expects <name>_on_signal and <name>_on_timer too. For
+ * simulators. */
 #define NCC_CC_REGISTER_WITH(name_, ecn_, needs_, summary_) NCC_CC_SIMULATED_(name_, ecn_, summary_, needs_)
 #ifdef __bpf__
 #define NCC_CC_TABLE_(name_, ecn_, summary_, needs_)                                                                   \

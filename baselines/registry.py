@@ -24,11 +24,12 @@ class Needs(IntFlag):
     RATE = 1
     SIGNALS = 2
     TIMER = 4
+    HOPS = 8
 
     @property
     def simulated(self) -> bool:
         """True for what simulators alone offer."""
-        return bool(self & (Needs.SIGNALS | Needs.TIMER))
+        return bool(self & (Needs.SIGNALS | Needs.TIMER | Needs.HOPS))
 
 
 @dataclass(frozen=True)

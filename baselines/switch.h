@@ -35,6 +35,7 @@ enum ncc_sw_needs {
                            * its parameter `xoff_bytes` */
     NCC_SW_TRIMS = 512, /* says NCC_TRIM of data: what is left goes on as a packet without data, and the receiver tells
                          * the sender which packet lost its payload */
+    NCC_SW_TELEMETRY = 1024, /* `dequeue` writes into data (out.hop), for senders that read it (NCC_CC_HOPS) */
 };
 
 /* Needs that ports of the kernel can meet: the others are for simulators. */
@@ -87,6 +88,9 @@ struct ncc_sw_out {
     /* `ingress`: the far end of the link stops sending, after the packet in transmission, or goes on. It is told by a
      * frame of NCC_SW_PAUSE_BYTES, which leaves before any packet that waits. */
     enum ncc_sw_pause pause;
+    /* `dequeue`, with NCC_SW_TELEMETRY: what data carries on to its receiver, which gives it back with its ACK. It
+     * takes no room in either. Of several programs the last one writes; ports beyond NCC_CC_HOPS_MAX do not. */
+    struct ncc_cc_hop hop; /* rate 0: nothing */
 };
 
 /* The operations. `s` is the program's own state, zeroed before init; `p` its parameters in table order. */

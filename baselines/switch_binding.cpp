@@ -124,7 +124,7 @@ class Program
                                      ncc_u64 rank, int verdict, ncc_u32 hops, ncc_u32 random)
     {
         ncc_sw_packet packet{flow, payload_bytes + 40, payload_bytes, flags, hops, 0, rank, 0};
-        out_ = {static_cast<ncc_verdict>(verdict), 0, {}, NCC_SW_AS_IT_WAS};
+        out_ = {static_cast<ncc_verdict>(verdict), 0, {}, NCC_SW_AS_IT_WAS, {}};
         port_.random = random;
         port_.queue_bytes = queue_bytes;
         ops_->enqueue(state_, params_.data(), &port_, &packet, &out_);
@@ -133,7 +133,7 @@ class Program
     void dequeue(ncc_u64 queue_bytes, ncc_u32 payload_bytes)
     {
         ncc_sw_packet packet{0, payload_bytes + 40, payload_bytes, 0, 1, 0, 0, 0};
-        out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS};
+        out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS, {}};
         port_.queue_bytes = queue_bytes;
         ops_->dequeue(state_, params_.data(), &port_, &packet, &out_);
     }
@@ -141,7 +141,7 @@ class Program
     ncc_u64 reverse(ncc_u64 queue_bytes, ncc_u32 flow, ncc_u32 flags, ncc_u64 window_bytes)
     {
         ncc_sw_packet packet{flow, 40, 0, flags, 1, 0, 0, window_bytes};
-        out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS};
+        out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS, {}};
         port_.queue_bytes = queue_bytes;
         ops_->reverse(state_, params_.data(), &port_, &packet, &out_);
         return packet.window_bytes;
@@ -151,7 +151,7 @@ class Program
     // When it is to be called again, in ns from now.
     ncc_u64 timer(ncc_u64 queue_bytes)
     {
-        out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS};
+        out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS, {}};
         port_.queue_bytes = queue_bytes;
         ops_->timer(state_, params_.data(), &port_, &out_);
         return out_.timer_ns;
@@ -159,7 +159,7 @@ class Program
     // NCC_SW_PAUSE, NCC_SW_RESUME, or NCC_SW_AS_IT_WAS.
     int ingress(ncc_u64 ingress_bytes)
     {
-        out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS};
+        out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS, {}};
         port_.ingress_bytes = ingress_bytes;
         ops_->ingress(state_, params_.data(), &port_, &out_);
         return out_.pause;

@@ -75,6 +75,9 @@ class Programs
                 (program.ops->needs & NCC_SW_SIGNALS)) {
                 signal_ = out.signal;
             }
+            if (need == NCC_SW_DEQUEUE && out.hop.rate_bytes_per_s != 0 && (program.ops->needs & NCC_SW_TELEMETRY)) {
+                hop_ = out.hop;
+            }
             const bool able = out.verdict == NCC_MARK   ? (packet.flags & NCC_SW_ECT) != 0
                               : out.verdict == NCC_TRIM ? packet.payload_bytes > 0
                                                         : true;
@@ -86,6 +89,9 @@ class Programs
 
     // Takes the signal of the last `enqueue`; SIGNAL_NONE if there is none.
     ncc_cc_signal TakeSignal() { return std::exchange(signal_, {NCC_CC_SIGNAL_NONE, 0}); }
+
+    // Takes the telemetry of the last `dequeue`; a rate of 0: there is none.
+    ncc_cc_hop TakeHop() { return std::exchange(hop_, {}); }
 
     // Returns true if the timer of a program is due now. A timer that was set again is due at its last time only.
     bool Due(uint32_t program, int64_t now_ns) const { return programs_[program].due_ns == now_ns; }
@@ -136,6 +142,7 @@ class Programs
     std::vector<Program> programs_;
     uint32_t needs_ = 0;
     ncc_cc_signal signal_{NCC_CC_SIGNAL_NONE, 0};
+    ncc_cc_hop hop_{};
     uint64_t random_;
 };
 

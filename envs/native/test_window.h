@@ -12,7 +12,10 @@ static const struct ncc_cc_param test_window_params[] = {
     {"cwnd_bytes", 14600, 0, ~0ULL, "bytes: the window from the given ACK on; 10 packets of 1460 bytes before"},
     {"after_acks", 0, 0, ~0ULL, "ACKs: how many come before it"},
     {"pacing_bytes_per_s", 0, 0, ~0ULL, "bytes/s; 0: unpaced"},
-    {"show", 0, 0, 2, "in the place of ssthresh: 1: the last RTT sample in ns; 2: una in bytes; 0: the window"},
+    {"show", 0, 0, 5,
+     "in the place of ssthresh: 1: the last RTT sample in ns; 2: una in bytes; 0: the window; of the last telemetry, "
+     "3: the "
+     "number of ports, 4: the last one's queue in bytes, 5: a digest of all that came"},
 };
 
 struct test_window_state {
@@ -40,8 +43,17 @@ NCC_CC_FN void test_window_on_ack(struct test_window_state *s, const ncc_u64 *p,
     ++s->acks;
     if (p[TEST_WINDOW_SHOW] == 2)
         s->shown = e->una_bytes;
-    else if (e->rtt_ns)
+    else if (p[TEST_WINDOW_SHOW] < 2 && e->rtt_ns)
         s->shown = e->rtt_ns;
+    else if (p[TEST_WINDOW_SHOW] == 3 && e->n_hops)
+        s->shown = e->n_hops;
+    else if (p[TEST_WINDOW_SHOW] == 4 && e->n_hops)
+        s->shown = e->hops[e->n_hops - 1].queue_bytes;
+    else if (p[TEST_WINDOW_SHOW] == 5)
+        for (ncc_u32 i = 0; i < e->n_hops; ++i)
+            s->shown = (s->shown * 31 + e->hops[i].rate_bytes_per_s + 7 * e->hops[i].queue_bytes +
+                        3 * e->hops[i].tx_bytes + e->hops[i].at_ns) %
+                       4294967291ULL;
     test_window_set(s, p, c, o);
 }
 
@@ -63,4 +75,6 @@ NCC_CC_FN void test_window_on_restart(struct test_window_state *s, const ncc_u64
     test_window_set(s, p, c, o);
 }
 
-NCC_CC_REGISTER(test_window, NCC_CC_ECN_NONE, "constant window, for tests of the datapath")
+NCC_CC_NO_SIGNAL(test_window)
+NCC_CC_NO_TIMER(test_window)
+NCC_CC_REGISTER_WITH(test_window, NCC_CC_ECN_NONE, NCC_CC_HOPS, "constant window, for tests of the datapath")

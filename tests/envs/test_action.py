@@ -179,7 +179,10 @@ RESIDUAL = ActionSpec(kind="residual", formula="local_hold")
         (lambda: EnvView(action=ActionSpec(kind="shares"), observation=LOW), "ceiling must be at least 1 with"),
         (lambda: EnvView(action=ActionSpec(kind="shares")), "'ranked', 'ordered' or 'none', got 'each'"),
         (lambda: ActionSpec(kind="residual"), "or the formula to null; got 'residual' and None"),
-        (lambda: ActionSpec(formula="local"), "set both action.kind to residual and action.formula to .*got 'levels' and 'local'"),
+        (
+            lambda: ActionSpec(formula="local"),
+            "set both action.kind to residual and action.formula to .*got 'levels' and 'local'",
+        ),
         (lambda: EnvView(action=RESIDUAL), "needs observation.neighbours 'ordered'.*got 'each'"),
         (
             lambda: EnvView(action=RESIDUAL, observation=ORDERED_LOW),

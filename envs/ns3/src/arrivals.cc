@@ -87,6 +87,9 @@ void HostSocket::Receive(Frame *frame)
     const uint32_t payload = frame->payload_bytes;
     const uint64_t offset = frame->offset_bytes;
     const bool trimmed = frame->trimmed;
+    if (sender_ || !frame->telemetry.empty()) {
+        hops_.swap(frame->telemetry);
+    }
     const bool ecn_capable = frame->ecn_capable;
     ce_ = frame->marked;
     cwr_ = frame->window_reduced;

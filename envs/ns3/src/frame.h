@@ -47,7 +47,9 @@ struct Frame final : ns3::EventImpl {
     uint32_t rank = 0;         // of its tag
     uint32_t window_shift = 0; // of `window`
     uint16_t window = 0;       // receive window as in its header; only where programs see what comes back
-    Port *seen_by = nullptr;   // the port back over the link by which it comes, if programs are to see it
+    bool reads_hops = false;   // data whose sender reads telemetry
+    std::vector<ncc_cc_hop> telemetry; // what ports wrote into data; of an ACK: into the last data before it
+    Port *seen_by = nullptr;           // the port back over the link by which it comes, if programs are to see it
 
   private:
     void Notify() override; // arrives at `node`
@@ -66,6 +68,7 @@ class FramePool
         free_.pop_back();
         frame->hops = 0;
         frame->trimmed = false;
+        frame->telemetry.clear();
         frame->signal = {NCC_CC_SIGNAL_NONE, 0};
         return frame;
     }

@@ -100,6 +100,11 @@ void Port::Leaving(Frame *frame, int64_t now_ns)
         frame->marked = true;
         ++totals_.marked_pkts;
     }
+    const ncc_cc_hop hop = programs_->TakeHop();
+    if (hop.rate_bytes_per_s != 0 && frame->payload_bytes > 0 && frame->reads_hops &&
+        frame->telemetry.size() < NCC_CC_HOPS_MAX) {
+        frame->telemetry.push_back(hop);
+    }
 }
 
 int64_t Port::Ingress(int64_t bytes, int64_t now_ns)

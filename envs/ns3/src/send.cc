@@ -42,6 +42,11 @@ void Network::Send(uint32_t host, Ptr<Packet> packet)
         frame->ecn_capable = packet->RemovePacketTag(tag) && (tag.GetTos() & 3) != 0;
     }
     frame->packet = packet;
+    const Connection &connection = *connections_[frame->flow];
+    frame->reads_hops = frame->payload_bytes > 0 && connection.sender->reads_hops();
+    if (!frame->to_receiver) {
+        connection.receiver->GiveBack(frame->telemetry);
+    }
     Describe(*frame);
     if (gates_ && frame->payload_bytes > 0) {
         gates_->Sent(frame->flow, frame->ip_bytes);

@@ -289,6 +289,8 @@ ncc_cc_event HostSocket::AckEvent()
     if (rate_) {
         rate_->estimator.Fill(event, m_txBuffer->GetLost());
     }
+    event.hops = hops_.data();
+    event.n_hops = static_cast<ncc_u32>(hops_.size());
     return event;
 }
 

@@ -105,6 +105,13 @@ class HostSocket final : public ns3::TcpSocketBase
     uint64_t una_bytes() const { return una_bytes_; }
     bool more_lost() const; // the current ACK showed a loss
     bool timed() const { return timed_; }
+    bool reads_hops() const { return controller_ && controller_->needs(NCC_CC_HOPS); }
+    // Receiver: gives what ports wrote into the last data to an ACK.
+    void GiveBack(std::vector<ncc_cc_hop> &hops)
+    {
+        hops.swap(hops_);
+        hops_.clear();
+    }
     uint64_t earlier_bytes() const { return earlier_bytes_; }
     uint64_t received_bytes() const; // payload of this flow that has come, with what lies beyond a gap
     int64_t rto_ns() const { return m_rto.Get().GetTimeStep(); }
@@ -201,6 +208,7 @@ class HostSocket final : public ns3::TcpSocketBase
     bool ce_ = false; // mark of the current packet
     bool cwr_ = false;
     bool ce_state_ = false;        // DCTCP.CE, or "repeat ECE until CWR"
+    std::vector<ncc_cc_hop> hops_; // telemetry: of the last data, or of the current ACK
     bool telling_trimmed_ = false; // the ACK that is sent now tells of the data at `trimmed_bytes_`
     uint64_t trimmed_bytes_ = 0;
 };

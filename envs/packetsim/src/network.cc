@@ -249,7 +249,10 @@ void Network::Gone(const Packet &packet)
     if (packet.sack != kNone) {
         if (packet.kind == Kind::kGrant) {
             gates_->Lost(packet.sack);
+        } else if (packet.kind == Kind::kData) {
+            DropTelemetry(packet.sack);
         } else {
+            DropTelemetry(sacks_[packet.sack].telemetry);
             free_sacks_.push_back(packet.sack);
         }
     }
@@ -265,7 +268,7 @@ uint32_t Network::TakeSack()
     const uint32_t index = free_sacks_.back();
     free_sacks_.pop_back();
     sacks_[index].n = 0;
-    sacks_[index].trimmed = kNone;
+    sacks_[index].trimmed = sacks_[index].telemetry = kNone;
     return index;
 }
 

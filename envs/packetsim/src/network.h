@@ -147,6 +147,8 @@ class Network
     void Arm(Timer &timer, TimerKind kind, uint32_t slot, int64_t delay_ns);
     uint32_t TakeSack();
     SackBlocks &sack(uint32_t index) { return sacks_[index]; }
+    const Telemetry &telemetry(uint32_t index) const { return telemetry_[index]; }
+    void KeepTelemetry(uint32_t &kept, uint32_t of); // copies that of a packet to a place that belongs to the receiver
     void Delivered(uint32_t slot, uint64_t bytes)
     {
         const Connection &c = connections_[slot];
@@ -234,6 +236,8 @@ class Network
     // Programs of ports (programs.cc); `rank` is set for ports that serve by it.
     ncc_verdict Enqueue(uint32_t port, uint32_t place, ncc_verdict verdict, ncc_verdict fault, uint64_t &rank);
     void Leaving(uint32_t port, uint32_t place); // its transmission begins
+    uint32_t TakeTelemetry();
+    void DropTelemetry(uint32_t index);
     void Reverse(uint32_t port, uint32_t place); // it has come over this port's link
     void ProgramTimer(uint32_t program);
     void Ingress(uint32_t link, int64_t bytes); // adds to the waiting bytes that came over a link
@@ -288,7 +292,8 @@ class Network
     std::vector<ProgramAt> programs_;     // all programs of all ports
     std::vector<uint32_t> first_program_; // by port: number of its first one
     std::vector<SackBlocks> sacks_;
-    std::vector<uint32_t> free_sacks_, free_slots_;
+    std::vector<Telemetry> telemetry_;
+    std::vector<uint32_t> free_sacks_, free_telemetry_, free_slots_;
     IdleConnections idle_; // slots of idle connections
     std::vector<uint32_t> host_index_, slot_of_flow_;
     std::vector<double> limits_;

@@ -2,6 +2,10 @@
 // A packet: the header fields that the simulation needs.
 #pragma once
 
+extern "C" {
+#include "cc.h"
+}
+
 #include <cstdint>
 
 namespace ncc::packetsim
@@ -27,7 +31,7 @@ enum class Kind : uint8_t {
 struct Packet {
     uint32_t connection; // slot
     uint32_t number;     // kData: number of the packet; kAck: cumulative, the first missing packet; kSignal: its value
-    uint32_t sack;       // kAck: SACK blocks and notice (Network::sack), or kNone; kGrant: its place (Gates)
+    uint32_t sack;       // kAck: place of SACK blocks, kData: of telemetry, or kNone; kGrant: its place (Gates)
     uint16_t ip_bytes;   // IP header, TCP header and payload
     uint16_t window;     // kSynAck, kAck: receive window as in the TCP header (RFC 7323 section 2); kSignal: its kind
     uint32_t rank;       // kData: of its tag (flow_tag.h); 0: most urgent
@@ -55,7 +59,14 @@ struct SackBlocks {
     };
     Block blocks[4];
     uint32_t n = 0;
-    uint32_t trimmed = kNone; // packet that has come without its payload; it takes no room in the ACK
+    uint32_t trimmed = kNone;   // packet that has come without its payload; it takes no room in the ACK
+    uint32_t telemetry = kNone; // place of what ports wrote into the last data (Network::telemetry)
+};
+
+// What ports wrote into data on its way (NCC_CC_HOPS).
+struct Telemetry {
+    ncc_cc_hop hops[NCC_CC_HOPS_MAX];
+    uint32_t n = 0;
 };
 
 } // namespace ncc::packetsim

@@ -149,6 +149,39 @@ void Network::Leaving(uint32_t index, uint32_t place)
         packet.marked = true;
         port.MarkedLeaving();
     }
+    const ncc_cc_hop hop = port.programs()->TakeHop();
+    if (hop.rate_bytes_per_s == 0 || !packet.has_payload() || !(tcp(packet.connection).ops->needs & NCC_CC_HOPS)) {
+        return;
+    }
+    packet.sack = packet.sack == kNone ? TakeTelemetry() : packet.sack;
+    if (Telemetry &written = telemetry_[packet.sack]; written.n < NCC_CC_HOPS_MAX) {
+        written.hops[written.n++] = hop;
+    }
+}
+
+uint32_t Network::TakeTelemetry()
+{
+    if (free_telemetry_.empty()) {
+        telemetry_.emplace_back();
+        return static_cast<uint32_t>(telemetry_.size() - 1);
+    }
+    const uint32_t index = free_telemetry_.back();
+    free_telemetry_.pop_back();
+    telemetry_[index].n = 0;
+    return index;
+}
+
+void Network::DropTelemetry(uint32_t index)
+{
+    if (index != kNone) {
+        free_telemetry_.push_back(index);
+    }
+}
+
+void Network::KeepTelemetry(uint32_t &kept, uint32_t of)
+{
+    kept = kept == kNone ? TakeTelemetry() : kept;
+    telemetry_[kept] = telemetry_[of];
 }
 
 void Network::Reverse(uint32_t index, uint32_t place)

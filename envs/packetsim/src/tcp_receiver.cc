@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace ncc::packetsim
 {
@@ -92,9 +93,10 @@ class TcpReceivingEnd
             }
             packet.ip_bytes = static_cast<uint16_t>(kHeaderBytes + 4 + 8 * blocks.n);
         }
-        if (config_.sack && trimmed != kNone) {
+        if ((config_.sack && trimmed != kNone) || r_.telemetry != kNone) {
             packet.sack = packet.sack == kNone ? network_.TakeSack() : packet.sack;
-            network_.sack(packet.sack).trimmed = trimmed;
+            network_.sack(packet.sack).trimmed = config_.sack ? trimmed : kNone;
+            network_.sack(packet.sack).telemetry = std::exchange(r_.telemetry, kNone);
         }
         network_.Send(packet);
     }
@@ -126,6 +128,9 @@ class TcpReceivingEnd
     {
         if (r_.next == 0) [[unlikely]] { // nothing else may have told of the flow
             network_.Heard(slot_);
+        }
+        if (packet.sack != kNone) [[unlikely]] {
+            network_.KeepTelemetry(r_.telemetry, packet.sack);
         }
         if (packet.number < r_.next) {
             r_.duplicate = packet.number;

@@ -24,6 +24,7 @@ struct TcpReceiver {
     TcpRing holds;        // bit n % 64 of word n / 64: packet n has arrived
     SackBlocks blocks;
     uint32_t duplicate = kNone; // packet that arrived again and that no ACK has reported
+    uint32_t telemetry = kNone; // of the last data, which no ACK has given back
 };
 
 class Network;

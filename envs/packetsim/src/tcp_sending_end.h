@@ -262,6 +262,11 @@ class TcpSendingEnd
     if (config_.needs_rate) {
         s_.rate.estimator().Fill(event, s_.lost_bytes);
     }
+    if (packet.sack != kNone && network_.sack(packet.sack).telemetry != kNone) [[unlikely]] {
+        const Telemetry &written = network_.telemetry(network_.sack(packet.sack).telemetry);
+        event.hops = written.hops;
+        event.n_hops = written.n;
+    }
     ncc_cc_out out{};
     config_.ops->on_ack(s_.controller, config_.params, &s_.conn, &event, &out);
     Apply(out);

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Telemetry that ports write into data (`int`): what senders read, worked by hand and alike on both simulators."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario, Transport
+from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne
+from ncc.core.topology import Program
+from ncc.envs.linux.rack import check_rack
+from ncc.envs.ns3 import Ns3Datapath
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.datapath import HostStack
+from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow
+from tests.datapaths.test_same_packets import random_flows, random_nic, random_topology, random_transport
+
+INT = (Program(name="int"),)
+PORTS, QUEUE, DIGEST = 3, 4, 5
+EACH_ACK = Transport(delayed_ack_pkts=1)
+
+
+def read(simulator: Simulator, scenario: Scenario, show: int, epochs: int, cwnd_pkts: int = 10) -> np.ndarray:
+    """Return what the tests' own controller shows of telemetry, [epochs, flows]; 0 for flows that have none."""
+
+    class Reading(simulator):  # type: ignore[valid-type, misc]
+        @classmethod
+        def spec_of(cls, *args: Any, **kwargs: Any) -> Any:
+            spec = super().spec_of(*args, **kwargs)
+            spec.transport, spec.params = "test_window", [("cwnd_bytes", cwnd_pkts * MSS), ("show", show)]
+            return spec
+
+    datapath, flows = Reading(), scenario.flows(1)
+    datapath.start(scenario, flows, HostStack(transport="newreno"), 1)
+    shown = []
+    for _ in range(epochs):
+        datapath.step(np.full(scenario.n_agents, np.inf))
+        shown.append([engine(datapath).sender_window(i)[1] for i in range(len(flows))])
+    datapath.close()
+    return np.array(shown) * (np.array(shown) < 2**32 - 1)  # packetsim's before the handshake is done
+
+
+def test_each_port_of_the_way_writes_once(simulator: Simulator) -> None:
+    for topology, ports in ((Dumbbell(pairs=1, programs=INT), 2), (LeafSpine(leaves=2, spines=2, programs=INT), 3)):
+        src, dst = ("s0", "r0") if ports == 2 else ("h0_0", "h1_0")
+        shown = read(simulator, fixed(topology, flow(src, dst, 10**7), period_s=1e-3), PORTS, 3)
+        assert shown[-1, 0] == ports
+    silent = fixed(Dumbbell(pairs=1), flow("s0", "r0", 10**7), period_s=1e-3)
+    assert read(simulator, silent, PORTS, 3)[-1, 0] == 0
+
+
+def test_the_queue_is_what_the_windows_have_beyond_the_path(simulator: Simulator) -> None:
+    """Two senders have 25 packets each out. What the path does not hold waits at the port, and both read it."""
+    topology = ManyToOne(senders=2, delay_s=20e-6, buffer_bytes=10**6, mark_threshold_bytes=0, programs=INT)
+    scenario = fixed(
+        topology, flow("s0", "receiver", 10**8), flow("s1", "receiver", 10**8), period_s=1e-3, transport=EACH_ACK
+    )  # fmt: skip
+    queue_pkts = read(simulator, scenario, QUEUE, 20, cwnd_pkts=25)[5:] / 1500
+    path_pkts = (4 * 20e-6 + 2 * 1538 * 8e-9 + 2 * 78 * 8e-9) / (1538 * 8e-9)  # a round trip without a queue
+    np.testing.assert_allclose(queue_pkts, 50 - path_pkts, atol=1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_simulators_write_alike(seed: int) -> None:
+    """A digest of all that each sender has read, in random networks with losses."""
+    random = np.random.default_rng(5000 + seed)
+    topology = random_topology(random)
+    topology = topology.replace(programs=INT)
+    network = topology.build()
+    transport = random_transport(random, 0.0)
+    scenario = fixed(
+        topology, *random_flows(random, network), transport=transport, nic=random_nic(random, transport)
+    )  # fmt: skip
+    ours, theirs = (read(each, scenario, DIGEST, 60) for each in (PacketsimDatapath, Ns3Datapath))
+    assert (ours > 0).any()
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_linux_has_no_telemetry_and_says_so() -> None:
+    with pytest.raises(ConfigError, match=r"does not run program int: leave it out"):
+        check_rack(Dumbbell(pairs=1, programs=INT).build(), Transport())
