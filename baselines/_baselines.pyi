@@ -103,6 +103,9 @@ class Program:
     def reverse(self, *, queue_bytes: int = 0, flow: int = 0, flags: int = 0, window_bytes: int = 0) -> int:
         """The receive window in bytes that a packet comes away with."""
 
+    def route(self, *, now_ns: int, ways: int, flow: int = 0, flags: int = 1, random: int = 0) -> int:
+        """The way of `ways` that a packet takes from a switch; raises `ValueError` for a program that chooses none."""
+
     def timer(self, *, queue_bytes: int) -> int:
         """Time in ns until it is to be called again; 0: never."""
 

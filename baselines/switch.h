@@ -16,6 +16,7 @@
 #include "verdict.h"
 
 #define NCC_SW_STATE_MAX 256   /* bytes, of a program at a port */
+#define NCC_SW_NODE_MAX 32768  /* bytes, of a program that chooses ways (NCC_SW_ROUTE) in a switch */
 #define NCC_SW_CLASSES 8       /* most classes of a port */
 #define NCC_SW_SIGNAL_BYTES 64 /* IP packet of a signal */
 #define NCC_SW_TRIM_BYTES 64   /* IP packet of which the payload has been cut off (NCC_TRIM) */
@@ -36,6 +37,7 @@ enum ncc_sw_needs {
     NCC_SW_TRIMS = 512, /* says NCC_TRIM of data: what is left goes on as a packet without data, and the receiver tells
                          * the sender which packet lost its payload */
     NCC_SW_TELEMETRY = 1024, /* `dequeue` writes into data (out.hop), for senders that read it (NCC_CC_HOPS) */
+    NCC_SW_ROUTE = 2048, /* chooses among ways of equal length, in every switch; registers by NCC_SW_REGISTER_ROUTE */
 };
 
 /* Needs that ports of the kernel can meet: the others are for simulators. */
@@ -93,7 +95,15 @@ struct ncc_sw_out {
     struct ncc_cc_hop hop; /* rate 0: nothing */
 };
 
-/* The operations. `s` is the program's own state, zeroed before init; `p` its parameters in table order. */
+/* The choice of a way, in a switch. */
+struct ncc_sw_ways {
+    ncc_u64 now_ns;
+    ncc_u32 n;      /* ports to the packet's destination, >= 2, always in the same order */
+    ncc_u32 random; /* uniform, new for every call */
+};
+
+/* The operations. `s` is the program's own state, zeroed before init; `p` its parameters in table order. Of a program
+ * with NCC_SW_ROUTE a switch has a state beside those of its ports, `d`, which is zeroed at first. */
 struct ncc_sw_ops {
     const char *name;
     const char *summary; /* one line, with the source */
@@ -110,6 +120,9 @@ struct ncc_sw_ops {
                     struct ncc_sw_out *o);
     void (*timer)(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_out *o);
     void (*ingress)(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_out *o);
+    ncc_u32 node_bytes;
+    /* Returns which of w->n ways the packet takes. It is called for every packet that has several, before `enqueue`. */
+    ncc_u32 (*route)(void *d, const ncc_u64 *p, const struct ncc_sw_ways *w, const struct ncc_sw_packet *k);
 };
 
 /* A hook of packets (`enqueue`, `dequeue`, `reverse`) or the timer that a program does not have. */
@@ -130,7 +143,8 @@ struct ncc_sw_ops {
  * with NCC_SW_REGISTER_INGRESS also _ingress. */
 #ifdef __bpf__
 #define NCC_SW_ADAPT_PORT_(name_, hook_)
-#define NCC_SW_ROW_(name_, needs_, summary_, ingress_)                                                                 \
+#define NCC_SW_ADAPT_ROUTE_(name_)
+#define NCC_SW_ROW_(name_, needs_, summary_, ingress_, node_, route_)                                                  \
     _Static_assert(sizeof(struct name_##_state) <= NCC_SW_STATE_MAX, "state is larger than a port has room for");
 #else
 #define NCC_SW_ADAPT_(name_, hook_)                                                                                    \
@@ -144,7 +158,15 @@ struct ncc_sw_ops {
     {                                                                                                                  \
         name_##_##hook_((struct name_##_state *)s, p, q, o);                                                           \
     }
-#define NCC_SW_ROW_(name_, needs_, summary_, ingress_)                                                                 \
+#define NCC_SW_ADAPT_ROUTE_(name_)                                                                                     \
+    NCC_CC_STATIC_ASSERT(sizeof(struct name_##_node) <= NCC_SW_NODE_MAX,                                               \
+                         "state is larger than a switch has room for");                                                \
+    static ncc_u32 name_##_route_any(void *d, const ncc_u64 *p, const struct ncc_sw_ways *w,                           \
+                                     const struct ncc_sw_packet *k)                                                    \
+    {                                                                                                                  \
+        return name_##_route((struct name_##_node *)d, p, w, k);                                                       \
+    }
+#define NCC_SW_ROW_(name_, needs_, summary_, ingress_, node_, route_)                                                  \
     NCC_CC_STATIC_ASSERT(sizeof(struct name_##_state) <= NCC_SW_STATE_MAX,                                             \
                          "state is larger than a port has room for");                                                  \
     NCC_CC_STATIC_ASSERT(sizeof(name_##_params) <= NCC_CC_PARAMS_MAX * sizeof(struct ncc_cc_param),                    \
@@ -165,12 +187,18 @@ struct ncc_sw_ops {
                                                       name_##_dequeue_any,                                             \
                                                       name_##_reverse_any,                                             \
                                                       name_##_timer_any,                                               \
-                                                      ingress_};
+                                                      ingress_,                                                        \
+                                                      node_,                                                           \
+                                                      route_};
 #endif
-#define NCC_SW_REGISTER(name_, needs_, summary_) NCC_SW_ROW_(name_, needs_, summary_, 0)
+#define NCC_SW_REGISTER(name_, needs_, summary_) NCC_SW_ROW_(name_, needs_, summary_, 0, 0, 0)
 #define NCC_SW_REGISTER_INGRESS(name_, needs_, summary_)                                                               \
     NCC_SW_ADAPT_PORT_(name_, ingress)                                                                                 \
-    NCC_SW_ROW_(name_, (needs_) | NCC_SW_INGRESS, summary_, name_##_ingress_any)
+    NCC_SW_ROW_(name_, (needs_) | NCC_SW_INGRESS, summary_, name_##_ingress_any, 0, 0)
+/* Expects struct <name>_node and <name>_route too. */
+#define NCC_SW_REGISTER_ROUTE(name_, needs_, summary_)                                                                 \
+    NCC_SW_ADAPT_ROUTE_(name_)                                                                                         \
+    NCC_SW_ROW_(name_, (needs_) | NCC_SW_ROUTE, summary_, 0, (ncc_u32)sizeof(struct name_##_node), name_##_route_any)
 
 /* a / b, rounded towards 0: a signed division by a variable is more than clang 14 can do for BPF. */
 NCC_CC_FN ncc_s64 ncc_div_s64(ncc_s64 a, ncc_u64 b)

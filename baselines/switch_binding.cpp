@@ -148,6 +148,17 @@ class Program
     }
     // Kind and value.
     std::tuple<ncc_u32, ncc_u32> signal() const { return {out_.signal.kind, out_.signal.value}; }
+    // The way of `ways`, in a switch of its own.
+    ncc_u32 route(ncc_u64 now_ns, ncc_u32 ways, ncc_u32 flow, ncc_u32 flags, ncc_u32 random)
+    {
+        if (ops_->route == nullptr || ways < 2) {
+            throw nb::value_error((std::string(ops_->name) + " chooses no ways, or there is one alone").c_str());
+        }
+        node_.resize((ops_->node_bytes + 7) / 8);
+        const ncc_sw_packet packet{flow, 1500, 1460, flags, 1, 0, 0, 0};
+        const ncc_sw_ways seen{now_ns, ways, random};
+        return ops_->route(node_.data(), params_.data(), &seen, &packet);
+    }
     // When it is to be called again, in ns from now.
     ncc_u64 timer(ncc_u64 queue_bytes)
     {
@@ -171,6 +182,7 @@ class Program
     ncc_sw_port port_{};
     ncc_sw_out out_{};
     alignas(8) unsigned char state_[NCC_SW_STATE_MAX]{};
+    std::vector<ncc_u64> node_;
 };
 
 } // namespace
@@ -196,6 +208,7 @@ void bind_switch(nb::module_ &m)
         .def_prop_ro("signal", &Program::signal)
         .def("reverse", &Program::reverse, nb::kw_only(), "queue_bytes"_a = 0, "flow"_a = 0, "flags"_a = 0,
              "window_bytes"_a = 0)
+        .def("route", &Program::route, nb::kw_only(), "now_ns"_a, "ways"_a, "flow"_a = 0, "flags"_a = 1, "random"_a = 0)
         .def("timer", &Program::timer, nb::kw_only(), "queue_bytes"_a)
         .def("ingress", &Program::ingress, nb::kw_only(), "ingress_bytes"_a);
     m.attr("PASS") = static_cast<int>(NCC_PASS);

@@ -267,6 +267,7 @@ inline void BindSpec(nb::module_ &m)
     m.attr("PROGRAM_RANKED") = static_cast<uint32_t>(NCC_SW_RANKED);
     m.attr("PROGRAM_SYMMETRIC") = static_cast<uint32_t>(NCC_SW_SYMMETRIC);
     m.attr("PAUSE_BYTES") = NCC_SW_PAUSE_BYTES;
+    m.attr("PROGRAM_ROUTES") = static_cast<uint32_t>(NCC_SW_ROUTE);
     m.attr("PROGRAM_PAUSES") = static_cast<uint32_t>(NCC_SW_INGRESS);
     m.attr("PROGRAM_COUNTS") = static_cast<uint32_t>(NCC_SW_COUNTS);
 }

@@ -24,6 +24,11 @@ def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[
                 f"Program {program.name} needs ACKs to come back the way of their data, and Scenario.routing is "
                 f"{scenario.routing}: set it to symmetric"
             )
+        if needs & module.PROGRAM_ROUTES and scenario.routing != "ecmp":
+            raise ConfigError(
+                f"Program {program.name} chooses among ways of equal length, and so does Scenario.routing "
+                f"{scenario.routing}: set it to ecmp"
+            )
         transport = scenario.transport
         if needs & module.PROGRAM_COUNTS and (not transport.handshake or transport.connections_per_pair):
             raise ConfigError(
@@ -32,17 +37,21 @@ def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[
             )
     _check_pauses(module, scenario)
     for buffer in buffers:
-        owning = [each.name for each in buffer.programs if module.program_needs(each.name) & module.PROGRAM_OWNS_QUEUE]
-        if len(owning) > 1:
-            raise ConfigError(
-                f"Programs {owning[0]} and {owning[1]} both own the queue of a port: leave one of them out of programs"
-            )
-        owners = [name for name in owning if module.program_needs(name) & module.PROGRAM_RANKED]
+        owners = _one(module, buffer, module.PROGRAM_OWNS_QUEUE, "own the queue of a port")
+        _one(module, buffer, module.PROGRAM_ROUTES, "choose the ways of a switch")
         rival = next((name for name, asked in _rivals(buffer).items() if asked), None)
-        if owners and rival:
+        if rival and owners and module.program_needs(owners[0]) & module.PROGRAM_RANKED:
             raise ConfigError(
                 f"Program {owners[0]} owns the queue of its port, which {rival} would too: leave one of them out"
             )
+
+
+def _one(module: Extension, buffer: Buffer, need: int, what: str) -> list[str]:
+    """Return the program of a port with a need that one alone may have, or none."""
+    names = [each.name for each in buffer.programs if module.program_needs(each.name) & need]
+    if len(names) > 1:
+        raise ConfigError(f"Programs {names[0]} and {names[1]} both {what}: leave one of them out of programs")
+    return names
 
 
 def _check_pauses(module: Extension, scenario: Scenario) -> None:
@@ -59,12 +68,8 @@ def _check_pauses(module: Extension, scenario: Scenario) -> None:
             if buffer is None:
                 continue
             ports[node, port] = buffer
+            _one(module, buffer, module.PROGRAM_PAUSES, "pause the link of a port")
             programs = [each for each in buffer.programs if module.program_needs(each.name) & module.PROGRAM_PAUSES]
-            if len(programs) > 1:
-                raise ConfigError(
-                    f"Programs {programs[0].name} and {programs[1].name} both pause the link of a port: leave one of "
-                    "them out of programs"
-                )
             for program in programs:
                 pausing = program.name
                 params = with_defaults(module.program_params(program.name), program.params)

@@ -47,6 +47,17 @@ class Routes
         return ports_[table_[pair].first + turns_[pair]++ % table_[pair].count];
     }
 
+    // Ports by which shortest ways lead from `node` to host `dst`.
+    struct Ways {
+        const uint32_t *ports;
+        uint32_t count;
+    };
+    Ways Equal(uint32_t node, uint32_t dst) const
+    {
+        const Choice &choice = table_[static_cast<size_t>(node) * n_hosts_ + host_index_[dst]];
+        return {ports_.data() + choice.first, choice.count};
+    }
+
     // Whether `dst` can be reached from `node`.
     bool Reaches(uint32_t node, uint32_t dst) const
     {

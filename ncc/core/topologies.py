@@ -103,6 +103,8 @@ class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
     spine_rate_bps: LineRate = 10 * GBPS
     host_delay_s: Delay | None = None
     """Delay of the links to hosts, which includes what a host takes for each packet; None: `delay_s`."""
+    slow_link_frac: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    """Rate of the link between the last leaf and the last spine, over that of the others."""
 
     def build(self) -> Topology:
         net = Builder(self, leaf_delay_s=self.host_delay_s)
@@ -110,10 +112,10 @@ class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
         groups: dict[str, list[int]] = {"hosts": []}
         areas = []
         for i in range(self.leaves):
-            name = f"leaf{i}"
-            groups[name], up = net.edge(
-                name, f"h{i}_", spines, self.hosts_per_leaf, self.host_rate_bps, up_bps=self.spine_rate_bps
-            )
+            name, up_bps = f"leaf{i}", [self.spine_rate_bps] * self.spines
+            if i == self.leaves - 1:
+                up_bps[-1] *= self.slow_link_frac
+            groups[name], up = net.edge(name, f"h{i}_", spines, self.hosts_per_leaf, self.host_rate_bps, up_bps=up_bps)
             groups["hosts"] += groups[name]
             areas.append((groups[name], up))
         return net.build(groups, areas)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Base of the topology specs, and the builder that they collect nodes and links with."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -121,11 +122,15 @@ class Builder:
         return host
 
     def edge(
-        self, name: str, prefix: str, above: list[int], hosts: int, rate_bps: float, *, up_bps: float | None = None
+        self, name: str, prefix: str, above: list[int], hosts: int, rate_bps: float, *, up_bps: Sequence[float] = ()
     ) -> tuple[list[int], int]:
-        """Add a switch with a link to each of those `above`, and hosts under it; return these and its first port up."""
+        """Add a switch with a link to each of those `above`, and hosts under it; return these and its first port up.
+
+        Links up have the rates `up_bps`, or that of hosts.
+        """
         switch = self.switch(name)
-        up = [self.link(switch, each, rate_bps if up_bps is None else up_bps) for each in above]
+        rates_bps = up_bps or [rate_bps] * len(above)
+        up = [self.link(switch, each, its) for each, its in zip(above, rates_bps, strict=True)]
         return self.leaves(prefix, hosts, switch, rate_bps), up[0]
 
     def aggregation(self, pod: int, n: int, cores: list[int], rate_bps: float) -> list[int]:

@@ -154,3 +154,16 @@ def test_only_so_many_are_trimmed_for_each_that_leaves_whole() -> None:
     assert said == [PASS] * 2 + [TRIM] * (3000 // 64) + [DROP]
     port.dequeue()
     assert [port.enqueue()[0] for _ in range(4)] == [PASS, TRIM, TRIM, DROP]
+
+
+def test_a_flowlet_keeps_its_way_until_there_is_a_gap() -> None:
+    switch = Program("letflow", [500_000], size_bytes=BUFFER, mtu_bytes=MTU)
+    assert switch.route(now_ns=0, ways=4, random=6) == 2
+    assert switch.route(now_ns=499_999, ways=4, random=7) == 2
+    assert switch.route(now_ns=999_998, ways=4, random=7) == 2  # each packet lets it go on
+    assert switch.route(now_ns=1_499_998, ways=4, random=7) == 3
+    assert switch.route(now_ns=1_499_999, ways=4, flow=1, random=4) == 0
+    assert switch.route(now_ns=1_499_999, ways=4, flags=0, random=5) == 1  # its ACKs have a flowlet of their own
+    assert switch.route(now_ns=1_500_000, ways=4, random=0) == 3
+    with pytest.raises(ValueError, match="rwndq chooses no ways"):
+        rwndq().route(now_ns=0, ways=2)

@@ -11,7 +11,7 @@
 
 #include "switch.h"
 #undef NCC_SW_ROW_ /* the header's row, as constants */
-#define NCC_SW_ROW_(name_, needs_, summary_, ingress_)                                                                 \
+#define NCC_SW_ROW_(name_, needs_, summary_, ingress_, node_, route_)                                                  \
     enum { name_##_needs = (needs_) };                                                                                 \
     _Static_assert(sizeof(struct name_##_state) <= NCC_SW_STATE_MAX, "state is larger than a port has room for");      \
     _Static_assert((name_##_needs & ~(NCC_SW_KERNEL)) == 0, "a hook that the kernel does not have");

@@ -25,7 +25,8 @@ constexpr uint32_t kNoIndex = std::numeric_limits<uint32_t>::max();
 void Frame::Notify() { network->Arrive(this); }
 
 Network::Network(const Spec &spec)
-    : spec_(spec), routes_(spec_), host_index_(spec.is_host.size(), kNoIndex), knowledge_(spec_), idle_(spec_)
+    : spec_(spec), routes_(spec_), router_(spec_), host_index_(spec.is_host.size(), kNoIndex), knowledge_(spec_),
+      idle_(spec_)
 {
     SetDefaults(spec_);
     for (size_t stack = 0; stack <= spec_.stacks.size(); ++stack) {
@@ -330,13 +331,7 @@ void Network::Arrive(Frame *frame)
 void Network::Forward(Frame *frame, uint32_t node)
 {
     const int64_t now = Simulator::Now().GetTimeStep();
-    const FlowSpec &spec = spec_.flows[frame->flow];
-    const uint32_t dst = frame->to_receiver ? spec.dst : spec.src;
-    const bool signal = frame->signal.kind != NCC_CC_SIGNAL_NONE; // it does not begin where its connection's packets do
-    const bool back = spec_.symmetric && !frame->to_receiver && !signal;
-    Port &port = *ports_[spec_.sprayed && !signal ? routes_.InTurn(node, dst)
-                         : back                   ? routes_.PortBack(node, spec.src, spec.dst, frame->route)
-                                                  : routes_.Port(node, dst, frame->route)];
+    Port &port = *ports_[Way(*frame, node)];
     const int64_t arrival = port.Enqueue(frame, now);
     if (arrival >= 0) {
         Leave(port, frame, arrival - now);

@@ -11,6 +11,7 @@
 #include "order.h"
 #include "port.h"
 #include "records.h"
+#include "router.h"
 #include "routes.h"
 #include "socket.h"
 #include "spec.h"
@@ -152,6 +153,7 @@ class Network
     void Message(uint32_t flow, bool to_receiver, uint32_t grant);
     void Signal(uint32_t node, uint32_t flow, ncc_cc_signal signal); // a switch tells a flow's sender something
     void Forward(Frame *frame, uint32_t node);                       // to a port of this switch
+    uint32_t Way(const Frame &frame, uint32_t node);                 // that port
     Frame *Bare(uint32_t flow, uint32_t ip_bytes);                   // without a packet
     void Forget(Frame *frame);                                       // it has arrived or was dropped
     void Send(uint32_t host, ns3::Ptr<ns3::Packet> packet);
@@ -167,6 +169,7 @@ class Network
     Spec spec_;
     std::vector<std::unique_ptr<Transport>> transports_; // by FlowSpec::stack
     Routes routes_;
+    Router router_;
     FramePool pool_;
     std::vector<Host> hosts_;
     std::vector<uint32_t> host_index_; // by node

@@ -22,6 +22,8 @@ namespace ncc
 
 class Port;
 
+ncc_sw_packet SeenFrame(const Frame &frame); // as programs see it
+
 // A shared buffer, and the ports that share it.
 struct SharedPool : Pool {
     using Pool::Pool;

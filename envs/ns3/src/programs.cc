@@ -7,9 +7,6 @@
 namespace ncc
 {
 
-namespace
-{
-
 ncc_sw_packet SeenFrame(const Frame &frame)
 {
     const uint32_t flags =
@@ -17,8 +14,6 @@ ncc_sw_packet SeenFrame(const Frame &frame)
     return {frame.flow, frame.ip_bytes, frame.payload_bytes, flags,
             frame.hops, frame.prio,     frame.rank,          static_cast<ncc_u64>(frame.window) << frame.window_shift};
 }
-
-} // namespace
 
 ncc_sw_port Port::Seen(int64_t now_ns) const
 {

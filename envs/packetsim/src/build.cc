@@ -28,8 +28,8 @@ Scheduler MakeScheduler(const Spec &spec)
 } // namespace
 
 Network::Network(const Spec &spec)
-    : spec_(spec), routes_(spec_), mss_bytes_(spec.mss_bytes()), scheduler_(MakeScheduler(spec_)), knowledge_(spec_),
-      idle_(spec_)
+    : spec_(spec), routes_(spec_), router_(spec_), mss_bytes_(spec.mss_bytes()), scheduler_(MakeScheduler(spec_)),
+      knowledge_(spec_), idle_(spec_)
 {
     if (2 * spec_.links.size() > kMaxIndex) {
         throw std::invalid_argument("more than " + std::to_string(kMaxIndex / 2) + " links");

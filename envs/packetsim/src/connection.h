@@ -15,7 +15,7 @@ namespace ncc::packetsim
 constexpr uint32_t kMaxHops = 8;
 
 // Switch ports that a connection's packets take, by Packet::way and hop, then kNone; chosen once, by hash (ECMP), or
-// kAsk where packets are sprayed.
+// kAsk where a switch chooses for each packet.
 struct alignas(64) Path {
     uint32_t ports[2][kMaxHops];
 };

@@ -87,7 +87,7 @@ void Network::ChoosePath(uint32_t slot, const FlowSpec &flow)
             const uint32_t port = back ? routes_.PortBack(node, flow.src, flow.dst, id) : routes_.Port(node, to, id);
             node = links_[port].wire.to;
             if (hop > 0) {
-                ports[hop - 1] = spec_.sprayed ? kAsk : port;
+                ports[hop - 1] = spec_.sprayed || router_.chooses() ? kAsk : port;
             }
             if (node == to) {
                 ports[hop] = kNone;

@@ -125,18 +125,8 @@ void Network::Arrive(uint32_t port)
     } else if (pool_[place].packet.connection == kNone) {
         Paused(port ^ 1, place);
     } else {
-        Forward(NextInTurn(link, place), place);
+        Forward(Asked(link, place), place);
     }
-}
-
-uint32_t Network::NextInTurn(const Link &link, uint32_t place)
-{
-    InFlight &entry = pool_[place];
-    if (entry.packet.kind == Kind::kSignal) {
-        return entry.next_port = WayBack(link.wire.to, entry.packet.connection);
-    }
-    const FlowSpec &flow = spec_.flows[connections_[entry.packet.connection].flow];
-    return entry.next_port = routes_.InTurn(link.wire.to, entry.packet.to_receiver() ? flow.dst : flow.src);
 }
 
 [[gnu::always_inline]] inline void Network::Join(uint32_t index, uint32_t place, ncc_verdict fault)

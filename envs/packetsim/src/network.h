@@ -19,6 +19,7 @@
 #include "measure.h"
 #include "order.h"
 #include "records.h"
+#include "router.h"
 #include "routes.h"
 #include "spec.h"
 #include "tags.h"
@@ -226,7 +227,7 @@ class Network
     void StartRtts();
     void Handle(const Event &event);
     void Arrive(uint32_t port);
-    uint32_t NextInTurn(const Link &link, uint32_t place);
+    uint32_t Asked(const Link &link, uint32_t place); // port of a packet that has come over the link (programs.cc)
     // A signal asks each switch for its way, as it does not begin where its connection's packets do.
     uint32_t AfterSignal(const Link &link) const { return spec_.is_host[link.wire.to] ? kNone : kAsk; }
     uint32_t WayBack(uint32_t node, uint32_t slot); // port to a flow's sender
@@ -267,6 +268,7 @@ class Network
     std::vector<TcpConfig> tcp_; // by FlowSpec::stack
     TcpRings rings_;
     Routes routes_;
+    Router router_;
     uint32_t mss_bytes_;
 
     // Used by every event

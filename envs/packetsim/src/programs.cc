@@ -109,6 +109,21 @@ ncc_verdict Network::Enqueue(uint32_t index, uint32_t place, ncc_verdict verdict
     return room ? verdict : NCC_DROP;
 }
 
+uint32_t Network::Asked(const Link &link, uint32_t place)
+{
+    InFlight &entry = pool_[place];
+    const Packet &packet = entry.packet;
+    const uint32_t node = link.wire.to;
+    if (packet.kind == Kind::kSignal) {
+        return entry.next_port = WayBack(node, packet.connection);
+    }
+    const FlowSpec &flow = spec_.flows[connections_[packet.connection].flow];
+    const uint32_t dst = packet.to_receiver() ? flow.dst : flow.src;
+    entry.next_port =
+        spec_.sprayed ? routes_.InTurn(node, dst) : router_.Port(routes_, node, dst, now_ns_, Seen(packet));
+    return entry.next_port;
+}
+
 uint32_t Network::WayBack(uint32_t node, uint32_t slot)
 {
     const uint32_t flow = connections_[slot].flow;

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "router.h"
+
+namespace ncc
+{
+
+Router::Router(const Spec &spec)
+{
+    for (size_t i = 0; i < 2 * spec.links.size(); ++i) {
+        const LinkSpec &link = spec.links[i / 2];
+        const int32_t list = link.queue[i % 2].programs;
+        for (size_t k = 0; list >= 0 && k < spec.programs.at(static_cast<size_t>(list)).size(); ++k) {
+            const ProgramSpec &program = spec.programs[static_cast<size_t>(list)][k];
+            const ncc_sw_ops *ops = FindProgram(program.name);
+            if (ops == nullptr || ops->route == nullptr) {
+                continue;
+            }
+            of_.resize(spec.is_host.size());
+            const uint32_t node = i % 2 == 0 ? link.a : link.b;
+            of_[node] = {ops, ControllerParams(*ops, program.params), std::vector<uint64_t>((ops->node_bytes + 7) / 8),
+                         Mix(spec.seed ^ static_cast<uint64_t>(node) << 32)};
+        }
+    }
+}
+
+uint32_t Router::Port(const Routes &routes, uint32_t node, uint32_t dst, int64_t now_ns, const ncc_sw_packet &packet)
+{
+    const Routes::Ways ways = routes.Equal(node, dst);
+    Choosing &own = of_[node];
+    if (ways.count == 1 || own.ops == nullptr) {
+        return ways.ports[0];
+    }
+    own.random += kMixStep;
+    const ncc_sw_ways seen{static_cast<ncc_u64>(now_ns), ways.count, static_cast<ncc_u32>(Mix(own.random) >> 32)};
+    return ways.ports[own.ops->route(own.state.data(), own.params.data(), &seen, &packet) % ways.count];
+}
+
+} // namespace ncc

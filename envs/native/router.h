@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Programs that choose among ways of equal length (NCC_SW_ROUTE): one in each switch, for both simulators.
+#pragma once
+
+#include "programs.h"
+#include "routes.h"
+#include "spec.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace ncc
+{
+
+class Router
+{
+  public:
+    // Throws std::invalid_argument for an unknown program.
+    explicit Router(const Spec &spec);
+
+    // False if ways are those of Routes.
+    bool chooses() const { return !of_.empty(); }
+
+    // The directed port by which `node` sends a packet towards host `dst`.
+    uint32_t Port(const Routes &routes, uint32_t node, uint32_t dst, int64_t now_ns, const ncc_sw_packet &packet);
+
+  private:
+    struct Choosing {
+        const ncc_sw_ops *ops = nullptr; // null: a host
+        std::vector<ncc_u64> params;
+        std::vector<uint64_t> state;
+        uint64_t random = 0;
+    };
+    std::vector<Choosing> of_; // by node
+};
+
+} // namespace ncc

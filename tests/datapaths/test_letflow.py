@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Switches that choose a way for each flowlet: where they go, and the same on every simulator."""
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Transport
+from ncc.core.topologies import Dumbbell, FatTree, LeafSpine
+from ncc.core.topology import Program
+from ncc.envs.linux.rack import check_rack
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.datapath import HostStack
+from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, run
+from tests.datapaths.test_same_packets import random_flows, random_nic, random_port, random_transport, run_alike
+
+PORTS = [f"leaf0->spine{i}" for i in range(4)]
+
+
+def letflow(gap_ns: int = 500_000) -> tuple[Program, ...]:
+    return (Program(name="letflow", params=(("gap_ns", gap_ns),)),)
+
+
+def used(simulator: Simulator, *, gap_ns: int, flows: int = 1, gap_s: float = 0.0) -> list[int]:
+    """Return packets over each of four spines, of flows between the same hosts that begin after each other."""
+    topology = LeafSpine(leaves=2, spines=4, hosts_per_leaf=4, programs=letflow(gap_ns))
+    made = [flow("h0_0", "h1_0", 40 * MSS, i * (gap_s + 1e-3)) for i in range(flows)]
+    done = run(simulator, fixed(topology, *made))
+    assert np.isfinite(done.fct_s).all()
+    assert done.records.flows.retransmitted_pkts.sum() == 0
+    network = topology.build()
+    return [int(done.records.ports.tx_pkts[network.port(port)]) for port in PORTS]
+
+
+def test_a_flow_without_gaps_takes_one_way(simulator: Simulator) -> None:
+    assert sorted(used(simulator, gap_ns=10**9))[:3] == [0, 0, 0]
+
+
+def test_flows_spread_over_all_ways(simulator: Simulator) -> None:
+    assert min(used(simulator, gap_ns=500_000, flows=40)) > 0
+
+
+def test_a_slow_link_is_left() -> None:
+    """Twelve long flows over four links, one of which has a tenth of the rate: it gets a tenth of their packets."""
+    topology = LeafSpine(leaves=2, spines=4, hosts_per_leaf=12, slow_link_frac=0.1, buffer_bytes=100_000)
+    flows = [flow(f"h0_{i}", f"h1_{i}", 4_000_000) for i in range(12)]
+
+    def share_and_mean(programs: tuple[Program, ...]) -> tuple[float, float]:
+        done = run(PacketsimDatapath, fixed(topology.replace(programs=programs), *flows))
+        return done.records.ports.tx_bytes[topology.build().port(PORTS[3])] / (12 * 4_000_000), done.fct_s.mean()
+
+    (share, mean_s), (by_hash, mean_by_hash_s) = share_and_mean(letflow(100_000)), share_and_mean(())
+    assert share < 0.12
+    assert by_hash > 0.25
+    assert mean_s < 0.6 * mean_by_hash_s
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_simulators_choose_alike(seed: int) -> None:
+    random = np.random.default_rng(6000 + seed)
+    programs = letflow(int(random.choice([1, 20_000, 500_000])))
+    topology = (
+        FatTree(k=4, rate_bps=1e9, programs=programs)
+        if seed % 2
+        else LeafSpine(
+            leaves=3, spines=3, hosts_per_leaf=3, spine_rate_bps=0.5e9, buffer_bytes=60_000, programs=programs
+        )
+    )
+    network = topology.build()
+    transport = random_transport(random, 0.0)
+    scenario = fixed(
+        topology, *random_flows(random, network), transport=transport, nic=random_nic(random, transport)
+    )  # fmt: skip
+    stack = HostStack(transport=str(random.choice(["dctcp", "cubic", "newreno"])))
+    dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
+    run_alike(scenario, stack, max_epochs=2000, prepare=dropped)
+
+
+def test_contradictions_are_refused(simulator: Simulator) -> None:
+    one = flow("h0_0", "h1_0", MSS)
+    fabric = LeafSpine(leaves=2, spines=2, hosts_per_leaf=2, programs=letflow())
+    for routing in ("spray", "symmetric"):
+        with pytest.raises(
+            ConfigError, match=f"letflow chooses among ways .*Scenario.routing {routing}: set it to ecmp"
+        ):
+            run(simulator, fixed(fabric, one, routing=routing))
+    with pytest.raises(ConfigError, match="Programs letflow and letflow both choose the ways of a switch: leave one"):
+        run(simulator, fixed(fabric.replace(programs=(*letflow(), *letflow(1))), one))
+    with pytest.raises(ConfigError, match="rwndq needs ACKs to come back"):
+        run(simulator, fixed(fabric.replace(programs=(*letflow(), Program(name="rwndq"))), one))
+    with pytest.raises(ConfigError, match="does not run program letflow: leave it out"):
+        check_rack(Dumbbell(pairs=1, programs=letflow()).build(), Transport())
