@@ -161,7 +161,7 @@ Out on_event(Connection &self, ncc_u64 now_ns, ncc_u64 rtt_ns, ncc_u64 min_rtt_n
 {
     return self.handle(kind, {now_ns, rtt_ns, min_rtt_ns, srtt_ns, delivered_bytes, acked_bytes, inflight_bytes,
                               una_bytes, nxt_bytes, flags, idle_rtos, total_delivered_bytes, prior_delivered_bytes,
-                              interval_ns, lost_bytes});
+                              interval_ns, lost_bytes, nullptr, 0});
 }
 
 template <Kind kind>

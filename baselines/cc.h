@@ -27,8 +27,8 @@ typedef uint64_t ncc_u64;
 typedef int64_t ncc_s64;
 #endif
 
-#define NCC_CC_STATE_MAX 104     /* bytes of a controller that Linux can run */
-#define NCC_CC_SIM_STATE_MAX 128 /* of one with NCC_CC_REGISTER_WITH, which only simulators run */
+#define NCC_CC_STATE_MAX 104     /* bytes of a controller, as much as a socket of Linux has for one */
+#define NCC_CC_SIM_STATE_MAX 128 /* of one with NCC_CC_REGISTER_WITH */
 #define NCC_CC_PARAMS_MAX 16
 #define NCC_CC_HOPS_MAX 8 /* ports of which an event has telemetry */
 #define NCC_NS_PER_S 1000000000ULL
@@ -165,8 +165,8 @@ struct ncc_cc_ops {
  * _on_restart. BPF programs call the functions directly (a table of function pointers cannot be loaded). */
 #define NCC_CC_REGISTER(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, 0)
 #define NCC_CC_REGISTER_RATE(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, NCC_CC_RATE)
-/* With needs_ of NCC_CC_SIGNALS, NCC_CC_TIMER and NCC_CC_HOPS; expects <name>_on_signal and <name>_on_timer too. For
- * simulators. */
+/* With needs_ of NCC_CC_SIGNALS, NCC_CC_TIMER and NCC_CC_HOPS; expects <name>_on_signal and <name>_on_timer too. Linux
+ * has those that need signals alone. */
 #define NCC_CC_REGISTER_WITH(name_, ecn_, needs_, summary_) NCC_CC_SIMULATED_(name_, ecn_, summary_, needs_)
 #ifdef __bpf__
 #define NCC_CC_TABLE_(name_, ecn_, summary_, needs_)                                                                   \

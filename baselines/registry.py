@@ -29,7 +29,7 @@ class Needs(IntFlag):
     @property
     def simulated(self) -> bool:
         """True for what simulators alone offer."""
-        return bool(self & (Needs.SIGNALS | Needs.TIMER | Needs.HOPS))
+        return bool(self & (Needs.TIMER | Needs.HOPS))
 
 
 @dataclass(frozen=True)

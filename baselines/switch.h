@@ -41,7 +41,8 @@ enum ncc_sw_needs {
 };
 
 /* Needs that ports of the kernel can meet: the others are for simulators. */
-#define NCC_SW_KERNEL (NCC_SW_ENQUEUE | NCC_SW_REVERSE | NCC_SW_TIMER | NCC_SW_SYMMETRIC | NCC_SW_COUNTS)
+#define NCC_SW_KERNEL                                                                                                  \
+    (NCC_SW_ENQUEUE | NCC_SW_REVERSE | NCC_SW_TIMER | NCC_SW_SYMMETRIC | NCC_SW_COUNTS | NCC_SW_SIGNALS)
 
 enum ncc_sw_packet_flags {
     NCC_SW_TO_RECEIVER = 1,

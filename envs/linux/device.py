@@ -28,7 +28,7 @@ TCX_EGRESS = 47
 """BPF_TCX_EGRESS of linux/bpf.h."""
 RESTORABLE = ("pfifo", "bfifo", "pfifo_fast", "fq", "fq_codel", "codel", "tbf", "mq", "noqueue")
 """Queues without classes of their own, which can be put back as they were."""
-_EGRESS, _PREFERENCE = 0xFFFFFFF3, 0x4E43
+INGRESS, _EGRESS, _PREFERENCE = 0xFFFFFFF2, 0xFFFFFFF3, 0x4E43
 _ANY_PROTOCOL = 0x0300
 """ETH_P_ALL in network order."""
 _INIT = 2
@@ -101,8 +101,8 @@ def htb(index: int, handle: int, default: int, *, parent: int = netlink.ROOT, fl
     return qdisc(index, "htb", handle=handle, parent=parent, options=options, flags=flags)
 
 
-def bpf_filter(index: int, handle: int, program: int) -> bytes:
-    """Return a request that puts a program, by its descriptor, before what leaves a device."""
+def bpf_filter(index: int, handle: int, program: int, parent: int = _EGRESS) -> bytes:
+    """Return a request that puts a program, by its descriptor, before what leaves a device, or comes (`INGRESS`)."""
     options = (
         attribute(_BPF_FD, struct.pack("=I", program))
         + attribute(_BPF_NAME, FILTER + b"\0")
@@ -110,7 +110,7 @@ def bpf_filter(index: int, handle: int, program: int) -> bytes:
     )
     body = attribute(netlink.KIND, b"bpf\0") + attribute(netlink.OPTIONS, options)
     info = _PREFERENCE << 16 | _ANY_PROTOCOL
-    return request(netlink.NEW_FILTER, netlink.CREATE, index, handle=handle, parent=_EGRESS, info=info, body=body)
+    return request(netlink.NEW_FILTER, netlink.CREATE, index, handle=handle, parent=parent, info=info, body=body)
 
 
 def filters(route: Route, index: int, parent: int = _EGRESS) -> list[Answer]:

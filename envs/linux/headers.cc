@@ -44,7 +44,7 @@ std::vector<std::string> KernelControllers()
 {
     std::vector<std::string> names;
     for (const ncc_cc_ops *ops : ncc_cc_table) {
-        if ((ops->needs & (NCC_CC_SIGNALS | NCC_CC_TIMER | NCC_CC_HOPS)) == 0) {
+        if ((ops->needs & (NCC_CC_TIMER | NCC_CC_HOPS)) == 0) {
             names.emplace_back(ops->name);
         }
     }

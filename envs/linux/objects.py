@@ -67,8 +67,8 @@ def controller_object(controller: str) -> Path:
 
 
 def congestion_name(controller: str) -> str:
-    """Return the TCP_CONGESTION name by which a socket selects `controller`."""
-    return f"ncc_{controller}"
+    """Return the TCP_CONGESTION name by which a socket selects `controller`: as much of it as the kernel takes."""
+    return f"ncc_{controller}"[:NAME_BYTES]
 
 
 def check_name(name: str) -> None:

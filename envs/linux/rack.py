@@ -17,7 +17,7 @@ it waits in hosts.
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import count
 from types import TracebackType
 
@@ -27,8 +27,9 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.scenario import Nic, Transport
 from ncc.core.topology import Link, NodeKind, Topology
 from ncc.core.units import BITS_PER_BYTE
-from ncc.envs.linux import machine, namespaces, stack
+from ncc.envs.linux import device, machine, namespaces, stack
 from ncc.envs.linux.delay import HOP_S, MIN_DELAY_S, Delay, End
+from ncc.envs.linux.netlink import Route
 from ncc.envs.linux.order_program import OrderProgram
 from ncc.envs.linux.queue import HostQueue
 from ncc.envs.linux.switch import FIRST_INDEX, Switch, check_switch, programs_of
@@ -128,6 +129,13 @@ class Rack:
     def cookie(self, node: int) -> int:
         """Cookie of a node's namespace, as `ncc.envs.linux.machine.namespace_cookie`."""
         return self._cookies[node]
+
+    def hear(self, host: int, program: int) -> None:
+        """Let a tc program, by its descriptor, see what comes to a host before its TCP does."""
+        link = next(i for i, link in enumerate(self.topology.links) if host in (link.a, link.b))
+        port = 2 * link + (self.topology.links[link].b == host)
+        with namespaces.inside(self.namespace(host)), closing(Route()) as route:
+            route.send(device.bpf_filter(FIRST_INDEX + port, device.WITHIN_CLSACT, program, device.INGRESS))
 
     def close(self) -> None:
         """Remove everything, with any process that is left inside; may be called twice."""

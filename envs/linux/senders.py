@@ -205,6 +205,9 @@ class ShimSenders(Senders):
         for host in topology.hosts:
             self.shim.add_host(steered.get(host), rack.address(host), rack.cookie(host))
         self.shim.hosts["patience_ns"] = round(patience_s * NS_PER_S)
+        if (hears := self.shim.programs().get("shim_signal")) is not None:
+            for host in topology.hosts:
+                rack.hear(host, hears)
 
     def decide(self, limits_bps: FloatArray, now_ns: int, meter: Meter, time_s: float) -> None:
         if now_ns - self._beat_ns > self._timeout_ns:  # after a silence, others may be in force

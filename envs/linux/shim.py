@@ -93,6 +93,9 @@ class Shim:
         self.hosts: NDArray[np.void] = memory(self._object, "hosts", layout.HOST)
         self.agent: NDArray[np.void] = memory(self._object, "agent", layout.AGENT)
         self.agent["timeout_ns"] = int(timeout_s * 1e9)
+        heard = np.dtype([("words", "<u8")])
+        listens = "shim_signal" in self._object.programs
+        self._heard = memory(self._object, "signals", heard) if listens else np.zeros(1, heard)
         # Columns that are used in every period: naming a field of a row takes longer than reading it.
         self._beat_ns, self._started = self.agent["beat_ns"], self.agent["started"]
         self._fallbacks, self._windows = self.agent["fallbacks"], self.hosts["window_bytes"]
@@ -173,6 +176,11 @@ class Shim:
     def counters(self) -> dict[str, int]:
         """Return the kernel's counters since the start, by the names in `layout.COUNTERS`."""
         return {name: int(self.agent[name][0]) for name in layout.COUNTERS}
+
+    @property
+    def heard(self) -> int:
+        """Number of switches' words that have come to connections; 0 for controllers that do not listen."""
+        return int(self._heard["words"][0])
 
     def programs(self) -> dict[str, int]:
         """Return the file descriptors of the loaded programs, by name."""

@@ -39,7 +39,8 @@ SKB_OVERHEAD = 2
 
 def of_every_node() -> dict[str, str]:
     """Return settings of hosts and switches that keep all packets but the run's off the links."""
-    settings = {"net/ipv4/conf/all/rp_filter": "0", "net/ipv4/conf/default/rp_filter": "0"}
+    settings = {f"net/ipv4/conf/{which}/rp_filter": "0" for which in ("all", "default")}
+    settings |= {f"net/ipv4/conf/{which}/send_redirects": "0" for which in ("all", "default")}
     if Path("/proc/sys/net/ipv6").exists():
         settings |= {"net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"}
     return settings

@@ -9,7 +9,7 @@ import pytest
 
 import ncc.baselines
 from ncc.baselines import _baselines
-from ncc.baselines.registry import Ecn, check_params, connect, controller, controllers
+from ncc.baselines.registry import Ecn, Needs, check_params, connect, controller, controllers
 from ncc.core.errors import ConfigError, UnknownNameError
 
 
@@ -20,7 +20,7 @@ def test_the_table_names_what_it_holds() -> None:
     assert table["newreno"].ecn is Ecn.CLASSIC
     for info in table.values():
         assert info.summary
-        most = _baselines.SIM_STATE_MAX if info.needs.simulated else _baselines.STATE_MAX
+        most = _baselines.SIM_STATE_MAX if info.needs & ~Needs.RATE else _baselines.STATE_MAX
         assert 0 < info.state_bytes <= most
         for param in info.params:
             assert param.min <= param.default <= param.max

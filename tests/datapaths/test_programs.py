@@ -265,7 +265,7 @@ def test_unknown_names_are_listed() -> None:
 
 
 def test_linux_refuses_by_name_what_it_does_not_run() -> None:
-    with pytest.raises(ConfigError, match=r"does not run program pfabric: leave it out .* it runs rwndq"):
+    with pytest.raises(ConfigError, match=r"does not run program pfabric: leave it out .* it runs qcn and rwndq"):
         check_rack(Dumbbell(pairs=1, programs=PFABRIC).build(), Transport())
     with pytest.raises(ConfigError, match="runs one program at a port, got 2"):
         check_rack(Dumbbell(pairs=1, programs=2 * RWNDQ).build(), Transport())

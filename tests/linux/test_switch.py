@@ -8,7 +8,7 @@ import pytest
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import check_columns
-from ncc.core.topologies import ManyToOne
+from ncc.core.topologies import Dumbbell, ManyToOne
 from ncc.core.topology import Program, Red, Topology
 from ncc.core.topology_spec import TopologySpec
 from ncc.envs.linux import switch
@@ -16,7 +16,8 @@ from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.shim import Shim
 from ncc.harness.datapath import HostStack
-from tests.linux.runs import SETTINGS, scenario, start, until_done
+from tests.datapaths.runs import fixed, flow
+from tests.linux.runs import SETTINGS, TRANSPORT, scenario, start, until_done
 from tests.linux.sockets import Transfer, bulk, settled
 from tests.support.linux import TRAFFIC, needs
 
@@ -148,6 +149,56 @@ class TestProgram:
         assert np.isfinite(fct_s).all()
         assert np.median(fct_s[-10:]) < 1.3 * np.median(fct_s[:10])
         assert done.ports.dropped_pkts.sum() == 0
+
+
+@needs(*TRAFFIC)
+class TestSignals:
+    """QCN at the ports tells the kernel's senders of their queue, in packets of its own."""
+
+    QCN = (Program(name="qcn", params=(("target_bytes", 60_000), ("sample_bytes", 15_000))),)
+    LAB = (("cycle_bytes", 15_000), ("ai_kbps", 50), ("hai_kbps", 500), ("min_kbps", 100))
+
+    def run(self, transport: str, params: tuple[tuple[str, int], ...] = (), **topology: object) -> tuple[float, int]:
+        """Return the mean wait in s at the port of four flows of 5 MB, and how many signals came to a connection."""
+        spec = DROP_TAIL.replace(programs=self.QCN).replace(**topology)
+        what = scenario(*((f"s{i}", 5_000_000, 0.0) for i in range(4)), topology=spec, duration_s=2.5)
+        datapath = LinuxDatapath(SETTINGS)
+        try:
+            start(datapath, what, HostStack(transport=transport, params=params))
+            assert datapath.shim is not None
+            _, done = until_done(datapath, what, np.full(what.n_agents, np.inf))
+            heard = datapath.shim.heard
+        finally:
+            datapath.close()
+        port = spec.build().port("tor->receiver")
+        assert np.isfinite(done.flows.finish_s).all()
+        return done.ports.queue_delay_sum_s[port] / done.ports.tx_pkts[port], heard
+
+    def test_senders_that_listen_keep_the_queue_at_its_target(self) -> None:
+        target_s = 60_000 * 8 / RATE_BPS
+        wait_s, heard = self.run("annulus_cubic", self.LAB)
+        assert heard > 100
+        assert 0.3 * target_s < wait_s < 2 * target_s
+        deaf_s, none = self.run("cubic")
+        assert none == 0
+        assert deaf_s > 3 * target_s
+
+    def test_a_signal_crosses_several_switches(self) -> None:
+        """The bottleneck is two switches away, and tells senders as well."""
+        spec = Dumbbell(
+            pairs=4, host_rate_bps=RATE_BPS, bottleneck_rate_bps=RATE_BPS / 2, buffer_bytes=300_000,
+            mark_threshold_bytes=0, programs=self.QCN,
+        )  # fmt: skip
+        flows = (flow(f"s{i}", f"r{i}", 2_000_000) for i in range(4))
+        what = fixed(spec, *flows, duration_s=2.5, drain_s=20.0, transport=TRANSPORT)
+        datapath = LinuxDatapath(SETTINGS)
+        try:
+            start(datapath, what, HostStack(transport="annulus_dctcp", params=self.LAB))
+            assert datapath.shim is not None
+            until_done(datapath, what, np.full(what.n_agents, np.inf))
+            assert datapath.shim.heard > 20
+        finally:
+            datapath.close()
 
 
 @needs(*TRAFFIC)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A congestion controller of baselines/ inside the kernel's TCP, with reports to user space and rates from it. It is
- * compiled once per controller: NCC_CONTROLLER is its name, NCC_CONTROLLER_HEADER its header.
+ * compiled once per controller: NCC_CONTROLLER is its name, NCC_CONTROLLER_HEADER its header, NCC_CONGESTION the name
+ * that sockets choose it by. With NCC_SIGNALS it listens to switches.
  */
 #include "shim.h"
 #include "shim_apply.h"
@@ -9,6 +10,24 @@
 #include "shim_event.h"
 #include "shim_gate.h"
 #include "shim_report.h"
+#ifdef NCC_SIGNALS
+#include "signal_frame.h"
+
+struct bpf_sock_tuple { /* linux/bpf.h */
+    struct {
+        __be32 saddr, daddr;
+        __be16 sport, dport;
+    } ipv4;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __type(key, __u32);
+    __type(value, __u64);
+} signals SEC(".maps"); /* words that came to a connection */
+#endif
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -91,6 +110,7 @@ void BPF_PROG(shim_cong_control, struct sock *sk, __u32 ack, int flag, const str
         shim_idle(f);
     ++f->acks;
     shim_losses(sk, f, now_ns);
+    shim_heard(sk, f, now_ns);
     shim_ack(sk, f, rs, now_ns);
     shim_apply(sk, f, now_ns);
     r = shim_row(f);
@@ -168,6 +188,38 @@ __u32 BPF_PROG(shim_min_tso_segs, struct sock *sk)
     return sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_min_tso_segs;
 }
 
+#ifdef NCC_SIGNALS
+/* Takes a switch's word that comes to a host (signal_frame.h) to its connection. */
+SEC("tc") int shim_signal(struct __sk_buff *skb)
+{
+    __u8 frame[24]; /* IP header, ports of TCP */
+    struct bpf_sock_tuple tuple = {};
+    struct bpf_sock *sk;
+    struct shim_flow *f;
+    __u32 first = 0;
+    __u64 *heard = bpf_map_lookup_elem(&signals, &first);
+
+    if (bpf_skb_load_bytes_relative(skb, 0, frame, sizeof(frame), 1 /* BPF_HDR_START_NET */) ||
+        frame[9] != NCC_SIGNAL_PROTOCOL)
+        return -1; /* TC_ACT_UNSPEC */
+    __builtin_memcpy(&tuple.ipv4.saddr, frame + 12, 4);
+    __builtin_memcpy(&tuple.ipv4.daddr, frame + 16, 4);
+    __builtin_memcpy(&tuple.ipv4.dport, frame + 20, 2); /* the sender's own */
+    __builtin_memcpy(&tuple.ipv4.sport, frame + 22, 2);
+    sk = bpf_sk_lookup_tcp(skb, &tuple, sizeof(tuple.ipv4), -1 /* BPF_F_CURRENT_NETNS */, 0);
+    if (sk) {
+        f = bpf_sk_storage_get(&flows, sk, 0, 0);
+        if (f) {
+            f->signal = frame[4] << 8 | frame[5];
+            if (heard)
+                __sync_fetch_and_add(heard, 1);
+        }
+        bpf_sk_release(sk);
+    }
+    return 2; /* TC_ACT_SHOT */
+}
+#endif
+
 /* The kernel requires both; nothing depends on their results, see shim.h. */
 SEC("struct_ops/shim_ssthresh")
 __u32 BPF_PROG(shim_ssthresh, struct sock *sk) { return ((struct tcp_sock *)sk)->snd_ssthresh; }
@@ -184,6 +236,6 @@ struct tcp_congestion_ops shim = {
     .ssthresh = (void *)shim_ssthresh,
     .undo_cwnd = (void *)shim_undo_cwnd,
     .min_tso_segs = (void *)shim_min_tso_segs,
-    .name = "ncc_" QUOTE(NCC_CONTROLLER),
+    .name = NCC_CONGESTION,
     .flags = TCP_CONG_NON_RESTRICTED | (CC(ecn) == NCC_CC_ECN_DCTCP ? TCP_CONG_NEEDS_ECN : 0),
 };

@@ -30,7 +30,7 @@ struct shim_counts {
 };
 
 struct shim_flow {
-    __u64 controller[NCC_CC_STATE_MAX / 8]; /* state of the controller */
+    __u64 controller[NCC_CC_SIM_STATE_MAX / 8]; /* state of the controller */
     struct ncc_cc_conn conn;
     struct ncc_cc_out out; /* last output of the controller */
     __u32 slot;            /* + 1; 0: not reported */
@@ -72,6 +72,7 @@ struct shim_flow {
     __u32 congested;           /* 1: a mark or a loss since it last began to send */
     __u32 begun;               /* 1: the flow may send: see shim_gate.h */
     __u64 held_ns;             /* when it first had to wait for that; 0: it has not */
+    __u32 signal;              /* a switch's last word, kind * 256 + value; 0: none since the last ACK */
 };
 
 enum shim_reduction { SHIM_NOT_REDUCING, SHIM_REDUCED, SHIM_RECOVERING };

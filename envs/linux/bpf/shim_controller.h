@@ -5,13 +5,15 @@
 
 #include "cc.h"
 #undef NCC_CC_TABLE_ /* the header's table, as constants */
+#undef NCC_CC_SIMULATED_
+#define NCC_CC_SIMULATED_ NCC_CC_TABLE_
 #define NCC_CC_TABLE_(name_, ecn_, summary_, needs_)                                                                   \
     enum {                                                                                                             \
         name_##_ecn = (ecn_),                                                                                          \
-        name_##_sets_rate = (needs_),                                                                                  \
+        name_##_sets_rate = (needs_) & NCC_CC_RATE,                                                                    \
         name_##_n_params = sizeof(name_##_params) / sizeof(name_##_params[0])                                          \
     };                                                                                                                 \
-    _Static_assert(sizeof(struct name_##_state) <= NCC_CC_STATE_MAX, "state exceeds the socket's private area");       \
+    _Static_assert(sizeof(struct name_##_state) <= NCC_CC_SIM_STATE_MAX, "state is larger than a flow has room for");  \
     _Static_assert(name_##_n_params <= NCC_CC_PARAMS_MAX, "too many parameters");
 #include NCC_CONTROLLER_HEADER
 
@@ -20,8 +22,6 @@
 #define PASTE_(a, b) a##_##b
 #define PASTE(a, b) PASTE_(a, b)
 #define CC(what) PASTE(NCC_CONTROLLER, what)
-#define QUOTE_(a) #a
-#define QUOTE(a) QUOTE_(a)
 
 /* `values` are written by user space before the program is loaded. */
 const volatile struct ncc_params params SEC(".rodata.params") = {};
@@ -62,6 +62,17 @@ SHIM_HANDLER(on_ack)
 SHIM_HANDLER(on_loss)
 SHIM_HANDLER(on_timeout)
 SHIM_HANDLER(on_restart)
+#ifdef NCC_SIGNALS
+__noinline int shim_cc_on_signal(struct CC(state) * s, const struct ncc_cc_conn *c, const struct ncc_cc_event *e,
+                                 struct ncc_cc_out *o, __u32 value)
+{
+    const struct ncc_cc_signal signal = {.kind = value >> 8, .value = value & 255};
+
+    if (s && c && e && o)
+        CC(on_signal)(s, shim_params(), c, e, &signal, o);
+    return 0;
+}
+#endif
 
 static __always_inline void *shim_state(struct shim_flow *f) { return f->controller; }
 

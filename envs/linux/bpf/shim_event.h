@@ -79,6 +79,23 @@ static __always_inline void shim_restart(struct sock *sk, struct shim_flow *f, _
     shim_cc_on_restart(shim_state(f), &f->conn, &e, &f->out);
 }
 
+/* Reports the last of the words that switches have sent since the last ACK. */
+static __always_inline void shim_heard(struct sock *sk, struct shim_flow *f, __u64 now_ns)
+{
+#ifdef NCC_SIGNALS
+    __u32 signal = f->signal;
+    struct ncc_cc_event e = {};
+
+    if (!signal)
+        return;
+    f->signal = 0;
+    shim_event(&e, sk, f, now_ns);
+    if (f->ca_state >= TCP_CA_Recovery)
+        e.flags |= NCC_CC_ACK_IN_RECOVERY;
+    shim_cc_on_signal(shim_state(f), &f->conn, &e, &f->out, signal);
+#endif
+}
+
 static __always_inline void shim_rtt(struct shim_flow *f, struct ncc_cc_event *e, long rtt_us)
 {
     if (rtt_us <= 0)

@@ -20,7 +20,7 @@
 char LICENSE[] SEC("license") = "GPL";
 
 /* linux/bpf.h, linux/pkt_cls.h */
-enum { BPF_HDR_START_NET = 1 };
+enum { BPF_HDR_START_NET = 1, BPF_F_INGRESS = 1 };
 enum { TC_ACT_UNSPEC = -1, TC_ACT_SHOT = 2 };
 struct bpf_spin_lock {
     __u32 val;
@@ -29,7 +29,7 @@ struct bpf_spin_lock {
 /* Fields are found by name when the program is loaded, as in kernel.h. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct __sk_buff {
-    __u32 ifindex, protocol, gso_segs, wire_len;
+    __u32 ifindex, protocol, gso_segs, wire_len, mark, ingress_ifindex;
 };
 struct atomic64 {
     __s64 counter;
@@ -191,6 +191,8 @@ SEC("tc") int ncc_switch_reverse(struct __sk_buff *skb)
     if (!port || !port->rate_bytes_per_s || !port->finite || skb->protocol != bpf_htons(NCC_ETH_P_IP))
         return TC_ACT_UNSPEC;
     device = ((struct sk_buff *)bpf_cast_to_kern_ctx(skb))->dev;
+    if (signal_become(skb, device->hard_header_len))
+        return TC_ACT_UNSPEC;
     read_queue(device, &queue);
     program_reverse(skb, index, port, &queue, device->hard_header_len);
     return TC_ACT_UNSPEC;
@@ -227,7 +229,11 @@ SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
             used = used_bytes(pool);
         verdict = ncc_switch_admit(port, pool, queue.bytes, used, packet_bytes, (tos & 3) != 0, random);
 #ifdef NCC_PROGRAM
-        verdict = program_enqueue(skb, index, port, &queue, packet_bytes, (tos & 3) != 0, verdict);
+        struct ncc_cc_signal signal = {};
+
+        verdict = program_enqueue(skb, index, port, &queue, packet_bytes, (tos & 3) != 0, verdict, &signal);
+        if (signal.kind)
+            signal_send(skb, &signal);
 #endif
         if (verdict == NCC_MARK)
             marked = bpf_skb_ecn_set_ce(skb) != 0;

@@ -9,6 +9,7 @@
 #ifndef NCC_SWITCH_PROGRAM_H
 #define NCC_SWITCH_PROGRAM_H
 
+#include "signal_frame.h"
 #include "switch.h"
 #undef NCC_SW_ROW_ /* the header's row, as constants */
 #define NCC_SW_ROW_(name_, needs_, summary_, ingress_, node_, route_)                                                  \
@@ -54,6 +55,7 @@ struct {
 
 struct tcp_packet {
     __u32 ip_bytes, tcp_bytes; /* of the headers */
+    __u32 hops;                /* of a packet that began with a TTL of 64 */
     __be32 source, destination;
     __be16 source_port, destination_port;
     __u8 flags;
@@ -69,6 +71,7 @@ static __always_inline int read_tcp(struct __sk_buff *skb, struct tcp_packet *pa
     if (bpf_skb_load_bytes_relative(skb, 0, ip, sizeof(ip), BPF_HDR_START_NET) || ip[9] != IP_PROTO_TCP)
         return 0;
     packet->ip_bytes = (ip[0] & 15) * 4;
+    packet->hops = 64 - ip[8];
     if (bpf_skb_load_bytes_relative(skb, packet->ip_bytes, tcp, sizeof(tcp), BPF_HDR_START_NET))
         return 0;
     __builtin_memcpy(&packet->source, ip + 12, 4);
@@ -146,11 +149,13 @@ static __always_inline void program_tick(struct program_state *state, const ncc_
     state->due_ns = out.timer_ns ? seen->now_ns + out.timer_ns : 0;
 }
 
-/* Calls `enqueue` for a packet that joins a port. Returns the verdict. */
+/* Calls `enqueue` for a packet that joins a port. Returns the verdict; sets `signal` to what its sender is to be told.
+ */
 static __always_inline enum ncc_verdict program_enqueue(struct __sk_buff *skb, __u32 index,
                                                         const struct ncc_switch_port *port,
                                                         const struct ncc_switch_queue *queue, __u32 packet_bytes,
-                                                        int ecn_capable, enum ncc_verdict verdict)
+                                                        int ecn_capable, enum ncc_verdict verdict,
+                                                        struct ncc_cc_signal *signal)
 {
     struct program_state *state = bpf_map_lookup_elem(&program_states, &index);
     const ncc_u64 *p = program_params();
@@ -167,6 +172,7 @@ static __always_inline enum ncc_verdict program_enqueue(struct __sk_buff *skb, _
     seen.bytes = packet_bytes;
     seen.payload_bytes = packet_bytes - ncc_min_u64(packet_bytes, packet.ip_bytes + packet.tcp_bytes);
     seen.flags = ecn_capable ? NCC_SW_ECT : 0;
+    seen.hops = packet.hops;
     if (bpf_map_lookup_elem(&program_flows, &flow))
         seen.flags |= NCC_SW_TO_RECEIVER | (packet.flags & TCP_FIN ? NCC_SW_FIN : 0);
     port_seen(&at, port, queue);
@@ -177,11 +183,55 @@ static __always_inline enum ncc_verdict program_enqueue(struct __sk_buff *skb, _
     if (out.timer_ns)
         state->due_ns = at.now_ns + out.timer_ns;
     bpf_spin_unlock(&state->lock);
+    if (seen.payload_bytes)
+        *signal = out.signal;
     if (out.verdict > verdict && (out.verdict == NCC_DROP || ecn_capable))
         verdict = out.verdict;
     if ((seen.flags & NCC_SW_FIN) && verdict != NCC_DROP)
         bpf_map_delete_elem(&program_flows, &flow);
     return verdict;
+}
+
+/* Tells the sender of a packet something: a copy goes back to where the packet came in, and becomes a signal there. */
+static __always_inline void signal_send(struct __sk_buff *skb, const struct ncc_cc_signal *signal)
+{
+    const __u32 mark = skb->mark;
+
+    skb->mark = NCC_SIGNAL_MARK | (signal->kind & 255) << 8 | (signal->value & 255);
+    bpf_clone_redirect(skb, skb->ingress_ifindex, BPF_F_INGRESS);
+    skb->mark = mark;
+}
+
+/* Makes a signal of a copy; the switch then sends it on by its address. Returns 0 for a packet that is none. */
+static __always_inline int signal_become(struct __sk_buff *skb, __u32 link_bytes)
+{
+    __u8 ip[20], address[4];
+    __u64 sum;
+
+    if ((skb->mark & 0xFFFF0000u) != NCC_SIGNAL_MARK ||
+        bpf_skb_load_bytes_relative(skb, 0, ip, sizeof(ip), BPF_HDR_START_NET))
+        return 0;
+    ip[1] = 0;
+    ip[2] = 0;
+    ip[3] = NCC_SW_SIGNAL_BYTES;
+    ip[4] = skb->mark >> 8 & 255; /* kind */
+    ip[5] = skb->mark & 255;      /* value */
+    ip[8] = NCC_SIGNAL_TTL;
+    ip[9] = NCC_SIGNAL_PROTOCOL;
+    ip[10] = ip[11] = 0;
+    __builtin_memcpy(address, ip + 12, 4);
+    __builtin_memcpy(ip + 12, ip + 16, 4);
+    __builtin_memcpy(ip + 16, address, 4);
+    sum = bpf_csum_diff(0, 0, (__be32 *)ip, sizeof(ip), 0);
+    sum = (sum & 0xFFFF) + (sum >> 16);
+    sum = ~((sum & 0xFFFF) + (sum >> 16));
+    __builtin_memcpy(ip + 10, &sum, 2);
+    skb->mark = 0;
+    if (bpf_skb_change_tail(skb, link_bytes + NCC_SW_SIGNAL_BYTES, 0) ||
+        bpf_skb_store_bytes(skb, link_bytes, ip, sizeof(ip), 0))
+        return 1;
+    bpf_skb_change_type(skb, 0); /* PACKET_HOST: the link's address is that of the other way */
+    return 1;
 }
 
 /* Calls `reverse` for a packet that comes over a port's link, and lowers its window. `link_bytes`: header before IP. */
