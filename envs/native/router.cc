@@ -30,8 +30,10 @@ uint32_t Router::Port(const Routes &routes, uint32_t node, uint32_t dst, int64_t
     if (ways.count == 1 || own.ops == nullptr) {
         return ways.ports[0];
     }
-    own.random += kMixStep;
-    const ncc_sw_ways seen{static_cast<ncc_u64>(now_ns), ways.count, static_cast<ncc_u32>(Mix(own.random) >> 32)};
+    // By the packet, so that two that come at the same instant draw the same in either order.
+    const uint64_t draw = Mix(own.seed ^ Mix(static_cast<uint64_t>(now_ns) << 1 | (packet.flags & NCC_SW_TO_RECEIVER)));
+    const ncc_sw_ways seen{static_cast<ncc_u64>(now_ns), ways.count,
+                           static_cast<ncc_u32>(Mix(draw ^ packet.flow) >> 32)};
     return ways.ports[own.ops->route(own.state.data(), own.params.data(), &seen, &packet) % ways.count];
 }
 

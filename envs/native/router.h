@@ -29,7 +29,7 @@ class Router
         const ncc_sw_ops *ops = nullptr; // null: a host
         std::vector<ncc_u64> params;
         std::vector<uint64_t> state;
-        uint64_t random = 0;
+        uint64_t seed = 0;
     };
     std::vector<Choosing> of_; // by node
 };
