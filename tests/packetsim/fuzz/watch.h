@@ -127,7 +127,8 @@ inline void Watch::CheckAck(Network &network, const Shadow &shadow, const Packet
         return;
     }
     const SackBlocks &blocks = network.sack(packet.sack);
-    Require(blocks.n + (blocks.trimmed != kNone) >= 1 && blocks.n <= 4, "SACK blocks of the wrong number");
+    Require(blocks.n + (blocks.trimmed != kNone) + (blocks.telemetry != kNone) >= 1 && blocks.n <= 4,
+            "SACK blocks of the wrong number");
     Require(blocks.trimmed == kNone || blocks.trimmed >= packet.number, "a notice of a packet that has come");
     for (uint32_t i = 0; i < blocks.n; ++i) {
         const SackBlocks::Block &block = blocks.blocks[i];
