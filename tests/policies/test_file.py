@@ -225,7 +225,7 @@ def test_any_change_of_the_header_is_understood_or_refused(data: st.DataObject) 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"action": {"formula": None}}, "a residual multiplies the limit of a formula; got 'residual' and None"),
+        ({"action": {"formula": None}}, "or the formula to null; got 'residual' and None"),
         ({"action": {"formula": "zero_delay"}}, "formula"),
         ({"formula": None}, "formula is not what observation, action and layers make it"),
         ({"formula": {"hold_frac": 0.2}}, "formula is not what observation, action and layers make it"),
