@@ -138,6 +138,10 @@ class Mixture(Episodes):
             drive=np.concatenate([self._by_slots(each.drive) for each in asked]),
         )
 
+    def truth(self) -> ObsArray:
+        """Return what hosts do not know of their flows; see `ncc.harness.batch.Telling`."""
+        return np.concatenate([self._by_slots(racks.truth()) for racks in self._running()])
+
     def take_metrics(self) -> dict[str, float]:
         """Return metrics of all networks of all slots; see `ncc.harness.batch.Measuring`."""
         found, self._sums = sum((group.take_sums() for group in self._groups), self._sums), np.zeros_like(self._sums)

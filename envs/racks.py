@@ -70,7 +70,8 @@ class Racks:
         self._over = set(range(len(racks)))  # rows whose episode has ended or not begun
         self._n_flows = np.full(len(racks), -1)
         self.tally = Tally(spec.scenario, len(racks))
-        self._begun: dict[int, Measurement] = {}  # several racks: those at their start
+        self.begun: dict[int, Measurement] = {}
+        """Of several racks, those at their start, by row."""
 
     @property
     def obs_dim(self) -> int:
@@ -100,7 +101,7 @@ class Racks:
         for table in self._tables[row : row + 1]:
             table.reset(scenario)
         if not self._lone:
-            self._begun[row] = first
+            self.begun[row] = first
             return self._observer.restart(row, first, seed=derive_seed(seed, "sharing"))
         self.measured = first
         self._observer.reset(scenario, seed=derive_seed(seed, "sharing"))
@@ -132,7 +133,7 @@ class Racks:
             if not self._lone:
                 self._over.update(range(len(self.racks)))
             raise
-        self._begun.clear()
+        self.begun.clear()
         self.tally.add(m, limits_bps)
         obs, reward = self._observer.observe(m), self._rewards(m)
         # a > b means "a and not b" for flags.
@@ -164,9 +165,9 @@ class Racks:
         if isinstance(m, Measurement):
             return [m]
         rows = range(len(self.racks))
-        if len(self._begun) < len(rows) and m is None:
+        if len(self.begun) < len(rows) and m is None:
             raise DatapathError("no episode is running; reset the environment first")
-        return [self._begun[row] if row in self._begun or m is None else m[row] for row in rows]
+        return [self.begun[row] if row in self.begun or m is None else m[row] for row in rows]
 
     def close(self) -> None:
         """Free the networks; may be called twice."""

@@ -31,6 +31,8 @@ class State:
     epochs: int = 0
     """Environment epochs played, also to judge candidates."""
     polishing: bool = False
+    critic: TrainState | None = None
+    """With `GroupsConfig.baseline` critic."""
 
 
 class GroupsCheckpoints(Checkpoints):
@@ -46,9 +48,9 @@ class GroupsCheckpoints(Checkpoints):
         Raises:
             ResultError: the file system refused; earlier checkpoints are untouched.
         """
-        train = state.train
-        arrays = {"params": train.params.numpy(), "mean": train.mean.numpy(), "square": train.square.numpy()}
-        arrays |= {"counts": train.counts.numpy(), "candidates": np.stack(state.candidates)}
+        arrays = {"candidates": np.stack(state.candidates), **_vectors(state.train, "")}
+        if state.critic is not None:
+            arrays |= _vectors(state.critic, "critic_")
         meta = {"shape": str(shape), "seed": seed, "rounds": state.rounds, "epochs": state.epochs}
         meta |= {"polishing": state.polishing, "flows": self._flows}
         self.add(state.epochs, lambda path: write_arrays(path, KIND, VERSION, arrays, meta))
@@ -69,10 +71,21 @@ class GroupsCheckpoints(Checkpoints):
         check_made_with(path, ("seed", meta.get("seed"), seed))
         check_networks(meta.get("shape"), str(shape))
         try:
-            vectors = [torch.from_numpy(arrays[name].copy()) for name in ("params", "mean", "square", "counts")]
             counts = int(meta["rounds"]), int(meta["epochs"]), bool(meta["polishing"])
-            return State(TrainState(*vectors), list(arrays["candidates"]), *counts)
+            critic = _state(arrays, "critic_") if "critic_params" in arrays else None
+            return State(_state(arrays, ""), list(arrays["candidates"]), *counts, critic)
         except (KeyError, TypeError, ValueError) as error:
             raise ResultError(
                 f"the checkpoint {path} is damaged ({error!r}); delete it to resume from the one before"
             ) from None
+
+
+_NAMES = ("params", "mean", "square", "counts")
+
+
+def _vectors(state: TrainState, prefix: str) -> dict[str, Any]:
+    return {prefix + name: getattr(state, name).numpy() for name in _NAMES}
+
+
+def _state(arrays: Mapping[str, Any], prefix: str) -> TrainState:
+    return TrainState(*(torch.from_numpy(arrays[prefix + name].copy()) for name in _NAMES))

@@ -27,7 +27,7 @@ class GroupsConfig(Value, frozen=True):
     each network of a pair, a window of `window` periods has, with probability `explore_prob`, one host drawn at random:
     one copy adds a Gaussian to its number for the whole window, and the other subtracts it. The advantage of what that
     host does is its discounted reward from then on less that of its image, over twice the median size of such
-    differences in the list, cut to -3 to 3. There is no critic. A reward that is alike for all hosts of a network makes
+    differences in the list, cut to -3 to 3. A reward that is alike for all hosts of a network makes
     it the network's.
 
     Then, from the best weights so far, an evolution strategy (Salimans et al., 2017) with antithetic noise: copy k of
@@ -53,9 +53,12 @@ class GroupsConfig(Value, frozen=True):
     """Periods for which noise lasts."""
     explorers: Literal["one", "all"] = "one"
     """Hosts of a network that explore in a window: one, or all of them at once."""
-    baseline: Literal["mirror", "greedy", "mean"] = "mirror"
-    """Copies whose reward is taken from an explorer's: its mirror image, copy 0, which is then greedy, or the mean of
-    all others."""
+    baseline: Literal["mirror", "greedy", "mean", "critic"] = "mirror"
+    """Rewards that are taken from an explorer's: those of its mirror image, of copy 0, which is then greedy, or the
+    mean of all other copies; or what a critic expects, which sees all hosts of the network and true sizes. Training
+    alone has the critic: it is in no policy file."""
+    critic_lambda: Fraction = 0.95
+    """Weight of later rewards over the critic's word for them (generalised advantage estimation)."""
     explore_prob: Annotated[float, Meta(gt=0, le=1)] = 0.5
     noise: Positive = 0.17
     """Standard deviation of the noise, in numbers of [-1, 1]: 0.5 in the logarithm of the rate at `action.scale` 3."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ncc.agents.groups.config import GroupsConfig
 from ncc.agents.groups.network import Float, Shape
 from ncc.core.errors import InvalidRunError
-from ncc.harness.batch import BatchedEnv, Divided, ObsArray
+from ncc.harness.batch import BatchedEnv, Divided, ObsArray, Telling
 
 Index = npt.NDArray[np.int64]
 
@@ -54,7 +54,8 @@ class Samples:
 class Explorer:
     """A policy in which, by windows, one host of some networks decides otherwise.
 
-    By `config.baseline` the second half of a group's copies mirrors the first, or copy 0 is greedy.
+    By `config.baseline` the second half of a group's copies mirrors the first, or copy 0 is greedy; with a critic all
+    copies explore.
 
     Args:
         config: settings.
@@ -78,10 +79,16 @@ class Explorer:
         self._config, self._shape, self._weights, self._noise, self._rng = config, shape, weights, noise, rng
         self._env = env
         self._seen: list[tuple[Index, Index, Index, ObsArray, Float, Float]] = []
+        self._states: list[ObsArray] = []
+        self.networks: Index = np.zeros(0, np.int64)
+        """Number of networks in each rack [racks], once it has acted."""
 
     def __call__(self, epoch: int, obs: ObsArray) -> Float:
         """Return numbers [racks, hosts] for observations [racks, hosts, obs_dim]."""
         numbers = self._shape.numbers(self._weights, obs)
+        if self._config.baseline == "critic":
+            truth = [self._env.truth()] if isinstance(self._env, Telling) else []
+            self._states.append(np.concatenate([obs, *truth], axis=-1))
         if epoch % self._config.window == 0:
             self._draw(*numbers.shape)
         racks, hosts = self._racks, self._hosts
@@ -94,16 +101,20 @@ class Explorer:
         """Return all that exploring hosts have done."""
         return Samples(*map(np.concatenate, zip(*self._seen, strict=True)))
 
+    def states(self) -> ObsArray:
+        """Return what a critic sees [T, racks, hosts, state_dim]: observations, then what the simulator tells."""
+        return np.stack(self._states)
+
     def _draw(self, n_racks: int, n_hosts: int) -> None:
         """Draw a window: which networks, the hosts that explore there, and their noise."""
         env = self._env
-        several = env.networks_of_racks() if isinstance(env, Divided) else np.ones(n_racks, np.int64)
+        self.networks = several = networks_of(env)
         racks = np.repeat(np.arange(n_racks), several)
         network = np.arange(len(racks)) - np.repeat(np.cumsum(several) - several, several)
         copy, half = racks % self._config.copies, self._config.copies // 2
-        mirrored = self._config.baseline == "mirror"
+        mirrored, greedy = self._config.baseline == "mirror", int(self._config.baseline in ("greedy", "mean"))
         explores = (self._rng.random(len(racks)) < self._config.explore_prob) & (
-            (copy < half) if mirrored else (copy > 0)
+            (copy < half) if mirrored else (copy >= greedy)
         )
         racks, network, size = racks[explores], network[explores], (n_hosts // several[racks])[explores]
         if self._config.explorers == "one":
@@ -118,19 +129,45 @@ class Explorer:
             self._hosts, self._error = np.tile(self._hosts, 2), np.concatenate([self._error, -self._error])
 
 
-def advantages(rewards: Float, samples: Samples, config: GroupsConfig) -> Float:
-    """Return [n]: discounted rewards of samples' hosts from their epochs on, less those of `config.baseline`.
+def networks_of(env: BatchedEnv) -> Index:
+    """Return the number of networks in each rack [racks]."""
+    return env.networks_of_racks() if isinstance(env, Divided) else np.ones(env.n_racks, np.int64)
 
-    What is unfinished at the end counts as if it stayed so for ever. Of each list of flows, the differences are over
-    twice their median size where they are not 0, and cut to -3 to 3.
+
+def to_go(rewards: Float, gamma: float) -> Float:
+    """Return discounted rewards [T + 1, racks, hosts] from each epoch on, of rewards [T, racks, hosts].
+
+    What is unfinished at the end counts as if it stayed so for ever.
     """
     later = np.zeros((len(rewards) + 1, *rewards.shape[1:]), np.float32)
-    later[-1] = rewards[-1] / np.float32(1 - config.gamma)
+    later[-1] = rewards[-1] / np.float32(1 - gamma)
     for epoch in range(len(rewards) - 1, -1, -1):
-        later[epoch] = rewards[epoch] + np.float32(config.gamma) * later[epoch + 1]
+        later[epoch] = rewards[epoch] + np.float32(gamma) * later[epoch + 1]
+    return later
+
+
+def advantages(rewards: Float, samples: Samples, config: GroupsConfig, values: Float | None = None) -> Float:
+    """Return [n]: discounted rewards of samples' hosts from their epochs on, less those of `config.baseline`.
+
+    Of each list of flows, the differences are over twice their median size where they are not 0, and cut to -3 to 3.
+
+    Args:
+        rewards: [T, racks, hosts]
+        samples: decisions.
+        config: settings.
+        values: a critic's estimates of `to_go` [T, racks, hosts], if the baseline is one. The differences are then
+            those of generalised advantage estimation (Schulman et al., 2016, eq. 16).
+    """
+    later = to_go(rewards, config.gamma)
     copies = config.copies
     group, own = samples.rack // copies, later[samples.epoch, samples.rack, samples.host]
-    if config.baseline != "mean":
+    if values is not None:
+        next_values = np.concatenate([values[1:], later[-1:]])
+        gained_of = rewards + np.float32(config.gamma) * next_values - values
+        for epoch in range(len(rewards) - 2, -1, -1):
+            gained_of[epoch] += np.float32(config.gamma * config.critic_lambda) * gained_of[epoch + 1]
+        gained = gained_of[samples.epoch, samples.rack, samples.host]
+    elif config.baseline != "mean":
         mirror = group * copies + (samples.rack + copies // 2) % copies
         twin = mirror if config.baseline == "mirror" else group * copies
         gained = own - later[samples.epoch, twin, samples.host]

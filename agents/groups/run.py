@@ -14,8 +14,9 @@ from ncc.agents.a3c.adam import TrainState
 from ncc.agents.a3c.run import one_thread
 from ncc.agents.groups.checkpoint import GroupsCheckpoints, State
 from ncc.agents.groups.config import GroupsConfig
+from ncc.agents.groups.critic import Critic
 from ncc.agents.groups.network import Float, Shape
-from ncc.agents.groups.play import Explorer, advantages, over_lists, play
+from ncc.agents.groups.play import Explorer, advantages, over_lists, play, to_go
 from ncc.agents.groups.update import candidates, evolve, improve
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, save_policy
 from ncc.agents.progress import Meter
@@ -121,9 +122,18 @@ class GroupsRun:
         explorer = Explorer(config, self._shape, state.train.params.numpy(), self._env, noise=noise, rng=rng)
         rewards = self._play(state.rounds, explorer)
         samples = explorer.samples()
-        gained = advantages(rewards, samples, config)
         rate = config.learning_rate * _less(done)
-        return rewards, self._improve(state.train, samples, gained, noise=noise, rate=rate, rng=rng)
+        if config.baseline != "critic":
+            gained = advantages(rewards, samples, config)
+            return rewards, self._improve(state.train, samples, gained, noise=noise, rate=rate, rng=rng)
+        states, later = explorer.states(), to_go(rewards, config.gamma)[:-1]
+        critic = Critic(config, states.shape[-1])
+        if state.critic is None:
+            initial = critic.initial(generator(self.seed, "groups", "critic"))
+            state.critic = TrainState.fresh(torch.from_numpy(initial))
+        gained = advantages(rewards, samples, config, critic.values(state.critic.params, states, explorer.networks))
+        scalars = self._improve(state.train, samples, gained, noise=noise, rate=rate, rng=rng)
+        return rewards, scalars | critic.fit(state.critic, states, later, explorer.networks, rate=rate, rng=rng)
 
     def _polish(self, rng: np.random.Generator) -> tuple[Float, dict[str, float]]:
         """Play an episode with candidates around the weights and move towards the better ones."""

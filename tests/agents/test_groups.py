@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from ncc.agents.a3c.adam import TrainState
 from ncc.agents.groups.config import GroupsConfig
+from ncc.agents.groups.critic import Critic
 from ncc.agents.groups.network import Float, Shape
 from ncc.agents.groups.play import Explorer, Samples, advantages, over_lists, play
 from ncc.agents.policy import NumberPolicy, load_policy
@@ -80,7 +83,13 @@ def test_it_learns_from_the_untrained_formula(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"polish_frac": 0.0}, {"polish_frac": 1.0}, {"explorers": "all", "baseline": "mean"}, {"baseline": "greedy"}],
+    [
+        {"polish_frac": 0.0},
+        {"polish_frac": 1.0},
+        {"explorers": "all", "baseline": "mean"},
+        {"baseline": "greedy"},
+        {"baseline": "critic", "polish_frac": 0.0},
+    ],
 )
 def test_each_part_learns_alone(settings: dict[str, Any], tmp_path: Path) -> None:
     fit(CONFIG.replace(**settings), lambda _: AimingEnv(), tmp_path)
@@ -100,6 +109,16 @@ def test_equal_seeds_give_equal_weights_and_a_resumed_run_those_of_one_without_a
         np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(a, c)
     assert any((a != b).any() for a, b in zip(one, other, strict=True))
+
+
+def test_a_resumed_run_has_the_critic_of_its_checkpoint(tmp_path: Path) -> None:
+    config = CONFIG.replace(baseline="critic", polish_frac=0.0, checkpoint_updates=2, epochs=3000)
+    fit(config, lambda _: AimingEnv(), tmp_path / "one")
+    with pytest.raises(KeyboardInterrupt):
+        fit(config, lambda _: cut(AimingEnv(), 170), tmp_path / "cut")  # type: ignore[type-var]
+    fit(config, lambda _: AimingEnv(), tmp_path / "cut", resume=True)
+    for a, b in zip(weights_of(tmp_path / "one/policy.npz"), weights_of(tmp_path / "cut/policy.npz"), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_one_host_of_a_rack_explores_for_a_window_and_the_first_copy_never() -> None:
@@ -175,6 +194,45 @@ def test_advantages_by_hand() -> None:
     for baseline in ("mean", "mirror"):
         gained = advantages(rewards, at, two.replace(baseline=baseline))
         np.testing.assert_allclose(gained, np.array([2 / 4, 2 / 4, 0, 2 / 4, -2 / 4]))
+
+
+def test_advantages_over_a_critic_by_hand() -> None:
+    rewards = np.array([[0, 0], [-1, 0], [-2, 0]], np.float32)[..., None]
+    values = np.array([[-3, 0], [-2, 0], [-1, 0]], np.float32)[..., None]
+    nothing, zeros = np.zeros(3, np.float32), np.zeros(3, np.int64)
+    at = Samples(np.arange(3), zeros, zeros, nothing[:, None], nothing, nothing)
+    # With gamma 1/2 what stays at the end is worth -4: the errors are 0 - 1 + 3, -1 - 1/2 + 2 and -2 - 2 + 1, and each
+    # counts half of a half of the next one's.
+    config = GroupsConfig(copies=2, gamma=0.5, baseline="critic", critic_lambda=0.5)
+    last, middle = -3.0, 0.5 - 3 / 4
+    first = 2 + middle / 4
+    np.testing.assert_allclose(advantages(rewards, at, config, values), np.array([first, middle, last]) / (2 * first))
+
+
+def test_a_critic_sees_a_network_as_a_set_of_hosts_and_no_other_network() -> None:
+    rng, critic = np.random.default_rng(1), Critic(GroupsConfig(), 5)
+    weights = torch.from_numpy(critic.initial(rng) + np.float32(0.1))
+    states = rng.normal(size=(3, 2, 8, 5)).astype(np.float32)
+    networks = np.array([2, 4])
+    values = critic.values(weights, states, networks)
+    moved = states[:, :, ::-1].copy()
+    np.testing.assert_allclose(critic.values(weights, moved, networks), values[:, :, ::-1], rtol=1e-5)
+    changed = states.copy()
+    changed[:, :, 0] += 1
+    differs = critic.values(weights, changed, networks) != values
+    np.testing.assert_array_equal(differs.all(axis=0), np.arange(8) < np.array([[4], [2]]))
+    assert (differs.any(axis=0) == differs.all(axis=0)).all()
+
+
+def test_a_critic_learns_what_is_to_come() -> None:
+    rng, critic = np.random.default_rng(1), Critic(GroupsConfig(copies=2), 3)
+    states = rng.uniform(size=(40, 4, 6, 3)).astype(np.float32)
+    later = (states[..., 0] - states[..., 1].mean(axis=2, keepdims=True)) * 20  # own, and all hosts'
+    train = TrainState.fresh(torch.from_numpy(critic.initial(rng)))
+    networks = np.ones(4, np.int64)
+    losses = [critic.fit(train, states, later, networks, rate=0.01, rng=rng)["loss/critic"] for _ in range(60)]
+    assert losses[-1] < 0.02 * losses[0]
+    assert np.abs(critic.values(train.params, states, networks) - later).mean() < 0.15 * np.abs(later).mean()
 
 
 def test_what_is_left_at_the_end_counts_as_if_it_stayed() -> None:

@@ -19,7 +19,7 @@ from ncc.envs.observation import ObservationSpec
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvSpec, EnvView
-from ncc.harness.batch import Advising
+from ncc.harness.batch import TRUTH_DIM, Advising
 from ncc.harness.controller import ShortestFirstLimit
 from ncc.harness.networks import InTurn, Networks
 from ncc.run.racks import RackFactory
@@ -258,6 +258,10 @@ def test_copies_play_one_draw_and_differ_by_what_they_decide_alone() -> None:
             np.testing.assert_array_equal(same[0], same[2])
         np.testing.assert_array_equal(moved.final_obs[4, size:], moved.final_obs[3, size:])
         np.testing.assert_array_equal(moved.final_obs[0], moved.final_obs[1])
+        truth = env.truth()
+        assert truth.shape == (6, 8, TRUTH_DIM)
+        np.testing.assert_array_equal(truth[3], truth[5])
+        np.testing.assert_array_equal(truth[4, size:], truth[3, size:])
     assert first.shape == alone.shape
     assert len(env.take_returns()) == 6
     numbers[2, 1] = 1.5
