@@ -71,7 +71,7 @@ class Racks:
         self._n_flows = np.full(len(racks), -1)
         self.tally = Tally(spec.scenario, len(racks))
         self.begun: dict[int, Measurement] = {}
-        """Of several racks, those at their start, by row."""
+        """Measurements at the start, by row, of several racks."""
 
     @property
     def obs_dim(self) -> int:

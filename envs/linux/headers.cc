@@ -151,6 +151,10 @@ NB_MODULE(_linux, m)
     m.def(
         "program_params", [](const std::string &name) { return ncc::ParamRows(ncc::RowIn(ncc_program_table, name)); },
         "program"_a);
+    m.def("tags", [] { return ncc::NamesIn(ncc_tag_table, {"none"}); });
+    m.def(
+        "tag_params", [](const std::string &name) { return ncc::ParamRows(ncc::RowIn(ncc_tag_table, name)); },
+        "tags"_a);
     m.def("orders", [] { return ncc::NamesIn(ncc_order_table, {"fifo"}); });
     m.def(
         "order_params", [](const std::string &name) { return ncc::ParamRows(ncc::RowIn(ncc_order_table, name)); },

@@ -74,21 +74,13 @@ class OrderProgram:
             self._beat_ns = self._config["beat_ns"]
             self._counts = memory(self._object, "counts", COUNTS)
             self.fd: int = self._object.programs["ncc_order"]
-            self.takes_sizes = mode == "known" and self._take_sizes()
+            self.takes_sizes = mode == "known" and take_sizes(self._object)
         except BaseException:
             self.close()
             raise
         self._config["timeout_ns"] = round(timeout_s * NS_PER_S)
         self._config["mode"] = MODES.index(mode)
         self._config["upto_bytes"] = thresholds
-
-    def _take_sizes(self) -> bool:
-        try:
-            with _control_groups() as group:
-                self._object.attach("ncc_order_told", group)
-        except (DatapathError, OSError):  # no such folder, or a kernel without CONFIG_CGROUP_BPF
-            return False
-        return True
 
     def beat(self, now_ns: int | None = None) -> None:
         """Renew limits and order for another `timeout_s`; `now_ns` is `time.monotonic_ns()`."""
@@ -101,6 +93,16 @@ class OrderProgram:
     def close(self) -> None:
         """Unload the program; devices that still have it keep it, and are soon without a limit."""
         self._object.close()
+
+
+def take_sizes(opened: Any) -> bool:
+    """Let a loaded object see the sizes that applications of this machine tell; return False if it cannot be."""
+    try:
+        with _control_groups() as group:
+            opened.attach("ncc_message_told", group)
+    except (DatapathError, OSError):  # no such folder, or a kernel without CONFIG_CGROUP_BPF
+        return False
+    return True
 
 
 def _thresholds_bytes(params: Params) -> list[int]:

@@ -3,8 +3,9 @@
 
 Every host and every switch is a namespace. A link is a veth pair, or the two devices of a delay program if its delay is
 long enough. Each directed port of the topology is one device: a token bucket filter empties its queue at the link's
-rate, with frames counted as in simulators, and the program of `switch` marks, drops and counts. Nothing outside the
-namespaces is changed, and everything is removed with them.
+rate, with frames counted as in simulators, and the program of `switch` marks, drops and counts. A port with classes has
+an HTB below its bucket that serves them in strict order; hosts write a packet's class into its DSCP (`tags`). Nothing
+outside the namespaces is changed, and everything is removed with them.
 
 Differences from the simulators: the rate of a port is kept over some packets, not between any two (`BURST_S`); a hop
 takes some 8 us by itself, in place of the shortest delays (`delay.HOP_S`); packets that join a port on two processors
@@ -31,8 +32,9 @@ from ncc.envs.linux import device, machine, namespaces, stack
 from ncc.envs.linux.delay import HOP_S, MIN_DELAY_S, Delay, End
 from ncc.envs.linux.netlink import Route
 from ncc.envs.linux.order_program import OrderProgram
-from ncc.envs.linux.queue import HostQueue
+from ncc.envs.linux.queue import FIRST, HostQueue
 from ncc.envs.linux.switch import FIRST_INDEX, Switch, check_switch, programs_of
+from ncc.envs.linux.tags import TagProgram
 
 ETHERNET_BYTES = 14
 """Link-layer header that a veth counts with each packet; a delay program's device has none."""
@@ -40,6 +42,10 @@ BURST_S = 100e-6
 """Burst of a port, in seconds at its rate: timers that wake the queue are late by tens of microseconds."""
 UNBOUNDED_BYTES = 2**30
 """Limit of a device's queue in the kernel, never reached: the switch's program or the host's TCP limits it."""
+UNBOUNDED_PKTS = 2**20
+"""The same in packets, for each class of a port."""
+NEVER = "rate 8tbit burst 10mb cburst 10mb quantum 60000"
+"""Classes that never reach their rate, which an HTB therefore serves in strict order (queue.py)."""
 _ONLINK = 4
 _serial = count()
 
@@ -80,6 +86,7 @@ class Rack:
         transport: transport of the scenario; `stack.not_honoured` lists what the kernel does otherwise.
         nic: network card of the scenario; see `stack.not_honoured` too.
         order: program of the queues that the agents' hosts have; None: they have none.
+        tags: program that gives the packets of all hosts their classes; None: all have class 0.
 
     Raises:
         ConfigError: the topology or the transport asks for something that a rack does not offer.
@@ -92,12 +99,13 @@ class Rack:
         transport: Transport = Transport(),  # noqa: B008 - frozen
         nic: Nic = Nic(),  # noqa: B008 - frozen
         order: OrderProgram | None = None,
+        tags: TagProgram | None = None,
     ) -> None:
         check_rack(topology, transport)
         self.topology = topology
         self.transport, self.nic = transport, nic
         self._cookies: list[int] = []
-        self.order = order
+        self.order, self._tags = order, tags
         self.queues: dict[int, HostQueue] = {}
         """Queues of agents' hosts, by the host's node; empty without an order."""
         self.delays: dict[int, Delay] = {}
@@ -219,7 +227,10 @@ class Rack:
             "set", index=device, mtu=self.transport.mtu_bytes, txqlen=4096, gso_max_segs=1
         )  # a mark hits one packet
         header_bytes = 0 if delayed else ETHERNET_BYTES
-        self.switch.attach(route, port)
+        if self._tags is not None and self.topology.nodes[node].kind is NodeKind.HOST:
+            self.switch.attach(route, port, tags=self._tags.fd)
+        else:
+            self.switch.attach(route, port)
         if self.order is not None and node in self.topology.agent_hosts:
             self._add_queue(node, port, header_bytes, self.order)
         else:
@@ -243,16 +254,27 @@ class Rack:
         """Set up the queue of a port that sends at its line's rate, and no order."""
         rate_bytes_per_s = round(self.topology.port_rate_bps(port) / BITS_PER_BYTE)
         burst_bytes = max(2 * (self.transport.mtu_bytes + header_bytes), round(rate_bytes_per_s * BURST_S))
-        queue = (
-            f"tc qdisc add dev {_device(port)} root tbf rate {rate_bytes_per_s}bps burst {burst_bytes} "
-            f"limit {UNBOUNDED_BYTES} overhead {self.transport.frame_overhead_bytes - header_bytes}"
-        )
+        name, buffer = _device(port), self.topology.port_buffer(port)
+        queue = [
+            f"qdisc add dev {name} root handle 1: tbf rate {rate_bytes_per_s}bps burst {burst_bytes} limit "
+            f"{UNBOUNDED_BYTES} overhead {self.transport.frame_overhead_bytes - header_bytes}"
+        ]
+        if buffer is not None and buffer.classes > 1:
+            last = FIRST + buffer.classes - 1
+            queue.append(f"qdisc add dev {name} parent 1:1 handle 2: htb default {last & 0xFFFF:x}")
+            for prio, each in enumerate(f"2:{handle & 0xFFFF:x}" for handle in range(FIRST, last + 1)):
+                queue += [
+                    f"class add dev {name} parent 2: classid {each} htb {NEVER} prio {prio}",
+                    f"qdisc add dev {name} parent {each} pfifo limit {UNBOUNDED_PKTS}",
+                ]
         with namespaces.inside(self.namespace(node)):  # by tc: pyroute2 has neither overheads nor rates above 32 bits
-            done = subprocess.run(queue.split(), capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                ["tc", "-batch", "-"], input="\n".join(queue), capture_output=True, text=True, check=False
+            )
         if done.returncode:
             raise DatapathError(
-                f"The kernel refuses the queue of port {self.topology.port_name(port)} (CONFIG_NET_SCH_TBF): "
-                f"{done.stderr.strip()}."
+                f"The kernel refuses the queue of port {self.topology.port_name(port)} (CONFIG_NET_SCH_TBF, and "
+                f"CONFIG_NET_SCH_HTB for classes): {done.stderr.strip()}."
             )
 
     def _add_routes(self, node: int) -> None:

@@ -27,6 +27,7 @@ from ncc.envs.linux.settings import GRACE_S, LinuxSettings
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.stack import not_honoured, told_bytes
 from ncc.envs.linux.switch import STATS, programs_of
+from ncc.envs.linux.tags import TagProgram
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 from ncc.envs.linux.wake import Waker
 from ncc.harness.datapath import HostStack, Records
@@ -95,7 +96,12 @@ class Run:
         if self.mode is not None:
             program = OrderProgram(settings.heartbeat_timeout_s, self.mode, stack.order_params)
             self._undo.callback(program.close)
-        rack = Rack(topology, transport, scenario.nic, program)
+        tags = None
+        if stack.tags != "none":
+            tags = TagProgram(stack.tags, stack.tag_params)
+            self._undo.callback(tags.close)
+        tells = any(each is not None and each.takes_sizes for each in (program, tags))
+        rack = Rack(topology, transport, scenario.nic, program, tags)
         self._rack, self._switch = self._undo.enter_context(rack), rack.switch
         self._queues = Queues(program, [rack.queues[host] for host in topology.agent_hosts]) if program else None
         self._senders: Senders = (
@@ -123,7 +129,7 @@ class Run:
             connections_per_pair=transport.connections_per_pair,
             pieces=pieces((each.writes for _, each in scenario.workload), self.flows.traffic),
             marks=self.shim is not None,
-            tells_bytes=told_bytes(transport, scenario.nic) if program is not None and program.takes_sizes else 0,
+            tells_bytes=told_bytes(transport, scenario.nic) if tells else 0,
             fins=bool(programs_of(topology)),
             cores=self._traffic_cores,
         )

@@ -123,11 +123,9 @@ def check_stack(stack: HostStack, settings: LinuxSettings) -> None:
             "The Linux datapath gives all traffic one stack, and the controller has stack.components: leave them out, "
             "or use a simulator"
         )
-    if stack.tags != "none":
-        raise ConfigError(
-            f"The Linux datapath gives packets no classes and no ranks, and the stack has tags {stack.tags}: set them "
-            "to none, or use a simulator"
-        )
+    if stack.tags not in (tags := extension().tags()):
+        raise UnknownNameError("tags", stack.tags, tags)
+    check_params(f"tags {stack.tags}", extension().tag_params(stack.tags), stack.tag_params)
     if stack.transport.startswith(KERNEL):
         if stack.params:
             raise ConfigError(

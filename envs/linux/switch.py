@@ -26,6 +26,7 @@ FIRST_INDEX = 16
 EGRESS, INGRESS = 0xFFFFFFF3, 0xFFFFFFF2
 """Places of programs that see packets before they are queued, and as they come: TC_H_CLSACT, TC_H_MIN_EGRESS and
 TC_H_MIN_INGRESS."""
+PLACES = (("ncc_switch_join", EGRESS), ("ncc_switch_reverse", INGRESS))
 NO_POOL = 0xFFFFFFFF
 ALPHA_ONE = 1024
 PROBABILITY_ONE = 2**32
@@ -100,11 +101,6 @@ def check_switch(topology: Topology) -> None:
             raise ConfigError(
                 f"The Linux rack runs the same programs at all ports, and port {topology.port_name(port)} has others: "
                 "use a simulator."
-            )
-        if buffer is not None and buffer.classes > 1:
-            raise ConfigError(
-                f"The Linux rack has ports of one class, and port {topology.port_name(port)} asks for "
-                f"{buffer.classes}: set classes to 1, or use a simulator."
             )
 
 
@@ -209,15 +205,19 @@ class Switch:
             self.close()
             raise
 
-    def attach(self, route: "IPRoute", port: int) -> None:
-        """Put the program at a port; `route` is connected to the namespace of its node."""
+    def attach(self, route: "IPRoute", port: int, tags: int | None = None) -> None:
+        """Put the program at a port; `route` is connected to the namespace of its node.
+
+        At hosts there may be one that tags packets too, by its descriptor.
+        """
         device = FIRST_INDEX + port
         route.tc("add", "clsact", device)
-        for name, parent in (("ncc_switch_join", EGRESS), ("ncc_switch_reverse", INGRESS)):
-            if name in self.programs:
+        found = ((self.programs.get(name), parent) for name, parent in PLACES)
+        for fd, parent in (*found, (tags, EGRESS)):
+            if fd is not None:
                 route.tc(
-                    "add-filter", "bpf", device, ":1", fd=self.programs[name], name="ncc_switch", parent=parent,
-                    classid=1, direct_action=True,
+                    "add-filter", "bpf", device, ":1", fd=fd, name="ncc_switch", parent=parent, classid=1,
+                    direct_action=True,
                 )  # fmt: skip
 
     def sample(self) -> Stats:

@@ -274,10 +274,10 @@ def test_linux_refuses_by_name_what_it_does_not_run() -> None:
         check_rack(Dumbbell(pairs=1, programs=(wrong,)).build(), Transport())
     with pytest.raises(ConfigError, match="every flow must open its own connection"):
         check_rack(Dumbbell(pairs=1, programs=RWNDQ).build(), Transport(connections_per_pair=1))
-    with pytest.raises(ConfigError, match="asks for 8: set classes to 1"):
-        check_rack(Dumbbell(pairs=1, classes=8).build(), Transport())
-    with pytest.raises(ConfigError, match="the stack has tags pias: set them to none"):
-        check_stack(HostStack(tags="pias"), LinuxSettings())
+    with pytest.raises(UnknownNameError, match=r"tags 'srpt'.*pias"):
+        check_stack(HostStack(transport="cubic", tags="srpt"), LinuxSettings())
+    with pytest.raises(ConfigError, match="after_1_pkts of tags pias must be from 0"):
+        check_stack(HostStack(transport="cubic", tags="pias", tag_params=(("after_1_pkts", -1),)), LinuxSettings())
 
 
 def test_every_simulator_has_them() -> None:

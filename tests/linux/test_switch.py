@@ -202,6 +202,40 @@ class TestSignals:
 
 
 @needs(*TRAFFIC)
+class TestClasses:
+    """Hosts write classes into packets, and ports serve them in strict order, in one buffer."""
+
+    def run(self, classes: int, tags: str, transport: str = "cubic", **params: int) -> tuple[float, float]:
+        """Return the longest time in s of two long flows, and the median of 20 short ones that come meanwhile."""
+        long = ((f"s{i}", 4_000_000, 0.0) for i in range(2))
+        short = (("s2", 10_000, 0.2 + 0.02 * i) for i in range(20))
+        what = scenario(*long, *short, topology=DROP_TAIL.replace(classes=classes), duration_s=2.5)
+        datapath = LinuxDatapath(SETTINGS)
+        try:
+            start(datapath, what, HostStack(transport=transport, tags=tags, tag_params=tuple(params.items())))
+            _, done = until_done(datapath, what, np.full(what.n_agents, np.inf))
+        finally:
+            datapath.close()
+        took_s = done.flows.finish_s - what.flows(1).start_s
+        assert np.isfinite(took_s).all()
+        return float(took_s[:2].max()), float(np.median(took_s[2:]))
+
+    @pytest.mark.parametrize("transport", ["cubic", "linux::cubic"])
+    def test_short_flows_overtake_those_that_have_sent_much(self, transport: str) -> None:
+        long_s, short_s = self.run(2, "pias", transport, after_1_pkts=20)
+        assert short_s < 6e-3, "packets of one flow and one that is being sent go before: 1 ms"
+        assert long_s < 1.2 * 2 * 4e6 * 8 / GOODPUT_BPS
+
+    def test_sizes_are_told_before_the_first_packet(self) -> None:
+        assert self.run(8, "by_size")[1] < 6e-3
+
+    @pytest.mark.parametrize(("classes", "tags"), [(1, "pias"), (2, "none"), (2, "pias")])
+    def test_without_two_classes_or_tags_that_differ_they_wait(self, classes: int, tags: str) -> None:
+        never = {"after_1_pkts": 0} if tags == "pias" else {}
+        assert self.run(classes, tags, "cubic", **never)[1] > 15e-3
+
+
+@needs(*TRAFFIC)
 class TestSharedBuffer:
     SHARED = DROP_TAIL.replace(buffer_bytes=20_000, shared_buffer_bytes=200_000, dt_alpha=1.0)
 

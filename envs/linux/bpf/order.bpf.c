@@ -4,10 +4,8 @@
  * a packet waits. The queue is an HTB within an HTB, each of which takes the class that `skb->priority` names before it
  * looks at any filter, and its default class if that is of the other.
  *
- * The order is by what is known of a message: the bytes of it that are acknowledged, those in flight, and those that
- * the application has written. For a message that fits the send buffer that is its size; for a longer one it grows with
- * what is sent. A message begins when all that was written before is acknowledged. It only moves to later classes, so
- * none of its packets overtakes another. Packets without payload go first.
+ * The order is by what is known of a message (message.h). It only moves to later classes, so none of its packets
+ * overtakes another. Packets without payload go first.
  *
  * If user space is silent, all packets go to a class outside the host's limit.
  */
@@ -16,7 +14,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "order.h"
+#include "message.h"
 
 #define NCC_ETH_P_IP 0x0800
 #define NCC_ETH_P_IPV6 0x86DD
@@ -28,7 +26,6 @@
 #define NCC_TCP_FIN 1
 #define NCC_ICMPV6 58
 #define NCC_IPV6_BYTES 40
-#define NCC_HINT_BYTES_MAX (1u << 30) /* half of what sequence numbers can tell apart */
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -37,29 +34,11 @@ enum { BPF_HDR_START_NET = 1 };
 enum { TC_ACT_UNSPEC = -1 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct bpf_sock {
-    __u32 state;
-};
 struct __sk_buff {
     __u32 protocol, priority;
     struct bpf_sock *sk;
 };
-struct bpf_sockopt {
-    struct bpf_sock *sk;
-    void *optval, *optval_end;
-    __s32 level, optname, optlen;
-};
 #pragma clang attribute pop
-
-struct order_flow {
-    __u32 begun;      /* 1: it has sent data */
-    __u32 begin;      /* first sequence number of the message */
-    __u32 end;        /* what the application had written at the last packet */
-    __u32 class;      /* of the message */
-    __u32 told_bytes; /* size that the application has told since the last packet; 0: none */
-    __u32 hint_bytes; /* size of a message as told; 0: none */
-    __u32 hint_begin; /* first sequence number of that message */
-};
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -76,13 +55,6 @@ struct {
     __type(key, __u32);
     __type(value, struct ncc_order_counts);
 } counts SEC(".maps");
-
-struct {
-    __uint(type, BPF_MAP_TYPE_SK_STORAGE);
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, int);
-    __type(value, struct order_flow);
-} flows SEC(".maps");
 
 static __always_inline void order_count(ncc_u64 *counter) { __sync_fetch_and_add(counter, 1); }
 
@@ -139,39 +111,25 @@ static __always_inline __u32 order_of(struct __sk_buff *skb, enum order_kind kin
 {
     struct bpf_sock *sk = skb->sk;
     struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : 0;
-    struct order_flow *f = tp ? bpf_sk_storage_get(&flows, tp, 0, BPF_SK_STORAGE_GET_F_CREATE) : 0;
+    struct message *m = message_of(tp);
     __u32 una, written, class;
-    __u64 known;
 
-    if (!f)
+    if (!m)
         return NCC_ORDER_REST;
     una = tp->snd_una;
     written = tp->write_seq;
     if (kind == ORDER_END)
-        return NCC_ORDER_FIRST + ((__s32)(una - f->end) < 0 ? f->class & (NCC_ORDER_CLASSES - 1) : 0);
-    if (!f->begun || (__s32)(una - f->end) >= 0) {
-        f->begun = 1;
-        f->begin = una;
-        f->class = 0;
-        f->end = una;
+        return NCC_ORDER_FIRST + ((__s32)(una - m->end) < 0 ? m->class & (NCC_ORDER_CLASSES - 1) : 0);
+    if (message_begins(m, una))
         order_count(&counted->messages);
-    }
-    if (f->told_bytes) {
-        f->hint_bytes = f->told_bytes;
-        f->hint_begin = f->end;
-        f->told_bytes = 0;
+    if (message_hinted(m))
         order_count(&counted->hinted);
-    }
-    f->end = written;
-    known = written - f->begin;
-    if (f->hint_bytes && (__s32)(una - (f->hint_begin + f->hint_bytes)) < 0)
-        known = ncc_max_u64(known, f->hint_begin - f->begin + f->hint_bytes);
-    class = ncc_order_class(c, known);
-    if (class > f->class) {
-        f->class = class;
+    class = ncc_order_class(c, message_known(m, una, written));
+    if (class > m->class) {
+        m->class = class;
         order_count(&counted->demotions);
     }
-    return NCC_ORDER_FIRST + (f->class & (NCC_ORDER_CLASSES - 1));
+    return NCC_ORDER_FIRST + (m->class & (NCC_ORDER_CLASSES - 1));
 }
 
 SEC("tc") int ncc_order(struct __sk_buff *skb)
@@ -197,22 +155,4 @@ SEC("tc") int ncc_order(struct __sk_buff *skb)
         skb->priority = order_of(skb, kind, c, counted);
     }
     return TC_ACT_UNSPEC;
-}
-
-/* Takes the size that an application tells; all other options go on to the kernel. */
-SEC("cgroup/setsockopt") int ncc_order_told(struct bpf_sockopt *option)
-{
-    const __u32 *bytes = option->optval;
-    const int sized = option->optlen == sizeof(*bytes) || option->optlen == -1; /* -1: as another agent has left it */
-    struct order_flow *f;
-
-    if (option->level != NCC_ORDER_LEVEL || option->optname != NCC_ORDER_SIZE)
-        return 1;
-    if (!option->sk || !sized || (const void *)(bytes + 1) > option->optval_end)
-        return 0; /* EPERM */
-    f = bpf_sk_storage_get(&flows, option->sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-    if (f)
-        f->told_bytes = *bytes < NCC_HINT_BYTES_MAX ? *bytes : NCC_HINT_BYTES_MAX;
-    option->optlen = -1; /* done: the kernel does not see it */
-    return 1;
 }

@@ -2,7 +2,7 @@
 /*
  * A switch port as a tc program: it sees every packet before the port's queue does, marks or drops it by the length of
  * the real queue (the scheduler's own backlog, not a model of it), and counts. A second program, run by user space,
- * samples all ports at once.
+ * samples all ports at once. It also names the class in which the packet waits, if the port's scheduler has classes.
  *
  * The packet that waits for its tokens counts as waiting, while the simulators count it as in transmission: a queue is
  * up to one packet longer here. Two packets that join on two processors at the same instant do not see each other.
@@ -13,6 +13,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "order.h"
 #include "switch_port.h"
 
 #define NCC_ETH_P_IP 0x0800
@@ -29,7 +30,7 @@ struct bpf_spin_lock {
 /* Fields are found by name when the program is loaded, as in kernel.h. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct __sk_buff {
-    __u32 ifindex, protocol, gso_segs, wire_len, mark, ingress_ifindex;
+    __u32 ifindex, protocol, priority, gso_segs, wire_len, mark, ingress_ifindex;
 };
 struct atomic64 {
     __s64 counter;
@@ -235,6 +236,7 @@ SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
         if (signal.kind)
             signal_send(skb, &signal);
 #endif
+        skb->priority = NCC_ORDER_FIRST + (tos >> 5); /* its class (tag.bpf.c) */
         if (verdict == NCC_MARK)
             marked = bpf_skb_ecn_set_ce(skb) != 0;
         if (verdict == NCC_DROP)

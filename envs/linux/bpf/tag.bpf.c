@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A tag of baselines/tags (flow_tag.h) as a tc program at a host: it writes the class of each data packet into the upper
+ * three bits of the DSCP (RFC 2474, class selectors), by which ports with classes queue it (switch.bpf.c). Other packets
+ * keep class 0. The flow is a message (message.h). Ranks are not used: no port here serves by rank.
+ */
+#include "kernel.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "flow_tag.h"
+#include "message.h"
+#include "switch_port.h"
+
+#include NCC_TAG_HEADER
+
+#define NCC_ETH_P_IP 0x0800
+#define NCC_TCP 6
+#define PASTE_(a, b) a##_##b
+#define PASTE(a, b) PASTE_(a, b)
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* linux/bpf.h, linux/pkt_cls.h */
+enum { BPF_HDR_START_NET = 1 };
+enum { TC_ACT_UNSPEC = -1 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct __sk_buff {
+    __u32 protocol;
+    struct bpf_sock *sk;
+};
+struct net_device {
+    unsigned short hard_header_len;
+};
+struct sk_buff {
+    struct net_device *dev;
+};
+#pragma clang attribute pop
+
+extern void *bpf_cast_to_kern_ctx(void *) __ksym;
+
+/* Written by user space before the program is loaded: parameters in table order. */
+const volatile ncc_u64 tag_params[NCC_SWITCH_PARAMS] SEC(".rodata.tag") = {};
+
+/* Writes a class into the header and corrects its checksum. */
+static __always_inline void mark_class(struct __sk_buff *skb, __u32 prio)
+{
+    const __u32 link_bytes = ((struct sk_buff *)bpf_cast_to_kern_ctx(skb))->dev->hard_header_len;
+    __u8 word[2]; /* version and header length, then DSCP and ECN */
+    __be16 before, after;
+
+    if (bpf_skb_load_bytes_relative(skb, 0, word, sizeof(word), BPF_HDR_START_NET))
+        return;
+    before = bpf_htons(word[0] << 8 | word[1]);
+    word[1] = (word[1] & 3) | (prio > 7 ? 7 : prio) << 5;
+    after = bpf_htons(word[0] << 8 | word[1]);
+    if (before == after)
+        return;
+    bpf_l3_csum_replace(skb, link_bytes + 10, before, after, sizeof(after));
+    bpf_skb_store_bytes(skb, link_bytes + 1, word + 1, 1, 0);
+}
+
+SEC("tc") int ncc_tag(struct __sk_buff *skb)
+{
+    const ncc_u64 *p = (const ncc_u64 *)tag_params;
+    struct bpf_sock *sk = skb->sk;
+    struct ncc_tag_packet packet = {};
+    struct ncc_tag_out out = {};
+    struct tcp_sock *tp;
+    struct message *m;
+    __u32 header_bytes, bytes, sequence, una;
+    __u8 ip[20], tcp[13];
+
+    asm volatile("" : "+r"(p)); /* otherwise the compiler uses the zeros above */
+    if (!sk || skb->protocol != bpf_htons(NCC_ETH_P_IP) ||
+        bpf_skb_load_bytes_relative(skb, 0, ip, sizeof(ip), BPF_HDR_START_NET) || ip[9] != NCC_TCP)
+        return TC_ACT_UNSPEC;
+    header_bytes = (ip[0] & 15) * 4;
+    if (bpf_skb_load_bytes_relative(skb, header_bytes, tcp, sizeof(tcp), BPF_HDR_START_NET))
+        return TC_ACT_UNSPEC;
+    header_bytes += (tcp[12] >> 4) * 4;
+    bytes = ip[2] << 8 | ip[3];
+    tp = bpf_skc_to_tcp_sock(sk);
+    m = message_of(tp);
+    if (!m || bytes <= header_bytes)
+        return TC_ACT_UNSPEC;
+    una = tp->snd_una;
+    message_begins(m, una);
+    message_hinted(m);
+    sequence = (__u32)tcp[4] << 24 | tcp[5] << 16 | tcp[6] << 8 | tcp[7];
+    packet.offset_bytes = (__s32)(sequence - m->begin) > 0 ? sequence - m->begin : 0;
+    packet.payload_bytes = bytes - header_bytes;
+    packet.size_bytes = message_known(m, una, tp->write_seq);
+    packet.delivered_bytes = una - m->begin;
+    PASTE(NCC_TAG, tag)(p, &packet, &out);
+    mark_class(skb, out.prio);
+    return TC_ACT_UNSPEC;
+}

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`TagProgram`: a tag of baselines/tags at hosts (bpf/tag.bpf.c), which gives data packets the class of their flow."""
+
+from typing import Any
+
+import numpy as np
+
+from ncc.envs.linux.extension import bpf, extension
+from ncc.envs.linux.objects import require_built
+from ncc.envs.linux.order_program import take_sizes
+from ncc.envs.native.params import Params, with_defaults
+
+PARAMS_MAX = 16
+"""NCC_SWITCH_PARAMS: numbers that a program takes."""
+
+
+class TagProgram:
+    """The program, for all hosts of a rack; packets without data, and of other protocols than TCP, have class 0.
+
+    A flow is what a connection sends until all that was written is acknowledged, and its size is what the host knows of
+    it. `close` may be called twice.
+
+    Args:
+        name: one of `baselines/tags/`.
+        params: its parameters, others have their defaults.
+
+    Attributes:
+        fd: file descriptor of the program.
+        takes_sizes: as of `ncc.envs.linux.order_program.OrderProgram`.
+
+    Raises:
+        DatapathError: the program is not built, or the kernel refuses it.
+    """
+
+    def __init__(self, name: str, params: Params = ()) -> None:
+        row = np.zeros(PARAMS_MAX, np.uint64)
+        values = list(with_defaults(extension().tag_params(name), params).values())
+        row[: len(values)] = values
+        self._object: Any = bpf().Object(str(require_built()[f"tag_{name}"]))
+        try:
+            self._object.set(".rodata.tag", row.tobytes())
+            self._object.load()
+            self.fd: int = self._object.programs["ncc_tag"]
+            self.takes_sizes = take_sizes(self._object)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Unload the program; devices that still have it keep it until their namespace is removed."""
+        self._object.close()
