@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What a host knows of the message that a connection sends: the bytes of it that are acknowledged, those in flight, and
- * those that the application has written or told. For a message that fits the send buffer that is its size; for a longer
- * one that nobody tells it grows with what is sent. A message begins when all that was written before is acknowledged.
- * For programs of tc at hosts; the including file has the types of its hook.
+ * those that the application has written or told. For a message that fits the send buffer that is its size; for a
+ * longer one that nobody tells it grows with what is sent. A message begins when all that was written before is
+ * acknowledged. For programs of tc at hosts; the including file has the types of its hook.
  */
 #ifndef NCC_MESSAGE_H
 #define NCC_MESSAGE_H
