@@ -16,6 +16,7 @@ MS, MB = 1_000_000, 1_000_000
 ONE = 65536
 """A factor of two in `upsilon`'s key."""
 PARAMS = {"upsilon": (0, 1000), "known": (0, 2_000, 8_000, 20_000, 40_000, 100_000, 300_000, MB)}
+PARAMS["attained"] = (0, 909, 1329, 1648, 1960, 2143, 2337, 2484)
 """Parameters of orders that have more than one."""
 
 
@@ -57,6 +58,20 @@ def test_known_puts_sizes_into_classes_and_never_promotes() -> None:
     assert key("known", size=MB, left=2) > key("known", size=MB, left=1) > key("known", size=MB + 1, left=2)
     assert key("known", size=2 * MB, waited=2) > key("known", size=2 * MB, waited=1), "long ones take turns"
     assert key("known", 0, *[0] * 7, size=1) == 0, "thresholds are parameters"
+
+
+def test_attained_has_the_classes_of_pias_by_what_has_left() -> None:
+    keys = [key("attained", size=9 * MB, left=left) for left in range(0, 4 * MB, 1460)]
+    assert keys == sorted(keys, reverse=True)
+    assert len(set(keys)) == 8
+    edge = 909 * 1460
+    assert (
+        key("attained", size=9 * MB, left=edge - 1) == key("attained", size=1) > key("attained", size=9 * MB, left=edge)
+    )
+    assert key("attained", left=5, waited=2) > key("attained", left=1, waited=1), "they take turns"
+    low, lower = ((0, 1, *[pkts] * 6) for pkts in (0, 1))
+    assert key("attained", *low, left=1460) == 6 << 61, "a threshold of 0 ends them"
+    assert key("attained", *lower, left=1460) == 0
 
 
 def test_fair_gives_the_turn_to_who_has_waited_longest() -> None:
