@@ -111,6 +111,11 @@ class GroupsConfig(Value, frozen=True):
         """
         from ncc.agents.groups.learner import GroupsLearner
 
+        if not batching and self.baseline == "critic":
+            raise ConfigError(
+                "agent.baseline=critic sees all hosts and the true sizes of their flows, which no host and packetsim alone "
+                "can tell: train on packetsim; policies need no critic anywhere"
+            )
         if not batching:
             raise ConfigError(
                 "agent=groups replays each list of flows in many racks at once, which takes a datapath that steps them "

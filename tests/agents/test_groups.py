@@ -319,3 +319,5 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], me
 def test_it_takes_a_datapath_that_steps_many_racks() -> None:
     with pytest.raises(ConfigError, match=r"agent=groups replays each list of flows.*train on packetsim"):
         CONFIG.build(batching=False)
+    with pytest.raises(ConfigError, match=r"agent.baseline=critic sees all hosts .* train on packetsim"):
+        CONFIG.replace(baseline="critic").build(batching=False)
