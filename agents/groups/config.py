@@ -113,8 +113,8 @@ class GroupsConfig(Value, frozen=True):
 
         if not batching and self.baseline == "critic":
             raise ConfigError(
-                "agent.baseline=critic sees all hosts and the true sizes of their flows, which no host and packetsim alone "
-                "can tell: train on packetsim; policies need no critic anywhere"
+                "agent.baseline=critic sees all hosts and the true sizes of their flows, which no host and packetsim "
+                "alone can tell: train on packetsim; policies need no critic anywhere"
             )
         if not batching:
             raise ConfigError(
