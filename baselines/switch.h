@@ -100,7 +100,7 @@ struct ncc_sw_out {
 struct ncc_sw_ways {
     ncc_u64 now_ns;
     ncc_u32 n;      /* ports to the packet's destination, >= 2, always in the same order */
-    ncc_u32 random; /* uniform, new for every call */
+    ncc_u32 random; /* uniform, by the time and the packet's flow and direction */
 };
 
 /* The operations. `s` is the program's own state, zeroed before init; `p` its parameters in table order. Of a program

@@ -14,8 +14,8 @@ enum { TRIM_OVER, TRIM_HEADERS };
 
 static const struct ncc_cc_param trim_params[] = {
     {"over_bytes", 12000, NCC_SW_TRIM_BYTES, 1099511627776,
-     "bytes of waiting data, with the packet, above which it is trimmed; 8 packets of 1500 bytes (Handley 2017, "
-     "section 3.1)"},
+     "bytes of waiting data, with the packet, above which it is trimmed unless no data waits; 8 packets of 1500 bytes "
+     "(Handley 2017, section 3.1)"},
     {"headers_per_data", 10, 1, 1000,
      "packets trimmed for each that leaves whole; ours, for the turns of 10 headers to a packet (Handley 2017, section "
      "3.1)"},
@@ -38,7 +38,7 @@ NCC_CC_FN void trim_enqueue(struct trim_state *s, const ncc_u64 *p, const struct
     (void)q;
     if (!k->payload_bytes || o->verdict == NCC_DROP)
         return;
-    if (s->data_bytes + k->bytes <= p[TRIM_OVER]) {
+    if (!s->data_bytes || s->data_bytes + k->bytes <= p[TRIM_OVER]) {
         s->data_bytes += k->bytes;
     } else if (s->may_trim) {
         --s->may_trim;

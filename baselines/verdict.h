@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A switch's decision on an arriving packet, returned by step_mark.h, red.h, dynamic_threshold.h and bcc.h. */
+/* A switch's decision on an arriving packet: of step_mark.h, red.h, dynamic_threshold.h, bcc.h, and of programs. */
 #ifndef NCC_VERDICT_H
 #define NCC_VERDICT_H
 

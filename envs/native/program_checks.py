@@ -19,6 +19,11 @@ def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[
             raise UnknownNameError("program of a switch", program.name, known)
         check_params(f"program {program.name}", module.program_params(program.name), program.params)
         needs = module.program_needs(program.name)
+        if needs & module.PROGRAM_SYMMETRIC and (choosing := _choosing(module, programs)):
+            raise ConfigError(
+                f"Program {program.name} needs ACKs to come back the way of their data, and program {choosing} chooses "
+                "the way of each: leave one of them out of programs"
+            )
         if needs & module.PROGRAM_SYMMETRIC and scenario.routing != "symmetric":
             raise ConfigError(
                 f"Program {program.name} needs ACKs to come back the way of their data, and Scenario.routing is "
@@ -37,8 +42,8 @@ def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[
             )
     _check_pauses(module, scenario)
     for buffer in buffers:
-        owners = _one(module, buffer, module.PROGRAM_OWNS_QUEUE, "own the queue of a port")
-        _one(module, buffer, module.PROGRAM_ROUTES, "choose the ways of a switch")
+        owners = _having(module, buffer, module.PROGRAM_OWNS_QUEUE, "own the queue of a port")
+        _having(module, buffer, module.PROGRAM_ROUTES, "choose the ways of a switch")
         rival = next((name for name, asked in _rivals(buffer).items() if asked), None)
         if rival and owners and module.program_needs(owners[0]) & module.PROGRAM_RANKED:
             raise ConfigError(
@@ -46,8 +51,14 @@ def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[
             )
 
 
-def _one(module: Extension, buffer: Buffer, need: int, what: str) -> list[str]:
-    """Return the program of a port with a need that one alone may have, or none."""
+def _choosing(module: Extension, programs: tuple[tuple[Program, ...], ...]) -> str | None:
+    """Return the name of a program that chooses ways; None without one."""
+    names = (each.name for of in programs for each in of if each.name in module.programs())
+    return next((name for name in names if module.program_needs(name) & module.PROGRAM_ROUTES), None)
+
+
+def _having(module: Extension, buffer: Buffer, need: int, what: str) -> list[str]:
+    """Return the name of the program of a port with a need that one alone may have, in a list; empty without one."""
     names = [each.name for each in buffer.programs if module.program_needs(each.name) & need]
     if len(names) > 1:
         raise ConfigError(f"Programs {names[0]} and {names[1]} both {what}: leave one of them out of programs")
@@ -68,11 +79,9 @@ def _check_pauses(module: Extension, scenario: Scenario) -> None:
             if buffer is None:
                 continue
             ports[node, port] = buffer
-            _one(module, buffer, module.PROGRAM_PAUSES, "pause the link of a port")
-            programs = [each for each in buffer.programs if module.program_needs(each.name) & module.PROGRAM_PAUSES]
-            for program in programs:
-                pausing = program.name
-                params = with_defaults(module.program_params(program.name), program.params)
+            for pausing in _having(module, buffer, module.PROGRAM_PAUSES, "pause the link of a port"):
+                (given,) = (each.params for each in buffer.programs if each.name == pausing)
+                params = with_defaults(module.program_params(pausing), given)
                 needs.setdefault(node, {})[port] = params["xoff_bytes"] + headroom
     for (node, port), buffer in ports.items():
         if node not in needs:
@@ -82,7 +91,9 @@ def _check_pauses(module: Extension, scenario: Scenario) -> None:
             raise ConfigError(
                 f"Program {pausing} is not at port {name}, whose switch has it at others: give it to all of them"
             )
-        owner = next((p.name for p in buffer.programs if module.program_needs(p.name) & module.PROGRAM_RANKED), None)
+        owner = next(
+            (p.name for p in buffer.programs if module.program_needs(p.name) & module.PROGRAM_OWNS_QUEUE), None
+        )
         if rival := "shared_buffer_bytes" if buffer.pool is not None else owner:
             raise ConfigError(
                 f"Program {pausing} keeps ports from dropping, and {rival} makes them drop before their buffers are "

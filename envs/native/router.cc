@@ -28,7 +28,7 @@ uint32_t Router::Port(const Routes &routes, uint32_t node, uint32_t dst, int64_t
     const Routes::Ways ways = routes.Equal(node, dst);
     Choosing &own = of_[node];
     if (ways.count == 1 || own.ops == nullptr) {
-        return ways.ports[0];
+        return routes.Port(node, dst, packet.flow);
     }
     // By the packet, so that two that come at the same instant draw the same in either order.
     const uint64_t draw = Mix(own.seed ^ Mix(static_cast<uint64_t>(now_ns) << 1 | (packet.flags & NCC_SW_TO_RECEIVER)));

@@ -26,7 +26,7 @@ class Router
 
   private:
     struct Choosing {
-        const ncc_sw_ops *ops = nullptr; // null: a host
+        const ncc_sw_ops *ops = nullptr; // null: a node without such a program
         std::vector<ncc_u64> params;
         std::vector<uint64_t> state;
         uint64_t seed = 0;

@@ -293,11 +293,14 @@ def require_marks(scenario: Scenario, controllers: Sequence[Controller]) -> None
     """Raise `ConfigError` if a controller needs ECN marks (its header says so) and no port of the scenario sets any."""
     known = registry.controllers()
     for controller in controllers:
-        infos = [known[name] for name in controller.stack.transports if name in known]
-        if any(info.ecn is registry.Ecn.DCTCP for info in infos) and not scenario.network().marks:
+        needs = [
+            name for name in controller.stack.transports if name in known and known[name].ecn is registry.Ecn.DCTCP
+        ]
+        if needs and not scenario.network().marks:
+            whose = "" if needs[0] == controller.stack.transport else f" for {needs[0]}, which a component has"
             raise ConfigError(
-                f"controller {controller.name!r} needs ECN, and no port of scenario {scenario.name!r} marks packets: "
-                "set topology.mark_threshold_bytes (or red) above 0, or leave the controller out"
+                f"controller {controller.name!r} needs ECN{whose}, and no port of scenario {scenario.name!r} marks "
+                "packets: set topology.mark_threshold_bytes (or red) above 0, or leave the controller out"
             )
 
 

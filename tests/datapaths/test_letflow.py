@@ -6,7 +6,7 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Transport
-from ncc.core.topologies import Dumbbell, FatTree, LeafSpine
+from ncc.core.topologies import Dumbbell, FatTree, LeafSpine, Pods
 from ncc.core.topology import Program
 from ncc.envs.linux.rack import check_rack
 from ncc.envs.packetsim import PacketsimDatapath
@@ -38,6 +38,20 @@ def test_a_flow_without_gaps_takes_one_way(simulator: Simulator) -> None:
 
 def test_flows_spread_over_all_ways(simulator: Simulator) -> None:
     assert min(used(simulator, gap_ns=500_000, flows=40)) > 0
+
+
+def test_a_switch_without_the_program_hashes(simulator: Simulator) -> None:
+    """The border of pods has no programs, and sends by as many ways as it would if no switch had one."""
+    flows = [flow(f"far{i % 4}", f"h0_{i % 3}_0", 10 * MSS) for i in range(24)]
+
+    def sent(programs: tuple[Program, ...]) -> list[int]:
+        topology = Pods(programs=programs)
+        network, done = topology.build(), run(simulator, fixed(topology, *flows))
+        ports = [port for port in range(2 * len(network.links)) if network.port_name(port).startswith("border->")]
+        return [int(done.records.ports.tx_pkts[port]) for port in ports]
+
+    assert sent(letflow()) == sent(())
+    assert sum(count > 0 for count in sent(())) > 4
 
 
 def test_a_slow_link_is_left() -> None:

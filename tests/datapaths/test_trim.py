@@ -96,6 +96,16 @@ def test_headers_alone_keep_no_data_out() -> None:
     assert done.records.ports.trimmed_pkts.sum() > 64 * 20
 
 
+def test_a_packet_that_nobody_waits_before_is_never_cut(simulator: Simulator) -> None:
+    """A threshold below a packet would keep all data out for ever."""
+    topology = ManyToOne(senders=2, mark_threshold_bytes=0, programs=trim(64))
+    done = run(
+        simulator, fixed(topology, flow("s0", "receiver", 20 * MSS), flow("s1", "receiver", 20 * MSS)), "newreno"
+    )
+    assert np.isfinite(done.fct_s).all()
+    assert done.records.ports.trimmed_pkts.sum() > 0
+
+
 def test_two_owners_of_a_queue_are_refused(simulator: Simulator) -> None:
     both = (*trim(), Program(name="pfabric"))
     with pytest.raises(ConfigError, match="Programs trim and pfabric both own the queue of a port: leave one"):

@@ -188,12 +188,14 @@ SEC("tc") int ncc_switch_reverse(struct __sk_buff *skb)
     const struct ncc_switch_port *port = bpf_map_lookup_elem(&ports, &index);
     struct ncc_switch_queue queue;
     const struct net_device *device;
+    int signal;
 
     if (!port || !port->rate_bytes_per_s || !port->finite || skb->protocol != bpf_htons(NCC_ETH_P_IP))
         return TC_ACT_UNSPEC;
     device = ((struct sk_buff *)bpf_cast_to_kern_ctx(skb))->dev;
-    if (signal_become(skb, device->hard_header_len))
-        return TC_ACT_UNSPEC;
+    signal = signal_become(skb, device->hard_header_len);
+    if (signal)
+        return signal > 0 ? TC_ACT_UNSPEC : TC_ACT_SHOT;
     read_queue(device, &queue);
     program_reverse(skb, index, port, &queue, device->hard_header_len);
     return TC_ACT_UNSPEC;

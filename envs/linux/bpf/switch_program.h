@@ -4,7 +4,7 @@
  * called as in simulators, with these differences. Its timer is due at the next packet after its time. Flows are known
  * by the SYN-ACKs that come back, with the window scale in them, so a SYN-ACK or FIN that comes again counts once.
  * `reverse` is called for packets with the ACK flag of flows that are open; they have no payload, class, rank or ECN
- * there. `enqueue` is not told of CE, hops, class or rank. `flow` is the sender's TCP port.
+ * there. `enqueue` is not told of CE, class or rank. `flow` is the sender's TCP port.
  */
 #ifndef NCC_SWITCH_PROGRAM_H
 #define NCC_SWITCH_PROGRAM_H
@@ -202,7 +202,8 @@ static __always_inline void signal_send(struct __sk_buff *skb, const struct ncc_
     skb->mark = mark;
 }
 
-/* Makes a signal of a copy; the switch then sends it on by its address. Returns 0 for a packet that is none. */
+/* Makes a signal of a copy; the switch then sends it on by its address. Returns 0 for a packet that is none, and -1
+ * if the kernel refuses. */
 static __always_inline int signal_become(struct __sk_buff *skb, __u32 link_bytes)
 {
     __u8 ip[20], address[4];
@@ -229,7 +230,7 @@ static __always_inline int signal_become(struct __sk_buff *skb, __u32 link_bytes
     skb->mark = 0;
     if (bpf_skb_change_tail(skb, link_bytes + NCC_SW_SIGNAL_BYTES, 0) ||
         bpf_skb_store_bytes(skb, link_bytes, ip, sizeof(ip), 0))
-        return 1;
+        return -1;
     bpf_skb_change_type(skb, 0); /* PACKET_HOST: the link's address is that of the other way */
     return 1;
 }

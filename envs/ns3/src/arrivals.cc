@@ -87,7 +87,7 @@ void HostSocket::Receive(Frame *frame)
     const uint32_t payload = frame->payload_bytes;
     const uint64_t offset = frame->offset_bytes;
     const bool trimmed = frame->trimmed;
-    if (sender_ || !frame->telemetry.empty()) {
+    if (sender_ || (!trimmed && !frame->telemetry.empty())) { // cut data says nothing of its way
         hops_.swap(frame->telemetry);
     }
     const bool ecn_capable = frame->ecn_capable;
