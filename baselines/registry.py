@@ -5,9 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from functools import cache
+from typing import Literal
 
 from ncc.baselines import _baselines
 from ncc.core.errors import ConfigError, UnknownNameError
+
+Kind = Literal["program of a switch", "tags", "flow order"]
+"""What scenarios and stacks name beside controllers."""
 
 
 class Ecn(IntEnum):
@@ -68,6 +72,15 @@ def _table() -> dict[str, ControllerInfo]:
 def controllers() -> dict[str, ControllerInfo]:
     """All controllers of `baselines/`, by name."""
     return dict(_table())
+
+
+@cache
+def names(kind: Kind) -> tuple[str, ...]:
+    """Names of what `baselines/` has of a kind, with those that mean nothing special."""
+    if kind == "program of a switch":
+        return tuple(row[0] for row in _baselines.programs())
+    rows = _baselines.tags() if kind == "tags" else _baselines.orders()
+    return ("none" if kind == "tags" else "fifo", *(row[0] for row in rows))
 
 
 def controller(name: str) -> ControllerInfo:

@@ -83,7 +83,8 @@ struct ncc_sw_port { /* up to date */
 enum ncc_sw_pause { NCC_SW_AS_IT_WAS, NCC_SW_PAUSE, NCC_SW_RESUME };
 
 struct ncc_sw_out {
-    enum ncc_verdict verdict; /* `enqueue`, `dequeue`: set to the verdict so far; a dropped packet cannot be revived */
+    enum ncc_verdict verdict; /* `enqueue`, `dequeue`: set to the verdict so far; a dropped packet cannot be revived,
+                               * and programs that come later may drop one that this one has counted */
     ncc_u64 timer_ns;         /* from now; 0: as it was */
     /* `enqueue`, with NCC_SW_SIGNALS: what to tell the packet's sender, in a packet of NCC_SW_SIGNAL_BYTES that starts
      * here (enum ncc_cc_signal_kind); of several programs the last one speaks. Data alone has a sender to tell. */

@@ -28,7 +28,7 @@ from ncc.results.plot import FlowPoints, fct_by_size, slowdown_cdf
 from ncc.results.table import markdown, print_judgement, print_verdict
 from ncc.run.compose import DatapathSpec, reference_last
 from ncc.run.limiters import LimiterFactory
-from ncc.run.plan import EvaluationSpec, require_marks, require_transports
+from ncc.run.plan import EvaluationSpec, require_parts, require_transports
 
 MARKDOWN = "comparison.md"
 
@@ -59,7 +59,7 @@ def judge(
     for controller in controllers:
         factory(controller, scenario)  # reports a missing or damaged policy now, not after minutes of simulation
     require_transports(datapaths, controllers)
-    require_marks(scenario, controllers)
+    require_parts(scenario, controllers)
     if recording is not None:
         recording.check(scenario)
     warnings = {controller.name: factory.warnings(controller, scenario) for controller in controllers}

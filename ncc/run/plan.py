@@ -289,14 +289,29 @@ def require_transports(datapaths: Sequence[DatapathSpec], controllers: Sequence[
             datapath.require(controller.stack, f"controller {controller.name!r}", remedy)
 
 
-def require_marks(scenario: Scenario, controllers: Sequence[Controller]) -> None:
-    """Raise `ConfigError` if a controller needs ECN marks (its header says so) and no port of the scenario sets any."""
-    known = registry.controllers()
+def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None:
+    """Check what ports and hosts name.
+
+    Raises:
+        UnknownNameError: no such program of a port, tags or order.
+        ConfigError: a controller needs ECN marks (its header says so), and no port of the scenario sets any.
+    """
+    known, topology = registry.controllers(), scenario.network()
+    buffers = dict.fromkeys(buffer for link in topology.links for buffer in (link.a_buffer, link.b_buffer) if buffer)
+    named: dict[registry.Kind, list[str]] = {
+        "program of a switch": [each.name for buffer in buffers for each in buffer.programs],
+        "tags": [controller.stack.tags for controller in controllers],
+        "flow order": [controller.stack.order for controller in controllers],
+    }
+    for kind, names in named.items():
+        for name in names:
+            if name not in (exist := registry.names(kind)):
+                raise UnknownNameError(kind, name, exist)
     for controller in controllers:
         needs = [
             name for name in controller.stack.transports if name in known and known[name].ecn is registry.Ecn.DCTCP
         ]
-        if needs and not scenario.network().marks:
+        if needs and not topology.marks:
             whose = "" if needs[0] == controller.stack.transport else f" for {needs[0]}, which a component has"
             raise ConfigError(
                 f"controller {controller.name!r} needs ECN{whose}, and no port of scenario {scenario.name!r} marks "

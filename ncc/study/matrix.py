@@ -24,7 +24,7 @@ from ncc.run.compose import DatapathSpec, composed, datapaths_from
 from ncc.run.controllers import controller_names, load_controller
 from ncc.run.executors import ExecutorSpec
 from ncc.run.limiters import LimiterFactory
-from ncc.run.plan import TrainPlan, require_marks, require_transports, with_params
+from ncc.run.plan import TrainPlan, require_parts, require_transports, with_params
 from ncc.study.page import render, spread
 from ncc.study.result import commits_of
 from ncc.study.table import rounded
@@ -149,7 +149,7 @@ def _case(name: str, spec: CaseSpec, controllers: Sequence[Controller]) -> Case:
         raise ConfigError(f"cases.{name}.overrides must choose a scenario: scenario=<name>")
     scenario = scenario_from_dict(plain)
     ready = tuple(with_params(controller, spec.params.get(controller.name, {})) for controller in controllers)
-    require_marks(scenario, [controller for controller in ready if not isinstance(controller.limit, PolicyLimit)])
+    require_parts(scenario, [controller for controller in ready if not isinstance(controller.limit, PolicyLimit)])
     return Case(name, spec, scenario, ready)
 
 

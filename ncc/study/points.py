@@ -16,7 +16,7 @@ from ncc.core.value import from_dict
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.run.controllers import load_controller, transports_here
 from ncc.run.limiters import LimiterFactory
-from ncc.run.plan import require_marks, with_params
+from ncc.run.plan import require_parts, with_params
 from ncc.study.spec import Experiment
 from ncc.study.table import At, text_of
 from ncc.study.tuned import tuning_of
@@ -143,7 +143,7 @@ def _cell(
     made = scenario_from_dict({**plain["scenario"], "name": scenario["name"]})
     controller = _controller(chosen.controller, **own, policies=policies)
     policies(controller, made)  # refuses a policy that does not fit the network
-    require_marks(made, [controller])
+    require_parts(made, [controller])
     for measure, kind in experiment.measures.items():
         kind.fits(f"measures.{measure}", made)
     label = re.sub(r"[^A-Za-z0-9_.-]", "-", "+".join([contender, *(f"{k}-{text_of(x)}" for k, x in point.items())]))

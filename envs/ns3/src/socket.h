@@ -123,6 +123,7 @@ class HostSocket final : public ns3::TcpSocketBase
     void SendEmptyPacket(uint8_t flags) override;
     uint32_t Window() const override;
     uint32_t AvailableWindow() const override;
+    uint16_t AdvertisedWindowSize(bool scale) const override;
     void ReceivedAck(ns3::Ptr<ns3::Packet> packet, const ns3::TcpHeader &header) override;
     void ReceivedData(ns3::Ptr<ns3::Packet> packet, const ns3::TcpHeader &header) override;
     void NewAck(const ns3::SequenceNumber32 &ack, bool reset_rto) override;

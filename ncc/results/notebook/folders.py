@@ -55,11 +55,11 @@ def evaluate_here(name: str, scenario: Scenario, controllers: Sequence[str], *, 
             package's.
     """
     from ncc.results.evaluation import run_controllers
-    from ncc.run.plan import require_marks
+    from ncc.run.plan import require_parts
 
     factory, datapath = LimiterFactory(run), load_datapath("packetsim")
     loaded = [factory.resolved(load_controller(controller)) for controller in controllers]
-    require_marks(scenario, loaded)
+    require_parts(scenario, loaded)
     inputs = [factory.inputs(controller) for controller in loaded]
     what = [scenario.digest(), *(controller.digest() for controller in loaded), inputs]
     return run_controllers(
