@@ -51,6 +51,15 @@ def random_topology(random: np.random.Generator) -> AnyTopology:
     return TwoDatacentres(hosts=2, rate_bps=rate_bps, wan_rate_bps=rate_bps, wan_delay_s=100 * US, **switch)
 
 
+@pytest.mark.parametrize("window_pkts", [8, 10, 13, 16, 18])
+def test_a_gap_behind_which_the_whole_window_waits(window_pkts: int) -> None:
+    topology = Dumbbell(pairs=1, buffer_bytes=10**6, mark_threshold_bytes=0)
+    transport = Transport(receive_buffer_bytes=window_pkts * MSS, recovery="classic")
+    scenario = fixed(topology, flow("s0", "r0", 100 * MSS), transport=transport)
+    done = run_alike(scenario, "newreno", prepare=drops(scenario, left__right=20))
+    assert done.records.flows.timeouts[0] == 0
+
+
 def random_flows(random: np.random.Generator, network: Topology) -> list[Flow]:
     hosts = [node.name for node in network.nodes if node.kind is NodeKind.HOST]
     busiest = str(random.choice(hosts))

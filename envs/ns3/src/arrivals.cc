@@ -105,18 +105,14 @@ void HostSocket::Receive(Frame *frame)
     }
 }
 
-// The application reads at once. ns-3 counts what it is about to read when an ACK fills a gap, and says nothing once it
-// has read, so that a sender whose whole window waited behind the gap could not go on before a timeout.
+// Never below a packet, as in tcp_receiver.cc: ns-3 counts what the application is about to read when an ACK fills a
+// gap, and says nothing once it has read, so that a sender whose whole window waited behind the gap went on after a
+// timeout.
 uint16_t HostSocket::AdvertisedWindowSize(bool scale) const
 {
-    const TcpRxBuffer &buffer = *m_tcb->m_rxBuffer;
-    const uint32_t unread_bytes = buffer.Available();
-    if (unread_bytes == 0 || m_tcb->m_rxBuffer->GotFin()) {
-        return TcpSocketBase::AdvertisedWindowSize(scale);
-    }
-    const uint32_t window_bytes =
-        static_cast<uint32_t>(buffer.MaxRxSequence() - buffer.NextRxSequence()) + unread_bytes;
-    return static_cast<uint16_t>(std::min<uint32_t>(window_bytes >> (scale ? m_rcvWindShift : 0), m_maxWinSize));
+    const uint32_t least = ((m_tcb->m_segmentSize - 1) >> (scale ? m_rcvWindShift : 0)) + 1;
+    return std::max(TcpSocketBase::AdvertisedWindowSize(scale),
+                    static_cast<uint16_t>(std::min<uint32_t>(least, m_maxWinSize)));
 }
 
 void HostSocket::TakeIn(Ptr<Packet> packet, uint64_t offset_bytes, uint32_t payload, bool ecn_capable)
