@@ -39,12 +39,12 @@ const ncc_cc_ops &Controller(const std::string &name)
     throw std::invalid_argument("no controller called " + name);
 }
 
-// Those that need nothing which simulators alone offer.
-std::vector<std::string> KernelControllers()
+// Those that need something which simulators alone offer, or all others.
+std::vector<std::string> Controllers(bool simulated)
 {
     std::vector<std::string> names;
     for (const ncc_cc_ops *ops : ncc_cc_table) {
-        if ((ops->needs & (NCC_CC_TIMER | NCC_CC_HOPS)) == 0) {
+        if (((ops->needs & (NCC_CC_TIMER | NCC_CC_HOPS)) != 0) == simulated) {
             names.emplace_back(ops->name);
         }
     }
@@ -144,7 +144,8 @@ NB_MODULE(_linux, m)
     bind_reports(m);
     bind_live(m);
     bind_gates(m);
-    m.def("transports", &KernelControllers);
+    m.def("transports", [] { return Controllers(false); });
+    m.def("simulated", [] { return Controllers(true); });
     m.def("params", [](const std::string &name) { return ncc::ParamRows(&Controller(name)); }, "transport"_a);
     m.def("ecn", [](const std::string &name) { return static_cast<int>(Controller(name).ecn); }, "transport"_a);
     m.def("programs", &KernelPrograms);

@@ -66,7 +66,7 @@ def check_rack(topology: Topology, transport: Transport) -> None:
         )
     if programs_of(topology) and (transport.connections_per_pair or not transport.handshake):
         raise ConfigError(
-            "Programs of the Linux rack's ports count flows by SYN-ACKs and FINs, so every flow must open its own "
+            "Programs of the Linux rack's ports know flows by SYN-ACKs and FINs, so every flow must open its own "
             "connection: set Scenario.transport.handshake to true and connections_per_pair to 0."
         )
     for i, link in enumerate(topology.links):

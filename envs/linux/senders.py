@@ -114,6 +114,10 @@ def queue_mode(stack: HostStack, settings: LinuxSettings) -> Mode | None:
 
 def check_stack(stack: HostStack, settings: LinuxSettings) -> None:
     """Raise an error as `Datapath.start` does if a stack names something that does not exist."""
+    if stack.transport in extension().simulated():
+        raise ConfigError(
+            f"Controller {stack.transport} needs a timer or telemetry, which the kernel gives none: use a simulator"
+        )
     if stack.transport not in (known := transports()):
         raise UnknownNameError("transport", stack.transport, known)
     if stack.order not in (orders := extension().orders()):
