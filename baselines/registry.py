@@ -11,7 +11,7 @@ from ncc.baselines import _baselines
 from ncc.core.errors import ConfigError, UnknownNameError
 
 Kind = Literal["program of a switch", "tags", "flow order"]
-"""What scenarios and stacks name beside controllers."""
+"""Kinds of things that scenarios and stacks name, beside controllers."""
 
 
 class Ecn(IntEnum):
