@@ -44,6 +44,8 @@ UNBOUNDED_BYTES = 2**30
 """Limit of a device's queue in the kernel, never reached: the switch's program or the host's TCP limits it."""
 UNBOUNDED_PKTS = 2**20
 """The same in packets, for each class of a port."""
+BUCKET = 3
+"""Handle of a port's token bucket, by which an HTB below it is named; `HostQueue` has others."""
 NEVER = "rate 8tbit burst 10mb cburst 10mb quantum 60000"
 """Classes that never reach their rate, which an HTB therefore serves in strict order (queue.py)."""
 _ONLINK = 4
@@ -256,12 +258,12 @@ class Rack:
         burst_bytes = max(2 * (self.transport.mtu_bytes + header_bytes), round(rate_bytes_per_s * BURST_S))
         name, buffer = _device(port), self.topology.port_buffer(port)
         queue = [
-            f"qdisc add dev {name} root handle 1: tbf rate {rate_bytes_per_s}bps burst {burst_bytes} limit "
+            f"qdisc add dev {name} root handle {BUCKET}: tbf rate {rate_bytes_per_s}bps burst {burst_bytes} limit "
             f"{UNBOUNDED_BYTES} overhead {self.transport.frame_overhead_bytes - header_bytes}"
         ]
         if buffer is not None and buffer.classes > 1:
             last = FIRST + buffer.classes - 1
-            queue.append(f"qdisc add dev {name} parent 1:1 handle 2: htb default {last & 0xFFFF:x}")
+            queue.append(f"qdisc add dev {name} parent {BUCKET}:1 handle 2: htb default {last & 0xFFFF:x}")
             for prio, each in enumerate(f"2:{handle & 0xFFFF:x}" for handle in range(FIRST, last + 1)):
                 queue += [
                     f"class add dev {name} parent 2: classid {each} htb {NEVER} prio {prio}",
