@@ -224,7 +224,7 @@ class TestClasses:
     def test_short_flows_overtake_those_that_have_sent_much(self, transport: str) -> None:
         long_s, short_s = self.run(2, "pias", transport, after_1_pkts=20)
         assert short_s < 6e-3, "packets of one flow and one that is being sent go before: 1 ms"
-        assert long_s < 1.2 * 2 * 4e6 * 8 / GOODPUT_BPS
+        assert long_s < 1.7 * 2 * 4e6 * 8 / GOODPUT_BPS, "they are not starved, whatever they lose"
 
     def test_sizes_are_told_before_the_first_packet(self) -> None:
         assert self.run(8, "by_size")[1] < 6e-3
