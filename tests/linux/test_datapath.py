@@ -64,7 +64,9 @@ def test_unknown_names_are_refused_with_what_exists(datapath: LinuxDatapath) -> 
 
     with pytest.raises(UnknownNameError, match=r"'dtcp'.*newreno.*Did you mean 'dctcp'"):
         refused(transport="dtcp")
-    with pytest.raises(UnknownNameError, match=r"flow order 'srtp'; known: attained, fair, fifo, .*Did you mean 'srpt'"):
+    with pytest.raises(
+        UnknownNameError, match=r"flow order 'srtp'; known: attained, fair, fifo, .*Did you mean 'srpt'"
+    ):
         refused(order="srtp")
     with pytest.raises(UnknownNameError, match=r"parameter of dctcp 'gain'; known: .*g_shift"):
         refused(params=(("gain", 3),))
