@@ -76,7 +76,7 @@ def controllers() -> dict[str, ControllerInfo]:
 
 @cache
 def names(kind: Kind) -> tuple[str, ...]:
-    """Names of what `baselines/` has of a kind, with those that mean nothing special."""
+    """Names of what `baselines/` has of a kind, with `none` of tags and `fifo` of orders."""
     if kind == "program of a switch":
         return tuple(row[0] for row in _baselines.programs())
     rows = _baselines.tags() if kind == "tags" else _baselines.orders()

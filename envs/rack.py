@@ -15,7 +15,7 @@ from ncc.envs.racks import Racks
 from ncc.envs.reward import RewardArray
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.envs.tally import Episodes, means
-from ncc.harness.batch import TRUTH_BYTES, ActionArray, Advice, ObsArray, Transition
+from ncc.harness.batch import ActionArray, Advice, ObsArray, Transition
 from ncc.harness.limiter import RateLimiter
 from ncc.harness.networks import networks
 
@@ -184,10 +184,7 @@ class RackBatch(Episodes):
 
     def truth(self) -> ObsArray:
         """Return what hosts do not know of their flows; see `ncc.harness.batch.Telling`."""
-        m = self._racks.measured
-        told = m if isinstance(m, Measurements) and not self._racks.begun else Measurements.of(self._racks.each())
-        flows = np.stack([told.active_flows, told.active_left, TRUTH_BYTES * told.active_per_byte], axis=-1)
-        return np.log1p(flows).astype(np.float32)
+        return self._racks.truth()
 
     def take_metrics(self) -> dict[str, float]:
         """Return the metrics of `ncc.envs.tally.means`; see `ncc.harness.batch.Measuring`."""

@@ -17,7 +17,7 @@ from ncc.envs.observation import ReceiverObserver, observer_of
 from ncc.envs.reward import BacklogReward, RewardArray
 from ncc.envs.spec import EnvSpec
 from ncc.envs.tally import Tally
-from ncc.harness.batch import ObsArray
+from ncc.harness.batch import TRUTH_BYTES, ObsArray
 from ncc.harness.networks import Networks
 
 Flags = npt.NDArray[np.bool_]
@@ -70,8 +70,7 @@ class Racks:
         self._over = set(range(len(racks)))  # rows whose episode has ended or not begun
         self._n_flows = np.full(len(racks), -1)
         self.tally = Tally(spec.scenario, len(racks))
-        self.begun: dict[int, Measurement] = {}
-        """Measurements at the start, by row, of several racks."""
+        self._begun: dict[int, Measurement] = {}  # several racks: those at their start
 
     @property
     def obs_dim(self) -> int:
@@ -101,7 +100,7 @@ class Racks:
         for table in self._tables[row : row + 1]:
             table.reset(scenario)
         if not self._lone:
-            self.begun[row] = first
+            self._begun[row] = first
             return self._observer.restart(row, first, seed=derive_seed(seed, "sharing"))
         self.measured = first
         self._observer.reset(scenario, seed=derive_seed(seed, "sharing"))
@@ -133,7 +132,7 @@ class Racks:
             if not self._lone:
                 self._over.update(range(len(self.racks)))
             raise
-        self.begun.clear()
+        self._begun.clear()
         self.tally.add(m, limits_bps)
         obs, reward = self._observer.observe(m), self._rewards(m)
         # a > b means "a and not b" for flags.
@@ -165,9 +164,16 @@ class Racks:
         if isinstance(m, Measurement):
             return [m]
         rows = range(len(self.racks))
-        if len(self.begun) < len(rows) and m is None:
+        if len(self._begun) < len(rows) and m is None:
             raise DatapathError("no episode is running; reset the environment first")
-        return [self.begun[row] if row in self.begun or m is None else m[row] for row in rows]
+        return [self._begun[row] if row in self._begun or m is None else m[row] for row in rows]
+
+    def truth(self) -> ObsArray:
+        """Return what hosts do not know of their flows; see `ncc.harness.batch.Telling`."""
+        m = self.measured
+        told = m if isinstance(m, Measurements) and not self._begun else Measurements.of(self.each())
+        flows = np.stack([told.active_flows, told.active_left, TRUTH_BYTES * told.active_per_byte], axis=-1)
+        return np.log1p(flows).astype(np.float32)
 
     def close(self) -> None:
         """Free the networks; may be called twice."""

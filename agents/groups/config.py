@@ -27,8 +27,8 @@ class GroupsConfig(Value, frozen=True):
     each network of a pair, a window of `window` periods has, with probability `explore_prob`, one host drawn at random:
     one copy adds a Gaussian to its number for the whole window, and the other subtracts it. The advantage of what that
     host does is its discounted reward from then on less that of its image, over twice the median size of such
-    differences in the list, cut to -3 to 3. A reward that is alike for all hosts of a network makes
-    it the network's.
+    differences in the list, cut to -3 to 3. A reward that is alike for all hosts of a network makes it
+    the network's.
 
     Then, from the best weights so far, an evolution strategy (Salimans et al., 2017) with antithetic noise: copy k of
     every group plays candidate k, so that all candidates meet the same flows. Candidates rank by what they earn over

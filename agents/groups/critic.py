@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ncc.agents.a3c.adam import TrainState
 from ncc.agents.groups.config import GroupsConfig
-from ncc.agents.groups.network import Float
+from ncc.agents.groups.network import Float, split
 from ncc.agents.groups.play import Index
 
 HIDDEN = 32
@@ -24,8 +24,7 @@ class Critic:
     Each host's state is what the host observes and what the simulator knows (`ncc.harness.batch.Telling`). A tanh
     layer takes each state, and the mean over the network's hosts is what all of them are together (Zaheer et al.,
     "Deep Sets", 2017, eq. 4); a second layer takes that beside the host's own. So the order of hosts does not matter,
-    nor their number. The network itself says a mean reward: values times
-    1 - gamma.
+    nor their number. The network itself says a mean reward: values times 1 - gamma.
 
     Args:
         config: settings.
@@ -87,13 +86,7 @@ class Critic:
 
     def _values(self, weights: Tensor, states: Tensor, networks: Index) -> Tensor:
         """Return values [n, hosts] of states [n, hosts, state_dim] with so many networks in each row [n]."""
-        layers: list[tuple[Tensor, Tensor]] = []
-        at = 0
-        for inputs, outputs in self._sizes:
-            end = at + inputs * outputs
-            layers.append((weights[at:end].view(outputs, inputs), weights[end : end + outputs]))
-            at = end + outputs
-        (first, first_bias), (second, second_bias), (last, last_bias) = layers
+        (first, first_bias), (second, second_bias), (last, last_bias) = split(weights, self._sizes)
         own = torch.tanh(states @ first.T + first_bias)
         together = torch.empty_like(own)
         n_hosts = own.shape[1]
@@ -102,4 +95,5 @@ class Critic:
             each = own[rows].view(len(rows), int(several), n_hosts // int(several), HIDDEN)
             together[rows] = each.mean(dim=2, keepdim=True).expand_as(each).reshape(len(rows), n_hosts, HIDDEN)
         both = torch.tanh(torch.cat([own, together], dim=-1) @ second.T + second_bias)
-        return (both @ last.T + last_bias)[..., 0]
+        values: Tensor = (both @ last.T + last_bias)[..., 0]
+        return values

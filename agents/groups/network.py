@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The policy as one vector of weights, or as several of them for racks that play different policies."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,6 +13,17 @@ from ncc.agents.policy import Layer
 from ncc.harness.batch import ObsArray
 
 Float = npt.NDArray[np.float32]
+
+
+def split(weights: Any, sizes: Iterable[tuple[int, int]]) -> list[tuple[Any, Any]]:
+    """Return weights [..., outputs, inputs] and biases [..., outputs] of layers of `sizes` (inputs, outputs)."""
+    layers, at = [], 0
+    for inputs, outputs in sizes:
+        end = at + outputs * inputs
+        matrix = weights[..., at:end].reshape(*weights.shape[:-1], outputs, inputs)
+        layers.append((matrix, weights[..., end : end + outputs]))
+        at = end + outputs
+    return layers
 
 
 @dataclass(frozen=True)
@@ -36,13 +48,7 @@ class Shape:
 
     def split(self, weights: Any) -> list[tuple[Any, Any]]:
         """Return weights [..., outputs, inputs] and biases [..., outputs] of each layer, of a vector [..., size]."""
-        layers, at = [], 0
-        for inputs, outputs in pairwise(self.sizes):
-            end = at + outputs * inputs
-            matrix = weights[..., at:end].reshape(*weights.shape[:-1], outputs, inputs)
-            layers.append((matrix, weights[..., end : end + outputs]))
-            at = end + outputs
-        return layers
+        return split(weights, pairwise(self.sizes))
 
     def layers(self, weights: Float) -> list[Layer]:
         """Return the layers as `ncc.agents.policy.save_policy` takes them."""

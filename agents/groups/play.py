@@ -87,8 +87,8 @@ class Explorer:
         """Return numbers [racks, hosts] for observations [racks, hosts, obs_dim]."""
         numbers = self._shape.numbers(self._weights, obs)
         if self._config.baseline == "critic":
-            truth = [self._env.truth()] if isinstance(self._env, Telling) else []
-            self._states.append(np.concatenate([obs, *truth], axis=-1))
+            assert isinstance(self._env, Telling), "packetsim's environments all tell"
+            self._states.append(np.concatenate([obs, self._env.truth()], axis=-1))
         if epoch % self._config.window == 0:
             self._draw(*numbers.shape)
         racks, hosts = self._racks, self._hosts

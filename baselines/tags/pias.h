@@ -10,16 +10,23 @@
 #include "flow_tag.h"
 
 #define NCC_PIAS_HELP "packets of 1460 bytes sent, from which on a flow is a class lower; 0: no further class"
-static const struct ncc_cc_param pias_params[] = {
-    {"after_1_pkts", 909, 0, 1000000000, NCC_PIAS_HELP},  {"after_2_pkts", 1329, 0, 1000000000, NCC_PIAS_HELP},
-    {"after_3_pkts", 1648, 0, 1000000000, NCC_PIAS_HELP}, {"after_4_pkts", 1960, 0, 1000000000, NCC_PIAS_HELP},
-    {"after_5_pkts", 2143, 0, 1000000000, NCC_PIAS_HELP}, {"after_6_pkts", 2337, 0, 1000000000, NCC_PIAS_HELP},
-    {"after_7_pkts", 2484, 0, 1000000000, NCC_PIAS_HELP},
-};
+/* Rows of parameters, for the tag and for the order `attained`. */
+#define NCC_PIAS_AFTER(n_, pkts_) {"after_" #n_ "_pkts", pkts_, 0, 1000000000, NCC_PIAS_HELP}
+#define NCC_PIAS_THRESHOLDS 7
+#define NCC_PIAS_PARAMS                                                                                                \
+    NCC_PIAS_AFTER(1, 909), NCC_PIAS_AFTER(2, 1329), NCC_PIAS_AFTER(3, 1648), NCC_PIAS_AFTER(4, 1960),                 \
+        NCC_PIAS_AFTER(5, 2143), NCC_PIAS_AFTER(6, 2337), NCC_PIAS_AFTER(7, 2484)
+static const struct ncc_cc_param pias_params[] = {NCC_PIAS_PARAMS};
+
+/* The class of a flow that has sent so many bytes. */
+NCC_CC_FN ncc_u32 ncc_pias_class(const ncc_u64 *thresholds, ncc_u64 bytes)
+{
+    return ncc_tag_class(thresholds, NCC_PIAS_THRESHOLDS, 1460, bytes);
+}
 
 NCC_CC_FN void pias_tag(const ncc_u64 *p, const struct ncc_tag_packet *k, struct ncc_tag_out *o)
 {
-    o->prio = ncc_tag_class(p, 7, 1460, k->offset_bytes);
+    o->prio = ncc_pias_class(p, k->offset_bytes);
 }
 
 NCC_TAG_REGISTER(pias, "a class lower after each threshold of bytes sent (Bai 2015, PIAS)")

@@ -11,7 +11,7 @@ from ncc.envs.linux.order_program import take_sizes
 from ncc.envs.native.params import Params, with_defaults
 
 PARAMS_MAX = 16
-"""NCC_SWITCH_PARAMS: numbers that a program takes."""
+"""NCC_CC_PARAMS_MAX of cc.h: numbers that a tag takes."""
 
 
 class TagProgram:

@@ -17,7 +17,7 @@ from ncc.agents.policy import NumberPolicy, load_policy
 from ncc.core.errors import ConfigError, InvalidRunError, ResultError
 from ncc.core.seeding import generator
 from ncc.core.value import from_dict
-from ncc.harness.batch import ActionArray, ObsArray, Transition
+from ncc.harness.batch import TRUTH_DIM, ActionArray, ObsArray, Transition
 from tests.agents.fitting import fit
 from tests.agents.toy_envs import IdentityEnv, cut
 
@@ -48,6 +48,9 @@ class AimingEnv:
         if over[0]:
             self.reset(self._episode + 1)
         return Transition(self._observe(), reward, np.zeros_like(over), over, final)
+
+    def truth(self) -> ObsArray:
+        return np.zeros((self.n_racks, self.n_agents, TRUTH_DIM), np.float32)
 
     @property
     def episode(self) -> int:

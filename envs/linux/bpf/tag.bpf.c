@@ -12,7 +12,6 @@
 
 #include "flow_tag.h"
 #include "message.h"
-#include "switch_port.h"
 
 #include NCC_TAG_HEADER
 
@@ -43,7 +42,7 @@ struct sk_buff {
 extern void *bpf_cast_to_kern_ctx(void *) __ksym;
 
 /* Written by user space before the program is loaded: parameters in table order. */
-const volatile ncc_u64 tag_params[NCC_SWITCH_PARAMS] SEC(".rodata.tag") = {};
+const volatile ncc_u64 tag_params[NCC_CC_PARAMS_MAX] SEC(".rodata.tag") = {};
 
 /* Writes a class into the header and corrects its checksum. */
 static __always_inline void mark_class(struct __sk_buff *skb, __u32 prio)
