@@ -37,7 +37,7 @@ def test_ns3_dctcp_does_not_halve() -> None:
 def test_a_window_of_the_receiver_below_a_packet_does_not_stop_a_flow_for_ever(
     recovery: Literal["classic", "modern"],
 ) -> None:
-    """ns-3 counts what the application is about to read: after a repair it may offer less than a packet."""
+    """ns-3 counts what the application is about to read, and after a repair would offer less than a packet."""
     topology = ManyToOne(senders=8, buffer_bytes=20_000, mark_threshold_bytes=0)
     flows = [flow(f"s{i}", "receiver", 219_000, i * 1e-5) for i in range(8)]
     transport = Transport(recovery=recovery, receive_buffer_bytes=13 * 1500)

@@ -343,10 +343,6 @@ void HostSocket::ReTxTimeout()
         controller_->OnTimeout(m_tcb);
         SendPendingData(m_connected);
     }
-    const bool waiting = m_retxEvent.IsPending() || m_persistEvent.IsPending() || m_pacingTimer.IsRunning();
-    if (!waiting && network_.HasRoom(flow_)) {
-        DoRetransmit(); // ns-3's receiver offers less than a packet, and only an answer will bring a new offer
-    }
 }
 
 void HostSocket::RttSample(int64_t ns)
