@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.scenario import Scenario, Transport
-from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne
+from ncc.core.scenario import Nic, Scenario, Transport
+from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne, Pods
 from ncc.core.topology import Program
 from ncc.core.units import MS
 from ncc.core.workload import Fixed
@@ -87,6 +87,18 @@ def test_both_simulators_signal_alike(controller: str, seed: int) -> None:
     )  # fmt: skip
     dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
     run_alike(scenario, HostStack(transport=controller), max_epochs=2000, prepare=dropped)
+
+
+@pytest.mark.parametrize("controller", WITH_SIGNALS)
+def test_an_answer_to_a_syn_sent_again_undoes_no_signal(controller: str) -> None:
+    """Over a WAN of 20 ms the SYN is sent again after 10. When its answer comes, switches have slowed the flow."""
+    topology = Pods(
+        buffer_bytes=100_000, mark_threshold_bytes=30_000, programs=qcn(target_bytes=5000, sample_bytes=5000)
+    )
+    transport = Transport(mtu_bytes=9000, initial_window_pkts=30, min_rto_s=10 * MS, initial_rto_s=10 * MS)
+    nic = Nic(bucket_bytes=18_000, small_queue_bytes=180_000)
+    scenario = fixed(topology, flow("h2_2_3", "far2", 157_680), transport=transport, nic=nic)
+    run_alike(scenario, HostStack(transport=controller))
 
 
 def test_ns3_s_own_transports_hear_nothing() -> None:

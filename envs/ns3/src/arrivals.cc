@@ -99,6 +99,13 @@ void HostSocket::Receive(Frame *frame)
         Trimmed(offset);
         return;
     }
+    if (sender_ && m_state == ESTABLISHED) {
+        TcpHeader header;
+        packet->PeekHeader(header);
+        if (header.GetFlags() & TcpHeader::SYN) {
+            return; // the answer to a SYN sent again: ns-3 would set the window to its initial value once more
+        }
+    }
     TakeIn(packet, offset, payload, ecn_capable);
     if (trimmed) {
         Lost(offset);
