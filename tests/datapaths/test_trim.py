@@ -89,6 +89,15 @@ def test_both_simulators_trim_alike(seed: int) -> None:
     run_alike(scenario, str(random.choice(["dctcp", "cubic", "newreno"])), max_epochs=2000, prepare=dropped)
 
 
+def test_a_first_ack_that_acknowledges_nothing_still_lowers_the_window() -> None:
+    """RWNDQ writes a smaller window into it than into the SYN-ACK, and both simulators take it (RFC 9293, 3.10.7.4)."""
+    topology = ManyToOne(
+        senders=8, buffer_bytes=100_000, mark_threshold_bytes=0, programs=(Program(name="rwndq"), *trim(6000))
+    )
+    flows = [flow(f"s{i}", "receiver", 20 * MSS, i * 1e-6) for i in range(8)]
+    run_alike(fixed(topology, *flows, routing="symmetric"), "newreno")
+
+
 def test_headers_alone_keep_no_data_out() -> None:
     """64 hosts that resend at once send more headers than the line carries; data gets through all the same."""
     done = run(PacketsimDatapath, incast(64, trim(), packets=20, recovery="modern"), "newreno")

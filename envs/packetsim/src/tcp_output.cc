@@ -31,6 +31,7 @@ void TcpSendingEnd::SynAck(const Packet &packet)
     }
     s_.retransmit.Cancel();
     s_.rwnd_bytes = packet.window;
+    s_.rwnd_of_syn_ack = true;
     // Measured from the first SYN, even if this answers a later one, as in ns-3 (against RFC 6298 section 3).
     AddSample(network_.now_ns() - s_.syn_ns);
     Establish();

@@ -22,8 +22,9 @@ void TcpSendingEnd::Ack(const Packet &packet)
 {
     const uint32_t number = packet.number;
     const uint32_t rwnd_bytes = static_cast<uint32_t>(packet.window) << config_.window_shift;
-    if (number > s_.una || rwnd_bytes > s_.rwnd_bytes) {
+    if (number > s_.una || rwnd_bytes > s_.rwnd_bytes || s_.rwnd_of_syn_ack) {
         s_.rwnd_bytes = rwnd_bytes;
+        s_.rwnd_of_syn_ack = false;
     }
     if (config_.modern) {
         ModernAck(packet);

@@ -93,7 +93,8 @@ struct TcpSender {
     uint32_t rtt_from = 0;    // packets below it give no RTT sample
     CongestionState state = CongestionState::kOpen;
     bool established = false;
-    bool held_back = false; // a packet was not sent because the host's queue was full
+    bool rwnd_of_syn_ack = false; // no later packet of the receiver has come, whose sequence number is higher
+    bool held_back = false;       // a packet was not sent because the host's queue was full
     bool recover_active = false;
     bool first_partial_ack = true; // no partial ACK yet in this recovery
     bool cwr_due = false;          // RFC 3168: set CWR on the next new packet, because ECE came
