@@ -117,15 +117,16 @@ inline void SetPrograms(Spec &spec, const ProgramRows &programs)
     }
 }
 
-// Rows of stacks (transport, its parameters, minimum and initial RTO in ns), and the stack of each flow as FlowSpec
-// numbers it.
-using StackRows = std::vector<std::tuple<std::string, std::vector<std::pair<std::string, uint64_t>>, int64_t, int64_t>>;
+// Rows of stacks (transport, its parameters, minimum and initial RTO in ns, initial window in packets), and the stack
+// of each flow as FlowSpec numbers it.
+using StackRows =
+    std::vector<std::tuple<std::string, std::vector<std::pair<std::string, uint64_t>>, int64_t, int64_t, uint32_t>>;
 inline void SetStacks(Spec &spec, const StackRows &stacks, In<uint8_t> of)
 {
     SameLength(of.shape(0), spec.flows.size());
     spec.stacks.clear();
-    for (const auto &[transport, params, min_rto_ns, initial_rto_ns] : stacks) {
-        spec.stacks.push_back({transport, params, min_rto_ns, initial_rto_ns});
+    for (const auto &[transport, params, min_rto_ns, initial_rto_ns, initial_window_pkts] : stacks) {
+        spec.stacks.push_back({transport, params, min_rto_ns, initial_rto_ns, initial_window_pkts});
     }
     for (size_t i = 0; i < spec.flows.size(); ++i) {
         if (of(i) > stacks.size()) {

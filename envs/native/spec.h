@@ -44,11 +44,12 @@ struct PoolSpec {
     double red_max_prob = 0;
 };
 
-// The controller and the timers of some flows.
+// The controller, the timers and the initial window of some flows.
 struct StackSpec {
     std::string transport;
     std::vector<std::pair<std::string, uint64_t>> params;
     int64_t min_rto_ns, initial_rto_ns;
+    uint32_t initial_window_pkts;
 };
 
 constexpr uint32_t kNoPredictor = UINT32_MAX;
@@ -111,7 +112,8 @@ struct Spec {
     std::vector<StackSpec> stacks; // beside the one of all other flows
     StackSpec stack(size_t which) const
     {
-        return which == 0 ? StackSpec{transport, params, min_rto_ns, initial_rto_ns} : stacks.at(which - 1);
+        return which == 0 ? StackSpec{transport, params, min_rto_ns, initial_rto_ns, initial_window_pkts}
+                          : stacks.at(which - 1);
     }
     std::string order = "fifo";
     std::vector<std::pair<std::string, uint64_t>> order_params;

@@ -103,7 +103,7 @@ def spec_of(
     spec.seed = seed % 2**63
     _choose(spec, module, stack)
     if stack.components:
-        _set_components(spec, module, scenario, flows, stack)
+        _set_components(spec, module, simulator, scenario=scenario, flows=flows, stack=stack)
     return spec
 
 
@@ -114,7 +114,9 @@ def _held(scenario: Scenario, flows: FlowTable, anticipates: Anticipates, seed: 
     return announced[flows.traffic] | anticipated(scenario, flows, anticipates, seed)
 
 
-def _set_components(spec: Spec, module: Extension, scenario: Scenario, flows: FlowTable, stack: HostStack) -> None:
+def _set_components(
+    spec: Spec, module: Extension, simulator: str, *, scenario: Scenario, flows: FlowTable, stack: HostStack
+) -> None:
     """Stacks of components; a flow's is that of its component."""
     names, transport = [name for name, _ in scenario.workload], scenario.transport
     if transport.connections_per_pair:
@@ -128,9 +130,11 @@ def _set_components(spec: Spec, module: Extension, scenario: Scenario, flows: Fl
         if own.component not in names:
             raise UnknownNameError("component of the traffic in stack.components", own.component, names)
         _check_transport(module, own)
-        min_rto_s = transport.min_rto_s if own.min_rto_s is None else own.min_rto_s
-        initial_rto_s = transport.initial_rto_s if own.initial_rto_s is None else own.initial_rto_s
-        rows.append((own.transport, list(own.params), to_ns(min_rto_s), to_ns(initial_rto_s)))
+        settings = {name: getattr(own, name) for name in ("min_rto_s", "initial_rto_s", "initial_window_pkts")}
+        its = transport.replace(**{name: value for name, value in settings.items() if value is not None})
+        _check_widths(its, simulator)
+        timers_ns = to_ns(its.min_rto_s), to_ns(its.initial_rto_s)
+        rows.append((own.transport, list(own.params), *timers_ns, its.initial_window_pkts))
         which[names.index(own.component)] = len(rows)
     spec.set_stacks(rows, which[flows.traffic])
 

@@ -235,7 +235,7 @@ class Pods(TopologySpec, frozen=True, tag="pods"):
     """A fat tree of three tiers with a border to a WAN (Annulus, saeed2020 section 5.2; the defaults are its figures).
 
     `pods` x `tors` x `hosts_per_tor` hosts. Every top-of-rack switch has a link to each of its pod's `aggs`, and those
-    share the `cores` out: agg i of each pod has the i-th part of them. All these links have `rate_bps`. Each of them
+    share the `cores` out: agg i of each pod has the i-th part of them. All these links have `rate_bps`. Each agg
     also has a link of `border_rate_bps` to the border, behind which are `far` hosts, `wan_delay_s` away. Marks, shared
     buffers and programs are the datacentre's: the border has none.
     """
@@ -247,6 +247,8 @@ class Pods(TopologySpec, frozen=True, tag="pods"):
     hosts_per_tor: Count = 8
     far: Count = 16
     rate_bps: LineRate = 10 * GBPS
+    host_rate_bps: LineRate | None = None
+    """Rate of the links to the pods' hosts; None: `rate_bps`."""
     border_rate_bps: LineRate = 5 * GBPS
     host_delay_s: Delay = 1 * US
     wan_delay_s: Delay = 10 * MS
@@ -270,7 +272,10 @@ class Pods(TopologySpec, frozen=True, tag="pods"):
                 net.link(agg, border, self.border_rate_bps, b_buffer=beyond)
             for t in range(self.tors):
                 name = f"tor{pod}_{t}"
-                groups[name], up = net.edge(name, f"h{pod}_{t}_", aggs, self.hosts_per_tor, self.rate_bps)
+                groups[name], up = net.edge(
+                    name, f"h{pod}_{t}_", aggs, self.hosts_per_tor, self.host_rate_bps or self.rate_bps,
+                    up_bps=[self.rate_bps] * self.aggs,
+                )  # fmt: skip
                 groups["hosts"] += groups[name]
                 areas.append((groups[name], up))
         groups["far"] = [

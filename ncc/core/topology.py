@@ -2,8 +2,7 @@
 """A network as data: nodes, links, egress ports, and the hosts that are neighbours.
 
 Node ids are indices into `Topology.nodes`. A link has two directed *ports*: port ``2*i`` transmits from ``links[i].a``
-to ``links[i].b``, port ``2*i + 1`` the other way. A switch end has a finite buffer and a marking threshold; a host end
-has none, because its queue is held per flow above the NIC.
+to ``links[i].b``, port ``2*i + 1`` the other way. A switch end has a buffer; a host queues per flow above its NIC.
 """
 
 from enum import StrEnum
@@ -112,8 +111,7 @@ class Buffer(Value, frozen=True):
     mark_on_departure: bool = False
     """Mark packets as they leave the queue, by the queue and the pool that they leave behind, instead of as they join.
 
-    The signal is then younger by the time that they waited (the switch of bai2020, section V-B). Simulators need one
-    more event for every packet that waits.
+    The signal is then younger by the time that they waited (the switch of bai2020, section V-B).
     """
     classes: Classes = 1
     """Queues of strict priority, class 0 first, in one buffer. Packets without data have class 0, data the class of its
@@ -122,9 +120,9 @@ class Buffer(Value, frozen=True):
     """Programs of the port, which run one after the other."""
 
     def check(self) -> None:
-        if self.pool is None and self.size_bytes == 0:
-            raise ConfigError("Buffer.size_bytes must be at least 1 in a port that shares no pool, got 0")
         if self.pool is None:
+            if self.size_bytes == 0:
+                raise ConfigError("Buffer.size_bytes must be at least 1 in a port that shares no pool, got 0")
             check_marks("Buffer", "size_bytes", self.size_bytes, self.mark_threshold_bytes, self.red)
 
 
@@ -238,11 +236,15 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return tuple(i for i, area in enumerate(self.neighbourhoods) for _ in area.hosts)
 
     def group(self, name: str) -> tuple[int, ...]:
-        """Host ids of a named group."""
-        for group in self.groups:
-            if group.name == name:
-                return group.hosts
-        raise UnknownNameError("host group", name, [group.name for group in self.groups])
+        """Host ids of a named group, or of a part of it: ``tor0:8:2`` are two of ``tor0``, from its ninth on."""
+        whole, *part = name.split(":")
+        hosts = next((group.hosts for group in self.groups if group.name == whole), ())
+        if part:
+            first, count = map(int, part) if [each.isdecimal() for each in part] == [True, True] else (0, 0)
+            hosts = hosts[first : first + count] if first + count <= len(hosts) else ()
+        if not hosts:
+            raise UnknownNameError("host group", name, [group.name for group in self.groups])
+        return hosts
 
     def host_link(self, host: int) -> Link:
         """The only link of a host."""

@@ -12,13 +12,13 @@ from ncc.core.flows import FloatArray, FlowRecords, FlowTable, PortRecords
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import Grants
 from ncc.core.scenario import Scenario, Timer
-from ncc.core.value import Name, Value
+from ncc.core.value import Count, Name, Value
 
 Anticipates = Literal["nothing", "sizes", "services"]
 
 
 class ComponentStack(Value, frozen=True):
-    """The congestion controller of one component of the traffic, and its timers."""
+    """The congestion controller of one component of the traffic, its timers and its initial window."""
 
     component: Name
     """Name in `Scenario.workload`."""
@@ -27,6 +27,7 @@ class ComponentStack(Value, frozen=True):
     min_rto_s: Timer | None = None
     """In place of `Scenario.transport.min_rto_s`."""
     initial_rto_s: Timer | None = None
+    initial_window_pkts: Count | None = None
 
 
 class HostStack(Value, frozen=True):

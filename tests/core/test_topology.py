@@ -118,6 +118,15 @@ def test_hosts_of_a_leaf_spine_may_add_to_the_delay_of_their_links() -> None:
     assert {link.delay_s for link in alike.links} == {1 * US}
 
 
+def test_a_part_of_a_group_has_a_name_too() -> None:
+    network = spec.Rack(hosts=10).build()
+    hosts = network.group("hosts")
+    assert network.group("hosts:0:8") + network.group("hosts:8:2") == hosts
+    for part in ("hosts:8:3", "hosts:0:0", "hosts:1", "hosts:-1:2", "hosts::"):
+        with pytest.raises(UnknownNameError, match=part):
+            network.group(part)
+
+
 @pytest.mark.parametrize("k", [2, 4, 6])
 def test_fat_tree_counts(k: int) -> None:
     # Al-Fares et al., section 3: k^3/4 hosts, k^2/4 core switches, k pods of k switches, 3 k^3/4 links.
@@ -365,6 +374,10 @@ def test_receivers_need_a_port_down_to_them() -> None:
 def test_pods_have_the_ways_of_its_paper() -> None:
     """128 servers, four to one, a quarter of each pod's bandwidth to the border, 14 us and 20 ms there and back."""
     made = spec.Pods(delay_s=1.25e-6).build()
+    assert spec.Pods(delay_s=1.25e-6, host_rate_bps=10 * GBPS).build() == made
+    slow = spec.Pods(host_rate_bps=1 * GBPS).build()
+    assert {slow.host_link(host).rate_bps for host in slow.group("hosts")} == {1 * GBPS}
+    assert {slow.links[i].rate_bps for i in range(len(slow.links))} == {1 * GBPS, 5 * GBPS, 10 * GBPS}
     assert len(made.group("hosts")) == 128
     names = [made.port_name(port) for port in range(2 * len(made.links))]
     up = [sum(name.startswith(f"agg0_{i}->core") for name in names) for i in range(4)]

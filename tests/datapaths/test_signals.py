@@ -17,7 +17,7 @@ from ncc.envs.linux.settings import LinuxSettings
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import ComponentStack, HostStack
-from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, run
+from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, long_path, run
 from tests.datapaths.test_same_packets import (
     random_flows,
     random_nic,
@@ -144,9 +144,25 @@ def test_a_component_s_flows_run_its_own_controller_and_timers() -> None:
         assert late > early + 20 * MS
 
 
+def test_a_component_s_flows_begin_with_its_own_window() -> None:
+    """One flow sends its 40 packets at once, the other one in several rounds."""
+    near, wan = (Fixed(flows=(flow(f"s{i}", f"r{i}", 40 * MSS),)) for i in range(2))
+    topology = long_path(5 * MS).replace(pairs=2)
+    scenario = mixed().replace(topology=topology, workload=(("near", near), ("wan", wan)))
+    large = ComponentStack(component="wan", transport="newreno", initial_window_pkts=40)
+    done = run_alike(scenario, HostStack(transport="newreno", components=(large,)))
+    assert done.fct_s[1] < 20 * MS < 30 * MS < done.fct_s[0]
+
+
 @pytest.mark.parametrize(
     ("components", "settings", "error", "message"),
     [
+        (
+            [{"component": "wan", "transport": "cubic", "initial_window_pkts": 2**31}],
+            {},
+            ConfigError,
+            "initial_window_pkts",
+        ),
         (
             [{"component": "far", "transport": "cubic"}],
             {},

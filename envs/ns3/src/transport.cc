@@ -66,7 +66,7 @@ Transport::Transport(const Spec &spec, size_t which) : echo_(Echo::kNs3), rtt_no
     min_rto_ns_ = stack.min_rto_ns;
     initial_rto_ns_ = stack.initial_rto_ns;
     conn_.mss_bytes = spec.mss_bytes();
-    conn_.init_cwnd_bytes = conn_.mss_bytes * spec.initial_window_pkts;
+    conn_.init_cwnd_bytes = conn_.mss_bytes * stack.initial_window_pkts;
     if (const ncc_cc_ops *ops = FindController(stack.transport)) {
         controller_.ops = ops;
         controller_.params = ControllerParams(*ops, stack.params);

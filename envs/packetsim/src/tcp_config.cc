@@ -22,7 +22,7 @@ TcpConfig MakeTcpConfig(const Spec &spec, size_t which)
     config.ecn = config.ops->ecn;
     config.needs_rate = (config.ops->needs & NCC_CC_RATE) != 0;
     config.mss_bytes = spec.mss_bytes();
-    config.conn = {config.mss_bytes, config.mss_bytes * spec.initial_window_pkts, 0};
+    config.conn = {config.mss_bytes, config.mss_bytes * stack.initial_window_pkts, 0};
     // Window scale takes 3 bytes of options, SACK-permitted 2; options fill whole words.
     config.syn_bytes = kHeaderBytes + (spec.sack ? 8 : 4);
     config.receive_buffer_bytes = spec.receive_buffer_bytes;

@@ -246,8 +246,9 @@ class Maker
         if (spec_.connections_per_pair > 0 || !random_.Chance(0.4)) {
             return;
         }
-        spec_.stacks.push_back({controller(), {}, spec_.min_rto_ns, 2 * spec_.initial_rto_ns});
-        spec_.stacks.push_back({controller(), {}, 3 * spec_.min_rto_ns, spec_.initial_rto_ns});
+        spec_.stacks.push_back({controller(), {}, spec_.min_rto_ns, 2 * spec_.initial_rto_ns, 1});
+        spec_.stacks.push_back(
+            {controller(), {}, 3 * spec_.min_rto_ns, spec_.initial_rto_ns, spec_.initial_window_pkts});
         for (FlowSpec &flow : spec_.flows) {
             flow.stack = static_cast<uint8_t>(random_.Between(0, 2));
         }
