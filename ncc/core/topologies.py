@@ -232,12 +232,13 @@ class MultiHop(TopologySpec, frozen=True, tag="multi_hop"):
 
 
 class Pods(TopologySpec, frozen=True, tag="pods"):
-    """A fat tree of three tiers with a border to a WAN (Annulus, saeed2020 section 5.2; the defaults are its figures).
+    """A fat tree of three tiers with borders to a WAN (Annulus, saeed2020 section 5.2; the defaults are its figures).
 
     `pods` x `tors` x `hosts_per_tor` hosts. Every top-of-rack switch has a link to each of its pod's `aggs`, and those
     share the `cores` out: agg i of each pod has the i-th part of them. All these links have `rate_bps`. Each agg
-    also has a link of `border_rate_bps` to the border, behind which are `far` hosts, `wan_delay_s` away. Marks, shared
-    buffers and programs are the datacentre's: the border has none.
+    also has a link of `border_rate_bps` to its pod's border. The borders' links to the WAN are as fast as those together
+    and `wan_delay_s` long, and behind them are `far` hosts. Pods reach each other by the cores alone, which are fewer
+    hops away. Marks, shared buffers and programs are the datacentre's: borders and WAN have none.
     """
 
     pods: Annotated[int, Meta(ge=2)] = 4
@@ -262,14 +263,17 @@ class Pods(TopologySpec, frozen=True, tag="pods"):
     def build(self) -> Topology:
         net = Builder(self, leaf_delay_s=self.host_delay_s)
         cores = [net.switch(f"core{i}") for i in range(self.cores)]
-        border = net.switch("border")
+        wan = net.switch("wan")
         beyond = Buffer(size_bytes=self.wan_buffer_bytes, control_first=self.control_first, classes=self.classes)
         groups: dict[str, list[int]] = {"hosts": []}
         areas = []
         for pod in range(self.pods):
             aggs = net.aggregation(pod, self.aggs, cores, self.rate_bps)
+            border = net.switch(f"border{pod}")
             for agg in aggs:
                 net.link(agg, border, self.border_rate_bps, b_buffer=beyond)
+            out_bps = self.aggs * self.border_rate_bps
+            net.link(border, wan, out_bps, delay_s=self.wan_delay_s, buffer=beyond)
             for t in range(self.tors):
                 name = f"tor{pod}_{t}"
                 groups[name], up = net.edge(
@@ -278,10 +282,7 @@ class Pods(TopologySpec, frozen=True, tag="pods"):
                 )  # fmt: skip
                 groups["hosts"] += groups[name]
                 areas.append((groups[name], up))
-        groups["far"] = [
-            net.leaf(f"far{i}", border, self.rate_bps, delay_s=self.wan_delay_s, b_buffer=beyond)
-            for i in range(self.far)
-        ]
+        groups["far"] = [net.leaf(f"far{i}", wan, self.rate_bps, b_buffer=beyond) for i in range(self.far)]
         return net.build(groups, areas)
 
 

@@ -235,14 +235,16 @@ def test_every_spec_shares_its_buffers(kind: str, ports_per_pool: int) -> None:
     assert {len(names) for names in by_pool.values()} <= set(range(1, (ports_per_pool or 1000) + 1))
     for port in range(2 * len(network.links)):
         buffer = network.port_buffer(port)
-        if buffer is None or "border" in network.port_name(port).split("->")[0]:
+        if buffer is None or network.port_name(port).startswith(("border", "wan")):
             continue
         assert (buffer.size_bytes, buffer.red, buffer.control_first) == (0, red, True)
         assert network.reach_bytes(port) == 100_000
     shared = {name for names in by_pool.values() for name in names}
     assert "border0->border1" not in shared
-    if ports_per_pool == 0:  # one pool for each switch, but for the border of `pods`
-        assert len(network.pools) == sum(n.kind is NodeKind.SWITCH and n.name != "border" for n in network.nodes)
+    if ports_per_pool == 0:  # one pool for each switch, but for the WAN of `pods` and its borders
+        without = ("border", "wan") if kind == "pods" else ()
+        switches = [node.name for node in network.nodes if node.kind is NodeKind.SWITCH]
+        assert len(network.pools) == sum(not name.startswith(without) for name in switches)
 
 
 def test_the_shallowest_port() -> None:
@@ -377,13 +379,20 @@ def test_pods_have_the_ways_of_its_paper() -> None:
     assert spec.Pods(delay_s=1.25e-6, host_rate_bps=10 * GBPS).build() == made
     slow = spec.Pods(host_rate_bps=1 * GBPS).build()
     assert {slow.host_link(host).rate_bps for host in slow.group("hosts")} == {1 * GBPS}
-    assert {slow.links[i].rate_bps for i in range(len(slow.links))} == {1 * GBPS, 5 * GBPS, 10 * GBPS}
+    assert {slow.links[i].rate_bps for i in range(len(slow.links))} == {1 * GBPS, 5 * GBPS, 10 * GBPS, 20 * GBPS}
     assert len(made.group("hosts")) == 128
     names = [made.port_name(port) for port in range(2 * len(made.links))]
     up = [sum(name.startswith(f"agg0_{i}->core") for name in names) for i in range(4)]
     assert up == [2, 2, 2, 2]
     rates = {name: made.port_rate_bps(port) for port, name in enumerate(names)}
     inside = sum(rate for name, rate in rates.items() if name.startswith("agg0_") and "core" in name)
-    border = sum(rate for name, rate in rates.items() if name.startswith("agg0_") and name.endswith("->border"))
+    border = sum(rate for name, rate in rates.items() if name.startswith("agg0_") and name.endswith("->border0"))
     assert 32 * 10e9 / inside == 4
     assert border / inside == 0.25
+    one, other, far = made.group("tor0_0")[0], made.group("tor1_0")[0], made.group("far")[0]
+    ways = list(nx.all_shortest_paths(graph(made), one, other))
+    assert len(ways) == 8
+    assert not [node for way in ways for node in way if made.nodes[node].name.startswith(("border", "wan"))]
+    for end, rtt_s in ((other, 14e-6), (far, 20e-3)):
+        delays_s = [made.links[port // 2].delay_s for port in made.path(one, end)]
+        assert 2 * sum(delays_s) == pytest.approx(rtt_s, rel=0.002)

@@ -41,13 +41,13 @@ def test_flows_spread_over_all_ways(simulator: Simulator) -> None:
 
 
 def test_a_switch_without_the_program_hashes(simulator: Simulator) -> None:
-    """The border of pods has no programs, and sends by as many ways as it would if no switch had one."""
+    """The borders of pods have no programs, and send by as many ways as they would if no switch had one."""
     flows = [flow(f"far{i % 4}", f"h0_{i % 3}_0", 10 * MSS) for i in range(24)]
 
     def sent(programs: tuple[Program, ...]) -> list[int]:
         topology = Pods(programs=programs)
         network, done = topology.build(), run(simulator, fixed(topology, *flows))
-        ports = [port for port in range(2 * len(network.links)) if network.port_name(port).startswith("border->")]
+        ports = [port for port in range(2 * len(network.links)) if network.port_name(port).startswith("border")]
         return [int(done.records.ports.tx_pkts[port]) for port in ports]
 
     assert sent(letflow()) == sent(())
