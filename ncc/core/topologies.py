@@ -235,10 +235,10 @@ class Pods(TopologySpec, frozen=True, tag="pods"):
     """A fat tree of three tiers with borders to a WAN (Annulus, saeed2020 section 5.2; the defaults are its figures).
 
     `pods` x `tors` x `hosts_per_tor` hosts. Every top-of-rack switch has a link to each of its pod's `aggs`, and those
-    share the `cores` out: agg i of each pod has the i-th part of them. All these links have `rate_bps`. Each agg also has
-    a link of `border_rate_bps` to its pod's border. The borders' links to the WAN are as fast as those together and
-    `wan_delay_s` long, and behind them are `far` hosts. Pods reach each other by the cores alone, which are fewer hops
-    away. Marks, shared buffers and programs are the datacentre's: borders and WAN have none.
+    share the `cores` out: agg i of each pod has the i-th part of them. All these links have `rate_bps`. Each agg also
+    has a link of `border_rate_bps` to its pod's border. The borders' links to the WAN are as fast as those together
+    and `wan_delay_s` long, and behind them are `far` hosts. Pods reach each other by the cores alone, which are fewer
+    hops away. Marks, shared buffers and programs are the datacentre's: borders and WAN have none.
     """
 
     pods: Annotated[int, Meta(ge=2)] = 4
