@@ -18,26 +18,24 @@ def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[
         if program.name not in (known := module.programs()):
             raise UnknownNameError("program of a switch", program.name, known)
         check_params(f"program {program.name}", module.program_params(program.name), program.params)
-        needs = module.program_needs(program.name)
-        if needs & module.PROGRAM_SYMMETRIC and (choosing := _choosing(module, programs)):
-            raise ConfigError(
-                f"Program {program.name} needs ACKs to come back the way of their data, and program {choosing} chooses "
-                "the way of each: leave one of them out of programs"
-            )
+    used = sorted({each.name for of in programs for each in of})
+    _check_pairs(module, programs, used)
+    for name in used:
+        needs = module.program_needs(name)
         if needs & module.PROGRAM_SYMMETRIC and scenario.routing != "symmetric":
             raise ConfigError(
-                f"Program {program.name} needs ACKs to come back the way of their data, and Scenario.routing is "
+                f"Program {name} needs ACKs to come back the way of their data, and Scenario.routing is "
                 f"{scenario.routing}: set it to symmetric"
             )
         if needs & module.PROGRAM_ROUTES and scenario.routing != "ecmp":
             raise ConfigError(
-                f"Program {program.name} chooses among ways of equal length, and so does Scenario.routing "
+                f"Program {name} chooses among ways of equal length, and so does Scenario.routing "
                 f"{scenario.routing}: set it to ecmp"
             )
         transport = scenario.transport
         if needs & module.PROGRAM_COUNTS and (not transport.handshake or transport.connections_per_pair):
             raise ConfigError(
-                f"Program {program.name} counts flows by SYN-ACKs and FINs, so every flow must open its own "
+                f"Program {name} counts flows by SYN-ACKs and FINs, so every flow must open its own "
                 "connection: set Scenario.transport.handshake to true and connections_per_pair to 0"
             )
     _check_pauses(module, scenario)
@@ -51,10 +49,21 @@ def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[
             )
 
 
-def _choosing(module: Extension, programs: tuple[tuple[Program, ...], ...]) -> str | None:
-    """Return the name of a program that chooses ways; None without one."""
-    names = (each.name for of in programs for each in of if each.name in module.programs())
-    return next((name for name in names if module.program_needs(name) & module.PROGRAM_ROUTES), None)
+def _check_pairs(module: Extension, programs: tuple[tuple[Program, ...], ...], used: list[str]) -> None:
+    """No port has a program twice, and none needs ways that another one does not keep."""
+    for of in programs:
+        names = [each.name for each in of]
+        if twice := [name for name in used if names.count(name) > 1]:
+            raise ConfigError(f"Program {twice[0]} is named twice for a port: leave one of them out of programs")
+    symmetric, choosing = (
+        [name for name in used if module.program_needs(name) & need]
+        for need in (module.PROGRAM_SYMMETRIC, module.PROGRAM_ROUTES)
+    )
+    if symmetric and choosing:
+        raise ConfigError(
+            f"Program {symmetric[0]} needs ACKs to come back the way of their data, and program {choosing[0]} chooses "
+            "the way of each: leave one of them out of programs"
+        )
 
 
 def _having(module: Extension, buffer: Buffer, need: int, what: str) -> list[str]:

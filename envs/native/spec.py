@@ -132,7 +132,10 @@ def _set_components(
         _check_transport(module, own)
         settings = {name: getattr(own, name) for name in ("min_rto_s", "initial_rto_s", "initial_window_pkts")}
         its = transport.replace(**{name: value for name, value in settings.items() if value is not None})
-        _check_widths(its, simulator)
+        try:
+            _check_widths(its, simulator)
+        except ConfigError as error:
+            raise ConfigError(f"component {own.component!r} of stack.components: {error}") from None
         timers_ns = to_ns(its.min_rto_s), to_ns(its.initial_rto_s)
         rows.append((own.transport, list(own.params), *timers_ns, its.initial_window_pkts))
         which[names.index(own.component)] = len(rows)

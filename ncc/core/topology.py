@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import BoolArray, IntArray
-from ncc.core.value import Count, Delay, Fraction, LineRate, Name, Natural, Value
+from ncc.core.value import Count, Delay, Fraction, LineRate, Name, Natural, Value, part_of
 
 Alpha = Annotated[float, Meta(ge=1 / 1024, le=1024)]
 """Alpha of dynamic thresholds, in steps of 1/1024. Chips offer powers of 2 from 1/128 to 8 (bai2020 section IV-B)."""
@@ -237,14 +237,11 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def group(self, name: str) -> tuple[int, ...]:
         """Host ids of a named group, or of a part of it: ``tor0:8:2`` are two of ``tor0``, from its ninth on."""
-        whole, *part = name.split(":")
-        hosts = next((group.hosts for group in self.groups if group.name == whole), ())
-        if part:
-            first, count = map(int, part) if [each.isdecimal() for each in part] == [True, True] else (0, 0)
-            hosts = hosts[first : first + count] if first + count <= len(hosts) else ()
-        if not hosts:
-            raise UnknownNameError("host group", name, [group.name for group in self.groups])
-        return hosts
+        whole, _, part = name.partition(":")
+        for group in self.groups:
+            if group.name == whole:
+                return part_of(group.hosts, part, f"host group {name!r}") if part else group.hosts
+        raise UnknownNameError("host group", whole, [group.name for group in self.groups])
 
     def host_link(self, host: int) -> Link:
         """The only link of a host."""

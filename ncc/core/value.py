@@ -7,6 +7,7 @@ Ranges are written once, in the field's type: ``Annotated[int, Meta(ge=1)]``.
 
 import hashlib
 import math
+import re
 from abc import ABCMeta
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -120,3 +121,12 @@ def kinds(union: Any) -> dict[str, type[Any]]:
     """The members of a tagged union by their tag."""
     members = get_args(union) or (union,)
     return {str(member.__struct_config__.tag): member for member in members}
+
+
+def part_of(values: tuple[T, ...], part: str, what: str) -> tuple[T, ...]:
+    """Return the part of `values` that ``first:count`` names, counted from 0; `ConfigError` if there is none."""
+    if found := re.fullmatch(r"(\d{1,9}):(\d{1,9})", part, re.ASCII):
+        first, count = map(int, found.groups())
+        if 0 < count <= len(values) - first:
+            return values[first : first + count]
+    raise ConfigError(f"{what}: a part is first:count within 0 to {len(values) - 1}, such as 0:{len(values)}")

@@ -122,9 +122,11 @@ def test_a_part_of_a_group_has_a_name_too() -> None:
     network = spec.Rack(hosts=10).build()
     hosts = network.group("hosts")
     assert network.group("hosts:0:8") + network.group("hosts:8:2") == hosts
-    for part in ("hosts:8:3", "hosts:0:0", "hosts:1", "hosts:-1:2", "hosts::"):
-        with pytest.raises(UnknownNameError, match=part):
+    for part in ("hosts:8:3", "hosts:0:0", "hosts:1", "hosts:-1:2", "hosts::", "hosts:0:" + 5000 * "9"):
+        with pytest.raises(ConfigError, match="a part is first:count within 0 to 9, such as 0:10"):
             network.group(part)
+    with pytest.raises(UnknownNameError, match="Unknown host group 'host'"):
+        network.group("host:0:1")
 
 
 @pytest.mark.parametrize("k", [2, 4, 6])

@@ -98,7 +98,7 @@ def test_contradictions_are_refused(simulator: Simulator) -> None:
             ConfigError, match=f"letflow chooses among ways .*Scenario.routing {routing}: set it to ecmp"
         ):
             run(simulator, fixed(fabric, one, routing=routing))
-    with pytest.raises(ConfigError, match="Programs letflow and letflow both choose the ways of a switch: leave one"):
+    with pytest.raises(ConfigError, match="Program letflow is named twice for a port: leave one"):
         run(simulator, fixed(fabric.replace(programs=(*letflow(), *letflow(1))), one))
     with pytest.raises(ConfigError, match="rwndq needs ACKs to come back"):
         run(simulator, fixed(fabric.replace(programs=(*letflow(), Program(name="rwndq"))), one))

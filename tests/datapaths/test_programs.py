@@ -236,9 +236,19 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "rwndq counts flows .* set Scenario.transport.handshake to true and connections_per_pair to 0",
     ),
     "two owners": (
-        {"programs": (*PFABRIC, Program(name="pfabric", params=(("control_rank", 1),)))},
+        {"programs": (*PFABRIC, Program(name="trim"))},
         {},
-        "pfabric and pfabric both own the queue of a port: leave one",
+        "pfabric and trim both own the queue of a port: leave one",
+    ),
+    "twice": (
+        {"programs": (*RWNDQ, Program(name="rwndq", params=(("m", 1),)))},
+        {"routing": "symmetric"},
+        "Program rwndq is named twice for a port: leave one of them out",
+    ),
+    "both ways": (
+        {"programs": (Program(name="letflow"), *RWNDQ)},
+        {"routing": "symmetric"},
+        "rwndq needs ACKs .* program letflow chooses the way of each: leave one",
     ),
     "classes": ({"programs": PFABRIC, "classes": 2}, {}, "pfabric owns the queue .* classes would too: leave one"),
     "a pool": ({"programs": PFABRIC, "shared_buffer_bytes": 10_000}, {}, "which shared_buffer_bytes would too"),
