@@ -24,8 +24,8 @@ LONG: dict[str, str] = {
     "docs/experiments/README.md": "written by ncc.report, a table per experiment",
 }
 """Files that may be longer than `LINES`, each with the reason."""
-RESULTS = re.compile(r"docs/experiments/\w+\.json")
-"""Written by ncc.report, a line per number: no reader's files."""
+RESULTS = re.compile(r"docs/(experiments/\w+|agreement/results)\.json")
+"""Written by ncc.report and ncc.agreement, a line per number: no reader's files."""
 
 
 def test_the_top_level_is_what_it_is_meant_to_be() -> None:

@@ -2,9 +2,9 @@
 // State of the sending end of a connection. Bytes are payload; packets are numbers within the flow.
 //
 // Known differences from ns-3 3.44: payload is divided into packets once and for all, while ns-3 sends part of a packet
-// if the send buffer or, in a repair, the receive window ends within it; the receiver offers at least one packet (ns-3
-// may offer nothing until its persist timer expires, because it counts data that the application is about to read); a
-// second SYN-ACK changes nothing (in ns-3 it resets the window); and SYNs are repeated for ever.
+// if the send buffer or, in a repair, the receive window ends within it; and SYNs are repeated for ever. Two more are
+// kept from ns-3 by envs/ns3/src/arrivals.cc: that a receiver offers less than a packet, and that a second SYN-ACK
+// resets the window.
 #pragma once
 
 extern "C" {
