@@ -117,8 +117,7 @@ inline void SetPrograms(Spec &spec, const ProgramRows &programs)
     }
 }
 
-// Rows of stacks (transport, its parameters, minimum and initial RTO in ns, initial window in packets), and the stack
-// of each flow as FlowSpec numbers it.
+// Rows of stacks: transport, its parameters, minimum and initial RTO in ns, initial window in packets.
 using StackRows =
     std::vector<std::tuple<std::string, std::vector<std::pair<std::string, uint64_t>>, int64_t, int64_t, uint32_t>>;
 inline void SetStacks(Spec &spec, const StackRows &stacks, In<uint8_t> of)
