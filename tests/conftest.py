@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from ncc.core.extras import MissingExtraError
 from tests.support.extras import lacking, skip
-from tests.support.linux import TRIES, mark_needs, sends_traffic, unfit
+from tests.support.linux import mark_needs, sends_traffic, unfit
 
 settings.register_profile(
     "ncc", deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -35,8 +35,6 @@ def _handlers_stay_open() -> Generator[None]:
 
 
 HERE = Path(__file__).parent
-UNFIT = pytest.StashKey[str | None]()
-"""Reason why the machine could not measure real traffic in a try of a test that failed."""
 ALONE = HERE / "linux"
 """Folder of tests that have the kernel's TCP to themselves, beside those elsewhere that send real traffic."""
 
@@ -69,8 +67,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         mark_needs(item)
         if item.get_closest_marker("rllib") or ALONE in item.path.parents or sends_traffic(item):
             item.add_marker(pytest.mark.alone)
-        if sends_traffic(item):
-            item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, reruns_delay=2))
     items.sort(key=lambda item: item.get_closest_marker("rllib") is not None)
 
 
@@ -85,18 +81,18 @@ def pytest_make_collect_report(
     return report
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test of the kernel's timing on a machine that is too busy for it."""
+    if item.get_closest_marker("timing") and (reason := unfit()):
+        pytest.skip(reason)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Skip a test that asks for an absent extra, and one of real traffic that fails on a machine unfit for it."""
+    """Skip a test that asks for an absent extra."""
     report = yield
-    if not report.failed or call.excinfo is None:
-        return report
-    if call.excinfo.errisinstance((ModuleNotFoundError, MissingExtraError)):
+    if report.failed and call.excinfo and call.excinfo.errisinstance((ModuleNotFoundError, MissingExtraError)):
         skip(report, lacking(str(call.excinfo.value)))
-    elif sends_traffic(item):
-        item.stash[UNFIT] = item.stash.get(UNFIT, None) or unfit()
-        if getattr(item, "execution_count", TRIES) == TRIES:
-            skip(report, item.stash[UNFIT])
     return report

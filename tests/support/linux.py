@@ -100,17 +100,14 @@ def sends_traffic(item: pytest.Item) -> bool:
     return any(set(TRAFFIC) <= set(mark.args) for mark in item.iter_markers("needs"))
 
 
-TRIES = 4
-"""Runs of a test of real traffic before it fails. A machine that pauses for a tenth of a second can fail a sound
-datapath, but hardly four times in a row; what is broken fails every time. Reruns are listed and counted."""
 BUSY_FRAC = 0.3
-"""Share of all cores in use, above which real traffic cannot be measured."""
+"""Share of all cores in use, above which the kernel's timing cannot be measured."""
 LATE_S = 250e-6
-"""Lateness of one wake-up in ten, above which real traffic cannot be measured; about 100 us on a quiet machine."""
+"""Lateness of one wake-up in ten, above which the kernel's timing cannot be measured; 100 us on a quiet machine."""
 
 
 def unfit() -> str | None:
-    """Reason why this machine cannot measure real traffic now, if there is one."""
+    """Reason why a test marked `timing` cannot measure now, if there is one."""
     busy_frac, late_s = machine.busy_frac(), wake_up_late_s()
     if busy_frac < BUSY_FRAC and late_s < LATE_S:
         return None
