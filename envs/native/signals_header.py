@@ -83,4 +83,7 @@ def header(table: Path) -> str:
 if __name__ == "__main__":
     out = Path(sys.argv[2])
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(header(Path(sys.argv[1])), encoding="utf-8")
+    text = header(Path(sys.argv[1]))
+    # cmake runs this at every build. A file that is written anew compiles all that includes it anew.
+    if not out.exists() or out.read_text(encoding="utf-8") != text:
+        out.write_text(text, encoding="utf-8")
