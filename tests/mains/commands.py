@@ -8,11 +8,19 @@ import runpy
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 from unittest import mock
 
+from hydra._internal.hydra import Hydra
+
 from ncc.core.extras import MissingExtraError
+from ncc.harness.executor import Processes, Task
+from ncc.harness.jobs import Job, Tally
+from ncc.results import training
 from tests.support.extras import lacking
 
 TINY = (
@@ -31,7 +39,7 @@ SYNC = ("agent=a2c", "agent.racks=1", "agent.epochs=120", "agent.checkpoint_epoc
 
 
 def ncc(main: str, *arguments: str, cwd: Path, **environment: str) -> "CompletedProcess[str]":
-    """Run `python -m ncc.<main> <arguments>` in the folder `cwd`, in this process; see `ncc_apart`.
+    """Run `python -m ncc.<main> <arguments>` in the folder `cwd`, in this process, its runs too; see `ncc_apart`.
 
     Raises:
         MissingExtraError: the main asks for an extra that is not installed here.
@@ -55,6 +63,9 @@ def here(main: str, *arguments: str, cwd: Path, **environment: str) -> "Complete
         mock.patch.object(sys, "orig_argv", line),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
+        mock.patch.object(Processes, "run", _one_by_one),
+        mock.patch.object(Hydra, "get_mode", _as_typed),
+        mock.patch.multiple(training, PROBE_S=0.05, ProcessPoolExecutor=lambda *_, **__: ThreadPoolExecutor(1)),
         warnings.catch_warnings(),
     ):
         warnings.filterwarnings("ignore", ".*found in sys.modules", RuntimeWarning)  # it runs more than once here
@@ -65,8 +76,24 @@ def here(main: str, *arguments: str, cwd: Path, **environment: str) -> "Complete
     return CompletedProcess(line, status, out.getvalue(), err.getvalue())
 
 
+def _one_by_one(
+    executor: Processes, jobs: Sequence[Job], task: Task, workers: int, tally: Tally, **_: Any
+) -> Iterator[Job]:
+    """Do the jobs that `Processes.run` gives to processes."""
+    with contextlib.closing(task.datapath_factory()) as datapath:
+        for job in jobs:
+            tally.report(job, "started", 0.0)
+            task.do(job, datapath)
+            tally.report(job, "finished", 1.0)
+            yield job
+
+
+def _as_typed(hydra: Hydra, **_: Any) -> None:
+    """Leave it to --multirun whether Hydra sweeps, which it composes everything to find out."""
+
+
 def ncc_apart(main: str, *arguments: str, cwd: Path, **environment: str) -> "CompletedProcess[str]":
-    """Run a main as `ncc` does, but in a process of its own, for those that start Ray or change the machine."""
+    """Run a main as `ncc` does, but in a process of its own, whose runs are in others."""
     env = {**os.environ, **environment}
     line = command(main, *arguments)
     return _done(subprocess.run(line, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Completions of the last word of a command line, and shells that ask for them."""
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -60,27 +61,37 @@ def test_what_only_the_shell_knows_is_left_to_it(line: str) -> None:
     assert candidates(line) == []
 
 
-@pytest.mark.parametrize(
-    ("line", "reply"),
-    [
-        ("ncc eval", ["evaluate "]),
-        ("ncc train scenario=inc", ["incast "]),
-        ("ncc evaluate controller=[dctcp,cu", ["[dctcp,cubic"]),
-        ("ncc train scenario.topo", ["scenario.topology."]),
-    ],
-)
-def test_bash_completes(line: str, reply: list[str]) -> None:
-    """As bash calls it: words are broken at =, and the reply stands for what follows the last one."""
+REPLIES = [
+    ("ncc eval", ["evaluate "]),
+    ("ncc train scenario=inc", ["incast "]),
+    ("ncc evaluate controller=[dctcp,cu", ["[dctcp,cubic"]),
+    ("ncc train scenario.topo", ["scenario.topology."]),
+]
+
+
+def bash_completes(line: str, ncc: str) -> "subprocess.CompletedProcess[str]":
+    """Complete as bash does: words are broken at =, and the reply stands for what follows the last one."""
     words = line.replace("=", " = ").split()
     broken = f"COMP_WORDS=({' '.join(map(repr, words))}) COMP_CWORD={len(words) - 1}"
     asked = (
-        f'ncc() {{ {sys.executable} -m ncc "$@"; }}\n{BASH}\n'
+        f"ncc() {{ {ncc}; }}\n{BASH}\n"
         f"COMP_LINE={line!r} COMP_POINT={len(line)} {broken}\n"
         "complete -p ncc >&2; _ncc ncc; printf '%s\\n' \"${COMPREPLY[@]}\""
     )
-    done = subprocess.run(["bash", "--norc", "-c", asked], capture_output=True, text=True, check=True)
+    return subprocess.run(["bash", "--norc", "-c", asked], capture_output=True, text=True, check=True)
+
+
+@pytest.mark.parametrize(("line", "reply"), REPLIES)
+def test_bash_replies_with_what_follows_the_last_break(line: str, reply: list[str]) -> None:
+    printed = shlex.join(["printf", r"%s\n", *candidates(line)])
+    done = bash_completes(line, f'[ "$1 $2" = {shlex.quote(f"--complete {line}")} ] && {printed}')
     assert "-F _ncc ncc" in done.stderr
     assert done.stdout.splitlines() == reply
+
+
+def test_bash_asks_the_command() -> None:
+    line, reply = REPLIES[1]
+    assert bash_completes(line, f'{sys.executable} -m ncc "$@"').stdout.splitlines() == reply
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")

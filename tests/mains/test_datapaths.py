@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Datapaths by name, and results of several in one folder."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -54,17 +53,3 @@ def test_judging_on_one_more_datapath_keeps_what_is_there(tmp_path: Path) -> Non
     assert "kept from before" in done.stderr
     assert run.stat().st_mtime_ns == before
     assert load_judgement(tmp_path / "judged").datapaths == ("packetsim", "ns3")
-
-
-def test_a_run_of_before_there_were_several_is_refused_in_a_sentence(trained: Path, tmp_path: Path) -> None:
-    config = json.loads((trained / "config.json").read_text())
-    config["datapath"] = {"target": "ncc.envs.ns3.datapath:DATAPATH"}
-    del config["evaluation"]["datapaths"]
-    (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "config.json").write_text(json.dumps(config))
-    for arguments in (("train", "resume=old"), ("evaluate", "run=old")):
-        done = ncc(*arguments, cwd=tmp_path)
-        assert done.returncode == 1
-        assert "old/config.json is no configuration of this version of ncc" in done.stderr
-        assert "train again" in done.stderr
-        assert len(done.stderr.splitlines()) == 1

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Without an extra: one sentence that names it, nothing left behind, and defaults that do without."""
 
-import os
+import json
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -12,24 +13,12 @@ from packaging.requirements import Requirement
 
 from ncc.core.extras import EXTRAS, MissingExtraError, is_installed, require_extra
 from tests.house.files import ROOT
-from tests.mains.commands import command
 from tests.support.extras import needs_extra
 
 NS3 = ("ns", "ncc.envs.ns3._ns3")
 """Modules that cannot be imported where the wheel of ns-3 is not installed."""
 RLLIB = ("ray", "torch", "tensorboard")
 JUDGED = "evaluation.datapaths=[packetsim]"
-
-
-def without(modules: tuple[str, ...], arguments: tuple[str, ...], cwd: Path) -> subprocess.CompletedProcess[str]:
-    """`python -m ncc.<arguments>` in a new folder `cwd`, where those modules cannot be imported."""
-    (path := cwd.with_name("path")).mkdir()
-    (path / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({modules!r}))\n")
-    cwd.mkdir()
-    environment = {**os.environ, "PYTHONPATH": str(path)}
-    return subprocess.run(
-        command(*arguments), cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
 
 
 UPDATES = ("experiment=ncc_groups", "agent.updates=rllib")
@@ -46,30 +35,66 @@ MISSING = [
 ]
 
 
-def needing(modules: tuple[str, ...], arguments: tuple[str, ...], extra: str, says: str) -> ParameterSet:
+DEFAULT = ("evaluate", "scenario=dumbbell", "controller=dctcp", "seeds=1", "duration_s=0.005", "out=judged")
+FORKED = """
+import json, os, sys
+from pathlib import Path
+from tests.mains.commands import here
+
+for modules, arguments, folder in json.load(sys.stdin):
+    ready, told = os.pipe()
+    if not os.fork():
+        assert not {*modules} & {*sys.modules}
+        sys.modules.update(dict.fromkeys(modules))
+        done = here(*arguments, cwd=Path(folder))
+        os.write(told, json.dumps([done.returncode, done.stderr]).encode())
+        os._exit(0)
+    os.close(told)
+    with os.fdopen(ready) as said:
+        print(said.read())
+    os.wait()
+"""
+"""Starts of mains in processes that have loaded what all of them need, and cannot import some modules."""
+Started = dict[tuple[str, ...], tuple[int, str, Path]]
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Started:
+    """Exit status, error output and folder of each command of `MISSING` and of `DEFAULT`."""
+    rows = [*((modules, arguments) for modules, arguments, *_ in MISSING), (NS3, DEFAULT)]
+    folders = [tmp_path_factory.mktemp("empty") for _ in rows]
+    asked = json.dumps([(*row, str(folder)) for row, folder in zip(rows, folders, strict=True)])
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], input=asked, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    return {arguments: (*one, folder) for (_, arguments), one, folder in zip(rows, said, folders, strict=True)}
+
+
+def needing(_: tuple[str, ...], arguments: tuple[str, ...], extra: str, says: str) -> ParameterSet:
     """A row of `MISSING` as a case of a test. Where torch is missing as well, training names that first."""
     marks = (needs_extra("torch"),) if arguments[0] == "train" and extra == "ns3" else ()
     if UPDATES[0] in arguments:
         marks = (needs_extra("ns3"),)  # what a recipe is laid over says before that it does without ns3
-    return pytest.param(modules, arguments, extra, says, marks=marks, id=" ".join(arguments))
+    return pytest.param(arguments, extra, says, marks=marks, id=" ".join(arguments))
 
 
-@pytest.mark.parametrize(("modules", "arguments", "extra", "says"), [needing(*row) for row in MISSING])
+@pytest.mark.parametrize(("arguments", "extra", "says"), [needing(*row) for row in MISSING])
 def test_a_missing_extra_is_named_in_one_sentence(
-    modules: tuple[str, ...], arguments: tuple[str, ...], extra: str, says: str, tmp_path: Path
+    arguments: tuple[str, ...], extra: str, says: str, started: Started
 ) -> None:
-    done = without(modules, arguments, empty := tmp_path / "empty")
-    assert done.returncode == 2, done.stderr
-    assert done.stderr == f"error: {says}, not installed here: pip install 'ncc[{extra}]'\n"
-    assert list(empty.iterdir()) == []
+    status, said, folder = started[arguments]
+    assert status == 2, said
+    assert said == f"error: {says}, not installed here: pip install 'ncc[{extra}]'\n"
+    assert list(folder.iterdir()) == []
 
 
-def test_a_default_does_without_ns3_and_says_so(tmp_path: Path) -> None:
-    arguments = ("scenario=dumbbell", "controller=dctcp", "seeds=1", "duration_s=0.005", "out=judged")
-    done = without(NS3, ("evaluate", *arguments), tmp_path / "cwd")
-    assert done.returncode == 0, done.stderr
-    assert "ns3 is left out: datapath=ns3 needs ns3, not installed here: pip install 'ncc[ns3]'\n" in done.stderr
-    assert [path.name for path in (tmp_path / "cwd" / "judged").iterdir() if path.is_dir()] == ["packetsim"]
+def test_a_default_does_without_ns3_and_says_so(started: Started) -> None:
+    status, said, folder = started[DEFAULT]
+    assert status == 0, said
+    assert "ns3 is left out: datapath=ns3 needs ns3, not installed here: pip install 'ncc[ns3]'\n" in said
+    assert [path.name for path in (folder / "judged").iterdir() if path.is_dir()] == ["packetsim"]
 
 
 def test_extras_are_those_of_the_package() -> None:

@@ -5,7 +5,7 @@ import json
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +20,11 @@ from ncc.results.judgement import load_judgement
 from ncc.results.training import train
 from ncc.run.learning import read_learning
 from ncc.run.plan import TrainPlan
-from tests.mains.commands import SYNC, TINY, command, ncc
+from tests.mains.commands import SYNC, TINY, ncc
 from tests.support.processes import eventually
 
 pytest.importorskip("torch", reason="training needs the torch extra")
+pytestmark = pytest.mark.xdist_group("training")
 
 FEW = ("evaluation.datapaths=[packetsim]", "evaluation.controllers=[ncc]", "evaluation.seeds=1")
 """As little judging as there can be."""
@@ -75,20 +76,33 @@ def test_nothing_is_left_beside_the_run_folder(trained: Path) -> None:
     assert [p.name for p in trained.parent.iterdir()] == ["run"]
 
 
-def ended(cwd: Path, how: signal.Signals, begun: Callable[[Path], object]) -> tuple[int, str]:
-    """Status and error output of a training that gets a signal as soon as its folder has begun."""
-    process = subprocess.Popen(
-        command("train", *TINY, *SYNC, *FEW, "out=run"),
-        cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    eventually(lambda: process.poll() is not None or begun(cwd / "run"), 120)
-    process.send_signal(how)
-    _, said = process.communicate(timeout=120)
-    return process.returncode, said
+PAUSES = """
+from ncc.results import training
+training._epochs_per_s = lambda *_: signal.pause()
+"""
+"""A training that stays where it tries out the speed of the datapaths."""
+DIES = """
+from ncc.agents.checkpoints import Checkpoints
+add = Checkpoints.add
+def add_and_die(*given):
+    if "40" in add(*given).stem:
+        os.kill(os.getpid(), signal.SIGKILL)
+Checkpoints.add = add_and_die
+"""
+"""A training that is killed as soon as it has learnt from 40 epochs."""
+
+
+def begun(how: str, cwd: Path) -> "subprocess.Popen[str]":
+    """A tiny training in a process of its own."""
+    code = f"import os, runpy, signal\n{how}\nrunpy.run_module('ncc.train', run_name='__main__')"
+    line = [sys.executable, "-c", code, *TINY, *SYNC, *FEW, "out=run"]
+    return subprocess.Popen(line, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(trained: Path, tmp_path: Path) -> None:
-    ended(tmp_path, signal.SIGKILL, lambda run: list(run.glob("checkpoints/*.npz")))
+    with begun(DIES, tmp_path) as process:
+        _, said = process.communicate()
+    assert process.returncode == -signal.SIGKILL, said
     run = tmp_path / "run"
     with pytest.raises(ResultError, match="manifest"):
         read_manifest(run, "training")
@@ -106,10 +120,12 @@ def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(
 
 
 def test_a_run_interrupted_before_it_learns_can_be_resumed(tmp_path: Path) -> None:
-    # The speed of the datapaths is being tried out.
-    status, said = ended(tmp_path, signal.SIGINT, lambda run: (run / "config.json").exists())
     run = tmp_path / "run"
-    assert status == 130
+    with begun(PAUSES, tmp_path) as process:
+        assert eventually(lambda: process.poll() is not None or (run / "config.json").exists(), 120)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert process.returncode == 130
     assert "ncc train resume=run" in said
     assert "Traceback" not in said
     assert not list(run.glob("checkpoints/*.npz"))
@@ -164,3 +180,17 @@ def test_runs_of_different_scenarios_are_not_mixed_up(trained: Path, tmp_path: P
     done = ncc("evaluate", "run=[run,run]", "controller=ncc", cwd=trained.parent)
     assert done.returncode == 2
     assert "twice" in done.stderr
+
+
+def test_a_run_of_before_there_were_several_is_refused_in_a_sentence(trained: Path, tmp_path: Path) -> None:
+    config = json.loads((trained / "config.json").read_text())
+    config["datapath"] = {"target": "ncc.envs.ns3.datapath:DATAPATH"}
+    del config["evaluation"]["datapaths"]
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "config.json").write_text(json.dumps(config))
+    for arguments in (("train", "resume=old"), ("evaluate", "run=old")):
+        done = ncc(*arguments, cwd=tmp_path)
+        assert done.returncode == 1
+        assert "old/config.json is no configuration of this version of ncc" in done.stderr
+        assert "train again" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
