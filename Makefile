@@ -67,13 +67,22 @@ endef
 export REQUIREMENTS
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 train: $(VENV)/.built ## train NCC for a few minutes, then compare it with DCTCP and CUBIC under incast (ARGS="seed=3 ...": Hydra overrides)
 	$(BIN)/python -m ncc.train $(if $(filter experiment=%,$(ARGS)),,experiment=ncc_short) $(ARGS)
 
-test: $(VENV)/.built ## run the tests (ARGS are pytest's)
-	$(BIN)/python -m pytest $(ARGS)
+test: $(VENV)/.built ## run the tests, side by side, or those that ARGS choose (they are pytest's)
+	$(BIN)/python -m pytest $(or $(ARGS),-n auto)
+
+test-changed: $(VENV)/.built ## run the tests that ran what has changed in Python since the last time; the first time, all
+	$(BIN)/python -m pytest --testmon -n auto $(ARGS)
+
+test-timing: $(VENV)/.built ## judge times of the kernel, on a machine with nothing else to do (root)
+	$(BIN)/python -m pytest -m timing $(ARGS)
+
+check-experiments: $(VENV)/.built ## run the quick preset of every experiment, to the end (20 minutes; ARGS are pytest's)
+	$(BIN)/python -m pytest -m experiments $(or $(ARGS),-n auto)
 
 bench: $(VENV)/.built ## measure speed, as ratios within one run
 	$(BIN)/python -m ncc.bench $(ARGS)
@@ -119,7 +128,7 @@ build: $(VENV)/.packages ## rebuild the extension modules in place
 	@$(INSTALL)
 
 clean: ## remove what was built, and caches; keeps .venv's packages and runs/
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(VENV)/.built
+	rm -rf build dist .testmondata* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(VENV)/.built
 	find ncc envs agents baselines configs docs tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.packages: pyproject.toml constraints.txt
@@ -136,4 +145,4 @@ $(VENV)/.built: $(VENV)/.packages $(NATIVE) $(TOOLS)
 	@echo "Building the extension modules (a minute or two the first time)."
 	@$(INSTALL)
 
-.PHONY: help train test bench agreement ncc-report linux-report sanitize wheel wheel-test lint docs docs-serve build clean
+.PHONY: help train test test-changed test-timing check-experiments bench agreement ncc-report linux-report sanitize wheel wheel-test lint docs docs-serve build clean

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, settings
 
 from ncc.core.extras import MissingExtraError
 from tests.support.extras import lacking, skip
-from tests.support.linux import mark_needs, sends_traffic, unfit
+from tests.support import parallel
+from tests.support.linux import mark_needs, unfit
 
 settings.register_profile(
     "ncc", deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -34,9 +35,8 @@ def _handlers_stay_open() -> Generator[None]:
         yield
 
 
-HERE = Path(__file__).parent
-ALONE = HERE / "linux"
-"""Folder of tests that have the kernel's TCP to themselves, beside those elsewhere that send real traffic."""
+ASKED_FOR = ("timing", "experiments")
+"""Markers of tests that run only where `-m` names them."""
 
 
 @pytest.fixture(scope="session")
@@ -58,16 +58,28 @@ def trained(training: tuple[Path, str]) -> Path:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs clang and what can't run beside other tests, and put tests that start Ray last.
-
-    What Ray leaves open in this process would be counted as others' leaks.
-    """
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order the tests, mark what needs clang, and leave out what runs only where it is asked for."""
+    left_out = [marker for marker in ASKED_FOR if marker not in config.option.markexpr]
+    asked, others = [], []
     for item in items:
         mark_needs(item)
-        if item.get_closest_marker("rllib") or ALONE in item.path.parents or sends_traffic(item):
-            item.add_marker(pytest.mark.alone)
-    items.sort(key=lambda item: item.get_closest_marker("rllib") is not None)
+        (others if any(map(item.get_closest_marker, left_out)) else asked).append(item)
+    items[:] = sorted(asked, key=lambda item: parallel.place(item.nodeid))
+    if others:
+        config.hook.pytest_deselected(items=others)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return the number of processes for ``-n auto``."""
+    return parallel.workers()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Return what hands out files to those processes."""
+    return parallel.scheduler(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
