@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ncc.core.extras import MissingExtraError
-from tests.support.extras import lacking, skip
 from tests.support import parallel
+from tests.support.extras import lacking, skip
 from tests.support.linux import mark_needs, unfit
 
 settings.register_profile(
