@@ -10,8 +10,8 @@ TOGETHER = {
     "a training": ("tests/mains/test_train.py", "tests/mains/test_datapaths.py", "tests/report/"),
     "Ray": ("tests/agents/rllib/", "tests/study/sweep/"),
 }
-"""Paths that run in one process, one file after the other. A machine has one TCP of the kernel, whose tests mostly wait;
-one Ray and one training serve all tests that need them."""
+"""Paths that run in one process, one file after the other. A machine has one TCP of the kernel, whose tests mostly
+wait; one Ray and one training serve all tests that need them."""
 LONG = ("tests/notebooks/", "tests/study/", "tests/examples/", "tests/packetsim/", "tests/baselines/", "tests/agents/")
 COUNTING = (
     "tests/ns3gym/", "tests/harness/", "tests/envs/test_on_packetsim.py", "tests/datapaths/test_conformance.py",
