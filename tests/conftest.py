@@ -2,6 +2,7 @@
 """Settings of every test: hypothesis counts examples, never seconds, because CI is slow at random."""
 
 import logging.config
+import os
 import signal
 from collections.abc import Generator
 from pathlib import Path
@@ -10,14 +11,19 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ncc.core.extras import MissingExtraError
-from tests.support import parallel
+from tests.support import parallel, temporary
 from tests.support.extras import lacking, skip
 from tests.support.linux import mark_needs, unfit
+
+pytest_plugins = ["tests.support.ray"]
 
 settings.register_profile(
     "ncc", deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("ncc")
+
+if "PYTEST_XDIST_WORKER" not in os.environ:  # which has it from the process that starts it
+    temporary.stay_in(Path(__file__).parents[1] / "build" / "tmp")
 
 # A shell that runs the tests in the background has SIGINT ignored, and every process started here would inherit that:
 # then Ctrl-C could not be tested.
