@@ -25,6 +25,9 @@ settings.load_profile("ncc")
 if "PYTEST_XDIST_WORKER" not in os.environ:  # which has it from the process that starts it
     temporary.stay_in(Path(__file__).parents[1] / "build" / "tmp")
 
+# Processes share the cores, and networks here are small: more threads are slower. Read when torch is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # A shell that runs the tests in the background has SIGINT ignored, and every process started here would inherit that:
 # then Ctrl-C could not be tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
