@@ -140,8 +140,8 @@ class Run:
                 next_episodes[int(worker)] = max(next_episodes[int(worker)], _whole(episode))
             if epochs:
                 heard_s = time.monotonic()
-                returns = found.get(RETURNS)
-                meter.add(epochs, returns if isinstance(returns, list) else [], self._scalars(result))
+                returns = found.get(RETURNS, [])  # RLlib unpacks a list of one
+                meter.add(epochs, returns if isinstance(returns, list) else [returns], self._scalars(result))
             elif time.monotonic() - heard_s > SILENCE_S:
                 meter.flush()
                 self._save_checkpoint()
