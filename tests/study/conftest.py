@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Experiments on disk, which many tests load, are composed once."""
+"""What many tests read of the checkout is read once, so that who works in it meanwhile changes no verdict."""
 
 import copy
 from collections.abc import Generator
@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+import ncc.harness.manifest
 import ncc.study.load
+import ncc.study.points
+from ncc.harness.manifest import git_state
 from ncc.run.compose import composed
+from ncc.run.controllers import load_controller
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _composed_once() -> Generator[None]:
+def _read_once() -> Generator[None]:
     once = cache(composed)
 
     def copied(verb: str, overrides: list[str]) -> dict[str, Any]:
@@ -21,4 +25,6 @@ def _composed_once() -> Generator[None]:
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(ncc.study.load, "composed", copied)
+        monkeypatch.setattr(ncc.study.points, "load_controller", cache(load_controller))
+        monkeypatch.setattr(ncc.harness.manifest, "git_state", cache(git_state))
         yield

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.run.compose import experiment_names
-from ncc.study.load import load_experiment, source_digest
+from ncc.study.load import source_digest
 from ncc.study.points import Grid, default_datapath, grid_of
 from ncc.study.spec import Setting, experiment_from
 from tests.study.toy import toy
@@ -16,17 +15,6 @@ from tests.support.tables import table
 
 def grid(preset: str = "full", **changes: Any) -> Grid:
     return grid_of("toy", *experiment_from(toy(**changes), "toy"), preset)
-
-
-@pytest.mark.parametrize("name", experiment_names())
-def test_every_experiment_can_be_run(name: str) -> None:
-    experiment, scenario = load_experiment(name)
-    whole = "sweep" if name.startswith("tuning_") else "full"
-    assert {"quick", whole} <= set(experiment.presets)
-    for preset in experiment.presets:
-        made = grid_of(name, experiment, scenario, preset)
-        assert len({cell.controller.name for cell in made.cells}) == len(made.cells)
-    assert len(source_digest(name)) == 16
 
 
 def test_every_contender_is_at_every_point() -> None:

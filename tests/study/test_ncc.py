@@ -3,7 +3,6 @@
 
 import re
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
@@ -14,9 +13,9 @@ from ncc.run.compose import experiment_names, recipe_names
 from ncc.run.controllers import load_controller
 from ncc.study.experiments_page import Results, markdown_page
 from ncc.study.load import load_experiment, runs_digest
-from ncc.study.points import Grid, grid_of
 from ncc.study.result import Result
 from ncc.study.table import Table
+from tests.study.grids import grid
 
 NAMES = tuple(name for name in experiment_names() if name.startswith("ncc_"))
 MAIN = ("ncc_uplink", "ncc_incast", "ncc_wan")
@@ -26,11 +25,6 @@ TABLE = FORMULAS | {
     "ncc", "ncc_learned", "dctcp", "bbr", "cubic", "gemini", "vegas", "bcc", "ncc_order", "max_min", "shortest_first",
     "fixed_share", "dctcp_tuned", "bbr_tuned", "cubic_tuned", "gemini_tuned", "vegas_tuned",
 }  # fmt: skip
-
-
-@cache
-def grid(name: str) -> Grid:
-    return grid_of(name, *load_experiment(name), "full")
 
 
 @pytest.mark.parametrize("name", NAMES)

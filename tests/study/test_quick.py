@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every experiment of configs/experiment/, run by its quick preset: to the end, measured, judged and drawn."""
+"""Every experiment of configs/experiment/, run by its quick preset: to the end, measured, judged and drawn.
+
+For `make check-experiments`; `test_experiments.py` has what every change must pass.
+"""
 
 import math
 from pathlib import Path
@@ -17,6 +20,7 @@ from tests.support.linux import TRAFFIC, needs
 
 NEEDS = dict.fromkeys(("ncc_linux", "ncc_linux_learned", "ncc_linux_written", "spread_linux"), TRAFFIC)
 """Requirements of experiments that no simulator runs."""
+pytestmark = pytest.mark.experiments
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=needs(*NEEDS.get(name, ()))) for name in experiment_names()])

@@ -55,7 +55,7 @@ def test_it_prints_and_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == printed
 
 
-def test_unknown_families_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_families_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UnknownNameError, match="family"):
         load_families("mixture", ["uplynk"])
     assert main(["local", "--networks", "0"]) == 2
@@ -64,8 +64,8 @@ def test_unknown_families_are_refused(capsys: pytest.CaptureFixture[str]) -> Non
     assert "Unknown families 'nope'; known: incast_cell, mixture, wide" in capsys.readouterr().err
     assert main(["dctcp"]) == 2
     assert "dctcp would be compared with itself" in capsys.readouterr().err
-    assert main(["local", "--keep", "/nowhere/kept.json"]) == 2
-    assert "there is no folder /nowhere; make it first" in capsys.readouterr().err
+    assert main(["local", "--keep", str(tmp_path / "nowhere" / "kept.json")]) == 2
+    assert f"there is no folder {tmp_path}/nowhere; make it first" in capsys.readouterr().err
 
 
 def test_networks_in_which_a_policy_decides_have_rows_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ from ncc.study.points import Grid, grid_of
 from ncc.study.spec import experiment_from
 from ncc.study.table import At, Table
 from ncc.study.tuned import GROUP, tuning_of
+from tests.study.grids import grid
 from tests.study.toy import toy
 
 SWEEPS = tuple(name for name in experiment_names() if name.startswith("tuning_"))
@@ -31,10 +32,6 @@ FAMILIES = {
     "tuning_datacentres": ("datacentres",),
 }
 SET_BY_THE_SWEEP = ("topology.mark_threshold_bytes", "period_s")
-
-
-def grid(name: str, preset: str) -> Grid:
-    return grid_of(name, *load_experiment(name), preset)
 
 
 @pytest.mark.parametrize("name", SWEEPS)

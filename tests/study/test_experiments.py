@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every experiment of configs/experiment/: its grid, its networks on both simulators, and its page from one run.
+
+`make check-experiments` runs all contenders at all points of a preset.
+"""
+
+import math
+from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ncc.baselines.registry import controllers
+from ncc.core.receivers import parts
+from ncc.harness.datapath import Datapath, tell
+from ncc.harness.jobs import Job
+from ncc.harness.pool import evaluate
+from ncc.harness.run import eval_flow_seed
+from ncc.run.compose import experiment_names, load_datapath
+from ncc.study.draw import draw
+from ncc.study.experiments_page import html_page, markdown_page
+from ncc.study.load import load_experiment, source_digest
+from ncc.study.measures import measure_all
+from ncc.study.measures_base import Seen
+from ncc.study.points import Cell
+from ncc.study.result import FIGURE, JSON, Result, read_result
+from ncc.study.table import Table
+from tests.study.grids import grid
+from tests.support.here import Here
+
+SIMULATORS = ("packetsim", "ns3")
+EVERY = pytest.mark.parametrize("name", experiment_names())
+
+
+@pytest.fixture(scope="module", params=SIMULATORS)
+def simulator(request: pytest.FixtureRequest) -> Generator[Datapath]:
+    made = load_datapath(request.param).load()()
+    yield made
+    made.close()
+
+
+def has(name: str, cell: Cell) -> bool:
+    """True if the simulator of that name has the cell's transports: ours, or with ns-3 its own too."""
+    return all(each in controllers() or each.startswith(f"{name}::") for each in cell.controller.stack.transports)
+
+
+@EVERY
+def test_every_preset_can_be_run(name: str) -> None:
+    presets = load_experiment(name)[0].presets
+    assert {"quick", "sweep" if name.startswith("tuning_") else "full"} <= set(presets)
+    for preset in presets:
+        cells = grid(name, preset).cells
+        assert len({cell.controller.name for cell in cells}) == len(cells)
+        for cell in cells:
+            assert any(has(each, cell) for each in (*SIMULATORS, "linux")), cell.controller
+    assert len(source_digest(name)) == 16
+
+
+@EVERY
+def test_every_contender_starts_at_every_point(name: str, simulator: Datapath) -> None:
+    of = grid(name, "quick")
+    cells = [cell for cell in of.cells if has(simulator.name, cell)]
+    assert cells
+    for cell in cells:
+        flows = cell.scenario.flows(eval_flow_seed(0))
+        limiter = of.policies(cell.controller, cell.scenario)
+        limiter.reset(cell.scenario, 0)
+        limits_bps, grants = parts(limiter.decide(simulator.start(cell.scenario, flows, cell.controller.stack, 0)))
+        if grants is not None:
+            tell(simulator, grants)
+        assert simulator.step(limits_bps).epoch == 1
+
+
+@EVERY
+def test_a_run_is_measured_judged_and_shown(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The numbers of one contender at one point stand for those of all. Pictures are laid out, not painted."""
+    monkeypatch.setattr("ncc.study.draw.save_figure", lambda figure, _: figure.draw_without_rendering())
+    of = grid(name, "quick")
+    experiment = of.experiment
+    cell, simulator = next((cell, each) for cell in of.cells for each in SIMULATORS if has(each, cell))
+    jobs = [Job(cell.scenario, cell.controller, 0)]
+    (stored,) = evaluate(jobs, tmp_path, load_datapath(simulator).load(), of.policies, executor=Here()).runs
+    run = stored.load().require_valid()
+    values = measure_all(experiment.measures, run)
+    assert all(map(math.isfinite, values.values())), values
+    everywhere = {(at.contender, at.point) for at in of.cells}
+    empty = Table(axes=of.axes, contenders=tuple(experiment.contenders), values={})
+    table = replace(
+        empty,
+        values={(measure, *at): (value,) for measure, value in values.items() for at in everywhere},
+        expected={(v.measure, v.contender, p): v.value for v in experiment.values for p in empty.points(v.at)},
+    )
+    found = {key: check.judge(table, experiment.measures[check.measure]) for key, check in experiment.checks.items()}
+    assert any(each.holds is not None for each in found.values()), "a preset that leaves everything out says nothing"
+    result = Result(
+        grid=of, datapath=simulator, seeds=(0,), table=table, findings=found, problems=(), n_flows=len(run.flows),
+        wall_s=run.wall_s, cpu_s=run.cpu_s, commits=(),
+    )  # fmt: skip
+    timed = {panel.measure: experiment.measures[panel.measure] for panel in experiment.panels if panel.over_time}
+    courses = {(key, *at): measure.course(Seen(run)) for key, measure in timed.items() for at in everywhere}
+    draw(result, courses, tmp_path / FIGURE)
+    result.save(tmp_path)
+    page = markdown_page({name: {simulator: read_result(tmp_path / JSON)}}, {}, [], {name: experiment})
+    assert experiment.title in page
+    assert html_page(page).startswith("<!DOCTYPE html>")
