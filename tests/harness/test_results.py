@@ -255,7 +255,8 @@ def test_controller_names_cannot_leave_the_folder(tmp_path: Path) -> None:
         run_folder(tmp_path, "..", 1)
 
 
-def test_provenance_never_fails_outside_a_checkout(tmp_path: Path) -> None:
+def test_provenance_never_fails_outside_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert git_state(tmp_path) == {"commit": None, "dirty": None, "note": "not a git checkout"}
     (tmp_path / ".git").mkdir()  # a broken one
     assert git_state(tmp_path)["commit"] is None
