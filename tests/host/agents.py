@@ -1,26 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``ncc host run`` as a process of its own, in a network namespace of a rack."""
 
+import io
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
 from ncc.envs.linux import machine, namespaces
 from ncc.envs.linux.rack import Rack
+from ncc.host.__main__ import main
 from tests.linux.patience import patiently
+from tests.linux.rates import Count, counted
+from tests.linux.sockets import info
+from tests.support.processes import PATIENCE_S, eventually
 
 ROOT = Path(__file__).parents[2]
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-READY_S = 60.0
+METRICS = "http://127.0.0.1:9472/metrics"
 NETWORK = ["--link-rate", "1e8", "--uplink-rate", "1e8", "--outside-training"]
 """Options of a network of 100 Mbit/s."""
 
@@ -51,11 +57,9 @@ class AgentProcess:
         """Lines of one event."""
         return [line for line in self.lines if line["event"] == name]
 
-    def wait_for(self, name: str, for_s: float = READY_S) -> dict[str, Any]:
+    def wait_for(self, name: str) -> dict[str, Any]:
         """The first line of that event."""
-        until = time.monotonic() + for_s
-        while not self.events(name) and self.process.poll() is None and time.monotonic() < until:
-            time.sleep(0.01)
+        eventually(lambda: self.events(name) or self.process.poll() is not None)
         said = "".join(self.rest) or self.lines
         assert self.events(name), f"no {name}: {said}"
         return self.events(name)[0]
@@ -65,11 +69,15 @@ class AgentProcess:
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(text.split(f"{field}:")[1].split()[0])
 
-    def end(self, number: signal.Signals = signal.SIGTERM, for_s: float = 20.0) -> int:
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Its exit status, once it has been told to end."""
         self.process.send_signal(number)
-        status = self.process.wait(for_s)
-        self._reader.join(for_s)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Its exit status, once it has ended."""
+        status = self.process.wait(PATIENCE_S)
+        self._reader.join()
         return status
 
     def close(self) -> None:
@@ -97,8 +105,36 @@ def arguments(rack: Rack, host: int, policy: Path, *more: str, most_frac: float)
         "--log-s",
         "0.2",
         "--realtime",
+        "--missed-frac",
+        "1",
         *more,
     ]
+
+
+def sent_by(sender: socket.socket) -> Callable[[], Count]:
+    """IP packets with payload that a connection of `sending` has sent; the agent sends messages beside it."""
+    return lambda: counted(lambda: 1500 * info(sender).sent_pkts)
+
+
+def metrics(namespace: str) -> str:
+    """Metrics served on loopback of a namespace."""
+    with namespaces.inside(namespace), urllib.request.urlopen(METRICS, timeout=PATIENCE_S) as answer:
+        found: bytes = answer.read()
+    return found.decode()
+
+
+def received_messages(namespace: str) -> int:
+    """Messages that the agent of a namespace has taken in, as its metrics say."""
+    (line,) = re.findall(r'^ncc_messages_total\{.*="received"\} (\S+)$', metrics(namespace), re.MULTILINE)
+    return int(float(line))
+
+
+def restored(namespace: str) -> tuple[int, str]:
+    """Status and output of ``ncc host restore`` in a namespace."""
+    said = io.StringIO()
+    with namespaces.inside(namespace), redirect_stdout(said), redirect_stderr(said):
+        status = main(["restore"])
+    return status, said.getvalue()
 
 
 def sysctl(namespace: str, name: str) -> str:
@@ -120,39 +156,36 @@ def beside_others() -> Iterator[None]:
 @contextmanager
 def sending(
     rack: Rack, pairs: Sequence[tuple[int, int]], congestion: Sequence[str | None] | None = None, port: int = 5005
-) -> Iterator[list[int]]:
-    """Each pair's first host sends to the second without end; None: by its namespace's own congestion control.
-
-    Yields the bytes received so far, [n_pairs].
-    """
-    received, over, threads, sockets = [0] * len(pairs), threading.Event(), [], []
+) -> Iterator[list[socket.socket]]:
+    """Each pair's first host sends to the second without end, by a connection; None: its namespace's own control."""
+    over, threads, senders, sockets = threading.Event(), [], [], []
     try:
         for i, (src, dst) in enumerate(pairs):
             with namespaces.inside(rack.namespace(dst)):
                 listener = socket.socket()
             with namespaces.inside(rack.namespace(src)):
                 sender = socket.socket()
+            senders.append(sender)
             sockets += [listener, sender]
             listener.bind((rack.address(dst), port + i))
             listener.listen()
             if congestion is not None and (name := congestion[i]) is not None:
                 sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
-            sender.settimeout(2.0)
             sender.connect((rack.address(dst), port + i))
+            sender.settimeout(1.0)
             receiver, _ = listener.accept()
-            receiver.settimeout(2.0)
             sockets.append(receiver)
             threads += [
                 threading.Thread(target=_send, args=(sender, over)),
-                threading.Thread(target=_receive, args=(receiver, received, i)),
+                threading.Thread(target=_receive, args=(receiver,)),
             ]
         for thread in threads:
             thread.start()
-        yield received
+        yield senders
     finally:
         over.set()
         for thread in threads:
-            thread.join(10)
+            thread.join()
         for each in sockets:
             each.close()
 
@@ -165,8 +198,7 @@ def _send(sender: socket.socket, over: threading.Event) -> None:
     sender.shutdown(socket.SHUT_WR)
 
 
-def _receive(receiver: socket.socket, received: list[int], row: int) -> None:
+def _receive(receiver: socket.socket) -> None:
     buffer = bytearray(1 << 18)
-    with suppress(TimeoutError):
-        while n := receiver.recv_into(buffer):
-            received[row] += n
+    while receiver.recv_into(buffer):
+        pass

@@ -3,21 +3,20 @@
 
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from ncc.envs.linux import namespaces
-from tests.host.agents import ROOT, AgentProcess, beside_others, sysctl
+from tests.host.agents import AgentProcess, beside_others, restored, sysctl
 from tests.host.test_link import say
+from tests.linux.rates import Count, counted
 
 PEER, PORT = "10.8.0.2", 5000
 IPV6, PEER_IPV6 = "fd00:8::1", "fd00:8::2"
-LINK_BPS, LIMIT_BPS, HEARTBEAT_S = 1e8, 2e7, 0.3
+LINK_BPS, LIMIT_BPS, HEARTBEAT_S = 1e8, 1e7, 1.0
 FRAC = str(LIMIT_BPS / LINK_BPS)
 OPTIONS = [
     *("--interface", "line0", "--link-rate", f"{LINK_BPS:g}", "--uplink-rate", f"{LINK_BPS:g}", "--outside-training"),
@@ -72,12 +71,9 @@ class Line:
             sender.connect((PEER, PORT))
             yield sender
 
-    def rate_bps(self, for_s: float = 0.7) -> float:
-        """Bits of IP packets that leave the host in a second."""
-        began, (before, _) = time.monotonic(), self.sent()
-        time.sleep(for_s)
-        ended, (after, _) = time.monotonic(), self.sent()
-        return 8 * (after - before) / (ended - began)
+    def count(self) -> Count:
+        """IP packets that leave the host."""
+        return counted(lambda: self.sent()[0])
 
     def sent(self) -> tuple[int, int]:
         """Bytes of IP packets that have left the host, and the number of packets."""
@@ -96,8 +92,9 @@ class Line:
 
     def restore(self) -> str:
         """Output of ``ncc host restore`` there."""
-        command = ["ip", "netns", "exec", self.host, sys.executable, "-m", "ncc.host", "restore"]
-        return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        status, said = restored(self.host)
+        assert status == 0
+        return said
 
 
 @contextmanager
@@ -147,32 +144,16 @@ def _read(receiver: socket.socket) -> None:
             pass
 
 
-class Kill(NamedTuple):
-    """End of an agent that was killed under load, and the host afterwards."""
+def kill(on: Line, policy: Path, after_s: float) -> bool:
+    """Start an agent on a host that sends, and kill it at that age; negative: so long after it has begun to limit.
 
-    after_s: float
-    """Age of the agent; negative: so long after it had begun to limit."""
-    limited: bool
-    """True if a limit was in force when the agent was killed."""
-    free_bps: float
-    """Rate of the host once the heartbeat is too old."""
-    left: list[str]
-    """Parts of `Line.state` that differ after ``ncc host restore``."""
-
-
-def kill(on: Line, policy: Path, after_s: float) -> Kill:
-    """Start an agent on a host that sends, and kill it at that age; negative: so long after it has begun to limit."""
-    before = on.state()
+    True if it had begun.
+    """
     agent = AgentProcess(on.host, [str(policy), *OPTIONS, "--name", "ncc_test_q"])
     try:
         if after_s < 0:
             agent.wait_for("started")
         time.sleep(abs(after_s))
-        limited = bool(agent.events("started"))
+        return bool(agent.events("started"))
     finally:
         agent.close()
-    time.sleep(HEARTBEAT_S + 0.2)
-    free_bps = on.rate_bps(0.5)
-    on.restore()
-    left = [part for part, earlier in zip(on.state(), before, strict=True) if part != earlier]
-    return Kill(after_s, limited, free_bps, left)

@@ -40,6 +40,12 @@ def unchanged() -> Iterator[None]:
     assert [Path(f"/proc/sys/net/ipv4/{name}").read_text() for name in SYSCTLS] + [AVAILABLE.read_text()] == before
 
 
+@pytest.fixture
+def paths(key: str, tmp_path: Path) -> dict[str, str]:
+    """Paths by the words that stand for them here."""
+    return {"KEY": key, "ABSENT": str(tmp_path / "absent")}
+
+
 def refused(arguments: list[str], status: int, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", *arguments]) == status
     said = capsys.readouterr()
@@ -58,7 +64,7 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         (["--address", "[fd00::1]", *NETWORK], "must be an IPv4 address"),
         (["--address", "192.0.2.99", *NETWORK], "no connection begins at 192.0.2.99 here"),
         (["--address", "0.0.0.0", *NETWORK], "no connection begins at 0.0.0.0 here"),
-        ([*HOST, "--netns", "/nonexistent"], "Network namespace /nonexistent cannot be opened"),
+        ([*HOST, "--netns", "ABSENT"], "absent cannot be opened"),
         ([*HOST, "--netns", "/proc/self/status"], "Network namespace /proc/self/status cannot be entered"),
         ([*HOST, "--netns", "a", "--netns", "b"], "one for all addresses, or one for each in turn"),
         (["--interface", "lo", "--netns", "a", *NETWORK], "--netns is of an --address, not of an --interface"),
@@ -66,7 +72,7 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         (["--address", "127.0.0.1", "--uplink-rate", "1e9"], "say --link-rate"),
         ([*HOST, "--peers", "127.0.0.2"], "name the file of the agents' keys"),
         ([*HOST, "--peers", "somewhere", "--key", "KEY"], "somewhere"),
-        ([*HOST, "--peers", "127.0.0.2", "--key", "/nonexistent"], "key file"),
+        ([*HOST, "--peers", "127.0.0.2", "--key", "ABSENT"], "key file"),
         ([*HOST, "--group", "239.0.0.1", "--key", "KEY"], "--group needs --interface"),
         ([*HOST, "--max-rate-frac", "9"], "is wider than the policy file's"),
         ([*HOST, "--floor", "0"], "--floor must be above 0 and at most 1, got 0"),
@@ -107,9 +113,9 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
     ids=lambda value: value if isinstance(value, str) else "-",
 )
 def test_arguments_that_cannot_be_are_refused(
-    arguments: list[str], says: str, policy_path: Path, key: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], says: str, policy_path: Path, paths: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refused([str(policy_path), *(key if text == "KEY" else text for text in arguments)], 2, says, capsys)
+    refused([str(policy_path), *(paths.get(text, text) for text in arguments)], 2, says, capsys)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pathlib import Path
 from ncc.envs.linux import namespaces
 from tests.host.agents import NETWORK, ROOT, AgentProcess, beside_others, sysctl
 from tests.support.linux import TRAFFIC, needs
-from tests.support.processes import eventually
+from tests.support.processes import PATIENCE_S, eventually
 
 ADDRESSES = ["10.9.0.1", "10.9.0.2"]
 OPTIONS = [*NETWORK, "--name", "ncc_test_e", "--default"]
@@ -55,9 +55,9 @@ def test_all_addresses_of_an_interface_are_limited_and_an_agent_whose_interface_
                 receiver, _ = listener.accept()
                 with receiver:
                     sender.sendall(b"x" * 10_000)
-                    assert eventually(lambda: any(line.get("connections") for line in agent.events("report")), 60)
+                    assert eventually(lambda: any(line.get("connections") for line in agent.events("report")))
             subprocess.run(["ip", "-n", name, "link", "delete", "ends0"], check=True, capture_output=True)
-            assert agent.process.wait(20) == 1
+            assert agent.ended() == 1
         finally:
             agent.close()
         assert sysctl(name, SETTING) == before
@@ -77,9 +77,9 @@ def test_an_agent_whose_log_nobody_reads_ends_as_it_is_told(policy_path: Path) -
         before = sysctl(name, SETTING)
         agent = subprocess.Popen(["ip", "netns", "exec", name, *run, *OPTIONS], cwd=ROOT, stderr=writing)
         try:
-            assert eventually(lambda: sysctl(name, SETTING) == "ncc_test_e", 60)
+            assert eventually(lambda: sysctl(name, SETTING) == "ncc_test_e")
             agent.send_signal(signal.SIGTERM)
-            assert agent.wait(20) == 0
+            assert agent.wait(PATIENCE_S) == 0
         finally:
             agent.kill()
             agent.wait()

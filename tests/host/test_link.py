@@ -11,6 +11,7 @@ import pytest
 from ncc.host.exchange import ExchangeSpec, UdpExchange
 from tests.host.hosts import KEYS, states
 from tests.support.linux import needs
+from tests.support.processes import eventually
 
 pytestmark = needs("root", "net", "ip", "pyroute2")
 
@@ -51,16 +52,18 @@ def opened(machines: list[str], i: int) -> UdpExchange:
 
 def test_two_machines_hear_each_other_and_lose_each_other(machines: list[str]) -> None:
     with closing(opened(machines, 0)) as one, closing(opened(machines, 1)) as two:
-        until = time.monotonic() + 30
-        while not (one.inbox.states_ns.all() and two.inbox.states_ns.all()) and time.monotonic() < until:
-            one.send(states(1, queued_bytes=1), time.monotonic_ns())
-            two.send(states(1, queued_bytes=2), time.monotonic_ns())
-            time.sleep(0.002)
-            one.receive(time.monotonic_ns())
-            two.receive(time.monotonic_ns())
+
+        def told() -> bool:
+            for by, queued_bytes in ((one, 1), (two, 2)):
+                by.send(states(1, queued_bytes=queued_bytes), time.monotonic_ns())
+                by.receive(time.monotonic_ns())
+            return bool(one.inbox.states_ns.all() and two.inbox.states_ns.all())
+
+        assert eventually(told)
         assert (one.inbox.states["queued_bytes"].tolist(), two.inbox.states["queued_bytes"].tolist()) == ([2], [1])
         assert one.counters["own"] == 0  # what one sends does not come back
         say("-n", machines[1], "link", "set", "e1", "down")
+        one.receive(time.monotonic_ns())  # what was under way
         last_ns, sent = one.inbox.states_ns[0], two.counters["sent"]
         for _ in range(3):
             two.send(states(1, queued_bytes=3), time.monotonic_ns())

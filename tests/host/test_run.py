@@ -4,18 +4,32 @@
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ncc.core.topologies import ManyToOne
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
-from tests.host.agents import AVAILABLE, NETWORK, ROOT, AgentProcess, arguments, beside_others, sending, sysctl
+from tests.host.agents import (
+    AVAILABLE,
+    NETWORK,
+    ROOT,
+    AgentProcess,
+    arguments,
+    beside_others,
+    metrics,
+    received_messages,
+    sending,
+    sent_by,
+    sysctl,
+)
 from tests.host.test_link import say
+from tests.linux.rates import check_limit
+from tests.linux.sockets import info
 from tests.support.linux import TRAFFIC, needs
+from tests.support.processes import PATIENCE_S, eventually
 
 LINK_BPS = 1e8
 LAB = ManyToOne(senders=2, rate_bps=LINK_BPS, buffer_bytes=150_000, mark_threshold_bytes=30_000)
@@ -24,29 +38,20 @@ MOST_FRAC = 0.3
 LESS_THAN_MB = 70
 
 SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
-SCRAPE = (
-    "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:9472/metrics', timeout=5).read().decode())"
-)
 
 pytestmark = needs(*TRAFFIC, "ip")
 
 
-def metrics(namespace: str) -> str:
-    """Metrics served on loopback of a namespace."""
-    asked = ["ip", "netns", "exec", namespace, sys.executable, "-c", SCRAPE]
-    return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20).stdout
-
-
 @pytest.mark.parametrize("name", ["policy_path", "learned_path"])
 def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
-    name: str, request: pytest.FixtureRequest, key: str, record_property: Callable[[str, object], None]
+    name: str, request: pytest.FixtureRequest, key: str
 ) -> None:
     policy = request.getfixturevalue(name)
     with beside_others(), Rack(LAB.build()) as rack:
         by_name = {rack.topology.nodes[host].name: host for host in rack.topology.hosts}
         hosts, receiver = [by_name["s0"], by_name["s1"]], by_name["receiver"]
         before = [[sysctl(rack.namespace(host), name) for host in hosts] for name in SYSCTLS]
-        common = ["--key", key, "--default", "--metrics", "9472", "--heartbeat-s", "0.5", "--knows", "sizes"]
+        common = ["--key", key, "--default", "--metrics", "9472", "--heartbeat-s", "5", "--knows", "sizes"]
         agents = [
             AgentProcess(
                 rack.namespace(host),
@@ -58,13 +63,14 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
             for agent in agents:
                 agent.wait_for("started")
             assert [sysctl(rack.namespace(host), SYSCTLS[0]) for host in hosts] == [f"ncc_test_{h}" for h in hosts]
-            with sending(rack, [(host, receiver) for host in hosts]) as received:
-                time.sleep(0.5)
-                first, began = list(received), time.monotonic()
-                time.sleep(1.5)
-                last, took_s = list(received), time.monotonic() - began
+            with sending(rack, [(host, receiver) for host in hosts]) as senders:
+                for sender in senders:
+                    assert eventually(lambda: info(sender).paced_bps < MOST_FRAC * LINK_BPS)  # noqa: B023
+                    check_limit(sent_by(sender), MOST_FRAC * LINK_BPS, reached_frac=0.2)
+                assert eventually(lambda: any(not report["stale_peers"] for report in busy(agents[0])))
                 agents[0].process.send_signal(signal.SIGHUP)
                 assert agents[0].wait_for("keys")["said"] == "the key file was read again"
+                assert eventually(lambda: min(received_messages(rack.namespace(host)) for host in hosts) > 200)
                 shown = metrics(rack.namespace(hosts[0]))
                 peak_mb = [agent.status("VmHWM") / 1024 for agent in agents]
             statuses = [agents[0].end(signal.SIGTERM), agents[1].end(signal.SIGINT)]
@@ -72,26 +78,25 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
             for agent in agents:
                 agent.close()
         after = [[sysctl(rack.namespace(host), name) for host in hosts] for name in SYSCTLS]
-    ended = [agent.wait_for("ended") for agent in agents]
-    goodputs = [8 * (b - a) / took_s for a, b in zip(first, last, strict=True)]
-    record_property("measured", f"goodput {[f'{x / 1e6:.1f}' for x in goodputs]} Mbit/s, RSS {peak_mb} MB")
     assert statuses == [0, 0]
     assert after == before
     assert not [name for name in AVAILABLE.read_text().split() if name.startswith("ncc_test_")]
-    for goodput, line, mb in zip(goodputs, ended, peak_mb, strict=True):
-        assert 0.2 * MOST_FRAC * LINK_BPS < goodput < 1.05 * MOST_FRAC * LINK_BPS
+    for agent, mb in zip(agents, peak_mb, strict=True):
+        line = agent.wait_for("ended")
         assert line["guard"]["hand_backs"] == 0
-        assert line["messages"]["received"] > 500
         assert line["messages"]["forged"] == line["messages"]["unknown_sender"] == 0
         assert mb < LESS_THAN_MB
-    busy = [report for report in agents[0].events("report") if report["connections"] and report["queued_bytes"][0] > 0]
-    assert busy
-    assert all(report["limits_bps"][0] <= MOST_FRAC * LINK_BPS for report in busy)
-    assert not busy[-1]["stale_peers"]
+    assert all(report["limits_bps"][0] <= MOST_FRAC * LINK_BPS for report in busy(agents[0]))
     assert not agents[0].events("untrusted")
     assert "ncc_active 1" in shown
     assert 'ncc_limit_bps{host="0"}' in shown
     assert "ncc_log_lost_total 0" in shown
+
+
+def busy(agent: AgentProcess) -> list[dict[str, Any]]:
+    """Reports of an agent whose host had something to send."""
+    reports = [report for report in agent.events("report") if report.get("connections")]
+    return [report for report in reports if report["queued_bytes"][0] > 0]
 
 
 def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path, key: str) -> None:
@@ -109,17 +114,17 @@ def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path
             queue = ["qdisc", "add", "dev", "right", "root", "pfifo", "limit", "100"]
             subprocess.run(["tc", "-n", router, *queue], check=True, capture_output=True)
             sends = f"-m ncc.host uplink right --listen 10.8.0.2 --agents 10.8.0.1 --key {key}".split()
-            asked = [str(policy_path), "--interface", "left", *NETWORK, "--name", "ncc_test_u"]
+            asked = [str(policy_path), "--interface", "left", *NETWORK, "--name", "ncc_test_u", "--metrics", "9472"]
             agent = AgentProcess(host, [*asked, "--uplink", "10.8.0.2", "--key", key])
             uplink = subprocess.Popen(
                 ["ip", "netns", "exec", router, sys.executable, *sends], cwd=ROOT, stderr=subprocess.DEVNULL
             )
             try:
                 agent.wait_for("started")
-                time.sleep(2.5)
+                assert eventually(lambda: received_messages(host) > 200)
                 assert agent.end() == 0
                 uplink.send_signal(signal.SIGTERM)
-                assert uplink.wait(20) == 0
+                assert uplink.wait(PATIENCE_S) == 0
             finally:
                 agent.close()
                 uplink.kill()
@@ -128,6 +133,5 @@ def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path
             for name in (host, router):
                 namespaces.remove(name)
     (line,) = agent.events("ended")
-    assert line["messages"]["received"] > 200
-    assert line["periods"] - line["missed_periods"] - line["stale"]["stale_uplink"] > 200
+    assert line["periods"] - line["missed_periods"] - line["stale"]["stale_uplink"] > 50
     assert line["stale"]["stale_peers"] == 0

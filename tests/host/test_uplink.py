@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,7 +53,7 @@ def test_a_group_hears_of_the_port() -> None:
 
 @pytest.fixture
 def slow() -> Iterator[str]:
-    """A namespace whose interface e0 (10.1.0.1) sends 80 kbit/s to a neighbour that takes anything."""
+    """A namespace whose interface e0 (10.1.0.1) sends 8 kbit/s to a neighbour that takes anything."""
     from ncc.envs.linux import namespaces
 
     name = f"{namespaces.owner()}-above"
@@ -72,7 +73,7 @@ def slow() -> Iterator[str]:
 def shaped(name: str) -> None:
     import subprocess
 
-    words = "qdisc add dev e0 root tbf rate 80kbit burst 1600 limit 100000"
+    words = "qdisc add dev e0 root tbf rate 8kbit burst 1600 limit 100000"
     subprocess.run(["tc", "-n", name, *words.split()], check=True, capture_output=True)
 
 
@@ -113,7 +114,7 @@ def test_the_command_sends_the_state_of_a_port(slow: str, key: str) -> None:
         for _ in range(20):
             sending.sendto(bytes(1000), ("10.1.0.2", 9))
         words = ["uplink", "e0", "--listen", "127.0.0.1:9472", "--key", key, "--agents", "127.0.0.1"]
-        assert main([*words, "--seconds", "0.2", "--period", "0.01"]) == 0
+        assert main([*words, "--seconds", "1", "--period", "0.01"]) == 0
         agent.receive(time.monotonic_ns())
         assert agent.counters["received"] >= 1
         throughput_bps, queue_bytes = agent.inbox.uplink[0].tolist()
@@ -121,12 +122,12 @@ def test_the_command_sends_the_state_of_a_port(slow: str, key: str) -> None:
         assert throughput_bps < 2e6
 
 
-def test_the_command_refuses(key: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_refuses(key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--listen", "127.0.0.1:9", "--agents", "127.0.0.1"]
     for arguments, said in (
         (["lo", "--key", key, "--group", "239.0.0.1"], "--agents, or else the --group"),
         (["no-such-one", "--key", key], "there is no network interface 'no-such-one'"),
-        (["lo", "--key", "/nonexistent"], "cannot read the key file"),
+        (["lo", "--key", str(tmp_path / "none")], "cannot read the key file"),
         (["lo", "--key", key], "lo has no queue that counts (noqueue)"),
         (["lo", "--key", key, "--seconds", "0"], "--seconds must be above 0"),
         (["lo", "--key", key, "--seconds", "1e300"], "at most 1e+09, got 1e300"),

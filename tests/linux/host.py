@@ -4,20 +4,18 @@
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import pytest
 
 from ncc.core.topologies import ManyToOne
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.order_program import Mode, OrderProgram
 from ncc.envs.linux.queue import HostQueue
 from ncc.envs.linux.rack import Rack
-from ncc.envs.linux.switch import STATS
-from tests.linux.sockets import PORT, settled
+from tests.linux.lab import FOR_EVER_S
+from tests.linux.rates import Count, counted
+from tests.linux.sockets import PORT
 
 LINE_BPS, LIMIT_BPS = 200e6, 20e6
 TIMEOUT_S = 0.05
@@ -37,26 +35,17 @@ class Host:
         self.to = (rack.address(self.receiver), PORT)
 
     @contextmanager
-    def queue(self, mode: Mode = "known", timeout_s: float = TIMEOUT_S) -> Iterator[tuple[OrderProgram, HostQueue]]:
-        """A queue whose heart beats in a thread."""
-        program, over = OrderProgram(timeout_s, mode=mode), threading.Event()
-        heart = threading.Thread(target=self._beat, args=(program, over))
+    def queue(self, mode: Mode = "known") -> Iterator[tuple[OrderProgram, HostQueue]]:
+        """A queue whose limits hold until the end."""
+        program = OrderProgram(FOR_EVER_S, mode=mode)
+        program.beat()
         with namespaces.inside(self.rack.namespace(self.sender)):
             made = HostQueue(self.device, LINE_BPS, program=program, overhead_bytes=24)
-        program.beat()
-        heart.start()
         try:
             yield program, made
         finally:
-            over.set()
-            heart.join()
             made.close()
             program.close()
-
-    @staticmethod
-    def _beat(program: OrderProgram, over: threading.Event) -> None:
-        while not over.wait(0.005):
-            program.beat()
 
     def opened(
         self, kind: socket.SocketKind, *, listens: bool = False, family: socket.AddressFamily = socket.AF_INET
@@ -65,12 +54,21 @@ class Host:
             return socket.socket(family, kind)
 
     @contextmanager
-    def listening(self) -> Iterator[socket.socket]:
+    def listening(self, port: int = PORT) -> Iterator[socket.socket]:
         with self.opened(socket.SOCK_STREAM, listens=True) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(self.to)
+            listener.bind((self.to[0], port))
             listener.listen()
             yield listener
+
+    @contextmanager
+    def connected(self) -> Iterator[tuple[socket.socket, socket.socket]]:
+        """A connection's two ends."""
+        with self.listening(0) as listener, self.opened(socket.SOCK_STREAM) as sender:
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1_000_000)
+            sender.connect(listener.getsockname())
+            with listener.accept()[0] as end:
+                yield sender, end
 
     @contextmanager
     def sending(self, kind: socket.SocketKind, **options: int | str) -> Iterator[None]:
@@ -99,20 +97,13 @@ class Host:
                         end.shutdown(socket.SHUT_RDWR)
                 one.close()
                 for thread in threads:
-                    thread.join(5)
+                    thread.join()
                 for end in ends:
                     end.close()
 
-    def bps(self, for_s: float = 0.4) -> float:
-        """Bits of IP packets that the host sends in a second."""
-        before = self.rack.switch.sample().astype(STATS)[self.port]
-        time.sleep(for_s)
-        after = self.rack.switch.sample().astype(STATS)[self.port]
-        return 8e9 * float(after["tx_bytes"] - before["tx_bytes"]) / float(after["now_ns"] - before["now_ns"])
-
-    def near(self, rate_bps: float) -> float:
-        """Rate of the host at a limit; measured again if it differs, because a busy machine sends late."""
-        return settled(self.bps, lambda bps: bps == pytest.approx(rate_bps, rel=0.05))
+    def count(self) -> Count:
+        """IP packets that the host has sent."""
+        return counted(lambda: int(self.rack.switch.sample()["tx_bytes"][self.port]))
 
     def out_of_order(self) -> int:
         """Number of packets that have overtaken others of their connection."""
@@ -120,12 +111,32 @@ class Host:
             names, values = Path("/proc/thread-self/net/netstat").read_text().splitlines()[:2]
         return int(dict(zip(names.split(), values.split(), strict=True))["TCPOFOQueue"])
 
+    @contextmanager
+    def setting(self, name: str, value: str) -> Iterator[None]:
+        """The host's own value of a kernel's setting, which a block changes."""
+        path = Path("/proc/sys", name)
+        with namespaces.inside(self.rack.namespace(self.sender)):
+            before = path.read_text()
+            path.write_text(value)
+        yield
+        with namespaces.inside(self.rack.namespace(self.sender)):
+            path.write_text(before)
+
     def root(self) -> list[str]:
         with namespaces.inside(self.rack.namespace(self.sender)):
             said = subprocess.run(
                 ["tc", "qdisc", "show", "dev", self.device], capture_output=True, text=True, check=True
             )
         return said.stdout.splitlines()
+
+
+def received(end: socket.socket, least: int = 0) -> int:
+    """Number of bytes that have come, once there are so many."""
+    got = 0
+    with suppress(BlockingIOError):
+        while True:
+            got += len(end.recv(1 << 20, socket.MSG_DONTWAIT if got >= least else 0))
+    return got
 
 
 def tc(*words: str) -> None:

@@ -11,21 +11,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ncc.core.flows import FlowTable
+from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.topologies import Dumbbell
+from ncc.core.topology import Topology
 from ncc.envs.linux import layout
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.traffic import DONE, Sender, Traffic, TrafficOptions
 from tests.linux.patience import exclusively, patiently
-from tests.linux.sockets import settled
-from tests.support.processes import eventually
+from tests.linux.rates import Count
+from tests.linux.sockets import paced_bps
+from tests.support.processes import PATIENCE_S, eventually
 
 MB = 1_000_000
 RATE_BPS = 200e6
-BEAT_S = 0.002
+STEP_S = 0.002
 HOST = 0
 """Index of the sender as an agent."""
+FOR_EVER_S = 1e6
+"""Time without a heartbeat after which a limit ends, in tests that are about something else."""
 
 
 @dataclass
@@ -35,8 +39,8 @@ class Lab:
     rack: Rack
     traffic: Traffic
     shim: Shim | None
-    source: str
-    """Address of the sender."""
+    sender: int
+    """Node of the host that sends."""
     finished: dict[int, NDArray[np.void]] = field(default_factory=dict)
     """Last reports of flows that have ended, by their number."""
 
@@ -49,6 +53,28 @@ class Lab:
         live: NDArray[np.void] = rows[rows["state"] == layout.LIVE]
         return np.sort(live, order="flow")
 
+    def count(self) -> Count:
+        """IP packets with data that a run's one flow has sent, at the time that the kernel stamped its report with."""
+        (row,) = self.live()
+        packet_bytes = int(row["mss_bytes"]) + int(row["header_bytes"])
+        return Count(int(row["sent_packets"]) * packet_bytes, int(row["updated_ns"]), int(row["updated_ns"]))
+
+    def paced_bps(self) -> FloatArray:
+        """Rates of IP packets with data at which the kernel lets flows send."""
+        rows, found = self.live(), paced_bps(self.rack.namespace(self.sender))
+        payload_bps = np.array([found[int(flow)] for flow in rows["flow"]])
+        rates: FloatArray = payload_bps * (1 + rows["header_bytes"] / rows["mss_bytes"])
+        return rates
+
+    def limit(self, rate_bps: float) -> None:
+        """Limit the sender, and wait until all flows obey."""
+        assert self.shim is not None
+        self.shim.limit(np.array([rate_bps]))
+        self.shim.beat()
+        number = int(self.shim.hosts["decision"][HOST])
+        flows = len(self.traffic.flows)
+        assert eventually(lambda: (self.live()["decision"] == number).sum() == flows), "a flow does not obey"
+
     def decide(self, flow: int, earlier: int = 0, **values: float) -> None:
         """Write a decision for a live flow, or with `earlier` for a connection before it in its slot."""
         assert self.shim is not None
@@ -58,15 +84,13 @@ class Lab:
             self.shim.decisions[name][slot] = value
         self.shim.decisions["generation"][slot] = rows["generation"][rows["flow"] == flow][0] - np.uint32(earlier)
 
-    def run(self, for_s: float = 20.0, *, each: Callable[["Lab"], object] | None = None, beat: bool = True) -> bool:
-        """Wait until all flows have ended, at most `for_s`; True if they have. `each` is called every `BEAT_S`."""
+    def run(self, for_s: float = PATIENCE_S, *, each: Callable[["Lab"], object] | None = None) -> bool:
+        """Wait until all flows have ended, at most `for_s`; True if they have. `each` is called every `STEP_S`."""
         until = time.monotonic() + for_s
         while not self.traffic.over and time.monotonic() < until:
-            if beat and self.shim is not None:
-                self.shim.beat()
             if each is not None:
                 each(self)
-            time.sleep(BEAT_S)
+            time.sleep(STEP_S)
         self.traffic.check()
         return self.traffic.over
 
@@ -74,7 +98,7 @@ class Lab:
         """Wait until the kernel has let go of so many connections, which it does a moment after their ends."""
         assert self.shim is not None
         shim = self.shim
-        eventually(lambda: shim.counters()["finished"] >= counted, 5)
+        assert eventually(lambda: shim.counters()["finished"] >= counted)
         self.live()
 
     def done(self) -> NDArray[Any]:
@@ -82,52 +106,54 @@ class Lab:
         return np.asarray(self.traffic.flows["state"] == DONE)
 
 
-@contextmanager
-def lab(
-    sizes_bytes: Sequence[int],
-    controller: str,
-    *,
-    congestion: str | None = None,
-    before: Callable[[str, int], object] | None = None,
-    rate_bps: float = RATE_BPS,
-    mark_bytes: int = 30_000,
-    buffer_bytes: int = 150_000,
-    delay_s: float = 0.0,
-    ecn: bool = True,
-    timeout_s: float = 0.1,
-    deadline_s: float = 30.0,
-) -> Iterator[Lab]:
-    """A bottleneck of `rate_bps` behind a host five times as fast; flows begin at once.
-
-    With `congestion` there is no shim of ours. `before` is called with the sender's address and cookie when all is up.
-    """
-    dumbbell = Dumbbell(
+def bottleneck(
+    *, mark_bytes: int = 30_000, buffer_bytes: int = 150_000, rate_bps: float = RATE_BPS, delay_s: float = 0.0
+) -> Topology:
+    """A host, and a bottleneck behind it that is a fifth as fast."""
+    return Dumbbell(
         pairs=1,
         host_rate_bps=5 * rate_bps,
         bottleneck_rate_bps=rate_bps,
         delay_s=delay_s,
         buffer_bytes=buffer_bytes,
         mark_threshold_bytes=mark_bytes,
-    )
-    topology, n = dumbbell.build(), len(sizes_bytes)
-    ends = [next(h for h in topology.hosts if topology.nodes[h].name == name) for name in ("s0", "r0")]
-    zeros = np.zeros(n, np.int64)
-    flows = FlowTable(np.zeros(n), np.full(n, ends[0]), np.full(n, ends[1]), np.array(sizes_bytes), zeros)
+    ).build()
+
+
+@contextmanager
+def lab(
+    sizes_bytes: Sequence[int],
+    controller: str,
+    *,
+    rack: Rack | None = None,
+    congestion: str | None = None,
+    before: Callable[[str, int], object] | None = None,
+    ecn: bool = True,
+) -> Iterator[Lab]:
+    """Flows through a `bottleneck` begin at once; with `rack` through one that is there.
+
+    With `congestion` there is no shim of ours. `before` is called with the sender's address and cookie when all is up.
+    """
+    n = len(sizes_bytes)
     with ExitStack() as stack:
         stack.enter_context(exclusively())
-        rack = stack.enter_context(Rack(topology))
+        rack = stack.enter_context(Rack(bottleneck())) if rack is None else rack
+        topology = rack.topology
+        ends = [next(h for h in topology.hosts if topology.nodes[h].name == name) for name in ("s0", "r0")]
+        zeros = np.zeros(n, np.int64)
+        flows = FlowTable(np.zeros(n), np.full(n, ends[0]), np.full(n, ends[1]), np.array(sizes_bytes), zeros)
         shim = None
         if congestion is None:
-            shim = stack.enter_context(registered(controller, timeout_s=timeout_s))
+            shim = stack.enter_context(registered(controller, timeout_s=FOR_EVER_S))
             shim.add_host(HOST, rack.address(ends[0]), rack.cookie(ends[0]))
             congestion = shim.name
         if before is not None:
             before(rack.address(ends[0]), rack.cookie(ends[0]))
         hosts = [Sender(rack.namespace(end), rack.address(end)) for end in ends]
-        options = TrafficOptions(congestion=congestion, deadline_s=deadline_s, ecn=int(ecn))
+        options = TrafficOptions(congestion=congestion, deadline_s=2 * PATIENCE_S, ecn=int(ecn))
         traffic = stack.enter_context(Traffic(hosts, flows, zeros, zeros + 1, options))
         traffic.begin(time.monotonic_ns())
-        yield Lab(rack, traffic, shim, rack.address(ends[0]))
+        yield Lab(rack, traffic, shim, ends[0])
 
 
 def reports(shim: Shim) -> tuple[NDArray[np.intp], NDArray[np.void]]:
@@ -151,27 +177,3 @@ def facts(program: int) -> dict[str, int]:
     lines = Path(f"/proc/self/fdinfo/{program}").read_text().splitlines()
     pairs = (line.split(":", 1) for line in lines)
     return {key: int(value) for key, value in pairs if value.strip().isdecimal()}
-
-
-def ip_bytes(rows: NDArray[np.void]) -> float:
-    """Bytes of IP packets with data that these flows have sent."""
-    return float((rows["sent_bytes"] * (1 + rows["header_bytes"] / rows["mss_bytes"])).sum())
-
-
-def sent_bps(run: Lab, for_s: float, *, beat: bool = True, each: Callable[[Lab], object] | None = None) -> float:
-    """Bits of IP packets with data that the live flows send in a second, over `for_s`."""
-    before, began = run.live(), time.monotonic_ns()
-    run.run(for_s, beat=beat, each=each)
-    after, ended = run.live(), time.monotonic_ns()
-    assert list(before["flow"]) == list(after["flow"]), "a flow ended meanwhile"
-    return (ip_bytes(after) - ip_bytes(before)) * 8e9 / (ended - began)
-
-
-def near(run: Lab, rate_bps: float) -> float:
-    """Rate of the host at a limit; measured again if it is less, because a busy machine sends late."""
-    return settled(lambda: sent_bps(run, 0.8), lambda bps: bps > 0.95 * rate_bps)
-
-
-def limit(run: Lab, rate_bps: float) -> None:
-    assert run.shim is not None
-    run.shim.limit(np.array([rate_bps]))

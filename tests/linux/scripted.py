@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from fcntl import ioctl
 
 from ncc.envs.linux import namespaces
+from tests.linux.sockets import unacknowledged
+from tests.support.processes import eventually
 
 MSS = 1460
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 1, 0x1000
@@ -26,6 +28,8 @@ _FIRST_PORT = 20_000
 _HANDSHAKE_EARLY_S = 0.001
 """Time by which SYNs travel faster than data. RACK takes a retransmission whose RTT is below the least so far for its
 original (RFC 8985, section 6.2, step 2). Without this, microseconds of the path would decide which it is."""
+_AHEAD = 3
+"""Connections that are opened before the first is used, so that none waits for its handshake."""
 _SETTINGS = {
     "tcp_ecn": 1,
     "tcp_timestamps": 0,
@@ -104,25 +108,35 @@ def _tun(name: str, i: int) -> int:
 
 
 def _transfer(source: str, sink: str, scripts: list[Script], control: str, apart_s: float) -> None:
+    """Open a connection for each script, one after the other, and send by each as soon as it is open."""
     with namespaces.inside(sink):
         listener = socket.create_server(("10.9.0.2", 5000), backlog=len(scripts))
     with listener, ExitStack() as undo:
-        senders = []
-        for i, script in enumerate(scripts):
-            with namespaces.inside(source):
-                sender = undo.enter_context(socket.socket())
-            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
-            sender.bind(("10.9.0.1", _FIRST_PORT + i))
-            sender.connect(("10.9.0.2", 5000))
-            receiver = undo.enter_context(listener.accept()[0])
-            threading.Thread(target=_swallow, args=(receiver,), daemon=True).start()
-            senders.append(sender)
-            sender.sendall(bytes(script.packets * MSS - script.short_bytes))
+        receiving = threading.Thread(target=_receive, args=(listener, len(scripts), undo))
+        receiving.start()
+        senders: list[socket.socket] = []
+        for i in range(len(scripts) + _AHEAD):
+            if i < len(scripts):
+                with namespaces.inside(source):
+                    senders.append(undo.enter_context(socket.socket()))
+                senders[i].setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+                senders[i].bind(("10.9.0.1", _FIRST_PORT + i))
+                senders[i].setblocking(False)
+                senders[i].connect_ex(("10.9.0.2", 5000))
+            if i >= _AHEAD:
+                script, sender = scripts[i - _AHEAD], senders[i - _AHEAD]
+                sender.setblocking(True)
+                sender.sendall(bytes(script.packets * MSS - script.short_bytes))
             time.sleep(apart_s)
-        until = time.monotonic() + 20
+        receiving.join()
         for sender in senders:
-            while time.monotonic() < until and struct.unpack("i", ioctl(sender, 0x5411, b"\0" * 4))[0]:  # SIOCOUTQ
-                time.sleep(0.02)
+            assert eventually(lambda sender=sender: not unacknowledged(sender))  # type: ignore[misc]
+
+
+def _receive(listener: socket.socket, n: int, undo: ExitStack) -> None:
+    for _ in range(n):
+        receiver = undo.enter_context(listener.accept()[0])
+        threading.Thread(target=_swallow, args=(receiver,), daemon=True).start()
 
 
 def _swallow(receiver: socket.socket) -> None:

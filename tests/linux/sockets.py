@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small traffic for tests of the rack, each bounded in time."""
+"""Small traffic for tests of the rack, each bounded in time, and what the kernel says of sockets."""
 
+import re
 import socket
 import struct
+import subprocess
+import sys
+import termios
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fcntl import ioctl
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,71 +22,93 @@ from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.switch import STATS
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
+from tests.support.processes import PATIENCE_S
 
-T = TypeVar("T")
 PORT = 5000
-TRIES = 4
 ENDLESS = 10**9
 """Bytes: longer than any run here."""
 
 
-def settled(measure: Callable[[], T], good: Callable[[T], bool]) -> T:
-    """Measure until the result is good, `TRIES` times at most."""
-    for _ in range(TRIES - 1):
-        if good(found := measure()):
-            return found
-    return measure()
+def paced_bps(namespace: str) -> dict[int, float]:
+    """Rate of payload at which each connection with an SO_MARK in a namespace may send, by that, as `ss` says."""
+    asked = ["ss", "-N", namespace, "-HtnieO", "state", "established"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"fwmark:0x([0-9a-f]+) .* pacing_rate (\d+)bps", said)
+    return {int(mark, 16): float(rate) for mark, rate in found}
 
 
-@dataclass(frozen=True)
-class Transfer:
-    """Result of some bulk traffic."""
+class Info(NamedTuple):
+    """Some of the kernel's TCP_INFO of a connection."""
 
-    goodput_bps: FloatArray
-    """[n_pairs]"""
-    first: npt.NDArray[Any]
-    last: npt.NDArray[Any]
-    """[n_ports] of `STATS` at the beginning and the end of that while."""
+    rto_s: float
+    idle_s: float
+    """Time since it has sent data."""
+    window_pkts: int
+    paced_bps: float
+    """Rate of payload at which it may send."""
+    received_bytes: int
+    sent_pkts: int
+    """With payload."""
+    offered_bytes: int
+    """Window of its receiver."""
+
+
+def info(sender: socket.socket) -> Info:
+    known = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
+    rto_us, idle_ms, window_pkts, sent_pkts, offered_bytes = (
+        struct.unpack_from("=I", known, at)[0] for at in (8, 44, 80, 156, 228)
+    )
+    paced, received_bytes = (struct.unpack_from("=Q", known, at)[0] for at in (104, 128))
+    return Info(rto_us / 1e6, idle_ms / 1e3, window_pkts, 8.0 * paced, received_bytes, sent_pkts, offered_bytes)
+
+
+class Bulk:
+    """Endless flows under way through a rack."""
+
+    def __init__(self, rack: Rack, sending: Traffic) -> None:
+        self._rack, self._sending = rack, sending
+        self._first = self.ports()
+
+    def ports(self) -> npt.NDArray[Any]:
+        """Counters [n_ports] of `STATS`."""
+        return self._rack.switch.sample().astype(STATS)
 
     def grown(self, port: int, column: str) -> int:
-        """Growth of a counter of a port."""
-        return int(self.last[column][port] - self.first[column][port])
+        """Growth of a counter of a port since the flows began, or since `mark`."""
+        return int(self.ports()[column][port]) - int(self._first[column][port])
+
+    def mark(self) -> None:
+        """Count from now on."""
+        self._first = self.ports()
 
     def queue_mean_bytes(self, port: int) -> float:
         """Average of a port's queue over that while."""
         return self.grown(port, "queue_byte_ns") / self.grown(port, "now_ns")
 
+    def received_bytes(self) -> npt.NDArray[np.int64]:
+        """[n_pairs]"""
+        return self._sending.flows["received_bytes"].astype(np.int64)
 
-def bulk(
-    rack: Rack, pairs: Sequence[tuple[int, int]], *, congestion: str = "cubic", warm_s: float = 0.4, for_s: float = 1.2
-) -> Transfer:
-    """Each pair's first host sends to the second as fast as it may; measured for `for_s` after `warm_s`."""
+
+@contextmanager
+def bulk(rack: Rack, pairs: Sequence[tuple[int, int]], congestion: str = "cubic") -> Iterator[Bulk]:
+    """Each pair's first host sends to the second as fast as it may."""
     n, row = len(pairs), {host: i for i, host in enumerate(rack.topology.hosts)}
     ends = [Sender(rack.namespace(host), rack.address(host)) for host in rack.topology.hosts]
     src, dst = (np.array([row[host] for host in side]) for side in zip(*pairs, strict=True))
     flows = FlowTable(np.zeros(n), src, dst, np.full(n, ENDLESS), np.zeros(n, np.int64))
-    with Traffic(ends, flows, src, dst, TrafficOptions(congestion, deadline_s=60.0)) as sending:
+    with Traffic(ends, flows, src, dst, TrafficOptions(congestion, deadline_s=1000.0)) as sending:
+        run = Bulk(rack, sending)
         sending.begin(time.monotonic_ns())
-        time.sleep(warm_s)
-        first, before, began = rack.switch.sample().astype(STATS), sending.flows.copy(), time.monotonic()
-        time.sleep(for_s)
-        last, after, ended = rack.switch.sample().astype(STATS), sending.flows.copy(), time.monotonic()
-    received = (after["received_bytes"] - before["received_bytes"]).astype(float)
-    return Transfer(goodput_bps=8 * received / (ended - began), first=first, last=last)
+        yield run
 
 
-def rto_s(rack: Rack, src: int, dst: int) -> float:
-    """Retransmission timeout of a connection that has just been made between two hosts, where nothing else is sent."""
-    with namespaces.inside(rack.namespace(dst)):
-        listener = socket.create_server((rack.address(dst), PORT))
-    with namespaces.inside(rack.namespace(src)):
-        sender = socket.create_connection((rack.address(dst), PORT), timeout=1.0)
-    with listener, sender:
-        (rto_us,) = struct.unpack_from("=I", sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 16), 8)
-    return float(rto_us) / 1e6
+def unacknowledged(sender: socket.socket) -> int:
+    """Bytes of a connection that were written and not acknowledged."""
+    return int.from_bytes(ioctl(sender, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
 
-def round_trips_s(rack: Rack, src: int, dst: int, n: int, *, gap_s: float = 0.002) -> FloatArray:
+def round_trips_s(rack: Rack, src: int, dst: int, n: int, *, gap_s: float = 0.0) -> FloatArray:
     """[n] round trips of small datagrams, one after the other."""
     with namespaces.inside(rack.namespace(dst)):
         there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -91,7 +118,7 @@ def round_trips_s(rack: Rack, src: int, dst: int, n: int, *, gap_s: float = 0.00
         there.bind((rack.address(dst), PORT))
         here.connect((rack.address(dst), PORT))
         for end in (there, here):
-            end.settimeout(2.0)
+            end.settimeout(PATIENCE_S)
         echo = threading.Thread(target=_echo, args=(there, n))
         echo.start()
         took = np.empty(n)
@@ -103,7 +130,7 @@ def round_trips_s(rack: Rack, src: int, dst: int, n: int, *, gap_s: float = 0.00
                 took[i] = time.perf_counter() - began
                 time.sleep(gap_s)
         finally:
-            echo.join(5)
+            echo.join(PATIENCE_S)
     return took
 
 

@@ -19,6 +19,7 @@ from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.flows import check_columns
 from ncc.core.scenario import Nic
 from ncc.core.topologies import Dumbbell
+from ncc.core.units import NS_PER_S
 from ncc.core.workload import Fixed, Flow
 from ncc.core.writes import Writes
 from ncc.envs.linux import senders
@@ -30,9 +31,9 @@ from ncc.harness.datapath import Alone, Datapath, HostStack
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
 from tests.linux.patience import patiently
-from tests.linux.runs import LONG, PAIR, SETTINGS, TRANSPORT, UNLIMITED, scenario, start, throughput, until_done
-from tests.linux.sockets import settled
-from tests.mains.commands import ncc_apart
+from tests.linux.rates import check_limit, counted
+from tests.linux.runs import LONG, PAIR, SETTINGS, TRANSPORT, UNLIMITED, scenario, start, until_done
+from tests.mains.commands import ncc
 from tests.support.linux import TRAFFIC, needs
 from tests.support.measurements import check_measurement
 
@@ -91,10 +92,10 @@ def test_unknown_names_are_refused_with_what_exists(datapath: LinuxDatapath) -> 
     ],
 )
 @needs("objects")
-def test_what_linux_cannot_do_is_refused(datapath: LinuxDatapath, changed: dict[str, Any], said: str) -> None:
+def test_what_linux_cannot_do_is_refused(changed: dict[str, Any], said: str) -> None:
     what = PAIR.replace(**changed)
     with pytest.raises(ConfigError, match=said):
-        datapath.start(what, what.flows(1), HostStack(), 1)
+        LinuxDatapath().start(what, what.flows(1), HostStack(), 1)
 
 
 def test_traffic_ends_soon_after_its_scenario() -> None:
@@ -127,9 +128,10 @@ def test_a_run_has_the_documented_shapes_and_delivers(datapath: LinuxDatapath, t
     assert epochs[-1].flows_finished == 2
     assert not epochs[-1].active_flows.any()
     lengths = np.diff([0.0, *(m.time_s for m in epochs)])
-    delivered = sum(m.goodput_bps * s for m, s in zip(epochs, lengths, strict=True)) / 8
-    # Lengths of periods are as they should be, not as they were: late by microseconds, or more on a loaded machine.
-    assert delivered == pytest.approx([300_000, 100_000], rel=0.25)
+    goodput_bps = np.array([m.goodput_bps for m in epochs])
+    # Lengths of periods are as they should be, not as they were: each end may have been late.
+    late_bytes = goodput_bps.sum(axis=0) * 2 * datapath.facts["late_us"]["max"] * 1e-6 / 8
+    assert (np.abs(lengths @ goodput_bps / 8 - [300_000, 100_000]) < 3000 + late_bytes).all()
 
 
 @needs(*TRAFFIC)
@@ -156,9 +158,13 @@ def test_applications_write_piece_by_piece(datapath: LinuxDatapath) -> None:
     what = PAIR.replace(workload=(("stream", traffic),), nic=Nic(knows="backlog"))
     start(datapath, what)
     epochs, records = until_done(datapath, what)
-    assert 0.09 < records.flows.finish_s[0] - 0.01 < 0.5
-    assert max(m.queued_bytes[0] for m in epochs) <= 40_000
-    assert sum(m.queued_bytes[0] == 0 for m in epochs) > len(epochs) / 4, "it pauses"
+    assert records.flows.finish_s[0] - 0.01 > 0.09
+    late_s = datapath.facts["late_us"]["max"] * 1e-6
+    queued_bytes = np.array([m.queued_bytes[0] for m in epochs])
+    written = 1 + (np.array([m.time_s for m in epochs]) + late_s - 0.01) / 0.01
+    assert (queued_bytes <= 20_000 * np.maximum(written, 0)).all()
+    (waits,) = np.nonzero(queued_bytes)
+    assert (queued_bytes[waits[0] : waits[-1]] == 0).any(), "it pauses"
 
 
 @needs(*TRAFFIC)
@@ -208,21 +214,30 @@ def test_limits_are_refused_where_flows_stay_in_the_neighbourhood(datapath: Linu
     assert any("nodes inside its neighbourhood" in said for said in datapath.facts["not_honoured"])
 
 
+ORDERED = scenario(("s0", 600_000, 0.0), ("s0", 600_000, 0.0), ("s0", 100_000, 0.2), period_s=0.005)
+"""Two long flows, and a short one that comes meanwhile."""
+
+
+def meanwhile_bytes(datapath: LinuxDatapath, stack: HostStack) -> float:
+    """Bytes of all flows that were delivered while the short one was under way, at 10 Mbit/s."""
+    start(datapath, ORDERED, stack)
+    run = datapath._run
+    assert run is not None
+    epochs, records = until_done(datapath, ORDERED, np.array([10e6, np.inf]))
+    assert not records.flows.timeouts.any()
+    since_s = (int(run._traffic.flows["opened_ns"][2]) - run._periods.start_ns) / NS_PER_S
+    time_s = np.array([now.time_s for now in epochs])
+    sent_bytes = np.array([now.goodput_bps[0] for now in epochs]) * np.diff(time_s, prepend=0.0) / 8
+    return float(sent_bytes[(time_s > since_s) & (time_s <= records.flows.finish_s[2])].sum())
+
+
 @needs(*TRAFFIC)
 def test_an_order_lets_the_short_flow_pass(datapath: LinuxDatapath) -> None:
-    what = scenario(("s0", 2_000_000, 0.0), ("s0", 2_000_000, 0.0), ("s0", 200_000, 0.1))
-    limits, took = np.array([20e6, np.inf]), {}
     for stack in (HostStack(), HostStack(order="srpt"), HostStack(transport="linux::cubic", order="srpt")):
-        start(datapath, what, stack)
-        _, records = until_done(datapath, what, limits)
-        took[stack.transport, stack.order] = records.flows.finish_s[2] - 0.1
-        assert datapath.facts["order"] == ("pacing" if stack.order == "fifo" else "known")
-        assert stack.order == "fifo" or datapath.facts["queues"]["hinted"] == 3
-        assert not records.flows.timeouts.any()
-    # Alone it takes 0.083 s; with a third of the rate three times that.
-    assert took["dctcp", "srpt"] < 0.11
-    assert took["linux::cubic", "srpt"] < 0.13
-    assert took["dctcp", "fifo"] > 0.15
+        passes = stack.order == "srpt"
+        assert (meanwhile_bytes(datapath, stack) < 175_000) == passes  # equal shares are 300 KB
+        assert datapath.facts["order"] == ("known" if passes else "pacing")
+        assert not passes or datapath.facts["queues"]["hinted"] == 3
 
 
 @needs(*TRAFFIC)
@@ -241,9 +256,10 @@ def test_the_kernels_own_take_a_limit_in_the_hosts_queue() -> None:
     with closing(LinuxDatapath(SETTINGS.replace(order="kernel"))) as datapath:
         start(datapath, LONG, HostStack(transport="linux::cubic"))
         limits = np.array([20e6, np.inf])
-        throughput(datapath, limits, 0.2)
-        sent_bps = settled(lambda: throughput(datapath, limits, 0.5)[0], lambda bps: abs(bps - 20e6) < 1e6)
-        assert sent_bps == pytest.approx(20e6, rel=0.05)
+        datapath.step(limits)
+        rack = datapath._run._rack  # type: ignore[union-attr]
+        port = rack.topology.port("s0->tor")
+        check_limit(lambda: counted(lambda: int(rack.switch.sample()["tx_bytes"][port])), 20e6)
         datapath.finish()
         assert datapath.facts["order"] == "fifo"
         assert any("A host's limit is of all packets" in said for said in datapath.facts["not_honoured"])
@@ -252,14 +268,8 @@ def test_the_kernels_own_take_a_limit_in_the_hosts_queue() -> None:
 @needs(*TRAFFIC)
 @pytest.mark.parametrize("order", ["srpt", "upsilon"])
 def test_an_order_by_pacing_is_of_shares(order: str) -> None:
-    what = scenario(("s0", 2_000_000, 0.0), ("s0", 2_000_000, 0.0), ("s0", 200_000, 0.1))
     with closing(LinuxDatapath(SETTINGS.replace(order="pacing" if order == "srpt" else None))) as datapath:
-        start(datapath, what, HostStack(order=order))
-        epochs, records = until_done(datapath, what, np.array([20e6, np.inf]))
-        time_s = np.array([now.time_s for now in epochs])
-        sent_bytes = np.array([now.goodput_bps[0] for now in epochs]) * np.diff(time_s, prepend=0.0) / 8
-        meanwhile_bytes = sent_bytes[(time_s > 0.1) & (time_s <= records.flows.finish_s[2])].sum()
-        assert 200_000 < meanwhile_bytes < 600_000, "more than an equal share, and not the host's whole rate"
+        assert 100_000 < meanwhile_bytes(datapath, HostStack(order=order)) < 275_000, "more than an equal share"
         assert datapath.facts["order"] == "pacing"
         assert any("by weights of flows" in said for said in datapath.facts["not_honoured"])
 
@@ -270,6 +280,7 @@ def test_close_twice_restart_and_out_of_order_calls(datapath: LinuxDatapath) -> 
         datapath.step(UNLIMITED)
     with pytest.raises(DatapathError, match=r"finish\(\).*start\(\)"):
         datapath.finish()
+    cores = os.sched_getaffinity(0)
     start(datapath, PAIR)
     datapath.step(UNLIMITED)
     with pytest.raises(DatapathError, match="cannot be copied or pickled"):
@@ -283,7 +294,7 @@ def test_close_twice_restart_and_out_of_order_calls(datapath: LinuxDatapath) -> 
     left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
     assert f"ncc-{os.getpid()}-" not in left
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
-    assert len(os.sched_getaffinity(0)) == os.cpu_count()
+    assert os.sched_getaffinity(0) == cores
 
 
 @needs(*TRAFFIC)
@@ -297,14 +308,14 @@ def test_one_run_at_a_time(datapath: LinuxDatapath) -> None:
 @needs(*TRAFFIC)
 def test_evaluate_prints_the_same_table_and_keeps_the_facts(tmp_path: Any) -> None:
     def attempt() -> subprocess.CompletedProcess[str]:
-        done = ncc_apart(
+        done = ncc(
             "evaluate",
             "datapath=linux",
             "scenario=lab_incast",
             "controller=[dctcp,linux_cubic]",
-            "duration_s=1.0",
+            "duration_s=0.5",
             "seeds=1",
-            "workers=2",
+            "workers=1",
             "datapath.linux.settings.missed_frac=1.0",
             "scenario.transport.initial_rto_s=0.1",
             "out=judged",

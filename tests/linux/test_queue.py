@@ -3,20 +3,23 @@
 
 import socket
 import struct
-import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 
 import numpy as np
 import pytest
 
-from ncc.envs.linux import namespaces, netlink, queue, stack
+from ncc.core.units import NS_PER_S
+from ncc.envs.linux import netlink, queue
 from ncc.envs.linux.offer import offered
 from ncc.envs.linux.order_program import MODES, SIZE_LEVEL, SIZE_OPTION, Mode, OrderProgram
-from ncc.envs.linux.queue import HostQueue
-from tests.linux.host import LIMIT_BPS, LINE_BPS, TIMEOUT_S, Host
-from tests.linux.sockets import settled
+from tests.linux.host import LIMIT_BPS, LINE_BPS, TIMEOUT_S, Host, received
+from tests.linux.rates import check_limit, exceeds
 from tests.support.linux import TRAFFIC, needs
+from tests.support.processes import eventually
+
+DEEP = ("net/ipv4/tcp_limit_output_bytes", "1000000")
+"""Setting with which more than a few packets of a connection wait in the queue."""
 
 
 @needs(*TRAFFIC)
@@ -36,35 +39,31 @@ class TestLimit:
             made.limit(LIMIT_BPS)
             with host.sending(kind, **options):
                 packet = 1500 if kind == socket.SOCK_STREAM else 1428  # a limit is exact for full packets
-                rate_bps = LIMIT_BPS * (1514 / 1500) * packet / (packet + 14)
-                assert host.near(rate_bps) == pytest.approx(rate_bps, rel=0.05)
+                check_limit(host.count, LIMIT_BPS * (1514 / 1500) * packet / (packet + 14))
 
     def test_it_holds_for_an_older_connection_and_changes_at_once(self, host: Host) -> None:
         with host.sending(socket.SOCK_STREAM):
-            assert host.bps() > 2 * LIMIT_BPS
+            assert exceeds(host.count, 2 * LIMIT_BPS)
             with host.queue("fifo") as (_, made):
                 for rate_bps in (LIMIT_BPS, 2 * LIMIT_BPS, LIMIT_BPS):
                     made.limit(rate_bps)
-                    assert host.near(rate_bps) == pytest.approx(rate_bps, rel=0.05)
+                    check_limit(host.count, rate_bps)
                 made.limit(np.inf)
-                line_bps = LINE_BPS * 1500 / 1538
-                assert host.near(line_bps) == pytest.approx(line_bps, rel=0.05)
+                check_limit(host.count, LINE_BPS * 1500 / 1538)
 
     def test_a_low_limit_right_after_a_high_one_is_raised_for_a_while(self, host: Host) -> None:
         with host.queue() as (_, made), host.sending(socket.SOCK_STREAM):
             made.limit(LIMIT_BPS, now_ns=1_000_000_000)
             made.limit(1e6, now_ns=1_001_000_000)
-            prompt_bps = 8 * 1500 / queue.PROMPT_S
-            assert host.near(prompt_bps) == pytest.approx(prompt_bps, rel=0.05)
+            check_limit(host.count, 8 * 1500 / queue.PROMPT_S)
             made.limit(1e6, now_ns=1_100_000_000)
-            host.bps(0.1)
-            assert host.near(1e6) == pytest.approx(1e6, rel=0.1)
+            check_limit(host.count, 1e6, window_s=0.3)
 
     def test_what_asks_for_the_open_class_is_not_under_it(self, host: Host) -> None:
         with host.queue() as (_, made):
             made.limit(LIMIT_BPS)
             with host.sending(socket.SOCK_STREAM, priority=queue.OPEN):
-                assert settled(host.bps, lambda bps: bps > 2 * LIMIT_BPS) > 2 * LIMIT_BPS
+                assert exceeds(host.count, 2 * LIMIT_BPS)
                 assert made.counters()["open_bytes"] > made.counters()["limited_bytes"]
 
     def test_frames_that_carry_packets_are_under_it(self, host: Host) -> None:
@@ -80,56 +79,49 @@ class TestLimit:
         assert limited == [0x8100, 0x88A8, 0x8847, 0x8848, 0x8864]
 
     def test_without_a_heartbeat_there_is_none(self, host: Host) -> None:
-        with namespaces.inside(host.rack.namespace(host.sender)):
-            program = OrderProgram(TIMEOUT_S)
-            made = HostQueue(host.device, LINE_BPS, program=program)
-        made.limit(LIMIT_BPS)
-        with host.sending(socket.SOCK_STREAM):
-            assert settled(host.bps, lambda bps: bps > 2 * LIMIT_BPS) > 2 * LIMIT_BPS
+        with host.queue() as (program, made), host.sending(socket.SOCK_STREAM):
+            made.limit(LIMIT_BPS)
+            check_limit(host.count, LIMIT_BPS)
+            assert program.counters()["silent_pkts"] == 0
+            program.beat(1)
+            program._config["timeout_ns"] = round(TIMEOUT_S * NS_PER_S)
+            assert exceeds(host.count, 2 * LIMIT_BPS)
             assert program.counters()["silent_pkts"] > 0
-        made.close()
-        program.close()
 
 
 @needs(*TRAFFIC)
 class TestOrder:
     @pytest.mark.parametrize("mode", MODES)
     def test_a_short_message_passes_a_long_one(self, host: Host, mode: Mode) -> None:
-        sizes, got = (150_000, 10_000), [0, 0]
-        with host.queue(mode, timeout_s=60.0) as (program, made), host.listening() as listener:
-            made.limit(2e6)  # the long message takes 0.6 s
-            senders, ends = [], []
-            for _ in sizes:
-                senders.append(host.opened(socket.SOCK_STREAM))
-                senders[-1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1_000_000)
-                senders[-1].connect(host.to)
-                ends.append(listener.accept()[0])
-            with namespaces.inside(host.rack.namespace(host.sender)):
-                stack.apply({"net/ipv4/tcp_limit_output_bytes": "1000000"})
-            for sender, size in zip(senders, sizes, strict=True):
-                sender.sendall(bytes(size))
-            while got[1] < sizes[1]:
-                for i, end in enumerate(ends):
-                    with suppress(BlockingIOError):
-                        got[i] += len(end.recv(1 << 20, socket.MSG_DONTWAIT))
-                time.sleep(0.001)
-            long_then = got[0]
-            while got[0] < sizes[0]:
-                got[0] += len(ends[0].recv(1 << 20))
-            for one in (*senders, *ends):
-                one.close()
+        """The short one is written when 60 KB of the long one wait."""
+        with (
+            host.queue(mode) as (program, made),
+            host.setting(*DEEP),
+            host.connected() as (long, long_end),
+            host.connected() as (short, short_end),
+        ):
+            made.limit(4e6)
+            long.sendall(bytes(200_000))
+            assert eventually(lambda: made.counters()["backlog_bytes"] > 60_000)
+            made.limit(5e5)
+            before = received(long_end)
+            short.sendall(bytes(10_000))
+            received(short_end, 10_000)
+            meanwhile = received(long_end)
+            made.limit(4e6)
+            received(long_end, 200_000 - before - meanwhile)
             counted = program.counters()
         assert counted["hinted"] == 0
         if mode == "known":
-            assert long_then < 0.2 * sizes[0]
+            assert meanwhile < 30_000
             assert counted["messages"] == 2
             assert counted["demotions"] > 2
         else:
-            assert long_then > 0.2 * sizes[0]
+            assert meanwhile > 50_000
             assert counted["messages"] == 0
 
     def test_a_told_size_counts_from_the_first_packet(self, host: Host) -> None:
-        with host.queue(timeout_s=60.0) as (program, _), host.listening() as listener:
+        with host.queue() as (program, _):
             assert program.takes_sizes
             for wrong in (b"", b"1", bytes(8)):
                 with host.opened(socket.SOCK_STREAM) as refused, pytest.raises(PermissionError):
@@ -138,16 +130,11 @@ class TestOrder:
                 of_two_agents.setsockopt(SIZE_LEVEL, SIZE_OPTION, struct.pack("=I", 50_000))
             demotions = []
             for told in (False, True):
-                with host.opened(socket.SOCK_STREAM) as sender:
-                    sender.connect(host.to)
+                with host.connected() as (sender, end):
                     if told:
                         sender.setsockopt(SIZE_LEVEL, SIZE_OPTION, struct.pack("=I", 50_000))
-                    end = listener.accept()[0]
-                    got = 0
                     sender.sendall(bytes(50_000))
-                    while got < 50_000:
-                        got += len(end.recv(1 << 20))
-                    end.close()
+                    received(end, 50_000)
                 demotions.append(program.counters()["demotions"])
             assert program.counters()["hinted"] == 1
             assert demotions[0] > 1
@@ -156,36 +143,31 @@ class TestOrder:
             other.setsockopt(SIZE_LEVEL, SIZE_OPTION, struct.pack("=I", 50_000))
 
     def test_a_message_that_moves_to_later_classes_stays_in_order(self, host: Host) -> None:
-        with host.queue(timeout_s=60.0) as (program, made), host.listening() as listener:
+        before = host.out_of_order()
+        with host.queue() as (program, made), host.connected() as (sender, end):
             made.limit(4e6)
-            with host.opened(socket.SOCK_STREAM) as sender:
-                sender.connect(host.to)
-                end, got = listener.accept()[0], 0
-                sender.sendall(bytes(200_000))
-                while got < 200_000:
-                    got += len(end.recv(1 << 20))
-                end.close()
+            sender.sendall(bytes(100_000))
+            received(end, 100_000)
             assert program.counters()["demotions"] >= 3
-        assert host.out_of_order() == 0
+        assert host.out_of_order() == before
 
     def test_the_end_of_a_connection_does_not_overtake_its_payload(self, host: Host) -> None:
-        with host.queue(timeout_s=60.0) as (_, made), host.listening() as listener:
+        before = host.out_of_order()
+        with host.queue() as (_, made), host.connected() as (sender, end):
             made.limit(1e6)
-            with host.opened(socket.SOCK_STREAM) as sender:
-                sender.connect(host.to)
-                end = listener.accept()[0]
-                sender.setsockopt(SIZE_LEVEL, SIZE_OPTION, struct.pack("=I", 10_000))  # one class for all
-                sender.sendall(bytes(10_000))
-                sender.shutdown(socket.SHUT_WR)
-                while end.recv(1 << 20):
-                    pass
-                end.close()
-        assert host.out_of_order() == 0
+            sender.setsockopt(SIZE_LEVEL, SIZE_OPTION, struct.pack("=I", 10_000))  # one class for all
+            sender.sendall(bytes(10_000))
+            sender.shutdown(socket.SHUT_WR)
+            received(end, 10_000)
+            assert end.recv(1) == b""
+        assert host.out_of_order() == before
 
     def test_packets_without_payload_go_first(self, host: Host) -> None:
-        with host.queue() as (_, made), host.sending(socket.SOCK_STREAM):
-            made.limit(1e6)
-            assert host.bps() > 0  # a queue has built up
+        """A connection is made while less leaves than waits."""
+        with host.queue() as (_, made), host.setting(*DEEP), host.sending(socket.SOCK_STREAM):
+            made.limit(4e6)
+            assert eventually(lambda: made.counters()["backlog_bytes"] > 30_000)
+            made.limit(2e5)
             with host.opened(socket.SOCK_STREAM) as other:
                 began = made.counters()["limited_bytes"]
                 other.connect(host.to)

@@ -2,159 +2,157 @@
 """Controllers in the kernel, on real TCP between namespaces: what they do, what steers them, and what they survive."""
 
 import mmap
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
-from ncc.core.flows import FloatArray
+from ncc.core.units import NS_PER_S
 from ncc.envs.linux import layout, objects
+from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.shim import Shim
-from tests.linux.lab import HOST, MB, RATE_BPS, lab, limit, near, registered, sent_bps
-from tests.linux.sockets import ENDLESS, settled
+from tests.linux.lab import HOST, MB, bottleneck, lab, registered
+from tests.linux.rates import check_limit, exceeds
+from tests.linux.sockets import ENDLESS
 from tests.support.linux import KERNEL, TRAFFIC, needs
+from tests.support.processes import eventually
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 @needs(*TRAFFIC)
 @pytest.mark.parametrize("controller", objects.controllers())
-def test_flows_are_delivered(controller: str) -> None:
+def test_flows_are_delivered(controller: str, rack: Rack) -> None:
     seen: list[np.ndarray] = []
-    with lab([3 * MB, 2 * MB], controller) as run:
+    began = time.monotonic()
+    with lab([3 * MB, 2 * MB], controller, rack=rack) as run:
         assert run.run(each=lambda lab: seen.append(lab.live()))
         assert run.done().all()
         assert run.shim is not None
         run.gone(2)
         counters = run.shim.counters()
+    took_ns = (time.monotonic() - began) * NS_PER_S
     assert (counters["started"], counters["finished"], counters["unreported"]) == (2, 2, 0)
     assert counters["late_inits"] == counters["fallbacks"] == counters["clamped"] == 0
     assert {number: int(row["delivered_bytes"]) for number, row in run.finished.items()} == {1: 3 * MB, 2: 2 * MB}
     for row in run.finished.values():
         assert row["sent_bytes"] - row["retrans_bytes"] == row["delivered_bytes"] == row["acked_bytes"]
         assert row["host"] == HOST
-        assert 0 < row["min_rtt_ns"] <= row["rtt_sum_ns"] / row["rtt_samples"] < 100e6
+        assert 0 < row["min_rtt_ns"] <= row["rtt_sum_ns"] / row["rtt_samples"] < took_ns
         assert row["acks"] > 100
-    windows = np.concatenate([rows["cwnd_bytes"] / rows["mss_bytes"] for rows in seen])
-    assert len(windows) > 10
-    assert windows.min() >= 1
-    assert windows.max() < 5000  # 30 times what the bottleneck and its buffer hold
+    windows = [rows["cwnd_bytes"] / rows["mss_bytes"] for rows in (*seen, np.array(list(run.finished.values())))]
+    assert np.concatenate(windows).min() >= 1
+    assert np.concatenate(windows).max() < 5000  # 30 times what the bottleneck and its buffer hold
     hosts = run.shim.hosts[HOST]
     assert (hosts["weight_sum"], hosts["flows"]) == (0, 0)
 
 
 @needs(*TRAFFIC)
 def test_without_ecn_a_controller_meets_losses() -> None:
-    with lab([ENDLESS] * 2, "newreno", ecn=False, mark_bytes=0, buffer_bytes=30_000) as run:
-        run.run(1.5)
-        rows = run.live()
+    with (
+        Rack(bottleneck(mark_bytes=0, buffer_bytes=30_000)) as rack,
+        lab([3 * MB] * 2, "newreno", rack=rack, ecn=False) as run,
+    ):
+        assert run.run()
+        assert run.done().all()
+        run.gone(2)
+    rows = np.array(list(run.finished.values()))
     assert (rows["recoveries"] + rows["timeouts"] > 0).all()
-    assert rows["lost_bytes"].sum() > 0
+    assert (rows["lost_bytes"] > 0).all()
     assert rows["marked_bytes"].sum() == 0
-    assert rows["delivered_bytes"].sum() * 8 / 1.5 > 0.6 * RATE_BPS
 
 
 @needs(*TRAFFIC)
 @pytest.mark.parametrize("controller", ["dctcp", "bbr"])
-def test_a_host_keeps_to_its_limit(controller: str) -> None:
+def test_a_flow_keeps_to_its_host_s_limit(controller: str, rack: Rack) -> None:
     """One sends by a window, the other by a rate."""
-    with lab([ENDLESS] * 4, controller) as run:
-        limit(run, 80e6)
-        run.run(0.3)
-        assert near(run, 80e6) == pytest.approx(80e6, rel=0.05)
-        rows = run.live()
-        assert (rows["decision"] == 1).all()
-        assert (rows["decided_ns"] > 0).all()
-        limit(run, 40e6)
-        run.run(0.1)
-        assert near(run, 40e6) == pytest.approx(40e6, rel=0.05)
-        limit(run, np.inf)
-        run.run(0.1)
-        assert sent_bps(run, 0.5) > 120e6
+    with lab([ENDLESS], controller, rack=rack) as run:
+        for rate_bps in (20e6, 10e6):
+            run.limit(rate_bps)
+            check_limit(run.count, rate_bps)
+        assert (run.live()["decided_ns"] > 0).all()
+        run.limit(np.inf)
+        assert exceeds(run.count, 40e6)
 
 
 @needs(*TRAFFIC)
 def test_a_window_is_held_until_the_network_is_congested() -> None:
     held = 50 * MB
-    with lab([ENDLESS], "dctcp", mark_bytes=0, buffer_bytes=20 * MB) as run:
+    with Rack(bottleneck(mark_bytes=0, buffer_bytes=20 * MB)) as rack, lab([ENDLESS], "dctcp", rack=rack) as run:
         assert run.shim is not None
         for bytes_, lasts in ((held, True), (0, False), (held, True)):
             run.shim.hold(np.array([bytes_]))
-            run.run(0.1)
-            assert (run.live()["cwnd_bytes"][0] >= held) == lasts
-        run.run(0.3, beat=False)
-        assert run.live()["cwnd_bytes"][0] < held
-    with lab([ENDLESS], "dctcp") as run:
+            run.limit(np.inf)
+            assert eventually(lambda: (run.live()["cwnd_bytes"][0] >= held) == lasts)  # noqa: B023 - called at once
+        run.shim.agent["timeout_ns"] = 0
+        assert eventually(lambda: run.live()["cwnd_bytes"][0] < held)
+
+
+@needs(*TRAFFIC)
+def test_a_congested_network_ends_it(rack: Rack) -> None:
+    held = 50 * MB
+    with lab([ENDLESS], "dctcp", rack=rack) as run:
         assert run.shim is not None
-        run.run(0.3)
-        assert run.live()["marked_bytes"][0] > 0
+        assert eventually(lambda: run.live()["marked_bytes"].sum() > 0)
         run.shim.hold(np.array([held]))
-        run.run(0.1)
+        run.limit(np.inf)
         assert run.live()["cwnd_bytes"][0] < held
 
 
 @needs(*TRAFFIC)
-def test_a_limit_is_split_by_weight() -> None:
-    with lab([ENDLESS] * 3, "dctcp") as run:
-        limit(run, 100e6)
-        run.run(0.2)
+def test_a_limit_is_split_by_weight_and_changes_at_once(rack: Rack) -> None:
+    with lab([ENDLESS] * 3, "dctcp", rack=rack) as run:
+        run.limit(60e6)
+        assert eventually(lambda: run.paced_bps() == pytest.approx(np.full(3, 20e6), rel=0.01))
         run.decide(1, weight=6)
         run.decide(3, weight=3)  # flow 2 has what every flow begins with, 1
-        run.run(0.1)
-
-        def shares() -> FloatArray:
-            before = run.live()["sent_bytes"].astype(float)
-            run.run(1.0)
-            sent: FloatArray = run.live()["sent_bytes"] - before
-            split: FloatArray = sent / sent.sum()
-            return split
-
-        expected = pytest.approx(np.array([0.6, 0.1, 0.3]), rel=0.15)
-        assert settled(shares, lambda got: got == expected) == expected
+        for rate_bps in (60e6, 30e6):
+            run.limit(rate_bps)
+            shares_bps = pytest.approx(rate_bps * np.array([0.6, 0.1, 0.3]), rel=0.01)
+            assert eventually(lambda: run.paced_bps() == shares_bps)  # noqa: B023 - called at once
 
 
 @needs(*TRAFFIC)
-def test_what_one_flow_does_not_use_goes_to_the_others() -> None:
-    """A flow that its own pacing holds back leaves most of its share: 100 Mbit/s for two, and one takes 10."""
+def test_what_one_flow_does_not_use_goes_to_the_others(rack: Rack) -> None:
+    """A flow that its own pacing holds back leaves most of its share: 50 Mbit/s for two, and one takes 5 or less."""
+    with lab([ENDLESS] * 2, "dctcp", rack=rack) as run:
+        run.limit(50e6)
+        run.decide(1, pacing_bytes_per_s=5e6 / 8)
 
-    with lab([ENDLESS] * 2, "dctcp") as run:
-        limit(run, 100e6)
-        run.run(0.2)
-        run.decide(1, pacing_bytes_per_s=10e6 / 8)
-        run.run(0.3)
+        def shared() -> bool:
+            held_bps, free_bps = run.paced_bps()
+            return held_bps == pytest.approx(5e6 * 1500 / 1460, rel=0.01) and 42e6 < free_bps < 48e6
 
-        def sent_bits() -> FloatArray:
-            before = run.live()["sent_bytes"].astype(float)
-            run.run(1.0)
-            sent: FloatArray = (run.live()["sent_bytes"] - before) * 8
-            return sent
-
-        held, free = settled(sent_bits, lambda got: bool(got[1] > 75e6))
-    assert held == pytest.approx(10e6, rel=0.15)
-    assert 75e6 < free < 92e6
+        assert eventually(shared)
 
 
 @needs(*TRAFFIC)
-def test_before_the_first_beat_nobody_obeys_and_nobody_falls_back() -> None:
-    with lab([10 * MB], "dctcp") as run:
-        limit(run, 5e6)
-        assert run.run(10.0, beat=False)
-        assert run.done().all()
+def test_before_the_first_beat_nobody_obeys_and_nobody_falls_back(rack: Rack) -> None:
+    """With its limit it would take two minutes."""
+    with lab([3 * MB], "dctcp", rack=rack) as run:
         assert run.shim is not None
+        run.shim.limit(np.array([2e5]))
+        assert run.run()
+        run.gone(1)
+        assert run.done().all()
+        assert run.finished[1]["decision"] == 0
         assert run.shim.counters()["fallbacks"] == 0
 
 
 @needs(*TRAFFIC)
-def test_an_override_holds_for_the_connection_it_was_meant_for() -> None:
-    with lab([ENDLESS], "newreno") as run:
-        run.run(0.3)
+def test_an_override_holds_for_the_connection_it_was_meant_for(rack: Rack) -> None:
+    def window_pkts() -> int:
+        return int(run.live()["cwnd_bytes"][0] // run.live()["mss_bytes"][0])
+
+    with lab([ENDLESS], "newreno", rack=rack) as run:
+        assert eventually(lambda: run.live()["marked_bytes"].sum() > 0)
         run.decide(1, 1, cwnd_bytes=2 * 1460)  # for the one before it
-        run.run(0.3)
-        assert run.live()["cwnd_bytes"][0] > 4 * run.live()["mss_bytes"][0]
+        run.limit(np.inf)
+        assert window_pkts() > 4
         run.decide(1, cwnd_bytes=2 * 1460)
-        run.run(0.3)
-        assert run.live()["cwnd_bytes"][0] == 2 * run.live()["mss_bytes"][0]
+        assert eventually(lambda: window_pkts() == 2)
 
 
 @needs(*KERNEL)

@@ -12,7 +12,7 @@ import pytest
 
 from ncc.envs.linux import layout, machine, namespaces
 from ncc.envs.linux.shim import Shim
-from tests.linux.lab import reports
+from tests.linux.lab import FOR_EVER_S, reports
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
@@ -86,7 +86,7 @@ def shim(host: str) -> Iterator[Shim]:
     with namespaces.inside(host):
         cookie = machine.namespace_cookie()
     slots = layout.FLOWS_MAX // 2
-    with Shim("dctcp", timeout_s=60.0, name="ncc_test_s", user_slots=slots) as shim:
+    with Shim("dctcp", timeout_s=FOR_EVER_S, name="ncc_test_s", user_slots=slots) as shim:
         shim.add_host(0, ADDRESS, cookie)
         shim.limit(np.array([8e6]))
         shim.beat()
@@ -105,13 +105,13 @@ def test_the_same_address_in_another_namespace_takes_no_share(host: str, shim: S
     attacker = of_nobody("unshare", "--user", "--map-root-user", "--net", "sh", "-c", own)
     inside = ["ip", "netns", "exec", host]
     with connections(inside, 1, waiting=True):
-        assert eventually(lambda: claims(shim)[0] == 1, 5)
+        assert eventually(lambda: claims(shim)[0] == 1)
         alone = claims(shim)
         with connections(attacker, 20, waiting=True):
             assert claims(shim) == alone
             assert shim.counters()["started"] == 1
         with connections(inside, 20, waiting=True):
-            assert eventually(lambda: claims(shim)[0] == 21, 5)
+            assert eventually(lambda: claims(shim)[0] == 21)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", ADDRESS])
@@ -124,11 +124,11 @@ def test_no_user_leaves_another_s_connections_without_a_report(host: str, shim: 
         refused = max(0, of_host - layout.FLOWS_MAX // 2)
         assert (counters["started"], counters["unreported"], counters["over_quota"]) == (of_host, refused, refused)
         with connections(inside, 1):
-            assert eventually(lambda: shim.counters()["started"] == of_host + 1, 5)
+            assert eventually(lambda: shim.counters()["started"] == of_host + 1)
             assert shim.counters()["unreported"] == refused
             assert len(reports(shim)[0]) == of_host - refused + 1
-    assert eventually(lambda: shim.counters()["finished"] == of_host + 1, 20)
+    assert eventually(lambda: shim.counters()["finished"] == of_host + 1)
     reports(shim)  # frees the slots
     with connections([*inside, *of_nobody()], 1):
-        assert eventually(lambda: len(reports(shim)[0]) == 1, 5), "a user's slots come back"
+        assert eventually(lambda: len(reports(shim)[0]) == 1), "a user's slots come back"
     assert shim.counters()["unreported"] == refused

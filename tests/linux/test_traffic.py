@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ from ncc.core.topologies import Dumbbell
 from ncc.envs.linux import traffic
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 from tests.support.linux import TRAFFIC, needs
-from tests.support.processes import alive, eventually
+from tests.support.processes import PATIENCE_S, alive, eventually
 
-CUBIC = TrafficOptions(congestion="cubic", deadline_s=20.0)
+CUBIC = TrafficOptions(congestion="cubic", deadline_s=2 * PATIENCE_S)
 
 
 def table(start_s: list[float], size_bytes: list[int], pairs: int = 1) -> FlowTable:
@@ -42,12 +43,18 @@ def hosts(pairs: int = 1, rate_bps: float = 400e6) -> Iterator[tuple[Any, list[S
         yield rack, [Sender(rack.namespace(host), rack.address(host)) for host in order]
 
 
-def finish(sending: Traffic, for_s: float = 20.0) -> None:
+def finish(sending: Traffic) -> None:
     def over() -> bool:
         sending.check()
         return sending.over
 
-    assert eventually(over, for_s)
+    assert eventually(over)
+
+
+def begin_now(sending: Traffic, *rows: int) -> None:
+    """Begin flows whose starts are far away; the next that the program has to begin must be among them."""
+    sending.flows["start_ns"][list(rows)] = 0
+    sending.snapshot()  # the program looks at the table again
 
 
 @needs(*TRAFFIC, "ip")
@@ -67,7 +74,6 @@ def test_every_byte_arrives_and_the_counters_say_so() -> None:
         assert (rows["sent_pkts"] - rows["retransmitted_pkts"] <= 1.01 * packets + 2).all()  # few short ones in between
         late_s = (rows["opened_ns"] - np.uint64(start_ns)).astype(np.int64) / 1e9 - flows.start_s
         assert (late_s >= 0).all()
-        assert np.median(late_s) < 0.05  # microseconds on a machine without other work
         assert (rows["finish_ns"] > rows["opened_ns"]).all()
         assert (rows["min_rtt_us"] > 0).all()
         left = subprocess.run(
@@ -81,22 +87,29 @@ def test_every_byte_arrives_and_the_counters_say_so() -> None:
 @pytest.mark.parametrize("sample_s", [0.0, 0.001], ids=["on demand", "every period"])
 def test_flows_under_way_are_sampled(sample_s: float) -> None:
     flows = table([0.0], [50_000_000])
-    options = TrafficOptions(congestion="cubic", deadline_s=20.0, sample_s=sample_s)
+    options = replace(CUBIC, sample_s=sample_s)
     with hosts(rate_bps=50e6) as (_, ends), Traffic(ends, flows, flows.src, flows.dst, options) as sending:
+        began = time.monotonic()
         sending.begin(time.monotonic_ns())
-        time.sleep(0.4)
-        row = sending.flows[0].copy()
         if sample_s:
-            assert 100 < sending.header["samples"][0] < 450
-            assert row["rtt_samples"] > 50
+            assert eventually(lambda: sending.flows["rtt_samples"][0] > 50)
+            row = sending.flows[0].copy()
+            assert sending.header["samples"][0] < (time.monotonic() - began) / sample_s + 2
             assert row["rtt_sum_us"] / row["rtt_samples"] > row["min_rtt_us"] > 0
         else:
-            assert row["sent_pkts"] == 0
-            sending.snapshot()
+            assert eventually(lambda: sending.flows["handed_bytes"][0])
+            assert sending.flows["sent_pkts"][0] == 0
+            assert eventually(lambda: sent_pkts(sending) > 100)
             row = sending.flows[0]
         assert row["state"] == traffic.SENDING
         assert row["sent_pkts"] > 100
         assert 0 < row["acked_bytes"] <= row["left_bytes"] <= row["handed_bytes"] < 50_000_000
+
+
+def sent_pkts(sending: Traffic) -> int:
+    """Packets of the first flow, as of now."""
+    sending.snapshot()
+    return int(sending.flows["sent_pkts"][0])
 
 
 @needs(*TRAFFIC)
@@ -105,7 +118,7 @@ def test_it_ends_by_itself_when_its_time_is_over() -> None:
     options = TrafficOptions(congestion="cubic", deadline_s=0.3)
     with hosts(rate_bps=50e6) as (_, ends), Traffic(ends, flows, flows.src, flows.dst, options) as sending:
         sending.begin(time.monotonic_ns())
-        finish(sending, 2.0)
+        finish(sending)
         assert sending.header["over"][0] == traffic.OUT_OF_TIME
         assert sending.flows["state"].tolist() == [traffic.SENDING, traffic.WAITING]
         assert sending.flows["sent_pkts"][0] > 0
@@ -114,21 +127,19 @@ def test_it_ends_by_itself_when_its_time_is_over() -> None:
 
 @needs(*TRAFFIC, "ip")
 def test_flows_of_a_host_that_leaves_stay_unfinished_and_the_others_go_on() -> None:
-    flows = table([0.0, 0.0, 0.3], [5_000_000, 5_000_000, 1000], pairs=2)
+    flows = table([0.0, 0.0, 1e6], [5_000_000, 1_000_000, 1000], pairs=2)
     flows.src[2], flows.dst[2] = 0, 1
-    with hosts(2, 50e6) as (_, ends), Traffic(ends, flows, flows.src, flows.dst, CUBIC) as sending:
+    with hosts(2, 20e6) as (_, ends), Traffic(ends, flows, flows.src, flows.dst, CUBIC) as sending:
         sending.begin(time.monotonic_ns())
-        time.sleep(0.1)
+        assert eventually(lambda: sending.flows["received_bytes"][:2].min() > 0)
         links = subprocess.run(
             ["ip", "-n", ends[0].netns, "-o", "link"], capture_output=True, text=True, check=True
         ).stdout.split("\n")
         device = next(line.split(": ")[1].split("@")[0] for line in links if ": lo:" not in line and line)
         subprocess.run(["ip", "-n", ends[0].netns, "link", "del", device], check=True)
-        time.sleep(2.0)
-        states = sending.flows["state"].tolist()
-        assert states[0] not in (traffic.DELIVERED, traffic.DONE)
-        assert states[1] == traffic.DONE
-        assert states[2] == traffic.FAILED
+        begin_now(sending, 2)
+        assert eventually(lambda: sending.flows["state"].tolist()[1:] == [traffic.DONE, traffic.FAILED])
+        assert sending.flows["state"][0] not in (traffic.DELIVERED, traffic.DONE)
         assert sending.flows["error"][2] == errno.EADDRNOTAVAIL  # which went with the device
 
 
@@ -170,4 +181,4 @@ def test_it_ends_with_the_process_that_started_it() -> None:
             assert starter.stdout is not None
             pid = int(starter.stdout.readline())
             starter.kill()
-        assert eventually(lambda: not alive(pid), 2)
+        assert eventually(lambda: not alive(pid))

@@ -5,6 +5,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+PATIENCE_S = 60.0
+"""Time within which a machine with any other work gets everything here done."""
+
 
 def alive(pid: int) -> bool:
     """True if a process exists and is not a zombie."""
@@ -14,7 +17,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def eventually(holds: Callable[[], object], for_s: float = 10.0) -> bool:
+def eventually(holds: Callable[[], object], for_s: float = PATIENCE_S) -> bool:
     """Wait until something is so; False if that takes longer than `for_s`."""
     until_s = time.monotonic() + for_s
     while not holds():

@@ -21,7 +21,7 @@ from ncc.envs.linux.order_program import OrderProgram
 from ncc.envs.linux.queue import HostQueue
 from ncc.policies.export import ExportSpec, export
 from tests.host.agents import AgentProcess
-from tests.host.lines import LIMIT_BPS, Line, kill, line, sending
+from tests.host.lines import HEARTBEAT_S, LIMIT_BPS, Line, kill, line, sending
 from tests.linux.lab import facts
 from tests.linux.lab import lab as flows_of
 from tests.linux.sockets import ENDLESS
@@ -98,19 +98,24 @@ def kills(*, quick: bool) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         policy = export(ExportSpec(policy="ncc", out=f"{folder}/policy.ncc", period_s=0.001))
         for when in ("starting", "limiting"):
-            found = []
+            limited, free_bps, left = [], [], []
             for _ in range(3 if quick else 25):
                 with line() as on, on.connected() as sender, sending(sender):
-                    found.append(
+                    before = on.state()
+                    limited.append(
                         kill(on, policy, at.uniform(0.0, 2.0) if when == "starting" else -at.uniform(0.0, 1.0))
                     )
+                    time.sleep(HEARTBEAT_S + 0.2)
+                    free_bps.append(flood_of(on, 0.5)[0])
+                    on.restore()
+                    left += [part for part, earlier in zip(on.state(), before, strict=True) if part != earlier]
             yield {
                 "killed while": when,
-                "times": len(found),
-                "of these with a limit": sum(one.limited for one in found),
-                "still limited": sum(one.free_bps < 2 * LIMIT_BPS for one in found),
-                "least rate then (Mbit/s)": f"{min(one.free_bps for one in found) / 1e6:.0f}",
-                "left by restore": ", ".join(part for one in found for part in one.left) or "nothing",
+                "times": len(limited),
+                "of these with a limit": sum(limited),
+                "still limited": sum(bps < 2 * LIMIT_BPS for bps in free_bps),
+                "least rate then (Mbit/s)": f"{min(free_bps) / 1e6:.0f}",
+                "left by restore": ", ".join(left) or "nothing",
             }
 
 

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How exactly the datapath keeps times and rates, on a machine without other work (make test-timing)."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from ncc.core.flows import FloatArray
+from ncc.core.topology import Program
+from ncc.core.topology_spec import TopologySpec
+from ncc.envs.linux.rack import Rack
+from ncc.envs.linux.shim import Shim
+from tests.linux.host import LIMIT_BPS, Host
+from tests.linux.lab import FOR_EVER_S, lab
+from tests.linux.rates import Count
+from tests.linux.sockets import ENDLESS, Bulk, bulk, round_trips_s
+from tests.linux.test_delay import WAN_S, ends, wan
+from tests.linux.test_switch import DROP_TAIL, RATE_BPS
+from tests.support.linux import TRAFFIC, needs, wake_up_late_s
+
+WARM_S, FOR_S = 0.4, 1.2
+GOODPUT_BPS = RATE_BPS * 1460 / 1538
+"""Payload of full packets, with 38 bytes of frame beside each."""
+
+pytestmark = [needs(*TRAFFIC), pytest.mark.timing]
+
+
+def goodput_bps(run: Bulk) -> FloatArray:
+    """[n_pairs] over `FOR_S`, after `WARM_S`; counters of ports are of that while."""
+    time.sleep(WARM_S)
+    run.mark()
+    before, began = run.received_bytes(), time.monotonic()
+    time.sleep(FOR_S)
+    found: FloatArray = 8 * (run.received_bytes() - before) / (time.monotonic() - began)
+    return found
+
+
+@contextmanager
+def incast(spec: TopologySpec, congestion: str = "cubic") -> Iterator[tuple[int, Bulk, FloatArray]]:
+    """A receiver's port, its flows, and their goodput."""
+    network = spec.build()
+    with Rack(network) as rack:
+        pairs = [(src, network.group("receiver")[0]) for src in network.group("senders")]
+        with bulk(rack, pairs, congestion) as run:
+            yield network.port("tor->receiver"), run, goodput_bps(run)
+
+
+def rate_bps(count: Callable[[], Count]) -> float:
+    first = count()
+    time.sleep(FOR_S)
+    last = count()
+    return 8e9 * (last.sent_bytes - first.sent_bytes) / (last.latest_ns - first.latest_ns)
+
+
+@pytest.mark.parametrize("delay_s", [200e-6, 20e-3])
+def test_a_round_trip_takes_twice_the_delay(delay_s: float) -> None:
+    """The least of 60 round trips. Each wakes six sleepers: either host, and the program of the link twice a way."""
+    with Rack(wan(delay_s)) as rack:
+        least_s = round_trips_s(rack, *ends(rack), 60, gap_s=2e-3).min()
+    assert 0.98 * 2 * delay_s < least_s < 1.02 * 2 * delay_s + 6 * max(50e-6, wake_up_late_s())
+
+
+def test_a_flow_fills_a_delayed_link() -> None:
+    """Its goodput."""
+    with Rack(wan(WAN_S)) as rack, bulk(rack, [ends(rack)]) as run:
+        assert goodput_bps(run)[0] == pytest.approx(GOODPUT_BPS, rel=0.1)
+
+
+def test_a_host_s_queue_keeps_to_its_limit(host: Host) -> None:
+    """Its rate."""
+    with host.queue() as (_, made), host.sending(socket.SOCK_STREAM):
+        made.limit(LIMIT_BPS)
+        assert rate_bps(host.count) == pytest.approx(LIMIT_BPS, rel=0.05)
+
+
+@pytest.mark.parametrize("controller", ["dctcp", "bbr"])
+def test_paced_flows_keep_to_their_host_s_limit(controller: str, rack: Rack) -> None:
+    """The rate of four flows together."""
+    with lab([ENDLESS] * 4, controller, rack=rack) as run:
+
+        def count() -> Count:
+            packets = run.live()["sent_packets"].sum()
+            return Count(int(packets) * 1500, time.monotonic_ns(), time.monotonic_ns())
+
+        for limit_bps in (80e6, 40e6):
+            run.limit(limit_bps)
+            time.sleep(WARM_S)
+            assert rate_bps(count) == pytest.approx(limit_bps, rel=0.05)
+        run.limit(np.inf)
+        assert rate_bps(count) > 120e6
+
+
+def test_drop_tail_keeps_its_port_busy_and_its_buffer_full() -> None:
+    """Goodput, the mean queue, and the mean wait of a packet in it."""
+    with incast(DROP_TAIL) as (port, run, goodputs_bps):
+        mean_bytes = run.queue_mean_bytes(port)
+        wait_s = run.grown(port, "queue_pkt_ns") / run.grown(port, "tx_pkts") / 1e9
+    assert goodputs_bps.sum() == pytest.approx(GOODPUT_BPS, rel=0.04)
+    assert mean_bytes > 180_000
+    assert wait_s == pytest.approx(mean_bytes * 1538 / 1500 * 8 / RATE_BPS, rel=0.1)
+
+
+@pytest.mark.parametrize("threshold_bytes", [20_000, 60_000])
+def test_dctcp_keeps_its_mean_at_the_threshold(threshold_bytes: int) -> None:
+    """The mean queue and goodput."""
+    with Shim("dctcp", timeout_s=FOR_EVER_S) as shim:
+        spec = DROP_TAIL.replace(mark_threshold_bytes=threshold_bytes)
+        with incast(spec, shim.name) as (port, run, goodputs_bps):
+            assert run.queue_mean_bytes(port) == pytest.approx(threshold_bytes, rel=0.2)
+    assert goodputs_bps.sum() == pytest.approx(GOODPUT_BPS, rel=0.05)
+
+
+def test_the_queue_of_rwndq_stands_at_its_target() -> None:
+    """The mean queue, which is a fifth of the buffer, and goodputs, which are equal."""
+    program = Program(name="rwndq", params=(("t_ns", 1_000_000),))
+    with incast(DROP_TAIL.replace(programs=(program,))) as (port, run, goodputs_bps):
+        assert run.queue_mean_bytes(port) == pytest.approx(60_000, rel=0.15)
+    assert goodputs_bps.sum() == pytest.approx(GOODPUT_BPS, rel=0.04)
+    assert goodputs_bps.sum() ** 2 / (len(goodputs_bps) * (goodputs_bps**2).sum()) > 0.995
