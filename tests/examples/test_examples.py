@@ -94,10 +94,9 @@ def test_cleanrl_ppo(example: Example, tmp_path: Path) -> None:
 
 
 @pytest.mark.rllib
-def test_rllib_plain(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
-    ray = pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
+@pytest.mark.usefixtures("ray_here")
+def test_rllib_plain(example: Example) -> None:
     assert "dctcp,rllib_ppo]" in example("rllib_plain.py", "--steps", "64", "--batch", "64")
-    ray.shutdown()
     stands("rllib_ppo")
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One Ray for all tests that are not about starting, joining or ending one: that takes longer than most of them."""
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,8 +16,10 @@ PATIENT = {
     "RAY_agent_register_timeout_ms": "300000",
     "RAY_memory_monitor_refresh_ms": "0",
 }
-"""Settings of Ray with which a busy machine is no reason to end a process: only a node that refuses connections is dead,
-and Ray kills nothing because memory is short."""
+"""Settings with which a busy machine is no reason for Ray to end a process: a node is dead only if it refuses connections,
+and nothing is killed because memory is short."""
+
+
 @contextmanager
 def short_folder() -> Iterator[Path]:
     """A temporary folder whose path is short enough for Ray's sockets, which pytest's is not."""
@@ -45,7 +46,7 @@ def ray_results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def ray_here(ray_results: None) -> Iterator[str]:
-    """Address of a private Ray with room for four processes. It leaves nothing behind."""
+    """Address of a private Ray with room for four processes, which leaves nothing behind."""
     import ray
 
     from ncc.agents.rllib.cluster import connected
@@ -54,7 +55,7 @@ def ray_here(ray_results: None) -> Iterator[str]:
         private = connected(None, None, cpus=4)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(tempfile, "tempdir", str(folder))
-            for name, value in {**PATIENT, "HOME": str(folder)}.items():
+            for name, value in PATIENT.items():
                 patch.setenv(name, value)
             private.__enter__()
         try:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Training in a Ray cluster of two nodes on this machine, one of which dies in the middle."""
+"""Ray that is joined, that does not start, and that loses a node."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,51 +12,85 @@ pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
 
 import ray
 
+from ncc.agents import progress
+from ncc.agents.rllib import cluster
 from ncc.agents.rllib.cluster import connected
 from ncc.agents.rllib.config import RllibConfig
 from ncc.core.errors import ConfigError
 from ncc.harness.learner import Progress
 from tests.agents.fitting import fit
 from tests.agents.toy_envs import Identity
+from tests.support.processes import eventually
+from tests.support.ray import NoRay
 
 pytestmark = pytest.mark.rllib
-EPOCHS = 4000
+EPOCHS = 2000
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A head and one node more, a processor each, so that each takes one of two env runners."""
+@contextmanager
+def second_node() -> Iterator[Callable[[], None]]:
+    """A node more, which the function kills. Each of the two has one processor free, so that each takes an env runner."""
     from ray.cluster_utils import Cluster
 
-    assert not ray.is_initialized(), "a test before left its Ray running"
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    made.spare = made.add_node(num_cpus=1)
+    taken = ray.util.placement_group([{"CPU": ray.cluster_resources()["CPU"] - 1}])
+    assert taken.wait(120)
+    made = Cluster()
+    made.head_node = ray._private.worker._global_node
+    node = made.add_node(wait=False, num_cpus=1, object_store_memory=80 * 2**20)
     try:
-        yield made
+        assert eventually(lambda: len(alive()) == 2, 120)
+        yield lambda: made.remove_node(node, allow_graceful=False)
+        assert eventually(lambda: len(alive()) == 1, 120)
     finally:
-        made.shutdown()
+        node.kill_all_processes(check_alive=False, allow_graceful=False)
+        ray.util.remove_placement_group(taken)
 
 
-def test_it_goes_on_when_a_node_dies(cluster: Any, tmp_path: Path) -> None:
+def alive() -> list[Any]:
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def test_it_goes_on_when_a_node_dies(ray_here: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "REPORT_EVERY_S", 0.0)
     killed: list[int] = []
+    config = RllibConfig(env_runners=2, racks=4, rollout=25, epochs=EPOCHS, hidden=(8,), address=ray_here)
+    with second_node() as kill:
 
-    def kill(progress: Progress) -> None:
-        if progress.epochs and not killed:
-            killed.append(progress.epochs)
-            cluster.remove_node(cluster.spare, allow_graceful=False)
+        def after_one_update(reached: Progress) -> None:
+            if reached.epochs and not killed:
+                killed.append(reached.epochs)
+                kill()
 
-    config = RllibConfig(env_runners=2, racks=4, rollout=25, epochs=EPOCHS, hidden=(8,), address=cluster.address)
-    reports = fit(config, Identity((50,) * 4), tmp_path, on_progress=kill)
-    assert killed[0] < EPOCHS, "the node outlived the training"
+        reports = fit(config, Identity((50,) * 4), tmp_path, on_progress=after_one_update)
+    assert killed == [200], "in the middle"
     epochs = [report.epochs for report in reports]
     assert epochs == sorted(epochs)
     assert EPOCHS <= epochs[-1] <= EPOCHS + 200, "epochs are counted once"
 
 
-def test_no_cluster_there_is_one_sentence() -> None:
+def test_no_cluster_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "ray", NoRay())
     with (
         pytest.raises(ConfigError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'.*refused"),
         connected("127.0.0.1:1", None, cpus=1),
     ):
         pass
+
+
+def test_a_ray_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tried: list[str] = []
+
+    def late(**settings: Any) -> None:
+        tried.append(settings["address"])
+        raise RuntimeError("the node is late\nand more")
+
+    monkeypatch.setattr(cluster, "ray", NoRay(late))
+    monkeypatch.setattr(cluster, "_temporary", lambda: str(tmp_path))
+    monkeypatch.setattr(cluster, "PAUSE_S", 0.0)
+    with (
+        pytest.raises(ConfigError, match=r"Ray did not start in 3 attempts \(the node is late\); wait"),
+        connected(None, None, cpus=1),
+    ):
+        pass
+    assert tried == ["local"] * 3
+    assert not list(tmp_path.iterdir())

@@ -8,7 +8,7 @@ import pytest
 from ncc.harness.trials import FAILED, FINISHED, RUNNING, STOPPED, Report
 from tests.study.sweep.jobs import Scripted
 
-pytestmark = pytest.mark.rllib
+pytestmark = [pytest.mark.rllib, pytest.mark.usefixtures("ray_here")]
 
 
 def test_bad_jobs_are_stopped_and_failing_ones_are_told(tmp_path: Path) -> None:
