@@ -14,8 +14,9 @@ import zmq
 
 from ncc.envs.ns3gym.containers import packer, space_of, value_of
 from ncc.envs.ns3gym.schema import messages
+from tests.support.processes import PATIENCE_S
 
-PATIENCE_MS = 20_000
+PATIENCE_MS = round(1e3 * PATIENCE_S)
 
 
 class OldClient:

@@ -10,6 +10,8 @@ from gymnasium import spaces
 
 from ncc.envs.ns3gym.containers import describe, packer
 from ncc.envs.ns3gym.schema import messages
+from tests.ns3gym.client import PATIENCE_MS
+from tests.support.processes import PATIENCE_S
 
 
 def sent_as(space: spaces.Space[Any], value: Any) -> Any:
@@ -31,7 +33,7 @@ class Script:
     def _run(self) -> None:
         pb = messages()
         with zmq.Context() as context, context.socket(zmq.REQ) as socket:
-            socket.linger, socket.rcvtimeo = 0, 20_000
+            socket.linger, socket.rcvtimeo = 0, PATIENCE_MS
             socket.connect(f"tcp://127.0.0.1:{self._port}")
             hello = pb.SimInitMsg(obsSpace=describe(self._obs_space), actSpace=describe(self._act_space))
             socket.send(hello.SerializeToString())
@@ -49,5 +51,5 @@ class Script:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._thread.join(30)
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the simulation hangs"

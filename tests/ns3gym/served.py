@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from ncc.envs.ns3gym.schema import messages
 from ncc.run.served import serve
+from tests.support.processes import PATIENCE_S
 
 messages()  # building them takes time that short waits do not have
 
@@ -43,12 +44,12 @@ class Tally(gymnasium.Env[Any, Any]):
 class Server:
     """`serve` in a thread; as a context it waits for its end and raises nothing: look at `error` and `played`."""
 
-    def __init__(self, port: int, env: Any = None, *, wait_s: float = 10.0, **settings: Any) -> None:
+    def __init__(self, port: int, env: Any = None, *, wait_s: float = PATIENCE_S, **settings: Any) -> None:
         self.env = Tally() if env is None else env
         self.error: BaseException | None = None
         self.played: int | None = None
         self.episodes: list[tuple[int, int, float, str]] = []
-        self._settings = {"episodes": None, "answer_s": 10.0, **settings, "wait_s": wait_s}
+        self._settings = {"episodes": None, "answer_s": PATIENCE_S, **settings, "wait_s": wait_s}
         self._thread = threading.Thread(target=self._run, args=(port,))
 
     def _run(self, port: int) -> None:
@@ -64,5 +65,5 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._thread.join(30)
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the server hangs"

@@ -114,7 +114,7 @@ def test_attached_simulations_one_for_each_episode(peer: str) -> None:
     thread = threading.Thread(target=loop)
     with nothing_left():
         thread.start()
-        env = Ns3GymEnv(port=port, wait_s=20)
+        env = Ns3GymEnv(port=port)
         assert env.reset()[1] == {"info": "step=0 seed=1", "sim_seed": None}
         assert [env.step(0)[3] for _ in range(4)] == [False, False, False, True]
         with pytest.warns(UserWarning, match="cannot be told its seed: start it with --simSeed=7 yourself"):
@@ -126,13 +126,14 @@ def test_attached_simulations_one_for_each_episode(peer: str) -> None:
     assert statuses == [0, 0, 0]
 
 
-def test_bad_settings_are_one_sentence(peer: str) -> None:
+def test_bad_settings_are_one_sentence(peer: str, tmp_path: Path) -> None:
+    absent = str(tmp_path / "simulation")
     for settings, message in (
         ({"command": None}, "port must be from 1 to 65535, got 0"),
         ({"command": peer, "port": 70000}, "port must be from 0 to 65535, got 70000"),
         ({"command": ""}, "command is empty; name the program"),
         ({"command": "a 'b"}, "command cannot be read"),
-        ({"command": "/no/such/simulation"}, "command names '/no/such/simulation', which is not a program"),
+        ({"command": absent}, f"command names '{absent}', which is not a program"),
         ({"command": peer, "wait_s": 0}, "wait_s and answer_s must be above 0, got 0"),
         ({"command": peer, "seed": -1}, "seed must be from 0 to 4294967295"),
     ):

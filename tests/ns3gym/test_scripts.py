@@ -16,6 +16,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.envs.ns3gym import Ns3GymEnv
 from ncc.envs.ns3gym.containers import describe, value_of
 from ncc.envs.ns3gym.schema import messages
+from tests.ns3gym.client import PATIENCE_MS
 from tests.ns3gym.leaks import free_port, nothing_left
 from tests.ns3gym.script import Script, sent_as
 
@@ -30,7 +31,7 @@ def _played(port: int, action: Any = 1) -> tuple[list[Any], list[str]]:
     """Observations of an episode, and what it was warned of."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        with closing(Ns3GymEnv(port=port, wait_s=20)) as env:
+        with closing(Ns3GymEnv(port=port)) as env:
             seen, over = [env.reset()[0]], False
             while not over:
                 obs, _, _, over, _ = env.step(action)
@@ -107,7 +108,7 @@ def test_numbers_that_the_stated_type_cannot_hold_are_named(
 
 def test_an_action_that_is_none_is_refused_and_the_episode_goes_on() -> None:
     port, act_space = free_port(), spaces.Box(0, 9, (2, 2), np.int32)
-    with Script(port, CHANNELS, [BUSY, BUSY], act_space) as script, closing(Ns3GymEnv(port=port, wait_s=20)) as env:
+    with Script(port, CHANNELS, [BUSY, BUSY], act_space) as script, closing(Ns3GymEnv(port=port)) as env:
         env.reset()
         for action, why in (
             (None, ""),
@@ -138,7 +139,7 @@ def test_whoever_else_is_connected_hides_no_lost_simulation(speaks: bool) -> Non
 
     def simulate() -> None:
         with zmq.Context() as context, context.socket(zmq.REQ) as sim:
-            sim.linger, sim.rcvtimeo = 0, 20_000
+            sim.linger, sim.rcvtimeo = 0, PATIENCE_MS
             sim.connect(f"tcp://127.0.0.1:{port}")
             sim.send(hello.SerializeToString())
             sim.recv()
@@ -148,7 +149,7 @@ def test_whoever_else_is_connected_hides_no_lost_simulation(speaks: bool) -> Non
 
     thread = threading.Thread(target=simulate)
     thread.start()
-    with closing(Ns3GymEnv(port=port, wait_s=20, answer_s=10)) as env:
+    with closing(Ns3GymEnv(port=port)) as env:
         env.reset()
         with zmq.Context() as context, context.socket(zmq.REQ) as idle, socket.socket() as silent:
             (idle.connect(f"tcp://127.0.0.1:{port}") if speaks else silent.connect(("127.0.0.1", port)))

@@ -3,8 +3,10 @@
 
 import json
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from ncc.envs.gym import RackEnv
 from ncc.envs.make import DEFAULT_SCENARIO
 from ncc.envs.ns3gym import Ns3GymEnv
+from ncc.envs.ns3gym.agent import AgentLink
 from ncc.envs.ns3gym.containers import wire_space
 from ncc.envs.ns3gym.schema import messages
 from tests.mains.commands import ncc
@@ -20,11 +23,20 @@ from tests.ns3gym.leaks import free_port, nothing_left
 from tests.ns3gym.served import Server, Tally
 
 
-def test_a_client_of_ns3gym_plays_episode_after_episode() -> None:
-    """Whole ones, one that it leaves in the middle, and a reset before any step, which begins no new one."""
-    port = free_port()
+def test_a_client_of_ns3gym_plays_episode_after_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole ones, one that it leaves in the middle, and a reset before any step, which begins no new one.
+
+    The server ends when no client comes back.
+    """
+    port, last = free_port(), threading.Event()
+
+    def link(*given: Any) -> AgentLink:
+        *asked, wait_s, answer_s = given
+        return AgentLink(*asked, 0.1 if last.is_set() else wait_s, answer_s)
+
+    monkeypatch.setattr("ncc.run.served.AgentLink", link)
     with nothing_left():
-        with Server(port, wait_s=2.0) as server:
+        with Server(port) as server:
             client = OldClient(port)
             assert client.reset().tolist() == [7, 0, 0]
             assert json.loads(client.info) == {"episode": 0}
@@ -39,6 +51,7 @@ def test_a_client_of_ns3gym_plays_episode_after_episode() -> None:
             client.step((0, 1))
             assert client.reset().tolist() == [7, 0, 0]
             assert json.loads(client.info) == {"episode": 3}
+            last.set()
             client.close()
         assert server.error is None
         assert server.played == 3
