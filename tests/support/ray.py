@@ -16,8 +16,7 @@ PATIENT = {
     "RAY_agent_register_timeout_ms": "300000",
     "RAY_memory_monitor_refresh_ms": "0",
 }
-"""Settings with which a busy machine is no reason for Ray to end a process: a node is dead only if it refuses connections,
-and nothing is killed because memory is short."""
+"""Settings with which Ray ends nothing because the machine is busy or its memory short."""
 
 
 @contextmanager

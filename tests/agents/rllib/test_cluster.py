@@ -29,7 +29,7 @@ EPOCHS = 2000
 
 @contextmanager
 def second_node() -> Iterator[Callable[[], None]]:
-    """A node more, which the function kills. Each of the two has one processor free, so that each takes an env runner."""
+    """A node more, which the function kills. Both nodes have one processor free, so that each takes an env runner."""
     from ray.cluster_utils import Cluster
 
     taken = ray.util.placement_group([{"CPU": ray.cluster_resources()["CPU"] - 1}])
