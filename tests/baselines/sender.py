@@ -151,8 +151,8 @@ class Sender:
         if rtt:
             self.min_rtt = min(self.min_rtt or rtt, rtt)
             self.srtt = self.srtt - self.srtt // 8 + rtt // 8 if self.srtt else rtt
-        holes = {p for p in range(self.una, self.nxt) if p not in self.sacked and self.times_sent[p] == 1}
-        self.lost |= {p for p in holes if sum(q > p for q in self.sacked) >= 3}
+        below = sorted(self.sacked)[-3] if len(self.sacked) >= 3 else 0
+        self.lost |= {p for p in range(self.una, below) if p not in self.sacked and self.times_sent[p] == 1}
         rate = self.rate([p for p in (*range(una, self.una), *sorted(self.sacked)) if p not in known])
         if self.recovering and self.una >= self.recover:
             self.recovering = False

@@ -43,6 +43,8 @@ RENO_WINDOW = [name for name in NAMES if re.search('#include "(reno_window|dctcp
 RENO_GROWTH = ["dctcp", "newreno", "vegas"]
 """RFC 5681's bound is theirs; what the others may add, their own tests say."""
 LARGE = 1 << 44  # more than a window may ever be
+SEEDS = st.integers(0, 2**32 - 1)
+"""Seeds of connections and stories: drawing each of their numbers apart would take most of the time."""
 PACING_MAX = (2**64 - 1) // 8
 """NCC_CC_PACING_MAX of cc.h."""
 
@@ -55,23 +57,29 @@ class Story:
     events: npt.NDArray[np.uint64]
 
 
-def stories(largest: int) -> st.SearchStrategy[Story]:
-    amount = st.one_of(st.integers(0, 20_000), st.integers(0, largest))
-    row = st.tuples(
-        st.sampled_from([ACK] * 8 + [LOSS, TIMEOUT, RESTART]),
-        st.integers(0, 200_000_000),  # ns since the last event
-        st.integers(0, 10**10),  # RTT sample, ns
-        amount,  # acknowledged cumulatively
-        amount,  # selectively
-        amount,  # newly sent
-        st.integers(0, 15),  # flags of an ACK; RTOs of an idle time
-        st.one_of(st.integers(0, 10**6), st.integers(0, 1 << 50)),  # interval of the delivery rate, ns
-        amount,  # delivered since the acknowledged packet was sent
+def story_of(random: np.random.Generator, largest: int = 1 << 34) -> Story:
+    n = int(random.integers(1, 81))
+
+    def amount(*most: int) -> npt.NDArray[np.int64]:
+        """[n] numbers up to any of these, among them many a 0 and the largest."""
+        drawn = [random.integers(0, top, n, endpoint=True) for top in most]
+        return np.choose(random.integers(0, 4 * len(drawn) + 2, n) // 4, [*drawn, random.choice([0, max(most)], n)])
+
+    columns = (
+        random.choice([ACK] * 8 + [LOSS, TIMEOUT, RESTART], n),
+        amount(200_000_000),  # ns since the last event
+        amount(10**10),  # RTT sample, ns
+        amount(20_000, largest),  # acknowledged cumulatively
+        amount(20_000, largest),  # selectively
+        amount(20_000, largest),  # newly sent
+        random.integers(0, 16, n),  # flags of an ACK; RTOs of an idle time
+        amount(10**6, 1 << 50),  # interval of the delivery rate, ns
+        amount(20_000, largest),  # delivered since the acknowledged packet was sent
     )
-    return st.lists(row, min_size=1, max_size=80).map(_story)
+    return _story(np.stack(columns, axis=1).tolist())
 
 
-def _story(rows: list[tuple[int, ...]]) -> Story:
+def _story(rows: list[list[int]]) -> Story:
     now = una = nxt = total = 0
     min_rtt = srtt = 0
     events = np.zeros((len(rows), 15), np.uint64)
@@ -92,21 +100,24 @@ def _story(rows: list[tuple[int, ...]]) -> Story:
     return Story(np.array([row[0] for row in rows], np.uint8), events)
 
 
-@st.composite
-def connections(draw: st.DrawFn, name: str) -> tuple[int, int, dict[str, int]]:
-    mss = draw(st.one_of(st.integers(1, 9000), st.integers(1, 2**32 - 1)))
-    window = draw(st.integers(mss, min(2**32 - 1, 100 * mss)))
+def connection_of(name: str, random: np.random.Generator) -> tuple[int, int, dict[str, int]]:
+    """Size of a packet, first window and parameters, often at the ends of their ranges."""
+
+    def number(low: int, high: int, *others: int) -> int:
+        drawn = int(random.integers(low, high, endpoint=True))
+        return (drawn, low, high, *others)[random.integers(3 + len(others))]
+
+    mss = number(1, 2**32 - 1, 1460, int(random.integers(1, 9001)))
+    window = number(mss, min(2**32 - 1, 100 * mss))
     params = {
-        param.name: draw(st.one_of(st.just(param.default), st.integers(param.min, param.max)))
-        for param in controller(name).params
+        param.name: number(param.min, param.max, param.default, param.default) for param in controller(name).params
     }
     return mss, window, params
 
 
-def connected(name: str, data: st.DataObject) -> Connection:
+def connected(name: str, random: np.random.Generator) -> Connection:
     """A connection of any size and parameters."""
-    mss, window, params = data.draw(connections(name))
-    return connect(name, mss, window, params)
+    return connect(name, *connection_of(name, random))
 
 
 def windows(cc: Connection, story: Story) -> npt.NDArray[np.int64]:
@@ -120,9 +131,11 @@ def reductions(cc: Connection, story: Story) -> npt.NDArray[np.intp]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@given(data=st.data(), story=stories(LARGE))
-def test_the_window_is_a_window(name: str, data: st.DataObject, story: Story) -> None:
-    mss, window, params = data.draw(connections(name))
+@given(seed=SEEDS)
+def test_the_window_is_a_window(name: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    mss, window, params = connection_of(name, random)
+    story = story_of(random, LARGE)
     cc = connect(name, mss, window, params)
     first = cc.out
     out = cc.drive(story.kinds, story.events)
@@ -136,9 +149,11 @@ def test_the_window_is_a_window(name: str, data: st.DataObject, story: Story) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-@given(data=st.data(), story=stories(1 << 34))
-def test_the_same_events_give_the_same_windows(name: str, data: st.DataObject, story: Story) -> None:
-    mss, window, params = data.draw(connections(name))
+@given(seed=SEEDS)
+def test_the_same_events_give_the_same_windows(name: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    mss, window, params = connection_of(name, random)
+    story = story_of(random)
     cc, again = connect(name, mss, window, params), connect(name, mss, window, params)
     out = cc.drive(story.kinds, story.events)
     fields = ["now_ns", "rtt_ns", "min_rtt_ns", "srtt_ns", "delivered_bytes", "acked_bytes"]
@@ -152,9 +167,10 @@ def test_the_same_events_give_the_same_windows(name: str, data: st.DataObject, s
 
 
 @pytest.mark.parametrize("name", NAMES)
-@given(data=st.data(), story=stories(1 << 34))
-def test_a_loss_and_a_timeout_never_raise_the_window(name: str, data: st.DataObject, story: Story) -> None:
-    cwnd = windows(connected(name, data), story)
+@given(seed=SEEDS)
+def test_a_loss_and_a_timeout_never_raise_the_window(name: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    cwnd = windows(connected(name, random), story := story_of(random))
     assert (np.diff(cwnd)[np.isin(story.kinds, (LOSS, TIMEOUT))] <= 0).all()
 
 
@@ -167,46 +183,53 @@ def calm(story: Story) -> Story:
 
 
 @pytest.mark.parametrize("name", BY_ECN)
-@given(data=st.data(), story=stories(1 << 34))
-def test_congestion_reduces_once_per_window(name: str, data: st.DataObject, story: Story) -> None:
+@given(seed=SEEDS)
+def test_congestion_reduces_once_per_window(name: str, seed: int) -> None:
     """Between two reductions on ACKs, una passes what had been sent at the first (RFC 3168 section 6.1.2)."""
-    reduced = reductions(connected(name, data), story)
+    random = np.random.default_rng(seed)
+    reduced = reductions(connected(name, random), story := story_of(random))
     una, nxt = story.events[:, 7], story.events[:, 8]
     assert (una[reduced[1:]] > nxt[reduced[:-1]]).all()
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in BY_RATE])
-@given(data=st.data(), story=stories(1 << 34).map(calm))
-def test_without_delay_only_marks_reduce(name: str, data: st.DataObject, story: Story) -> None:
+@given(seed=SEEDS)
+def test_without_delay_only_marks_reduce(name: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    cc, story = connected(name, random), calm(story_of(random))
     if name not in BY_ECN:  # its packets are never marked
         story.events[:, 9] &= np.uint64(~ECE & 0xFF)
-    reduced = reductions(connected(name, data), story)
+    reduced = reductions(cc, story)
     assert (story.events[reduced, 9].astype(int) & ECE).all()
 
 
-@given(data=st.data(), story=stories(1 << 34))
-def test_newreno_halves_a_window_once(data: st.DataObject, story: Story) -> None:
+@given(seed=SEEDS)
+def test_newreno_halves_a_window_once(seed: int) -> None:
     """By marks or losses: between two reductions una reaches what had been sent at the first."""
+    random = np.random.default_rng(seed)
+    cc, story = connected("newreno", random), story_of(random)
     keep = np.isin(story.kinds, (ACK, LOSS))
     events = story.events[keep]
-    cwnd = windows(connected("newreno", data), Story(story.kinds[keep], events))
+    cwnd = windows(cc, Story(story.kinds[keep], events))
     reduced = np.flatnonzero(np.diff(cwnd) < 0)
     assert (events[reduced[1:], 7] >= events[reduced[:-1], 8]).all()
 
 
 @pytest.mark.parametrize("name", WITH_ALPHA)
-@given(data=st.data(), story=stories(LARGE))
-def test_alpha_stays_a_fraction(name: str, data: st.DataObject, story: Story) -> None:
-    cc = connected(name, data)
+@given(seed=SEEDS)
+def test_alpha_stays_a_fraction(name: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    cc, story = connected(name, random), story_of(random, LARGE)
     for i in range(len(story.kinds)):
         cc.drive(story.kinds[i : i + 1], story.events[i : i + 1])
         assert struct.unpack_from("=I", cc.state, 72)[0] <= 1 << 20
 
 
 @pytest.mark.parametrize("name", RENO_GROWTH)
-@given(story=stories(100_000))
-def test_growth_is_bounded_by_what_was_acknowledged(name: str, story: Story) -> None:
+@given(seed=SEEDS)
+def test_growth_is_bounded_by_what_was_acknowledged(name: str, seed: int) -> None:
     """RFC 5681: no ACK adds more than what it acknowledged, or one packet."""
+    story = story_of(np.random.default_rng(seed), 100_000)
     cwnd = windows(connect(name, 1460, 14_600), story)
     acked = story.events[:, 5].astype(np.int64)
     assert (np.diff(cwnd) <= np.maximum(acked, 1460)).all()
@@ -249,12 +272,12 @@ def test_400_gbps_over_200_ms(name: str, corner: str) -> None:
 
 
 @pytest.mark.parametrize("name", RENO_WINDOW)
-@given(data=st.data(), story=stories(1 << 34), idle_rtos=st.integers(0, 100))
-def test_an_idle_time_halves_the_window_down_to_the_initial_one(
-    name: str, data: st.DataObject, story: Story, idle_rtos: int
-) -> None:
+@given(seed=SEEDS)
+def test_an_idle_time_halves_the_window_down_to_the_initial_one(name: str, seed: int) -> None:
     """RFC 5681 section 4.1 as in Linux, with ssthresh at 3/4 of the window; within one RTO nothing changes."""
-    mss, window, params = data.draw(connections(name))
+    random = np.random.default_rng(seed)
+    mss, window, params = connection_of(name, random)
+    story, idle_rtos = story_of(random), int(random.integers(0, 101))
     cc = connect(name, mss, window, params)
     cc.drive(story.kinds, story.events)
     cwnd, ssthresh, _ = cc.out
@@ -264,11 +287,10 @@ def test_an_idle_time_halves_the_window_down_to_the_initial_one(
 
 
 @pytest.mark.parametrize("name", BY_RATE)
-@given(data=st.data(), story=stories(1 << 34), idle_rtos=st.integers(0, 100))
-def test_a_model_of_the_path_outlasts_an_idle_time(
-    name: str, data: st.DataObject, story: Story, idle_rtos: int
-) -> None:
-    cc = connected(name, data)
+@given(seed=SEEDS)
+def test_a_model_of_the_path_outlasts_an_idle_time(name: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    cc, story, idle_rtos = connected(name, random), story_of(random), int(random.integers(0, 101))
     cc.drive(story.kinds, story.events)
     cwnd = cc.out[0]
     assert cc.on_restart(now_ns=1, idle_rtos=idle_rtos)[0] >= cwnd
