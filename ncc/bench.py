@@ -5,13 +5,16 @@ Ratios of CPU time, taken turn by turn, hold on a busy machine too; rows that sa
 learners and protocol, are wall time and need two free cores.
 """
 
-import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
-from ncc.core.errors import UnknownNameError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.options import Parser, exit_status
 from ncc.study.bench import GROUPS
+
+WALL = "Rows of epochs/s, learners and protocol are wall time: they need two free cores, the others do not."
+PRESETS = "full: for a claim; quick: for a look; short: shows that it runs, in seconds, and its figures mean nothing"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,32 +25,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(arguments: Sequence[str] | None) -> int:
     parser = Parser(prog="ncc bench", description=__doc__.split("\n")[0])
     parser.add_argument("groups", nargs="*", metavar="group", help=f"of {', '.join(GROUPS)}; all if none is named")
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter repeats: for a look, not for a claim")
+    parser.add_argument("--preset", choices=("full", "quick", "short"), default="full", help=PRESETS)
+    parser.add_argument("--htsim", type=Path, metavar="FOLDER", help="sources of htsim, for the group htsim")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="write all tables to this page, docs/speed.md")
     options = parser.parse_args(arguments)
     if unknown := set(options.groups) - set(GROUPS):
         raise UnknownNameError("group", min(unknown), GROUPS)
-    _measure(options.groups or GROUPS, "quick" if options.quick else "full")
+    if options.groups and options.write:
+        raise ConfigError(f"--write writes a page of all groups: leave out {', '.join(options.groups)}")
+    groups = [name for name in GROUPS if not options.groups or name in options.groups]
+    _measure(groups, options.preset, options.htsim, options.write)
     return 0
 
 
-def _measure(groups: Collection[str], preset: str) -> None:
+def _measure(groups: Sequence[str], preset: str, htsim: Path | None, written: Path | None) -> None:
     # Imported here: --help answers without what only a measurement needs.
     from rich.console import Console
 
-    from ncc.study.bench.rows import measured, table
+    from ncc.harness.atomic import write_text
+    from ncc.harness.manifest import provenance
+    from ncc.study.bench.htsim import SOURCE, require_checkout
+    from ncc.study.bench.page import machine, page
+    from ncc.study.bench.rows import Row, measured, table, unmeasured
 
+    if htsim is not None:
+        require_checkout(htsim)
     console = Console(soft_wrap=True)
-    load, began_s = os.getloadavg()[0], time.perf_counter()
-    for name in (name for name in GROUPS if name in groups):
+    before, began_s = provenance(), time.perf_counter()
+    found: dict[str, list[Row]] = {}
+    for name in groups:
+        if name == "htsim" and htsim is None:
+            found[name] = unmeasured(name)
+            console.print(f"htsim: skipped: name the folder of {SOURCE} with --htsim")
+            continue
         with console.status(f"measuring: {name}"):
-            rows = measured(name, preset)
-        console.print(table(f"{name}: {GROUPS[name]['title']}", rows))
-    cores = len(os.sched_getaffinity(0))
-    console.print(
-        f"{cores} cores; load average {load:.1f} before, {os.getloadavg()[0]:.1f} after; "
-        f"{time.perf_counter() - began_s:.0f} s. Rows about epochs/s, learners and protocol are wall time: they need "
-        "two free cores, the others do not."
-    )
+            found[name] = measured(name, preset, **({"checkout": htsim} if name == "htsim" else {}))
+        console.print(table(f"{name}: {GROUPS[name]['title']}", found[name]))
+    made_on = machine(before, time.perf_counter() - began_s)
+    console.print(f"{made_on} {WALL}")
+    if written:
+        write_text(written, page(found, preset, made_on))
+        console.print(f"Written to {written}")
 
 
 if __name__ == "__main__":

@@ -1,49 +1,144 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The benchmark measures something and judges it rightly; no test asks how fast anything is."""
+"""Every group of the benchmark runs, and is judged rightly; no test asks how fast anything is."""
 
+import math
 from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ncc.bench import main
 from ncc.core.errors import DatapathError
-from ncc.study.bench import GROUPS, packetsim, stepping, training
-from ncc.study.bench.packetsim import FABRICS
-from ncc.study.bench.rows import Row, in_turn, over, table
-from tests.envs.cases import poisson, rack, spec
+from ncc.study.bench import GROUPS, packetsim, rows
+from ncc.study.bench.rows import Figures, Row, in_turn, measured, over, table, unmeasured
+from ncc.study.page import plain
+from tests.house.files import ROOT
+from tests.support.extras import lacking
 
-SMALL = rack(poisson(), hosts=2, periods=60)
+PRESETS = ("short", "quick", "full")
+HEADERS = ("dctcp", "ecnqueue", "eventlist", "network", "pipe", "queue", "tcp")
+HTSIM = """
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+typedef uint64_t linkspeed_bps;
+typedef uint64_t simtime_picosec;
+typedef int64_t mem_b;
+inline simtime_picosec timeFromSec(double s) { return s * 1e12; }
+inline simtime_picosec timeFromMs(double ms) { return ms * 1e9; }
+inline simtime_picosec timeFromUs(uint32_t us) { return us * 1000000ull; }
+struct EventList;
+struct EventSource {
+    EventSource(EventList &events, const std::string &) : events_(events) {}
+    virtual void doNextEvent() = 0;
+    EventList &eventlist() { return events_; }
+    EventList &events_;
+};
+struct PacketSink {};
+struct TcpSink : PacketSink { uint64_t _cumulative_ack = 0; };
+struct EventList {
+    static EventSource *&next() { static EventSource *source; return source; }
+    static std::vector<TcpSink *> &sinks() { static std::vector<TcpSink *> all; return all; }
+    static void setEndtime(simtime_picosec) {}
+    static void sourceIsPendingRel(EventSource &source, simtime_picosec) { next() = &source; }
+    static bool doNextEvent()
+    {
+        for (TcpSink *sink : sinks())
+            sink->_cumulative_ack += 1000;
+        next()->doNextEvent();
+        return true;
+    }
+};
+struct Packet { static void set_packet_size(int) {} };
+struct Queue : PacketSink { Queue(linkspeed_bps, mem_b, EventList &, void *) {} };
+struct ECNQueue : PacketSink { ECNQueue(linkspeed_bps, mem_b, EventList &, void *, mem_b) {} };
+struct Pipe : PacketSink { Pipe(simtime_picosec, EventList &) {} };
+struct Route { void push_back(PacketSink *) {} };
+struct DCTCPSrc : PacketSink {
+    DCTCPSrc(void *, void *, EventList &) {}
+    void set_flowsize(uint64_t) {}
+    void connect(const Route &, const Route &, TcpSink &sink, simtime_picosec) { EventList::sinks().push_back(&sink); }
+};
+struct TcpRtxTimerScanner {
+    TcpRtxTimerScanner(simtime_picosec, EventList &) {}
+    void registerTcp(DCTCPSrc &) {}
+};
+"""
+"""Those parts of htsim that the star uses: each event brings 1000 bytes of every flow."""
+
+
+@pytest.fixture
+def htsim(tmp_path: Path) -> Path:
+    """A folder that looks like a checkout of htsim."""
+    sources = tmp_path / "htsim" / "sim"
+    sources.mkdir(parents=True)
+    (sources / "config.h").write_text(HTSIM)
+    for name in HEADERS:
+        (sources / f"{name}.h").write_text('#include "config.h"\n')
+    (sources / "Makefile").write_text("libhtsim.a:\n\tar rcs $@\n")
+    return tmp_path / "htsim"
 
 
 @pytest.mark.parametrize(
-    ("measure", "expected", "repeats"),
-    [
-        (lambda: stepping.on_ns3(epochs=5, repeats=2, spec=spec(SMALL)), 3, 2),
-        (lambda: stepping.entry_points(epochs=5, repeats=2, scenario=SMALL, racks=2), 2, 2),
-        (lambda: stepping.racks_together(epochs=3, repeats=1, racks=(2, 3)), 3, 1),
-        (lambda: packetsim.over_ns3(flow_pkts=20, repeats=2, laps=2), 6, 2),
-        (lambda: packetsim.over_bare(flow_pkts=100, repeats=2), 4, 2),
-        (lambda: packetsim.many_hosts(repeats=1, epochs=1, tiny=True), len(FABRICS) + 1, 1),
-        (lambda: packetsim.recovery(repeats=1, epochs=1), 2, 1),
-        (lambda: packetsim.receivers(repeats=1, epochs=1), 3, 1),
-        (lambda: training.over_ns3(epochs=20, repeats=1, racks=2, longer=2, spec=spec(SMALL)), 3, 1),
-    ],
+    "group", [pytest.param(name, marks=[pytest.mark.rllib] * (name == "learners")) for name in GROUPS]
 )
-def test_every_row_is_measured(measure: Callable[[], list[Row]], expected: int, repeats: int) -> None:
-    rows = measure()
-    assert all(len(row.values) == repeats and min(row.values) > 0 for row in rows)
-    assert table("some", rows).row_count == len(rows) == expected
+def test_every_group_runs_in_its_short_form(
+    group: str,
+    htsim: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if group == "learners":
+        request.getfixturevalue("ray_here")
+    found: list[Row] = []
+
+    def kept(*arguments: Any, **given: Any) -> list[Row]:
+        found.extend(measured(*arguments, **given))
+        return found
+
+    monkeypatch.setattr(rows, "measured", kept)
+    status, said = main(["--preset", "short", group, "--htsim", str(htsim)]), capsys.readouterr()
+    if reason := lacking(said.err):
+        pytest.skip(reason)
+    assert status == 0, said.err
+    assert f"{group}: {GROUPS[group]['title']}" in said.out
+    repeats = [part["short"]["repeats"] for part in GROUPS[group]["functions"].values() for _ in part["rows"]]
+    assert [len(row.values) for row in found] == repeats
+    assert all(0 < value < math.inf for row in found for value in row.values)
 
 
-def test_every_group_names_functions_that_take_what_it_gives() -> None:
+def test_every_preset_gives_what_its_function_takes() -> None:
     for group in GROUPS.values():
-        for name, presets in group["rows"].items():
+        for name, part in group["functions"].items():
             module, _, function = name.partition(".")
             taken = signature(getattr(import_module(f"ncc.study.bench.{module}"), function))
-            for preset in ("quick", "full"):
-                taken.bind(**presets[preset])
+            for preset in PRESETS:
+                taken.bind_partial(**part[preset])
+            assert part.keys() == {*PRESETS, "rows"}
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda of: of.update(none={"what": "a figure that nobody measures", "unit": "x", "at_least": 1}), ValueError),
+        (lambda of: of.pop("rack"), ValueError),
+        (lambda of: of.update(rack=of["rack"] | {"at_lest": 1}), TypeError),
+    ],
+)
+def test_rows_and_targets_are_those_of_the_figures(
+    change: Callable[[dict[str, Any]], Any], error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = GROUPS["bound"]["functions"]["packetsim.over_bare"]
+    changed = dict(part["rows"])
+    change(changed)
+    monkeypatch.setitem(part, "rows", changed)
+    with pytest.raises(error, match=r"groups\.yaml has|at_lest"):
+        measured("bound", "short")
 
 
 def test_tasks_take_turns_from_both_ends() -> None:
@@ -62,12 +157,13 @@ def test_tasks_take_turns_from_both_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "verdict"), [((49.0, 51.0, 40.0), "met"), ((49.0, 51.0, 52.0), "missed"), ((50.0,), "met")]
+    ("values", "verdict"), [((49.0, 51.0, 40.0), "met"), ((49.0, 51.0, 52.0), "missed"), ((50.0,), "met"), ((), "")]
 )
 def test_the_median_is_compared_with_the_target(values: tuple[float, ...], verdict: str) -> None:
-    assert Row("a", values, "us", at_most=50).cells()[3:] == ("<= 50", verdict)
-    assert Row("a", tuple(-value for value in values), "x", at_least=-50).cells()[3:] == (">= -50", verdict)
-    assert Row("a", (1.0, 2.0, 4.0), "ms").cells() == ("a", "2 ms", "1 to 4", "", "")
+    assert Row("a", "us", at_most=50, values=values).cells()[3:] == ("<= 50", verdict)
+    assert Row("a", "x", at_least=-50, values=tuple(-value for value in values)).cells()[3:] == (">= -50", verdict)
+    assert Row("a", "ms", values=(1.0, 2.0, 4.0)).cells() == ("a", "2 ms", "1 to 4", "", "")
+    assert table("some", [Row("a", "x", values=values)]).row_count == 1
 
 
 def test_an_unknown_group_is_refused_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,9 +174,83 @@ def test_an_unknown_group_is_refused_with_those_that_exist(capsys: pytest.Captur
 
 
 def test_what_cannot_run_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def missing(**_: int) -> list[Row]:
+    def missing(**_: int) -> Figures:
         raise DatapathError("run `make build`")
 
     monkeypatch.setattr(packetsim, "over_ns3", missing)
-    assert main(["--quick", "ns3"]) == 1
+    assert main(["--preset", "short", "ns3"]) == 1
     assert capsys.readouterr().err == "error: run `make build`\n"
+
+
+def test_htsim_is_skipped_by_name_without_a_checkout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["htsim"]) == 0
+    assert "htsim: skipped: name the folder of a clone of github.com/Broadcom/csg-htsim with --htsim\n" in (
+        capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("edit", "status", "said"),
+    [
+        (("dctcp.h", "", None), 2, "is no checkout of htsim, it has no sim/dctcp.h: name the folder of a clone"),
+        (("config.h", "#pragma once", "#error too old"), 1, "cannot be built: config.h:2:2: error: #error too old\n"),
+        (("Makefile", "ar", "false"), 1, "cannot be built: make: *** [Makefile:2: libhtsim.a] Error 1\n"),
+        (
+            ("config.h", "return true;", "return false;"),
+            1,
+            "htsim's star ended with status 0, 0 of 16 flows delivered\n",
+        ),
+    ],
+)
+def test_what_is_wrong_with_htsim_is_one_sentence(
+    edit: tuple[str, str, str | None], status: int, said: str, htsim: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file, old, new), folder = edit, htsim / "sim"
+    if new is None:
+        (folder / file).unlink()
+    else:
+        (folder / file).write_text((folder / file).read_text().replace(old, new, 1))
+    assert main(["--preset", "short", "htsim", "--htsim", str(htsim)]) == status
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def _rows_of_page(path: Path) -> dict[str, list[tuple[str, str]]]:
+    """Texts and targets of the rows, by the title of their group."""
+    found = {}
+    for section in path.read_text(encoding="utf-8").split("\n## ")[1:]:
+        lines = [[cell.strip() for cell in line.split("|")] for line in section.splitlines() if line.startswith("| ")]
+        if lines:
+            found[section.partition("\n")[0]] = [(cells[1], cells[4]) for cells in lines[2:]]
+    return found
+
+
+def _rows_of_groups() -> dict[str, list[tuple[str, str]]]:
+    every = {GROUPS[name]["title"]: [row.cells() for row in unmeasured(name)] for name in GROUPS}
+    return {title: [(plain(cells[0]), plain(cells[3])) for cells in lines] for title, lines in every.items()}
+
+
+def test_the_page_has_the_rows_and_targets_of_the_groups() -> None:
+    page = ROOT / "docs" / "speed.md"
+    assert _rows_of_page(page) == _rows_of_groups()
+
+
+def test_the_command_writes_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def made(group: str, preset: str) -> list[Row]:
+        return [Row(row.what, row.unit, row.at_most, row.at_least, row.why, (1.0, 2.5)) for row in unmeasured(group)]
+
+    monkeypatch.setattr(rows, "measured", made)
+    page = tmp_path / "speed.md"
+    assert main(["--preset", "short", "--write", str(page)]) == 0
+    assert _rows_of_page(page) == _rows_of_groups()
+    text = page.read_text(encoding="utf-8")
+    assert "| full rack: 4-ary heap over calendar, as many events waiting | 1.75 x | 1 to 2.5 |  |  |" in text
+    assert "| 16-to-1 incast of DCTCP: packets delivered by htsim |  | not measured |  |  |" in text
+    assert "Its figures mean nothing" in text
+    for what in (" cores, caches ", "; load average ", " after; commit ", " s."):
+        assert what in text.partition("Measured on ")[2].partition("\n")[0]
+    assert main(["ns3", "--write", str(page)]) == 2
+    assert "leave out ns3" in capsys.readouterr().err

@@ -22,7 +22,7 @@ from ncc.envs.ns3.datapath import Ns3Datapath
 from ncc.envs.ns3.plain import PPP_BYTES, run_plain
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from ncc.study.bench.rows import SEED, Row, in_turn, over
+from ncc.study.bench.rows import SEED, Figures, in_turn, over
 
 NS3_DCTCP = "ns3::TcpDctcp"
 """The controller of an ordinary ns-3 program; our datapaths run `dctcp` of baselines/.
@@ -33,27 +33,31 @@ MAX_EPOCHS = 10_000
 WARM_EPOCHS = 1
 MEMORY_EPOCHS = 3
 """All flows have started after one; then queues are full."""
-_FRAMING = Transport(frame_overhead_bytes=PPP_BYTES)
-"""MTU 1500, framed as stock devices of ns-3 do."""
 _PORTS: dict[str, Any] = {"buffer_bytes": 4_000_000, "mark_threshold_bytes": 97_500}
 """Marks from 65 packets on, at 10 Gbit/s (DCTCP paper, section 3.5)."""
 _SHARED = LeafSpine(shared_buffer_bytes=3_000_000, ports_per_pool=64, hosts_per_leaf=4, leaves=4, spines=4)
 FABRICS: dict[str, tuple[AnyTopology, AnyTopology, AnyTopology]] = {
-    "leaf-spine": (
+    "leaf_spine": (
         LeafSpine(leaves=4, spines=4, hosts_per_leaf=4),
         LeafSpine(leaves=32, spines=32, hosts_per_leaf=32),
         LeafSpine(leaves=4, spines=2, hosts_per_leaf=2),
     ),
-    "leaf-spine, a buffer per switch": (
+    "shared_buffers": (
         _SHARED,
         _SHARED.replace(leaves=32, spines=32, hosts_per_leaf=32),
         _SHARED.replace(spines=2, hosts_per_leaf=2),
     ),
-    "fat tree": (FatTree(k=4), FatTree(k=16), FatTree(k=2)),
+    "fat_tree": (FatTree(k=4), FatTree(k=16), FatTree(k=2)),
 }
 """Fabrics of 16 hosts, of 1024, and one for tests; the same form, ECMP, 10 Gbit/s."""
 LOSSY = LeafSpine(leaves=4, spines=4, hosts_per_leaf=4, buffer_bytes=45_000, mark_threshold_bytes=0)
 """Fabric of 16 hosts whose ports hold 30 packets and do not mark: losses are repaired all the time."""
+
+
+def ordinary(scenario: Scenario) -> Scenario:
+    """The scenario as an ordinary ns-3 program can have it: TCP without RACK-TLP, and frames of stock devices."""
+    transport = scenario.transport.replace(recovery="classic", frame_overhead_bytes=PPP_BYTES)
+    return scenario.replace(transport=transport)
 
 
 def incast(flow_pkts: int) -> Scenario:
@@ -80,9 +84,9 @@ def full_rack(flow_pkts: int) -> Scenario:
 
 def _long_flows(name: str, topology: AnyTopology, flow_pkts: int, ends: Callable[[int], tuple[str, str]]) -> Scenario:
     pairs = [ends(i) for i in range(HOSTS)]
-    flows = tuple(Flow(start_s=0.0, src=src, dst=dst, size_bytes=flow_pkts * _FRAMING.mss_bytes) for src, dst in pairs)
-    workload = (("long", Fixed(flows=flows)),)
-    return Scenario(name=name, topology=topology, workload=workload, duration_s=1 * MS, transport=_FRAMING)
+    size_bytes = flow_pkts * Transport().mss_bytes
+    flows = tuple(Flow(start_s=0.0, src=src, dst=dst, size_bytes=size_bytes) for src, dst in pairs)
+    return ordinary(Scenario(name=name, topology=topology, workload=(("long", Fixed(flows=flows)),), duration_s=1 * MS))
 
 
 class Simulation:
@@ -117,46 +121,48 @@ class Simulation:
         return int(self.network.port_records()["tx_pkts"].sum())
 
 
-def _cpu_s(datapath: type[NativeDatapath], scenario: Scenario, flows: FlowTable) -> float:
+def cpu_s(datapath: type[NativeDatapath], scenario: Scenario, flows: FlowTable) -> float:
     """CPU seconds until every flow has finished, without building the network."""
     return sum(Simulation(datapath, scenario, flows).epochs_until_finished())
 
 
-def over_ns3(flow_pkts: int, repeats: int, laps: int = 5) -> list[Row]:
+def over_ns3(flow_pkts: int, repeats: int, laps: int = 5) -> Figures:
     """Delivered packets per CPU second, packetsim over ns-3: the same flows until they finish, networks ready made.
+
+    All have DCTCP over the classic recovery.
 
     Args:
         flow_pkts: packets of each of 16 flows.
         repeats: how often both are timed.
         laps: runs of packetsim for each of ns-3: otherwise they are too short to time.
     """
-    rows = []
-    for name, scenario in (("16-to-1 incast", incast(flow_pkts)), ("full rack, 9 Gbit/s a host", full_rack(flow_pkts))):
+    figures: Figures = {}
+    for name, scenario in (("incast", incast(flow_pkts)), ("rack", full_rack(flow_pkts))):
         ours, plain, datapath = _pkts_per_s(scenario, HOSTS * flow_pkts, repeats, laps)
-        rows += [
-            Row(f"{name}: packets per CPU second, packetsim over ns-3's TCP/IP", over(ours, plain), "x", at_least=25),
-            Row(f"{name}: the same over our ns-3 datapath", over(ours, datapath), "x", at_least=25),
-            Row(f"{name}: packets delivered by packetsim", tuple(value / 1e6 for value in ours), "M/s"),
-        ]
-    return rows
+        figures |= {
+            f"{name}_plain": over(ours, plain),
+            f"{name}_datapath": over(ours, datapath),
+            f"{name}_packetsim": tuple(value / 1e6 for value in ours),
+        }
+    return figures
 
 
 def _pkts_per_s(scenario: Scenario, packets: int, repeats: int, laps: int) -> list[tuple[float, ...]]:
     flows = scenario.flows(SEED)
     return in_turn(
         repeats,
-        lambda: packets * laps / sum(_cpu_s(PacketsimDatapath, scenario, flows) for _ in range(laps)),
+        lambda: packets * laps / sum(cpu_s(PacketsimDatapath, scenario, flows) for _ in range(laps)),
         lambda: packets / run_plain(scenario, flows, NS3_DCTCP, SEED, stop_s=10.0).cpu_s,
-        lambda: packets / _cpu_s(Ns3Datapath, scenario, flows),
+        lambda: packets / cpu_s(Ns3Datapath, scenario, flows),
     )
 
 
-def over_bare(flow_pkts: int, repeats: int) -> list[Row]:
+def over_bare(flow_pkts: int, repeats: int) -> Figures:
     """CPU time per event, packetsim over its scheduler alone: as many events, of which as many wait and as long."""
-    return [*_bare("16-to-1 incast", incast(flow_pkts), repeats), *_bare("full rack", full_rack(flow_pkts), repeats)]
+    return _bare("incast", incast(flow_pkts), repeats) | _bare("rack", full_rack(flow_pkts), repeats)
 
 
-def _bare(name: str, scenario: Scenario, repeats: int) -> list[Row]:
+def _bare(name: str, scenario: Scenario, repeats: int) -> Figures:
     flows = scenario.flows(SEED)
     simulation = Simulation(PacketsimDatapath, scenario, flows)
     counts = [simulation.network.audit()["scheduled"] for _ in simulation.epochs_until_finished()]
@@ -172,17 +178,14 @@ def _bare(name: str, scenario: Scenario, repeats: int) -> list[Row]:
 
     ours, bare, heap = in_turn(
         repeats,
-        lambda: _cpu_s(PacketsimDatapath, scenario, flows),
+        lambda: cpu_s(PacketsimDatapath, scenario, flows),
         lambda: timed(extension.bare_calendar),
         lambda: timed(extension.bare_heap),
     )
-    return [
-        Row(f"{name}: CPU per event, packetsim over its scheduler alone", over(ours, bare), "x", at_most=3),
-        Row(f"{name}: 4-ary heap over calendar, {waiting} events waiting", over(heap, bare), "x"),
-    ]
+    return {name: over(ours, bare), f"{name}_heap": over(heap, bare)}
 
 
-def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> list[Row]:
+def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> Figures:
     """CPU time per packet-hop with many hosts over that with 16, each offered 5 Gbit/s of web search; and memory.
 
     Args:
@@ -190,35 +193,33 @@ def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> list[Row
         epochs: how long each time.
         tiny: a few hosts and flows in place of 1024 and 100,000, for tests.
     """
-    rows = []
+    figures: Figures = {}
     for name, (small, large, smallest) in FABRICS.items():
         one, other = in_turn(repeats, _HopNs(small, epochs), _HopNs(smallest if tiny else large, epochs))
-        rows.append(Row(f"{name}: CPU per packet-hop, 1024 hosts over 16", over(other, one), "x", at_most=2))
+        figures[name] = over(other, one)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
-        memory_mb = fresh.submit(_memory_mb, tiny).result()
-    return [*rows, Row("memory of 1024 hosts (leaf-spine) and 100,000 flows at once", (memory_mb,), "MB", at_most=1000)]
+        return figures | {"memory": (fresh.submit(_memory_mb, tiny).result(),)}
 
 
-def recovery(repeats: int, epochs: int) -> list[Row]:
+def recovery(repeats: int, epochs: int) -> Figures:
     """Packets per CPU second with modern loss recovery over that with classic, where nothing is lost and where much is.
 
     Args:
         repeats: how often both are timed.
         epochs: how long each time.
     """
-    rows = []
-    for name, topology in (("leaf-spine", FABRICS["leaf-spine"][0]), ("the same, buffers of 30 packets", LOSSY)):
+    figures: Figures = {}
+    for name, topology in (("leaf_spine", FABRICS["leaf_spine"][0]), ("lossy", LOSSY)):
         classic, modern = in_turn(
             repeats,
             _HopNs(topology, epochs, transport=Transport(recovery="classic")),
             _HopNs(topology, epochs, transport=Transport(recovery="modern")),
         )
-        ratios = over(classic, modern)  # of times
-        rows.append(Row(f"{name}: packets per CPU second, modern recovery over classic", ratios, "x", at_least=0.9))
-    return rows
+        figures[name] = over(classic, modern)  # of times
+    return figures
 
 
-def receivers(repeats: int, epochs: int) -> list[Row]:
+def receivers(repeats: int, epochs: int) -> Figures:
     """Packets per CPU second where receivers may tell their senders something, and over where they may not.
 
     The engine alone is timed: gates, what receivers hear of, and what they know at the end of an epoch.
@@ -227,13 +228,13 @@ def receivers(repeats: int, epochs: int) -> list[Row]:
         repeats: how often both are timed.
         epochs: how long each time.
     """
-    topology, title = FABRICS["leaf-spine"][0], "leaf-spine: packet-hops per CPU second"
+    topology = FABRICS["leaf_spine"][0]
     without, gates = in_turn(repeats, _HopNs(topology, epochs), _HopNs(topology, epochs, neighbourhoods="receivers"))
-    return [
-        Row(f"{title}, receivers with their senders over without", over(without, gates), "x"),
-        Row(f"{title}, receivers with their senders", tuple(1e3 / ns for ns in gates), "M/s"),
-        Row(f"{title}, without", tuple(1e3 / ns for ns in without), "M/s"),
-    ]
+    return {
+        "ratio": over(without, gates),
+        "gates": tuple(1e3 / ns for ns in gates),
+        "without": tuple(1e3 / ns for ns in without),
+    }
 
 
 class _HopNs:
@@ -264,7 +265,7 @@ def _web_search(topology: AnyTopology, hosts: int, epochs: int) -> Scenario:
 
 def _memory_mb(tiny: bool) -> float:
     """MB that this process, which has done nothing else, grows at most by a network of 1024 hosts that runs."""
-    _, large, smallest = FABRICS["leaf-spine"]
+    _, large, smallest = FABRICS["leaf_spine"]
     topology, n = (smallest, 10) if tiny else (large, 100_000)
     PacketsimDatapath.extension()
     before = _status_kib("VmRSS")

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures, the targets that they are held against, and the table of them."""
+"""Rows of groups.yaml, the figures of them, and the table for the terminal."""
 
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 from rich.table import Table
 
 from ncc.study.bench import GROUPS
 
 SEED = 1
+HEAD = ("what", "median", "range", "target", "")
 Task = Callable[[], float]
+Figures = dict[str, tuple[float, ...]]
+"""Every repeat of a figure, by its key in groups.yaml."""
 
 
 @dataclass(frozen=True)
@@ -19,35 +23,63 @@ class Row:
     """One line of the table: the median of repeats, and their range."""
 
     what: str
-    values: tuple[float, ...]
     unit: str
     at_most: float | None = None
     at_least: float | None = None
+    why: str = ""
+    """Reason for a target that moved."""
+    values: tuple[float, ...] = ()
+    """None where it was not measured."""
+
+    @property
+    def verdict(self) -> str:
+        """Met or missed; empty without a target or a value."""
+        if not self.values or (self.at_most is None and self.at_least is None):
+            return ""
+        middle = statistics.median(self.values)
+        low, high = self.at_least is None or middle >= self.at_least, self.at_most is None or middle <= self.at_most
+        return "met" if low and high else "missed"
 
     def cells(self) -> tuple[str, str, str, str, str]:
-        """The printed texts: what, median, range, target, verdict."""
-        middle = statistics.median(self.values)
-        bound = self.at_most if self.at_most is not None else self.at_least
-        met = (self.at_most is None or middle <= self.at_most) and (self.at_least is None or middle >= self.at_least)
-        target = "" if bound is None else f"{'<=' if self.at_most is not None else '>='} {bound:g}"
-        verdict = "" if bound is None else ("met" if met else "missed")
-        spread = f"{min(self.values):.3g} to {max(self.values):.3g}"
-        return self.what, f"{middle:.3g} {self.unit}".strip(), spread, target, verdict
+        """The printed texts, as `HEAD` calls them."""
+        bounds = (("<=", self.at_most), (">=", self.at_least))
+        target = " ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None)
+        if not self.values:
+            return self.what, "", "not measured", target, ""
+        low, middle, high = (_digits(of(self.values)) for of in (min, statistics.median, max))
+        return self.what, f"{middle} {self.unit}", f"{low} to {high}", target, self.verdict
 
 
-def measured(group: str, preset: str) -> list[Row]:
-    """The rows of a group of `groups.yaml`."""
+def _digits(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def unmeasured(group: str) -> list[Row]:
+    """The rows of a group of groups.yaml, without figures."""
+    return [Row(**row) for part in GROUPS[group]["functions"].values() for row in part["rows"].values()]
+
+
+def measured(group: str, preset: str, **given: Any) -> list[Row]:
+    """The rows of a group with their figures.
+
+    Args:
+        given: what its functions take beyond the preset.
+    """
     rows: list[Row] = []
-    for name, presets in GROUPS[group]["rows"].items():
+    for name, part in GROUPS[group]["functions"].items():
         module, _, function = name.partition(".")
-        rows += getattr(import_module(f"ncc.study.bench.{module}"), function)(**presets[preset])
+        figures: Figures = getattr(import_module(f"ncc.study.bench.{module}"), function)(**part[preset], **given)
+        if figures.keys() != part["rows"].keys():
+            raise ValueError(f"{name} measures {', '.join(figures)}, and groups.yaml has {', '.join(part['rows'])}")
+        rows += [Row(**row, values=figures[key]) for key, row in part["rows"].items()]
     return rows
 
 
 def table(title: str, rows: Sequence[Row]) -> Table:
     """The rows as a table for the terminal."""
     made = Table(title=title, title_justify="left")
-    for name, justify in (("what", "left"), ("median", "right"), ("range", "right"), ("target", "right"), ("", "left")):
+    for name, justify in zip(HEAD, ("left", "right", "right", "right", "left"), strict=True):
         made.add_column(name, justify=justify)  # type: ignore[arg-type]
     for row in rows:
         made.add_row(*row.cells())

@@ -5,7 +5,7 @@ import multiprocessing
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from functools import partial
@@ -17,19 +17,18 @@ import numpy as np
 
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
-from ncc.core.scenario import Scenario
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.gym import RackEnv
 from ncc.envs.make import DEFAULT_SCENARIO, datapath_factory, env_spec
-from ncc.envs.ns3.plain import PPP_BYTES, run_plain
+from ncc.envs.ns3.plain import run_plain
 from ncc.envs.ns3gym import Ns3GymEnv
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvSpec
 from ncc.harness.batch import BatchedEnv
 from ncc.harness.datapath import Datapath
-from ncc.study.bench.packetsim import NS3_DCTCP
-from ncc.study.bench.rows import SEED, Row, in_turn, over
+from ncc.study.bench.packetsim import NS3_DCTCP, ordinary
+from ncc.study.bench.rows import SEED, Figures, in_turn, over
 
 IDLE_RACKS = 32
 WARM_EPOCHS = 30
@@ -39,50 +38,38 @@ SERVED = (sys.executable, "-m", "ncc.serve", "port={port}", "seed={seed}", "epis
 """The very command that a user types, which serves the same rack."""
 
 
-def racks_together(epochs: int, repeats: int, racks: Sequence[int] = (16, 64)) -> list[Row]:
+def racks_together(epochs: int, repeats: int, few: int = 16, many: int = 64) -> Figures:
     """Wall time by threads on the default scenario, and CPU time where engines have nothing to do."""
-    rows = []
-    for n in racks:
-        length = max(1, epochs * racks[0] // n)
-        one, two = in_turn(repeats, *(partial(_threaded, n, threads, length) for threads in (1, 2)))
-        rows.append(Row(f"epochs/s of {n} racks, 2 threads over 1", over(two, one), "x", at_least=1.8))
+    figures: Figures = {}
+    for name, racks, length in (("few", few, epochs), ("many", many, max(1, epochs * few // many))):
+        one, two = in_turn(repeats, *(partial(_threaded, racks, threads, length) for threads in (1, 2)))
+        figures[name] = over(two, one)
     (idle,) = in_turn(repeats, partial(_idle_us, epochs))
-    return [*rows, Row(f"env.step per rack beyond the engine, {IDLE_RACKS} racks of 16 hosts", idle, "us", at_most=5)]
+    return figures | {"idle": idle}
 
 
-def entry_points(epochs: int, repeats: int, scenario: Scenario = DEFAULT_SCENARIO, racks: int = 8) -> list[Row]:
+def entry_points(epochs: int, repeats: int, racks: int = 8) -> Figures:
     """Epochs of racks on packetsim per second of wall time, every host choosing among its rates at random."""
     modes = ("vector_entry_point", "sync", "async")
-    entry, sync, workers = in_turn(repeats, *(partial(_vector, mode, scenario, epochs, racks) for mode in modes))
-    what = f"epochs/s of {racks} racks, vector entry"
-    return [
-        Row(f"{what} over SyncVectorEnv", over(entry, sync), "x", at_least=1.5),
-        Row(f"{what} over AsyncVectorEnv", over(entry, workers), "x", at_least=4),
-    ]
+    entry, sync, workers = in_turn(repeats, *(partial(_vector, mode, epochs, racks) for mode in modes))
+    return {"sync": over(entry, sync), "workers": over(entry, workers)}
 
 
-def on_ns3(epochs: int, repeats: int, spec: EnvSpec | None = None) -> list[Row]:
-    """Episodes of an environment, the default one if none is given."""
-    spec = spec or env_spec()
+def on_ns3(epochs: int, repeats: int, duration_s: float = DEFAULT_SCENARIO.duration_s) -> Figures:
+    """Episodes of the default environment, with traffic that arrives for `duration_s`."""
+    spec = env_spec(DEFAULT_SCENARIO.replace(duration_s=duration_s))
     episodes = range(repeats)
-    steps = tuple(_step_above_us(spec, epochs, episode) for episode in episodes)
-    plain = tuple(_over_plain(spec, episode) for episode in episodes)
-    both = tuple(_at_once(spec, epochs, 2, episode) / _at_once(spec, epochs, 1, episode) for episode in episodes)
-    return [
-        Row("env.step above the simulator's own step, 16 hosts", steps, "us", at_most=50),
-        Row("stepped environment over a plain ns-3 program, CPU", plain, "x", at_most=1.15),
-        Row("epochs/s, 2 processes over 1 (as A3C's workers)", both, "x", at_least=1.7),
-    ]
+    return {
+        "step": tuple(_step_above_us(spec, epochs, episode) for episode in episodes),
+        "plain": tuple(_over_plain(spec, episode) for episode in episodes),
+        "processes": tuple(_at_once(spec, epochs, 2, e) / _at_once(spec, epochs, 1, e) for e in episodes),
+    }
 
 
-def over_the_wire(steps: int, repeats: int) -> list[Row]:
+def over_the_wire(steps: int, repeats: int) -> Figures:
     """Steps of one rack on packetsim, no host limited, in wall time."""
     near, far = in_turn(repeats, lambda: _step_us(RackEnv(), steps), lambda: _step_us(Ns3GymEnv(SERVED), steps))
-    return [
-        Row("env.step in process, 16 hosts on packetsim", near, "us"),
-        Row("the same environment over ns3-gym's protocol", far, "us"),
-        Row("over the protocol / in process", over(far, near), "x"),
-    ]
+    return {"near": near, "far": far, "ratio": over(far, near)}
 
 
 def _run(env: BatchedEnv, epochs: int, clock: Callable[[], float] = time.process_time) -> float:
@@ -116,8 +103,8 @@ def _idle_us(epochs: int) -> float:
         return _run(env, epochs) / epochs / IDLE_RACKS * 1e6
 
 
-def _vector(mode: str, scenario: Scenario, epochs: int, racks: int) -> float:
-    env = gymnasium.make_vec("ncc/Rack-v0", racks, mode, scenario=scenario)
+def _vector(mode: str, epochs: int, racks: int) -> float:
+    env = gymnasium.make_vec("ncc/Rack-v0", racks, mode)
     env.action_space.seed(SEED)
     actions = [env.action_space.sample() for _ in range(ACTIONS)]
     env.reset(seed=SEED)
@@ -157,9 +144,8 @@ def _step_above_us(spec: EnvSpec, epochs: int, episode: int) -> float:
 
 def _over_plain(spec: EnvSpec, episode: int) -> float:
     """CPU time of an episode in the environment over that of `run_plain` on the same flows, building left out."""
-    transport = spec.scenario.transport.replace(frame_overhead_bytes=PPP_BYTES)  # what stock devices add
     spec = EnvSpec(
-        scenario=spec.scenario.replace(transport=transport),
+        scenario=ordinary(spec.scenario),
         stack=spec.stack.replace(transport=NS3_DCTCP, params=()),
         view=spec.view,
     )

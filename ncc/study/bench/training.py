@@ -3,7 +3,7 @@
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,36 +11,41 @@ from typing import Any
 from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.rllib.config import PPO_EPOCHS, RllibConfig
 from ncc.core.value import from_dict
-from ncc.envs.make import datapath_factory, env_spec
-from ncc.envs.ns3.plain import PPP_BYTES, run_plain
+from ncc.envs.make import DEFAULT_SCENARIO, datapath_factory, env_spec
+from ncc.envs.ns3.plain import run_plain
 from ncc.envs.spec import EnvSpec
 from ncc.harness.learner import Learner, Progress
 from ncc.harness.processes import usable_cpus
 from ncc.run.racks import RackFactory
-from ncc.study.bench.packetsim import NS3_DCTCP
-from ncc.study.bench.rows import SEED, Row, in_turn, over
+from ncc.study.bench.packetsim import NS3_DCTCP, ordinary
+from ncc.study.bench.rows import SEED, Figures, Task, in_turn, over
 
 NEVER = 10**9
 SLOWER = 20
 """Factor by which the form multi_agent needs fewer epochs."""
 LEAST = 6 * PPO_EPOCHS
 """Three updates of PPO with two env runners: the first is start-up."""
+SHORT = {"env_runners": 0, "rollout": 8}
+"""Settings of RLlib's learners with which an update takes a moment."""
 
 
-def over_ns3(epochs: int, repeats: int, racks: int = 16, longer: int = 20, spec: EnvSpec | None = None) -> list[Row]:
+def over_ns3(
+    epochs: int, repeats: int, racks: int = 16, longer: int = 20, duration_s: float = DEFAULT_SCENARIO.duration_s
+) -> Figures:
     """Agent-steps (decisions of one host) per CPU second, learning included, on packetsim over ns-3.
 
     The synchronous learner in one process, the same settings on both but for the racks: ns-3 runs one simulation in a
     process, packetsim as many as the learner likes. What training does once (building, the first policy) is left out.
+    All run the default scenario over the TCP of an ordinary ns-3 program.
 
     Args:
         epochs: on ns-3.
         repeats: how often all are timed.
         racks: on packetsim.
         longer: epochs on packetsim for each on ns-3.
-        spec: the environment; None: the default one.
+        duration_s: seconds of arrivals in an episode.
     """
-    made = spec or env_spec()
+    made = env_spec(ordinary(DEFAULT_SCENARIO.replace(duration_s=duration_s)))
 
     def trained(datapath: str, racks: int, epochs: int) -> float:
         learner = A3cConfig(mode="sync", racks=racks, epochs=epochs, checkpoint_epochs=NEVER).build()
@@ -52,38 +57,47 @@ def over_ns3(epochs: int, repeats: int, racks: int = 16, longer: int = 20, spec:
         lambda: trained("ns3", 1, epochs),
         lambda: _stock_program(made),
     )
-    return [
-        Row("training, agent-steps per CPU second, packetsim over ns-3", over(fast, slow), "x", at_least=30),
-        Row("the same over an ordinary ns-3 program that learns nothing", over(fast, stock), "x"),
-        Row("training on packetsim, agent-steps per CPU second", tuple(v / 1e3 for v in fast), "k/s"),
-    ]
+    return {
+        "datapath": over(fast, slow),
+        "plain": over(fast, stock),
+        "packetsim": tuple(value / 1e3 for value in fast),
+    }
 
 
-def each(epochs: int, repeats: int) -> list[Row]:
+def each(epochs: int, repeats: int, *, small: bool = False) -> Figures:
     """Agent-steps per second of wall time of each learner, start-up left out, and the ratio of RLlib's forms.
 
     Every learner has the network, horizon and rates of its defaults, and as many processes as it uses by itself.
+
+    Args:
+        epochs: epochs of each; the slow form multi_agent gets fewer.
+        repeats: how often all are timed.
+        small: one worker and short rollouts in place of what users get, for tests.
     """
-    a2c = A3cConfig(mode="sync", epochs=epochs, checkpoint_epochs=NEVER)
-    configs = {
-        "A3C (ours), 2 workers": A3cConfig(epochs=epochs, checkpoint_epochs=NEVER),
-        "A2C (ours), 1 process": a2c,
-        "A2C of Stable-Baselines3, 1 process": None,
-        "RLlib PPO, batched": _rllib("ppo", "batched", epochs),
-        "RLlib APPO, batched": _rllib("appo", "batched", epochs),
-        "RLlib IMPALA, batched": _rllib("impala", "batched", epochs),
-        "RLlib PPO, multi_agent": _rllib("ppo", "multi_agent", max(LEAST, epochs // SLOWER)),
+    few: Mapping[str, int] = SHORT if small else {}
+    slow_epochs = epochs // SLOWER if small else max(LEAST, epochs // SLOWER)
+
+    def length(epochs: int) -> dict[str, Any]:
+        """Settings for so many epochs; a checkpoint brings a report, and `small` cannot wait for those of the clock."""
+        return {"epochs": epochs, "checkpoint_epochs": epochs // 8 if small else NEVER}
+
+    def rllib(algorithm: str, form: str = "batched", epochs: int = epochs) -> Task:
+        plain = {"algorithm": algorithm, "form": form, **length(epochs), **few}
+        return partial(_ours, from_dict(RllibConfig, plain, "agent"))
+
+    a2c = A3cConfig(mode="sync", **length(epochs))
+    tasks: dict[str, Task] = {
+        "a3c": partial(_ours, A3cConfig(workers=1 if small else 2, **length(epochs))),
+        "a2c": partial(_ours, a2c),
+        "sb3_a2c": partial(_stable, a2c),
+        "ppo": rllib("ppo"),
+        "appo": rllib("appo"),
+        "impala": rllib("impala"),
+        "ppo_multi_agent": rllib("ppo", "multi_agent", slow_epochs),
     }
-    tasks = [partial(_stable, a2c) if config is None else partial(_ours, config) for config in configs.values()]
-    speeds = dict(zip(configs, in_turn(repeats, *tasks), strict=True))
-    rows = [Row(what, tuple(value / 1e3 for value in values), "k/s") for what, values in speeds.items()]
-    ratio = over(speeds["RLlib PPO, batched"], speeds["RLlib PPO, multi_agent"])
-    return [*rows, Row("RLlib PPO, batched over multi_agent", ratio, "x", at_least=3)]
-
-
-def _rllib(algorithm: str, form: str, epochs: int) -> RllibConfig:
-    plain = {"algorithm": algorithm, "form": form, "epochs": epochs, "checkpoint_epochs": NEVER}
-    return from_dict(RllibConfig, plain, "agent")
+    speeds = dict(zip(tasks, in_turn(repeats, *tasks.values()), strict=True))
+    figures = {name: tuple(value / 1e3 for value in values) for name, values in speeds.items()}
+    return figures | {"forms": over(speeds["ppo"], speeds["ppo_multi_agent"])}
 
 
 def _ours(config: A3cConfig | RllibConfig) -> float:
@@ -109,7 +123,6 @@ def _speed(learner: Learner, factory: RackFactory, clock: Callable[[], float], l
 def _stock_program(spec: EnvSpec) -> float:
     """Decisions per CPU second that an ordinary ns-3 program would make: stock parts, nothing decided."""
     scenario = spec.scenario
-    scenario = scenario.replace(transport=scenario.transport.replace(frame_overhead_bytes=PPP_BYTES))
     done = run_plain(scenario, scenario.flows(SEED), NS3_DCTCP, SEED, stop_s=scenario.duration_s)
     return scenario.duration_s / scenario.period_s * scenario.n_agents / done.cpu_s
 

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""packetsim beside htsim, the simulator of NDP, EQDS and Swift, on the same star of DCTCP flows.
+
+htsim is built from a checkout that the user names, with its own Makefile, in a temporary folder. It has no program for
+a star of DCTCP, so htsim_star.cc makes one of its queues, pipes and DCTCP. Both carry the same bytes through a port
+that marks and is never idle, and nothing is lost. htsim acknowledges every packet, packetsim every second one.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import cast
+
+from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.topologies import ManyToOne
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.processes import usable_cpus
+from ncc.study.bench.packetsim import HOSTS, cpu_s, incast
+from ncc.study.bench.rows import SEED, Figures, in_turn, over
+
+SOURCE = "a clone of github.com/Broadcom/csg-htsim"
+STAR = Path(__file__).with_name("htsim_star.cc")
+LAST = re.compile(r"\ndelivered (\d+) cpu_s ([0-9.e+-]+)\n$")
+"""Last line of the program's output."""
+
+
+def over_htsim(flow_pkts: int, repeats: int, checkout: Path) -> Figures:
+    """Delivered packets per CPU second, packetsim over htsim; networks are ready made on both.
+
+    Args:
+        flow_pkts: packets of each of 16 flows.
+        repeats: how often both are timed.
+        checkout: folder of htsim's sources.
+    """
+    scenario, packets = incast(flow_pkts), HOSTS * flow_pkts
+    flows, topology = scenario.flows(SEED), cast(ManyToOne, scenario.topology)
+    wanted = [HOSTS, flow_pkts, scenario.transport.mtu_bytes, topology.rate_bps, topology.delay_s * 1e9]
+    wanted += [topology.buffer_bytes, topology.mark_threshold_bytes]
+    with tempfile.TemporaryDirectory(prefix="ncc-htsim-") as folder:
+        command = [str(_build(checkout, Path(folder))), *(f"{value:.0f}" for value in wanted)]
+        ours, theirs = in_turn(
+            repeats,
+            lambda: packets / cpu_s(PacketsimDatapath, scenario, flows) / 1e6,
+            lambda: packets / _star_cpu_s(command) / 1e6,
+        )
+    return {"ratio": over(ours, theirs), "packetsim": ours, "htsim": theirs}
+
+
+def require_checkout(folder: Path) -> None:
+    """Raise `ConfigError` unless a folder has htsim's sources."""
+    if missing := [name for name in ("sim/Makefile", "sim/dctcp.h") if not (folder / name).is_file()]:
+        raise ConfigError(f"{folder} is no checkout of htsim, it has no {missing[0]}: name the folder of {SOURCE}")
+
+
+def _build(checkout: Path, folder: Path) -> Path:
+    """Build htsim's library and the star from a copy of its sources; return the program."""
+    sources = checkout / "sim"
+    for source in (STAR, *sources.glob("*.h"), *sources.glob("*.cpp"), sources / "Makefile"):
+        shutil.copy(source, folder)
+    compiler = os.environ.get("CXX", "g++")
+    for command in (
+        ["make", f"-j{usable_cpus()}", f"CC={compiler}", "libhtsim.a"],
+        [compiler, "-O3", "-std=c++11", "-I.", STAR.name, "libhtsim.a", "-o", "star"],
+    ):
+        try:
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise DatapathError(f"htsim cannot be built: {command[0]} does not start ({error.strerror})") from None
+        if done.returncode:
+            said = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+            raise DatapathError(f"htsim in {checkout} cannot be built: {(said or ['make says nothing'])[0].strip()}")
+    return folder / "star"
+
+
+def _star_cpu_s(command: list[str]) -> float:
+    """CPU seconds of htsim until every flow has arrived, without building the network."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    last = LAST.search(done.stdout)
+    if done.returncode or not last or int(last[1]) != HOSTS:
+        delivered = last[1] if last else "no word"
+        raise DatapathError(f"htsim's star ended with status {done.returncode}, {delivered} of {HOSTS} flows delivered")
+    return float(last[2])
