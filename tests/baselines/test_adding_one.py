@@ -34,6 +34,8 @@ SOURCES = (
     "ncc",
     "tests/__init__.py",
     "tests/baselines",
+    "tests/mains/__init__.py",
+    "tests/mains/commands.py",
     "tests/support",
 )
 ADDED = {
@@ -90,16 +92,13 @@ REFUSED = {
     "beyond": (2, "broken.fault must be a whole number from 1 to 2"),
 }
 USED = """
-import contextlib, io, json, runpy, sys
+import json, sys
+from pathlib import Path
+from tests.mains.commands import here
 
 def ran(*arguments):
-    out, err, sys.argv, status = io.StringIO(), io.StringIO(), ["evaluate", *arguments], 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            runpy.run_module("ncc.evaluate", run_name="__main__")
-        except SystemExit as ended:
-            status = ended.code or 0
-    return status, out.getvalue(), err.getvalue()
+    done = here("evaluate", *arguments, cwd=Path.cwd())
+    return done.returncode, done.stdout, done.stderr
 
 packetsim = ("scenario=dumbbell", "datapath=packetsim", "seeds=1", "workers=1")
 quick = ("scenario.topology.delay_s=1e-4", "scenario.transport.delayed_ack_pkts=1", "out=o")
@@ -133,12 +132,14 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sources with the additions, and the modules that are built of them, without optimisation."""
     folder = tmp_path_factory.mktemp("sources")
     for name in SOURCES:
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).is_dir():
             unwanted = shutil.ignore_patterns("__pycache__", "*.so")
             shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=unwanted)
         else:
             shutil.copy(ROOT / name, folder / name)
+    for path in folder.rglob("*.cmake"):
+        path.write_text(path.read_text().replace(" -O3", ""))
     nanobind = run(sys.executable, "-m", "nanobind", "--cmake_dir", cwd=folder).strip()
     run(
         tool("cmake"),

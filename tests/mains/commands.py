@@ -17,6 +17,7 @@ from unittest import mock
 
 from hydra._internal.hydra import Hydra
 
+from ncc.core.errors import NccError
 from ncc.core.extras import MissingExtraError
 from ncc.harness.executor import Processes, Task
 from ncc.harness.jobs import Job, Tally
@@ -83,7 +84,10 @@ def _one_by_one(
     with contextlib.closing(task.datapath_factory()) as datapath:
         for job in jobs:
             tally.report(job, "started", 0.0)
-            task.do(job, datapath)
+            try:
+                task.do(job, datapath)
+            except NccError as error:
+                raise error.within(job.label) from error
             tally.report(job, "finished", 1.0)
             yield job
 
