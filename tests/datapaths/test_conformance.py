@@ -23,6 +23,7 @@ from ncc.envs.native.extension import Network, load
 from ncc.harness.datapath import Datapath, HostStack
 from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, over_transports, run
 from tests.support.measurements import check_measurement
+from tests.support.processes import eventually
 
 PAIR = fixed(Dumbbell(pairs=2), flow("s0", "r0", 200_000), flow("s1", "r1", 50_000, 0.001))
 UNLIMITED = np.full(2, np.inf)
@@ -189,24 +190,26 @@ def test_a_missing_extension_says_how_to_build_it(monkeypatch: pytest.MonkeyPatc
 
 
 def test_stepping_lets_other_threads_run(datapath: NativeDatapath) -> None:
+    """A watcher gets many turns in one of the calls, of 20 000 packets each. Else it would get two at most."""
     scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 2**40), period_s=0.25)
     datapath.start(scenario, scenario.flows(1), HostStack(), 1)
-    stop, turns = threading.Event(), []
+    stop, turns = threading.Event(), [0]
 
     def watch() -> None:
-        while not stop.wait(0.0005):
-            if datapath._stepping:
-                turns.append(engine(datapath).epoch)
+        while not stop.wait(0.0002):
+            turns[-1] += datapath._stepping
+
+    def call() -> bool:
+        turns.append(0)
+        datapath.step(np.array([np.inf]))
+        return turns[-1] > 4
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    for _ in range(20):  # 20 000 packets in each call: many turns of the watcher, or hardly one
-        datapath.step(np.array([np.inf]))
-        if len(turns) > 10:
-            break
+    seen = eventually(call)
     stop.set()
     watcher.join()
-    assert len(turns) > 10
+    assert seen, turns
 
 
 class Held:

@@ -235,7 +235,7 @@ def rack() -> Scenario:
 
 SCENARIOS = {
     "marks": dumbbell(),
-    "drops": dumbbell(mark_threshold_bytes=0, buffer_bytes=100_000),
+    "drops": dumbbell(1_000_000, mark_threshold_bytes=0, buffer_bytes=100_000),
     "delay": dumbbell(1_000_000, mark_threshold_bytes=0, delay_s=1e-3, buffer_bytes=300_000),
     "rack": rack(),
 }

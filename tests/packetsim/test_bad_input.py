@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
 from ncc.harness.networks import networks
 from tests.datapaths.runs import engine, fixed, flow, run
+from tests.support.processes import eventually
 
 PAIR = fixed(Dumbbell(pairs=1), flow("s0", "r0", 100_000))
 LARGEST_PKTS = 2**32 - 2
@@ -174,13 +176,13 @@ def test_another_thread_is_refused_while_a_batch_steps() -> None:
 
     intruder = threading.Thread(target=intrude)
     intruder.start()
-    steps = 0
-    while steps < 500 and len(refused) < 2:
-        try:
+
+    def both_refused() -> bool:
+        with suppress(DatapathError):  # the intruder may be first
             batch.step(limits)
-            steps += 1
-        except DatapathError:  # the intruder was first
-            over.wait(0.001)
+        return len(refused) == 2
+
+    eventually(both_refused)
     over.set()
     intruder.join()
     assert refused == [f"Cannot {call}: another thread is in step()." for call in ("step", "start")]
