@@ -100,13 +100,14 @@ def test_each_part_learns_alone(settings: dict[str, Any], tmp_path: Path) -> Non
 
 
 def test_equal_seeds_give_equal_weights_and_a_resumed_run_those_of_one_without_a_break(tmp_path: Path) -> None:
+    config = CONFIG.replace(epochs=6000, checkpoint_updates=2)
     for name in ("one", "two"):
-        fit(CONFIG, lambda _: AimingEnv(), tmp_path / name)
+        fit(config, lambda _: AimingEnv(), tmp_path / name)
     with pytest.raises(KeyboardInterrupt):
-        fit(CONFIG, lambda _: cut(AimingEnv(), 1700), tmp_path / "cut")  # type: ignore[type-var]
+        fit(config, lambda _: cut(AimingEnv(), 570), tmp_path / "cut")  # type: ignore[type-var]
     assert not (tmp_path / "cut" / "policy.npz").exists()
-    fit(CONFIG, lambda _: AimingEnv(), tmp_path / "cut", resume=True)
-    fit(CONFIG, lambda _: AimingEnv(), tmp_path / "other", seed=2)
+    fit(config, lambda _: AimingEnv(), tmp_path / "cut", resume=True)
+    fit(config, lambda _: AimingEnv(), tmp_path / "other", seed=2)
     one, two, resumed, other = (weights_of(tmp_path / n / "policy.npz") for n in ("one", "two", "cut", "other"))
     for a, b, c in zip(one, two, resumed, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -14,7 +14,7 @@ from tests.agents.toy_envs import Identity
 
 @pytest.mark.parametrize("gamma", [0.0, 0.95])
 def test_identity_is_learnt(tmp_path: Path, gamma: float) -> None:
-    config = A3cConfig(mode="sync", epochs=16_000, rollout=10, gamma=gamma, learning_rate=2e-3)
+    config = A3cConfig(mode="sync", epochs=8_000, rollout=10, gamma=gamma, learning_rate=5e-3)
     reports = fit(config, Identity((50,) * 8), tmp_path)
     returns = [value for report in reports for value in report.returns]
     trained, _ = load_policy(tmp_path / "policy.npz")

@@ -66,16 +66,16 @@ def test_equal_seeds_give_bit_equal_weights_and_actions(tmp_path: Path) -> None:
     ],
 )
 def test_resumed_equals_uninterrupted(tmp_path: Path, lengths: tuple[int, ...], *, terminates: bool) -> None:
-    whole = tmp_path / "whole"
-    train(whole, identity(lengths, terminates=terminates))
+    whole, config = tmp_path / "whole", CONFIG.replace(epochs=1200)
+    train(whole, identity(lengths, terminates=terminates), config=config)
     last = checkpoints(whole)[-1]
-    for stop_after_steps in (1, 163, 444, 700):
+    for stop_after_steps in (1, 163, 444):
         begun, env = tmp_path / str(stop_after_steps), identity(lengths, terminates=terminates)
         with pytest.raises(KeyboardInterrupt):
-            train(begun, cut(identity(lengths, terminates=terminates), stop_after_steps))
+            train(begun, cut(identity(lengths, terminates=terminates), stop_after_steps), config=config)
         assert not (begun / POLICY_FILE).exists()
         assert (begun / UNTRAINED_FILE).exists()
-        train(begun, env, resume=True)
+        train(begun, env, config=config, resume=True)
         assert env.closed
         assert weights(whole / POLICY_FILE) == weights(begun / POLICY_FILE)
         assert checkpoints(whole) == checkpoints(begun)
