@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A star in htsim: long flows of DCTCP from several senders to one receiver, as `incast` of packetsim.py has them.
 //
-// `ncc bench htsim` builds it with the library of a checkout: its queues, pipes and DCTCP. Each direction of a link is a
-// queue and a pipe. Arguments: senders, packets per flow, bytes per packet, bit/s and ns of a link, bytes of a port's
+// `ncc bench htsim` builds it with the library of a checkout: its queues, pipes and DCTCP. Each direction of a link is
+// a queue and a pipe. Arguments: senders, packets per flow, bytes per packet, bit/s and ns of a link, bytes of a port's
 // buffer, and from how many bytes on it marks. The last line of the output says how many flows have arrived whole, and
 // the CPU time of all events.
 #include "config.h"
