@@ -114,7 +114,7 @@ lint: $(VENV)/.built ## style, types, import directions, licences
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	find baselines envs ncc/harness tests/packetsim \( -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \) -print0 \
+	find baselines envs ncc/harness ncc/study tests/packetsim \( -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \) -print0 \
 	  | xargs -0 $(BIN)/clang-format --dry-run -Werror
 	$(BIN)/python -m pytest -q tests/house
 
