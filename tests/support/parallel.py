@@ -8,11 +8,11 @@ import pytest
 TOGETHER = {
     "the kernel": ("tests/linux/", "tests/host/"),
     "a training": ("tests/mains/test_train.py", "tests/mains/test_datapaths.py", "tests/report/"),
-    "Ray": ("tests/agents/rllib/", "tests/study/sweep/", "tests/study/test_bench.py"),
+    "Ray": ("tests/agents/rllib/", "tests/study/sweep/", "tests/study/test_bench.py", "tests/examples/"),
 }
 """Paths that run in one process, one file after the other. A machine has one TCP of the kernel, whose tests mostly
 wait; one Ray and one training serve all tests that need them."""
-LONG = ("tests/notebooks/", "tests/study/", "tests/examples/", "tests/packetsim/", "tests/baselines/", "tests/agents/")
+LONG = ("tests/notebooks/", "tests/study/", "tests/packetsim/", "tests/baselines/", "tests/agents/")
 COUNTING = (
     "tests/ns3gym/", "tests/harness/", "tests/envs/test_on_packetsim.py", "tests/datapaths/test_conformance.py",
 )  # fmt: skip
