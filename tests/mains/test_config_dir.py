@@ -77,6 +77,8 @@ def test_they_run_in_processes_of_their_own(own: Path) -> None:
     done = ncc_apart("evaluate", "--config-dir", "mine", *few, cwd=own.parent)
     assert done.returncode == 0, done.stderr
     assert "mine" in done.stdout
+    (folder,) = own.parent.glob("runs/*/packetsim")
+    assert {"slowdown_cdf.png", "fct_by_size.png"} < {path.name for path in folder.iterdir()}
 
 
 @pytest.mark.parametrize("name", ["controllers/dctcp", "scenario/rack", "experiment/ncc", "experiment/bcc_b1", "train"])

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from tests.mains.commands import ncc
 
@@ -14,6 +15,7 @@ RACK = ("scenario=rack", "seeds=1", "workers=1", "duration_s=0.02", "datapath=pa
 QUICK = ("experiment=dctcp_queue", "preset=quick", "workers=1")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_parameters_are_set_and_recorded(tmp_path: Path) -> None:
     for params in ("+params.gemini.capacity_mbps=10000", "params={gemini: {capacity_mbps: 20000}}"):
         done = ncc("evaluate", "controller=gemini", *RACK, params, cwd=tmp_path)

@@ -119,6 +119,7 @@ def test_families_and_an_expert_are_parts_of_a_plan_that_earlier_run_folders_lac
         TrainPlan.from_plain({**plain, "families": []})
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the torch extra")
     few = ("agent=a2c", "agent.racks=2", "agent.epochs=120", "families.epochs=15", "families.hosts_per_slot=64")
@@ -138,15 +139,16 @@ def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
     assert meta["families"] == json.loads(plan.families.to_json())
     assert json.loads((run / "config.json").read_text())["families"]["epochs"] == 15
     elsewhere = ("run=run", "controller=ncc", "scenario=incast", "datapath=packetsim", "duration_s=0.05", "seeds=1")
-    done = ncc("evaluate", *elsewhere, "workers=1", cwd=tmp_path)
+    done = ncc("evaluate", *elsewhere, cwd=tmp_path)
     assert done.returncode == 0, f"32 hosts in place of 4: {done.stderr}"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the torch extra")
     few = ("agent.copies=4", "agent.lists=2", "agent.epochs=3200", "agent.polish_frac=0.5", "agent.judge_every=1")
     shorter = ("families.epochs=40", "families.drain_epochs=10")
-    short = ("evaluation.duration_s=0.05", "evaluation.seeds=1", "evaluation.workers=1")
+    short = ("evaluation.duration_s=0.05", "evaluation.seeds=1", "evaluation.datapaths=[packetsim]")
     done = ncc("train", "experiment=ncc_groups", *few, *shorter, *short, "out=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Training groups on incast, uplink, slow_uplink, fast_hosts (32 hosts to a slot, packetsim)" in done.stdout
@@ -155,7 +157,7 @@ def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     assert (policy.n_actions, meta["action"]["formula"]) == (1, "local_hold")
     untrained, _ = load_policy(run / "policy_untrained.npz")
     assert not untrained.layers[-1][0].any()
-    elsewhere = ("run=run", "scenario=incast", "datapath=packetsim", "duration_s=0.05", "seeds=1", "workers=1")
+    elsewhere = ("run=run", "scenario=incast", "datapath=packetsim", "duration_s=0.05", "seeds=1")
     done = ncc("evaluate", *elsewhere, "controller=[ncc,ncc_formula]", cwd=tmp_path)
     assert done.returncode == 0, f"32 hosts in place of 16: {done.stderr}"
     done = ncc("evaluate", *elsewhere, "controller=ncc_untrained", "out=drawn", cwd=tmp_path)

@@ -99,6 +99,7 @@ def begun(how: str, cwd: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(line, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(trained: Path, tmp_path: Path) -> None:
     with begun(DIES, tmp_path) as process:
         _, said = process.communicate()
@@ -119,6 +120,7 @@ def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(
     assert rows[0][-1]["epochs"] == rows[1][-1]["epochs"] == 120
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_interrupted_before_it_learns_can_be_resumed(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with begun(PAUSES, tmp_path) as process:
@@ -134,8 +136,9 @@ def test_a_run_interrupted_before_it_learns_can_be_resumed(tmp_path: Path) -> No
     assert read_learning(run)[-1]["epochs"] == 120
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_can_be_judged_elsewhere(trained: Path) -> None:
-    arguments = ("run=run", "controller=[ncc,newreno]", "seeds=2", "duration_s=0.01", "workers=1", "first_seed=5")
+    arguments = ("run=run", "controller=[ncc,newreno]", "seeds=2", "duration_s=0.01", "first_seed=5")
     done = ncc("evaluate", *arguments, cwd=trained.parent)
     assert done.returncode == 0, done.stderr
     (folder,) = (trained / "evaluations").iterdir()
