@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from tests.house.files import ROOT
 from tests.mains.commands import TINY, ncc
 from tests.support.tables import table
 
@@ -29,7 +28,8 @@ def cases() -> Iterator[ParameterSet]:
 
 @pytest.mark.parametrize(("main", "arguments", "said"), list(cases()))
 def test_refused_by_name_with_the_reason(main: str, arguments: list[str], said: str, tmp_path: Path) -> None:
-    done = ncc(main, *arguments, cwd=tmp_path, PYTHONPATH=str(ROOT))
+    (tmp_path / "file").touch()
+    done = ncc(main, *arguments, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
