@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.harness.executor import Processes
 from ncc.harness.results import Evaluation
 from ncc.results.notebook import (
     QUICK,
@@ -28,9 +29,15 @@ from ncc.results.plot import flow_timeline, port_timeline, window_timeline
 from ncc.study.result import JSON
 from ncc.study.run import reread
 from tests.support.experiments import fluid_run
+from tests.support.here import Here
 from tests.support.policies import write_policy
 
 INCAST = ("scenario.topology.senders=4", "scenario.workload.queries.fan_in=4", "scenario.duration_s=0.03")
+
+
+@pytest.fixture(autouse=True)
+def _in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Processes, "run", Here().run)
 
 
 @pytest.fixture
@@ -141,8 +148,10 @@ def test_an_experiment_is_read_from_its_runs_or_refused(tmp_path: Path, monkeypa
     for said in (f"{again.grid.experiment.paper.figure}: {again.grid.experiment.title}", again.outcome):
         assert re.sub(r"\s+", "", said) in words, "the claim is the paper's, and the verdict ours"
     assert "| holds |" in str(verdict_of(again))
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError) as wrong:
         experiment_in(tmp_path / "nowhere")
+    (line,) = wrong.value._render_traceback_()
+    assert line == f"error: run={tmp_path}/nowhere is no folder; name one that ncc train or ncc evaluate made"
     with pytest.raises(ResultError, match=r"holds no finished experiment: it has no result\.json"):
         reread(tmp_path)
     other = shutil.copytree(folder, tmp_path / "other")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every notebook, run from top to bottom in its quick mode: on runs of its own, and on a folder that is named to it."""
+"""Every notebook, run once from top to bottom in its quick mode; two of them on the run folder that the first left."""
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +11,14 @@ from typing import Any
 
 import pytest
 
+from ncc.harness.executor import Processes
 from ncc.results.notebook import QUICK, RUNS
 from tests.house.files import ROOT
+from tests.support.here import Here
 
-NOTEBOOKS = {"02_anatomy_of_an_incast": 4, "03_reproduce_a_paper": 2, "04_what_the_policy_learned": 7}
-"""Number of figures in each; the first and the last have more tests below."""
+QUICKSTART = "01_quickstart"
+INCAST, PAPER = "02_anatomy_of_an_incast", "03_reproduce_a_paper"
+LEARNED, HOSTS = "04_what_the_policy_learned", "05_from_policy_to_hosts"
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +27,13 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("notebooks")
 
 
-def executed(name: str, own: Path, **parameters: str) -> tuple[list[dict[str, Any]], str]:
-    """A notebook's cells after running it, `parameters` in place of their None, and standard error."""
+def cells(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(path.read_text())["cells"]
+    return found
+
+
+def executed(name: str, own: Path, run: Path | None = None) -> list[dict[str, Any]]:
+    """A notebook's cells after running it by itself or on a run folder."""
     jupyter = own / "jupyter"  # nobody's own kernels and settings
     environment = os.environ | {
         QUICK: "1",
@@ -35,17 +44,17 @@ def executed(name: str, own: Path, **parameters: str) -> tuple[list[dict[str, An
         "IPYTHONDIR": str(jupyter / "ipython"),
     }
     notebook = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text())
-    for parameter, value in parameters.items():
-        for cell in notebook["cells"]:
-            for i, line in enumerate(cell["source"]):
-                if line.startswith(f"{parameter} = None"):
-                    cell["source"][i] = f"{parameter} = {value!r}\n"
+    for cell in notebook["cells"]:
+        cell["source"] = [
+            f"RUN = {str(run)!r}\n" if run is not None and line.startswith("RUN = None") else line
+            for line in cell["source"]
+        ]
     source, target = own / f"{name}.ipynb", own / f"{name}_done.ipynb"
     source.write_text(json.dumps(notebook))
     command = [sys.executable, "-m", "tests.notebooks.execute", str(source), str(target)]
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    cells: list[dict[str, Any]] = json.loads(target.read_text())["cells"]
-    return cells, ended.stderr if ended.returncode else ""
+    assert not ended.returncode, ended.stderr
+    return cells(target)
 
 
 def figures(cells: list[dict[str, Any]]) -> int:
@@ -61,8 +70,7 @@ def said(cells: list[dict[str, Any]]) -> str:
 @pytest.fixture(scope="session")
 def quickstart(own: Path) -> tuple[list[dict[str, Any]], Path]:
     """The first notebook's cells, and the run folder that it leaves."""
-    cells, wrong = executed("01_quickstart", own)
-    assert not wrong
+    cells = executed(QUICKSTART, own)
     (run,) = (own / "notebooks").glob("quickstart_*")
     return cells, run
 
@@ -74,31 +82,40 @@ def test_the_quickstart_trains_and_compares(quickstart: tuple[list[dict[str, Any
     assert (run / "policy.npz").is_file()
 
 
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_it_runs_from_top_to_bottom(name: str, own: Path) -> None:
-    cells, wrong = executed(name, own)
-    assert not wrong
-    assert figures(cells) == NOTEBOOKS[name]
+@pytest.mark.parametrize(("name", "pictures"), [(INCAST, 4), (LEARNED, 7)])
+def test_it_runs_on_a_run_folder(
+    name: str, pictures: int, own: Path, quickstart: tuple[list[dict[str, Any]], Path]
+) -> None:
+    _, run = quickstart
+    assert figures(executed(name, own, run)) == pictures
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "controllers"),
+    [(INCAST, (0, 1), ("ncc", "dctcp", "cubic", "bbr")), (LEARNED, (0, 1, 8), ("ncc_learned", "local_hold"))],
+)
+def test_without_a_folder_it_makes_runs_of_its_own(
+    name: str, other: tuple[int, ...], controllers: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those cells that then do something else, as a script; the rest is as above."""
+    code = [cell["source"] for cell in cells(ROOT / "notebooks" / f"{name}.ipynb") if cell["cell_type"] == "code"]
+    script = tmp_path / "script.py"
+    script.write_text("\n".join("".join(code[i]) for i in other))
+    monkeypatch.setenv(QUICK, "1")
+    monkeypatch.setenv(RUNS, str(tmp_path))
+    monkeypatch.setattr(Processes, "run", Here().run)
+    monkeypatch.setattr("ncc.results.notebook.shown", lambda *_, **__: None)
+    left = runpy.run_path(str(script))
+    assert left["RUN"] is None
+    assert left["evaluation"].controllers == controllers
+
+
+def test_a_figure_of_a_paper_is_reproduced(own: Path) -> None:
+    assert figures(executed(PAPER, own)) == 2
 
 
 def test_the_exported_policy_decides_as_the_original(own: Path) -> None:
-    cells, wrong = executed("05_from_policy_to_hosts", own)
-    assert not wrong
+    cells = executed(HOSTS, own)
     assert figures(cells) == 1
     assert "as the original decided: True" in said(cells)
     assert "checked in full" in said(cells)
-
-
-@pytest.mark.parametrize("name", ["02_anatomy_of_an_incast", "04_what_the_policy_learned"])
-def test_it_runs_on_a_run_folder(name: str, own: Path, quickstart: tuple[list[dict[str, Any]], Path]) -> None:
-    _, run = quickstart
-    cells, wrong = executed(name, own, RUN=str(run))
-    assert not wrong
-    assert figures(cells) == NOTEBOOKS[name]
-
-
-def test_a_folder_that_is_none_is_one_sentence(own: Path) -> None:
-    cells, wrong = executed("02_anatomy_of_an_incast", own, RUN="nowhere")
-    assert "ConfigError" in wrong
-    (error,) = (o for cell in cells for o in cell.get("outputs", []) if o["output_type"] == "error")
-    assert error["traceback"] == ["error: run=nowhere is no folder; name one that ncc train or ncc evaluate made"]

@@ -39,7 +39,7 @@ def test_nothing_sticks_out(page: Path, tmp_path: Path, width_px: int) -> None:
             f"--user-data-dir={tmp_path / 'profile'}", "--allow-file-access-from-files", "--hide-scrollbars",
             "--enable-logging=stderr", "--virtual-time-budget=5000", "--dump-dom", (tmp_path / "frame.html").as_uri(),
         ],
-        capture_output=True, text=True, timeout=120, check=True,
+        capture_output=True, text=True, check=True,
     )  # fmt: skip
     told = re.search(r'data-found="([^"]*)"', done.stdout)
     assert told is not None, done.stdout

@@ -11,9 +11,12 @@ import pytest
 import ncc.harness.manifest
 import ncc.study.load
 import ncc.study.points
+import ncc.study.trainings
+from ncc.harness.executor import Processes
 from ncc.harness.manifest import git_state
 from ncc.run.compose import composed
 from ncc.run.controllers import load_controller
+from tests.support.here import Here
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -24,7 +27,14 @@ def _read_once() -> Generator[None]:
         return copy.deepcopy(once(verb, tuple(overrides)))
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(ncc.study.load, "composed", copied)
+        for module in (ncc.study.load, ncc.study.trainings):
+            monkeypatch.setattr(module, "composed", copied)
         monkeypatch.setattr(ncc.study.points, "load_controller", cache(load_controller))
         monkeypatch.setattr(ncc.harness.manifest, "git_state", cache(git_state))
         yield
+
+
+@pytest.fixture
+def in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let evaluations run here, which starts no process."""
+    monkeypatch.setattr(Processes, "run", Here().run)

@@ -11,7 +11,6 @@ from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.atomic import file_digest
 from ncc.harness.controller import MaxMinLimit, PolicyLimit, ShortestFirstLimit
 from ncc.harness.datapath import HostStack
-from ncc.harness.executor import Processes
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
@@ -21,6 +20,7 @@ from ncc.study.run import run_experiment
 from ncc.study.spec import experiment_from
 from tests.study.toy import toy
 from tests.support.experiments import small_rack
+from tests.support.here import Here
 from tests.support.policies import package
 from tests.support.tables import table
 
@@ -130,7 +130,7 @@ def test_learned_contenders_run_what_is_packaged_and_its_digest_is_theirs(tmp_pa
 def test_an_experiment_runs_a_packaged_policy_between_dctcp_and_the_bounds(tmp_path: Path) -> None:
     package(tmp_path / "pretrained", small_rack(), action=1)
     of = grid(tmp_path / "pretrained", learned={"controller": "ncc"}, oracle={"controller": "shortest_first"})
-    result = run_experiment(of, load_datapath("packetsim"), (0, 1), tmp_path / "out", executor=Processes(), config={})
+    result = run_experiment(of, load_datapath("packetsim"), (0, 1), tmp_path / "out", executor=Here(), config={})
     assert not result.problems
     value = {name: result.table.value("fct", name, ("one",)) for name in ("dctcp", "learned", "oracle")}
     least, fair = (result.table.value(bound, "dctcp", ("one",)) for bound in ("least", "fair"))

@@ -21,7 +21,9 @@ from ncc.study.learners import PICTURE, LearnersSpec, page, run_learners
 from ncc.study.page import JSON, README
 from ncc.study.trainings import training_plan
 from tests.house.files import ROOT
+from tests.support.extras import needs_extra
 
+pytestmark = pytest.mark.usefixtures("in_one_process")
 OTHERS = ("~learners.rllib_ppo", "~learners.rllib_appo", "~learners.rllib_impala")
 SHORT = (
     *OTHERS,
@@ -29,8 +31,8 @@ SHORT = (
     "common=['evaluation.datapaths=[packetsim]','evaluation.controllers=[ncc,ncc_untrained,dctcp]',"
     "'evaluation.seeds=2','evaluation.duration_s=0.02','scenario.duration_s=0.02']",
     "seeds=1",
-    "epochs=8000",
-    "wall_s=1",
+    "epochs=3000",
+    "wall_s=0.1",
 )
 
 
@@ -46,10 +48,11 @@ def test_it_trains_compares_and_keeps(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("ncc.study.learners.subprocess", SimpleNamespace(run=here))
     monkeypatch.setattr("ncc.results.training.PROBE_S", 0.1)
+    monkeypatch.setattr("ncc.results.evaluation._draw", lambda *_: None)  # a training's own pictures
     plain = composed("learners", [*SHORT, "docs=shown"])
     spec, cut = LearnersSpec.from_plain(plain), Path("runs/learners/a3c_epochs_s1")
     cut.mkdir(parents=True)
-    training_plan(spec.overrides("a3c", 1, 8000)).save(cut)  # as if it had been interrupted
+    training_plan(spec.overrides("a3c", 1, spec.epochs)).save(cut)  # as if it had been interrupted
     (cut / "left").touch()
     main(plain, [])
     assert not (cut / "left").exists(), "begun again and finished"
@@ -68,7 +71,7 @@ def test_it_trains_compares_and_keeps(tmp_path: Path, monkeypatch: pytest.Monkey
         assert read_learning(folder)[-1]["epochs"] == training["epochs"]
         gain = np.mean(training["returns"]["ncc"]) - np.mean(training["returns"]["ncc_untrained"])
         assert f"| {gain:.4f} |" in page(summary)
-    assert summary["trainings"]["epochs"]["a3c"][0]["epochs"] == 8000
+    assert summary["trainings"]["epochs"]["a3c"][0]["epochs"] == 3000
     assert summary["trainings"]["wall"]["a3c"][0]["epochs"] % 1000 == 0
 
     kept = (cut / "policy.npz").stat().st_mtime_ns
@@ -94,7 +97,7 @@ def test_refused_before_anything_is_trained(override: str, said: str) -> None:
         LearnersSpec.from_plain(composed("learners", [*OTHERS, override]))
 
 
+@needs_extra("rllib")
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "configs/compare").glob("*.yaml")))
 def test_comparisons_on_disk_can_be_trained(name: str) -> None:
-    pytest.importorskip("ray", reason="some of the learners are RLlib's")
     assert LearnersSpec.from_plain(composed("learners", [f"compare={name}"])).learners

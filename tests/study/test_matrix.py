@@ -17,6 +17,7 @@ from ncc.study.page import JSON, README
 from tests.house.files import ROOT
 from tests.support.tables import table
 
+pytestmark = pytest.mark.usefixtures("in_one_process")
 DOCS = ROOT / "docs" / "controllers"
 OTHERS = ("rack_40", "rack_60", "two_datacentres", "leaf_spine")
 

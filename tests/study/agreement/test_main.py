@@ -8,6 +8,8 @@ import pytest
 
 from ncc.agreement import main
 
+pytestmark = pytest.mark.usefixtures("in_one_process")
+
 
 def test_the_quick_preset_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["--preset", "quick", "--controllers", "dctcp", "--cases", "incast", "--workers", "1"]
