@@ -34,7 +34,7 @@ def second_node() -> Iterator[Callable[[], None]]:
 
     taken = ray.util.placement_group([{"CPU": ray.cluster_resources()["CPU"] - 1}])
     assert taken.wait(120)
-    made = Cluster()
+    made = Cluster(shutdown_at_exit=False)
     made.head_node = ray._private.worker._global_node
     node = made.add_node(wait=False, num_cpus=1, object_store_memory=80 * 2**20)
     try:

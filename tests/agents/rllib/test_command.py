@@ -25,7 +25,8 @@ SMALL = (
 
 
 @pytest.mark.usefixtures("ray_here")
-def test_a_run_is_whole(tmp_path: Path) -> None:
+def test_a_run_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ncc.results.evaluation._draw", lambda *_: None)
     arguments = ("agent=rllib_ppo", "datapath=ns3", "agent.epochs=100", *SMALL, *TINY, "out=run")
     done = ncc("train", *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -49,8 +50,7 @@ def test_a_signal_says_how_to_go_on_and_ends_ray(tmp_path: Path) -> None:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        learnt = lambda: any(row["epochs"] > 0 for row in read_learning(tmp_path / "run"))  # noqa: E731
-        assert eventually(lambda: learnt() or run.poll() is not None, 600)
+        assert eventually(lambda: has_learnt(tmp_path / "run") or run.poll() is not None, 600)
         started = ray_processes(run.pid)
         assert started
         run.send_signal(signal.SIGTERM)  # Ctrl-C: tests/agents/rllib/test_training.py
@@ -62,6 +62,10 @@ def test_a_signal_says_how_to_go_on_and_ends_ray(tmp_path: Path) -> None:
         # A worker that has renamed itself no longer names its session, and ends with raylet.
         assert eventually(lambda: not any(Path(f"/proc/{process}/exe").exists() for process in started), 600)
         assert left_behind(short) == []
+
+
+def has_learnt(run: Path) -> bool:
+    return any(row["epochs"] > 0 for row in read_learning(run))
 
 
 def ray_processes(parent: int) -> list[int]:

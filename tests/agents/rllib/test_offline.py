@@ -218,7 +218,8 @@ def test_recordings_that_do_not_fit_are_refused(recorded: Path, tmp_path: Path) 
     assert not (tmp_path / "run").exists()
 
 
-def test_from_recording_to_judged_policy_by_the_mains(tmp_path: Path) -> None:
+def test_from_recording_to_judged_policy_by_the_mains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ncc.results.evaluation._draw", lambda *_: None)
     scenario = tuple(o for o in TINY if o.startswith("scenario."))
     recording = ("record=true", "scenario=rack", *scenario, "controller=[fixed_share]", "datapath=packetsim", "seeds=3")
     recorded = ncc("evaluate", *recording, "out=kept", cwd=tmp_path)
