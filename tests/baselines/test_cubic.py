@@ -4,12 +4,11 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from ncc.baselines import _baselines
 from ncc.baselines._baselines import APP_LIMITED, ECE, IN_RECOVERY, LOSS
 from ncc.baselines.registry import connect
-from tests.baselines.test_properties import Story, connections, stories
+from tests.baselines.test_properties import SEEDS, connection_of, story_of
 
 PKT = 1000
 S = 10**9
@@ -193,11 +192,12 @@ def test_hystart_resumes_after_jitter() -> None:
     assert cc.out[1] > 10**9
 
 
-@given(data=st.data(), story=stories(1 << 40))
-def test_an_ack_adds_half_of_what_it_acknowledged_or_catches_up_with_reno(data: st.DataObject, story: Story) -> None:
+@given(seed=SEEDS)
+def test_an_ack_adds_half_of_what_it_acknowledged_or_catches_up_with_reno(seed: int) -> None:
     """In avoidance: the target is at most 1.5 cwnd; W_est grows by a packet at a time."""
-    mss, window, params = data.draw(connections("cubic"))
-    cc = connect("cubic", mss, window, params)
+    random = np.random.default_rng(seed)
+    mss, window, params = connection_of("cubic", random)
+    cc, story = connect("cubic", mss, window, params), story_of(random, 1 << 40)
     kinds = np.concatenate((np.array([LOSS], np.uint8), story.kinds))
     events = np.vstack((np.zeros_like(story.events[:1]), story.events))
     keep = kinds != _baselines.TIMEOUT

@@ -7,12 +7,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from ncc.baselines import _baselines
 from ncc.baselines._baselines import ACK, ECE
 from ncc.baselines.registry import connect
-from tests.baselines.test_properties import Story, connections, stories, windows
+from tests.baselines.test_properties import LARGE, SEEDS, connection_of, story_of, windows
 
 PKT = 1000
 US, MS = 1000, 1_000_000
@@ -206,21 +205,22 @@ def test_the_window_is_paced_over_the_smoothed_rtt() -> None:
     assert fast.cc.out[2] == pytest.approx(3 * 100 * PKT * 100, rel=1e-3)
 
 
-@given(data=st.data(), story=stories(1 << 34))
-def test_it_reduces_by_no_more_than_it_may(data: st.DataObject, story: Story) -> None:
-    mss, window, params = data.draw(connections("gemini"))
-    cc = connect("gemini", mss, window, params)
-    cwnd = windows(cc, story)
+@given(seed=SEEDS)
+def test_it_reduces_by_no_more_than_it_may(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    mss, window, params = connection_of("gemini", random)
+    cwnd = windows(connect("gemini", mss, window, params), story := story_of(random))
     reduced = np.flatnonzero((np.diff(cwnd) < 0) & (story.kinds == ACK))
     most = max(params["beta_permille"], params["max_cut_permille"]) / 1000
     assert (cwnd[reduced + 1] >= np.floor(cwnd[reduced] * (1 - most))).all()
 
 
-@given(data=st.data(), story=stories(1 << 44))
-def test_no_ack_adds_more_than_its_share(data: st.DataObject, story: Story) -> None:
+@given(seed=SEEDS)
+def test_no_ack_adds_more_than_its_share(seed: int) -> None:
     """In avoidance h <= 5 packets per window acknowledged; in slow start abc_limit_pkts."""
-    mss, window, params = data.draw(connections("gemini"))
+    random = np.random.default_rng(seed)
+    mss, window, params = connection_of("gemini", random)
     cc = connect("gemini", mss, window, params)
-    cwnd = windows(cc, story)
+    cwnd = windows(cc, story_of(random, LARGE))
     assert np.diff(cwnd).max() <= (5 + params["abc_limit_pkts"]) * mss + 1
     assert 0 <= alpha_frac(cc) <= 1

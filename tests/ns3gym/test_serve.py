@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from ncc.envs.gym import RackEnv
 from ncc.envs.make import DEFAULT_SCENARIO
 from ncc.envs.ns3gym import Ns3GymEnv
 from ncc.envs.ns3gym.agent import AgentLink
-from ncc.envs.ns3gym.containers import wire_space
+from ncc.envs.ns3gym.containers import Space, wire_space
 from ncc.envs.ns3gym.schema import messages
 from tests.mains.commands import ncc
 from tests.ns3gym.client import OldClient
@@ -30,9 +29,8 @@ def test_a_client_of_ns3gym_plays_episode_after_episode(monkeypatch: pytest.Monk
     """
     port, last = free_port(), threading.Event()
 
-    def link(*given: Any) -> AgentLink:
-        *asked, wait_s, answer_s = given
-        return AgentLink(*asked, 0.1 if last.is_set() else wait_s, answer_s)
+    def link(port: int, obs_space: Space, act_space: Space, wait_s: float, answer_s: float) -> AgentLink:
+        return AgentLink(port, obs_space, act_space, 0.1 if last.is_set() else wait_s, answer_s)
 
     monkeypatch.setattr("ncc.run.served.AgentLink", link)
     with nothing_left():
