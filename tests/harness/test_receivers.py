@@ -164,17 +164,17 @@ def test_who_is_first_and_comes_slowly_is_told_again() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.integers(1, 7), st.integers(1, 3), st.floats(1, 1e7), st.floats(0, 1), st.floats(0, 1e7)),
+        st.tuples(st.integers(1, 7), st.integers(1, 3), st.integers(1, 10**7), st.floats(0, 1), st.floats(0, 1e7)),
         min_size=1,
         max_size=12,
         unique_by=lambda row: row[0],
     ),
     st.sampled_from(["remaining", "arrival"]),
 )
-def test_grants_fit_the_port(rows: list[tuple[int, int, float, float, float]], order: str) -> None:
+def test_grants_fit_the_port(rows: list[tuple[int, int, int, float, float]], order: str) -> None:
     """Starts are never past, the first flow starts at once, and what starts at once fits A plus one flow."""
     edges = [
-        (src, 0, flows, waiting, waiting if flows == 1 else waiting * part / flows, got, 1e-5)
+        (src, 0, flows, waiting, waiting if flows == 1 else waiting * part // flows, got, 1e-5)
         for src, flows, waiting, part, got in rows
     ]
     grants = told(rule(order=order), at(1.0, *edges))

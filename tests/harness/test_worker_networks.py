@@ -196,7 +196,7 @@ def test_ctrl_c_reaches_the_script_alone_and_leaves_no_worker(tmp_path: Path) ->
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     os.killpg(process.pid, signal.SIGINT)  # what a terminal sends: to the whole group
-    out, err = process.communicate(timeout=60)  # returns when the last holder of the pipes, worker or parent, has ended
+    out, err = process.communicate()  # returns when the last holder of the pipes, worker or parent, has ended
     assert (process.returncode, out, err) == (130, "interrupted\n", "")
 
 

@@ -18,7 +18,8 @@ def main(source: Path, target: Path) -> int:
     """Run `source` in its folder and write what came of it to `target`; 1 if a cell failed."""
     notebook = nbformat.read(source, as_version=4)  # type: ignore[no-untyped-call]
     where = {"metadata": {"path": str(source.parent)}}
-    client = NotebookClient(notebook, kernel_name="python3", timeout=None, resources=where)
+    patient = {"timeout": None, "startup_timeout": 600, "iopub_timeout": 600}  # a machine may be busy
+    client = NotebookClient(notebook, kernel_name="python3", resources=where, **patient)
     try:
         client.execute()
     except CellExecutionError as error:

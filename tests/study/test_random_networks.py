@@ -2,6 +2,7 @@
 """Controllers on drawn networks: the same flows for all, and the numbers that are printed."""
 
 import json
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,12 @@ from ncc.core.errors import UnknownNameError
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from ncc.study.random_networks import Met, drawn, geometric, lines, load_families, main, play
+
+
+@pytest.fixture(autouse=True)
+def _warnings_as_before(caplog: pytest.LogCaptureFixture) -> None:
+    """The command silences those of invalid runs."""
+    caplog.set_level(logging.NOTSET, "ncc.harness.run")
 
 
 def test_equal_seeds_draw_equal_networks_and_others_others() -> None:
