@@ -139,8 +139,8 @@ def restored(namespace: str) -> tuple[int, str]:
 
 def sysctl(namespace: str, name: str) -> str:
     """A setting of IPv4 in a namespace."""
-    asked = ["ip", "netns", "exec", namespace, "cat", f"/proc/sys/net/ipv4/{name}"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    with namespaces.inside(namespace):
+        return Path(f"/proc/sys/net/ipv4/{name}").read_text().strip()
 
 
 @contextmanager

@@ -135,7 +135,7 @@ def test_agents_decide_by_a_residual_as_the_environment_does(learned: PolicyFile
     datapath = PacketsimDatapath()
     measurement = datapath.start(LOSSY, LOSSY.flows(3), learned.header.stack, 1)
     try:
-        for epoch in range(600):
+        for epoch in range(400):
             if epoch:
                 lose(agents, losses.arrivals()[0])
             obs = environment.observer.observe(measurement)

@@ -61,7 +61,7 @@ def agents(rack: Rack, policy: Path, key: str) -> Iterator[dict[int, AgentProces
 
 
 def reported(agent: AgentProcess, name: str) -> Any:
-    """What an agent has reported last."""
+    """The value of that name in an agent's last report."""
     reports = agent.events("report")
     return reports[-1].get(name) if reports else None
 

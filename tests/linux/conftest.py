@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A Linux datapath, a bottleneck, and a host with a line, that are closed after the test or its file."""
 
+import gc
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ncc.envs.linux import run
 from ncc.envs.linux.datapath import LinuxDatapath
 from tests.linux.runs import SETTINGS
 
 if TYPE_CHECKING:
     from ncc.envs.linux.rack import Rack
     from tests.linux.host import Host
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_collection() -> Iterator[None]:
+    """Keep runs, which are short here, from going through all objects of this process before they begin."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "gc", SimpleNamespace(collect=int, freeze=gc.freeze, unfreeze=gc.unfreeze))
+        yield
 
 
 @pytest.fixture

@@ -134,8 +134,8 @@ def received(end: socket.socket, least: int = 0) -> int:
     """Number of bytes that have come, once there are so many."""
     got = 0
     with suppress(BlockingIOError):
-        while True:
-            got += len(end.recv(1 << 20, socket.MSG_DONTWAIT if got >= least else 0))
+        while piece := end.recv(1 << 20, socket.MSG_DONTWAIT if got >= least else 0):
+            got += len(piece)
     return got
 
 

@@ -136,7 +136,7 @@ def test_without_its_agent_flows_fall_back_and_another_takes_over() -> None:
         rack, hosts = datapath._run._rack, datapath._run.topology.agent_hosts
 
         def allowed_bps() -> list[float]:
-            """What the kernel lets each host send."""
+            """Rates at which the kernel lets hosts send."""
             return [sum(paced_bps(rack.namespace(host)).values()) * 1500 / 1460 for host in hosts]
 
         obeyed = pytest.approx(limits, rel=0.05)

@@ -79,26 +79,24 @@ def test_flows_in_sequence_have_one_connection_and_counts_of_their_own(datapath:
     assert left_host(alone, records) == records.flows.sent_pkts.sum() + 4 * 2  # a SYN, and the ACK of its answer
 
 
-@pytest.mark.parametrize("control", ["dctcp", "linux::cubic"])
-def test_a_flow_on_an_open_connection_takes_a_round_trip_less(datapath: LinuxDatapath, control: str) -> None:
+def test_a_flow_on_an_open_connection_takes_a_round_trip_less(datapath: LinuxDatapath) -> None:
     """Its one packet needs a way; a handshake and a packet need three, on any machine."""
     starts_s, way_s = [0.0, 0.1, 0.2, 0.3, 0.4], 3 * (LINK_S - OWN_S)
 
     def least_s(connections: int) -> float:
         transport = ONE.replace(connections_per_pair=connections)
-        records = run(datapath, pair(*((at, 1) for at in starts_s), topology=FAR, transport=transport), control)
+        records = run(datapath, pair(*((at, 1) for at in starts_s), topology=FAR, transport=transport), "dctcp")
         return float((records.flows.finish_s - starts_s).min())
 
     assert way_s < least_s(1) < 3 * way_s < least_s(0)
 
 
-@pytest.mark.parametrize("control", ["dctcp", "linux::cubic"])
-def test_a_flow_that_finds_no_idle_connection_opens_another_which_stays(datapath: LinuxDatapath, control: str) -> None:
+def test_a_flow_that_finds_no_idle_connection_opens_another_which_stays(datapath: LinuxDatapath) -> None:
     scenario = pair((0.0, 500), (0.0, 100), (0.5, 500), (0.5, 100), (1.0, 5))
-    records = run(datapath, scenario, control)
+    records = run(datapath, scenario, "linux::cubic")
     assert left_host(scenario, records) == records.flows.sent_pkts.sum() + 2
     two = scenario.replace(transport=ONE.replace(connections_per_pair=2))
-    records = run(datapath, two, control)
+    records = run(datapath, two, "linux::cubic")
     assert left_host(two, records) == records.flows.sent_pkts.sum()
 
 

@@ -123,7 +123,7 @@ def test_what_one_flow_does_not_use_goes_to_the_others(rack: Rack) -> None:
 
         def shared() -> bool:
             held_bps, free_bps = run.paced_bps()
-            return held_bps == pytest.approx(5e6 * 1500 / 1460, rel=0.01) and 42e6 < free_bps < 48e6
+            return bool(held_bps == pytest.approx(5e6 * 1500 / 1460, rel=0.01) and 42e6 < free_bps < 48e6)
 
         assert eventually(shared)
 

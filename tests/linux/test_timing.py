@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How exactly the datapath keeps times and rates, on a machine without other work (make test-timing)."""
+"""Times and rates that the datapath keeps to a few percent, on a machine without other work (make test-timing)."""
 
 import socket
 import time
