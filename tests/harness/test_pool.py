@@ -30,7 +30,7 @@ JOBS = jobs_for(small_rack(), PAIR, [3, 1])
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_version_of_the_code(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
-    """Whoever works in the checkout meanwhile makes no run another version's: git finds none, here and in workers."""
+    """Hide git, here and from workers, so that an edit in the checkout meanwhile makes no other version of the code."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("GIT_DIR", str(tmp_path_factory.mktemp("no_git")))
         yield

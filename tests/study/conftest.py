@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What many tests read of the checkout is read once, so that who works in it meanwhile changes no verdict."""
+"""Files and state of the checkout that many tests need are read once: an edit meanwhile changes no verdict."""
 
 import copy
 from collections.abc import Generator
