@@ -48,7 +48,7 @@ def limiter_of_a_light_worker(controller: Controller, scenario: Scenario) -> Rat
 
 @pytest.fixture(scope="module")
 def by_two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Evaluation, list[JobEvent]]:
-    """What two processes made, and said meanwhile; the first learning framework in either of them ends it."""
+    """Evaluation by two processes, and its progress; a learning framework in either of them would end it."""
     said: list[JobEvent] = []
     folder = tmp_path_factory.mktemp("two")
     made = evaluate(

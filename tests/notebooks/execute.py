@@ -18,8 +18,9 @@ def main(source: Path, target: Path) -> int:
     """Run `source` in its folder and write what came of it to `target`; 1 if a cell failed."""
     notebook = nbformat.read(source, as_version=4)  # type: ignore[no-untyped-call]
     where = {"metadata": {"path": str(source.parent)}}
-    patient = {"timeout": None, "startup_timeout": 600, "iopub_timeout": 600}  # a machine may be busy
-    client = NotebookClient(notebook, kernel_name="python3", resources=where, **patient)
+    client = NotebookClient(
+        notebook, kernel_name="python3", timeout=None, startup_timeout=600, iopub_timeout=600, resources=where
+    )  # a machine may be busy
     try:
         client.execute()
     except CellExecutionError as error:
