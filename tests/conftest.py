@@ -70,7 +70,8 @@ def trained(training: tuple[Path, str]) -> Path:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the tests, mark what needs clang, and leave out what runs only where it is asked for."""
     left_out = [marker for marker in ASKED_FOR if marker not in config.option.markexpr]
-    asked, others = [], []
+    asked: list[pytest.Item] = []
+    others: list[pytest.Item] = []
     for item in items:
         mark_needs(item)
         (others if any(map(item.get_closest_marker, left_out)) else asked).append(item)

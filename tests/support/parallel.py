@@ -17,9 +17,9 @@ COUNTING = (
     "tests/ns3gym/", "tests/harness/", "tests/envs/test_on_packetsim.py", "tests/datapaths/test_conformance.py",
 )  # fmt: skip
 """Tests that count what this process has open."""
-ORDER = ("the kernel", LONG, COUNTING, "a training", "Ray")
-"""What begins first. Long files are not left to the end, when other processes have nothing to do. Ray leaves files and
-threads open, so what counts them runs before. All other files follow."""
+ORDER: tuple[str | tuple[str, ...], ...] = ("the kernel", LONG, COUNTING, "a training", "Ray")
+"""Order of the files; all others follow. Long ones are not left to the end, when other processes have nothing to do.
+Ray leaves files and threads open, so what counts them runs before."""
 
 
 def place(path: str) -> int:
@@ -43,9 +43,9 @@ def workers() -> int:
 
 def scheduler(config: pytest.Config, log: object) -> object:
     """A scheduler of pytest-xdist that hands out files in the order given, groups in one piece."""
-    from xdist.scheduler.loadfile import LoadFileScheduling
+    from xdist.scheduler.loadfile import LoadFileScheduling  # type: ignore[import-untyped]
 
-    class Groups(LoadFileScheduling):
+    class Groups(LoadFileScheduling):  # type: ignore[misc] # it has no types
         def _split_scope(self, nodeid: str) -> str:
             return group_of(super()._split_scope(nodeid))
 
