@@ -162,9 +162,10 @@ class TestOrder:
             assert end.recv(1) == b""
         assert host.out_of_order() == before
 
-    def test_packets_without_payload_go_first(self, host: Host) -> None:
+    @pytest.mark.parametrize("mode", MODES)
+    def test_packets_without_payload_go_first(self, host: Host, mode: Mode) -> None:
         """A connection is made while less leaves than waits."""
-        with host.queue() as (_, made), host.setting(*DEEP), host.sending(socket.SOCK_STREAM):
+        with host.queue(mode) as (_, made), host.setting(*DEEP), host.sending(socket.SOCK_STREAM):
             made.limit(4e6)
             assert eventually(lambda: made.counters()["backlog_bytes"] > 30_000)
             made.limit(2e5)
