@@ -61,12 +61,13 @@ def _build(checkout: Path, folder: Path) -> Path:
     for source in (STAR, *sources.glob("*.h"), *sources.glob("*.cpp"), sources / "Makefile"):
         shutil.copy(source, folder)
     compiler = os.environ.get("CXX", "g++")
+    own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # where make started this
     for command in (
         ["make", f"-j{usable_cpus()}", f"CC={compiler}", "libhtsim.a"],
         [compiler, "-O3", "-std=c++11", "-I.", STAR.name, "libhtsim.a", "-o", "star"],
     ):
         try:
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)
         except OSError as error:
             raise DatapathError(f"htsim cannot be built: {command[0]} does not start ({error.strerror})") from None
         if done.returncode:
