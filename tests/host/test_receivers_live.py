@@ -138,5 +138,5 @@ def test_servers_answer_in_turn_and_go_on_when_the_front_end_s_agent_is_killed(
             if host != FRONT:
                 assert found[host].end() == 0
                 counted = found[host].events("ended")[0]["receivers"]
-                assert counted["woken"] >= 2
+                assert counted["woken"] >= 1
                 assert counted["held"] == 0
