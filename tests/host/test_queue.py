@@ -183,7 +183,7 @@ def test_a_queue_that_somebody_replaces_ends_the_agent(policy_path: Path) -> Non
     with line() as on, on.connected() as sender, sending(sender):
         agent = AgentProcess(on.host, [str(policy_path), *NAMED])
         try:
-            agent.wait_for("started")
+            agent.wait_for("report")  # its limit is in force
             subprocess.run(["tc", "-n", on.host, *["qdisc", "replace", "dev", "line0", "root", "pfifo"]], check=True)
             assert agent.ended() == 1
         finally:
