@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,14 +26,6 @@ from tests.support.here import Here
 
 PAIR = (controller("free"), controller("share", share=True))
 JOBS = jobs_for(small_rack(), PAIR, [3, 1])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_version_of_the_code(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
-    """Hide git, here and from workers, so that an edit in the checkout meanwhile makes no other version of the code."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setenv("GIT_DIR", str(tmp_path_factory.mktemp("no_git")))
-        yield
 
 
 def run(folder: Path, jobs: Sequence[Job], executor: Executor | None = None, **more: Any) -> Evaluation:
