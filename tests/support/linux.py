@@ -95,11 +95,6 @@ def mark_needs(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.clang)
 
 
-def sends_traffic(item: pytest.Item) -> bool:
-    """True if a test was marked with `needs` of all of `TRAFFIC`, itself or with its file."""
-    return any(set(TRAFFIC) <= set(mark.args) for mark in item.iter_markers("needs"))
-
-
 BUSY_FRAC = 0.3
 """Share of all cores in use, above which the kernel's timing cannot be measured."""
 LATE_S = 250e-6
