@@ -116,6 +116,20 @@ def sent_by(sender: socket.socket) -> Callable[[], Count]:
     return lambda: counted(lambda: 1500 * info(sender).sent_pkts)
 
 
+def busy(agent: AgentProcess) -> list[dict[str, Any]]:
+    """Reports of an agent whose host had something to send."""
+    reports = [report for report in agent.events("report") if report.get("connections")]
+    return [report for report in reports if report["queued_bytes"][0] > 0]
+
+
+def paced_below(rate_bps: float, agent: AgentProcess, sender: socket.socket) -> bool:
+    """True when a connection is paced below a rate and its agent has said that it knows of it.
+
+    Before that, the kernel paces by the round trip of the handshake, which may have been slow, and lets ten packets go.
+    """
+    return bool(busy(agent)) and info(sender).paced_bps < rate_bps
+
+
 def metrics(namespace: str) -> str:
     """Metrics served on loopback of a namespace."""
     with namespaces.inside(namespace), urllib.request.urlopen(METRICS, timeout=PATIENCE_S) as answer:

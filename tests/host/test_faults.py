@@ -13,6 +13,7 @@ from tests.host.agents import (
     AgentProcess,
     arguments,
     beside_others,
+    paced_below,
     restored,
     sending,
     sent_by,
@@ -59,7 +60,7 @@ def test_who_stands_still_hands_back_and_who_only_looks_changes_nothing(policy_p
             with sending(rack, list(zip(hosts, receivers, strict=True)), names) as senders:
                 sent = [sent_by(sender) for sender in senders]
                 for i in (0, 1):
-                    assert eventually(lambda: info(senders[i]).paced_bps < LIMIT_BPS)  # noqa: B023 - called at once
+                    assert eventually(lambda: paced_below(LIMIT_BPS, agents[i], senders[i]))  # noqa: B023 - called at once
                     check_limit(sent[i], LIMIT_BPS)
                 assert exceeds(sent[2], 2 * LIMIT_BPS)  # nobody limits it,
                 assert eventually(lambda: would_limit(dry))  # but would

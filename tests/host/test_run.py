@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,9 @@ from tests.host.agents import (
     AgentProcess,
     arguments,
     beside_others,
+    busy,
     metrics,
+    paced_below,
     received_messages,
     sending,
     sent_by,
@@ -27,7 +28,6 @@ from tests.host.agents import (
 )
 from tests.host.test_link import say
 from tests.linux.rates import check_limit
-from tests.linux.sockets import info
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import PATIENCE_S, eventually
 
@@ -64,8 +64,8 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
                 agent.wait_for("started")
             assert [sysctl(rack.namespace(host), SYSCTLS[0]) for host in hosts] == [f"ncc_test_{h}" for h in hosts]
             with sending(rack, [(host, receiver) for host in hosts]) as senders:
-                for sender in senders:
-                    assert eventually(lambda: info(sender).paced_bps < MOST_FRAC * LINK_BPS)  # noqa: B023
+                for agent, sender in zip(agents, senders, strict=True):
+                    assert eventually(lambda: paced_below(MOST_FRAC * LINK_BPS, agent, sender))  # noqa: B023
                     check_limit(sent_by(sender), MOST_FRAC * LINK_BPS, reached_frac=0.2)
                 assert eventually(lambda: any(not report["stale_peers"] for report in busy(agents[0])))
                 agents[0].process.send_signal(signal.SIGHUP)
@@ -91,12 +91,6 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
     assert "ncc_active 1" in shown
     assert 'ncc_limit_bps{host="0"}' in shown
     assert "ncc_log_lost_total 0" in shown
-
-
-def busy(agent: AgentProcess) -> list[dict[str, Any]]:
-    """Reports of an agent whose host had something to send."""
-    reports = [report for report in agent.events("report") if report.get("connections")]
-    return [report for report in reports if report["queued_bytes"][0] > 0]
 
 
 def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path, key: str) -> None:
