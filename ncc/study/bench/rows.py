@@ -42,8 +42,8 @@ class Row:
 
     def cells(self) -> tuple[str, str, str, str, str]:
         """The printed texts, as `HEAD` calls them."""
-        bounds = (("<=", self.at_most), (">=", self.at_least))
-        target = " ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None)
+        bounds = (("at most", self.at_most), ("at least", self.at_least))
+        target = " ".join(f"{words} {bound:g}" for words, bound in bounds if bound is not None)
         if not self.values:
             return self.what, "", "not measured", target, ""
         low, middle, high = (_digits(of(self.values)) for of in (min, statistics.median, max))
