@@ -14,7 +14,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,12 +82,6 @@ class Durations:
         """Quantiles of the last durations; empty without any."""
         last_us = np.frombuffer(self._last_ns, np.int64)[: self._n] / 1e3
         return {name: round(float(np.quantile(last_us, q)), 1) for name, q in QUANTILES.items()} if self._n else {}
-
-
-def peak_rss_bytes() -> int:
-    """Most memory that this process has had, without its parent's as in getrusage(2)."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
 class AgentCollector:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ncc import __version__
 from ncc.core.errors import DatapathError
+from ncc.core.memory import memory_bytes
 from ncc.core.units import to_ns
 from ncc.envs.linux import layout, machine
 from ncc.envs.linux.extension import extension
@@ -32,7 +33,7 @@ from ncc.host.guard import Guard
 from ncc.host.keys import reader
 from ncc.host.log import Log, Notifier
 from ncc.host.loop import Loop
-from ncc.host.metrics import AgentCollector, peak_rss_bytes, served
+from ncc.host.metrics import AgentCollector, served
 from ncc.host.neighbourhood import Neighbourhood, limiter_of, outside_of
 from ncc.host.peers import parse_peers, rows_of
 from ncc.host.plan import Plan, planned
@@ -117,7 +118,7 @@ def command(options: argparse.Namespace) -> int:
                 stale=agent.counters,
                 duration_us={"took": loop.took.quantiles_us(), "late": loop.late.quantiles_us()},
                 **cost,
-                peak_rss_bytes=peak_rss_bytes(),
+                peak_rss_bytes=memory_bytes("VmHWM"),
                 log_lost=log.lost,
             )
         if guard.given_up:

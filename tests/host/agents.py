@@ -64,11 +64,6 @@ class AgentProcess:
         assert self.events(name), f"no {name}: {said}"
         return self.events(name)[0]
 
-    def status(self, field: str) -> int:
-        """In kB, of /proc/<pid>/status."""
-        text = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(text.split(f"{field}:")[1].split()[0])
-
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Its exit status, once it has been told to end."""
         self.process.send_signal(number)

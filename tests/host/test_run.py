@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ncc.core.memory import memory_bytes
 from ncc.core.topologies import ManyToOne
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
@@ -72,7 +73,7 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
                 assert agents[0].wait_for("keys")["said"] == "the key file was read again"
                 assert eventually(lambda: min(received_messages(rack.namespace(host)) for host in hosts) > 200)
                 shown = metrics(rack.namespace(hosts[0]))
-                peak_mb = [agent.status("VmHWM") / 1024 for agent in agents]
+                peak_mb = [memory_bytes("VmHWM", agent.process.pid) / 2**20 for agent in agents]
             statuses = [agents[0].end(signal.SIGTERM), agents[1].end(signal.SIGINT)]
         finally:
             for agent in agents:

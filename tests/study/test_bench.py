@@ -161,7 +161,10 @@ def test_tasks_take_turns_from_both_ends() -> None:
 )
 def test_the_median_is_compared_with_the_target(values: tuple[float, ...], verdict: str) -> None:
     assert Row("a", "us", at_most=50, values=values).cells()[3:] == ("at most 50", verdict)
-    assert Row("a", "x", at_least=-50, values=tuple(-value for value in values)).cells()[3:] == ("at least -50", verdict)
+    assert Row("a", "x", at_least=-50, values=tuple(-value for value in values)).cells()[3:] == (
+        "at least -50",
+        verdict,
+    )
     assert Row("a", "ms", values=(1.0, 2.0, 4.0)).cells() == ("a", "2 ms", "1 to 4", "", "")
     assert table("some", [Row("a", "x", values=values)]).row_count == 1
 

@@ -6,13 +6,13 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ncc.core.errors import DatapathError
 from ncc.core.flows import FlowTable
+from ncc.core.memory import memory_bytes
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import AnyTopology, FatTree, LeafSpine, ManyToOne, Rack
 from ncc.core.units import GBPS, MS
@@ -268,16 +268,11 @@ def _memory_mb(tiny: bool) -> float:
     _, large, smallest = FABRICS["leaf_spine"]
     topology, n = (smallest, 10) if tiny else (large, 100_000)
     PacketsimDatapath.extension()
-    before = _status_kib("VmRSS")
+    before = memory_bytes("VmRSS")
     hosts = np.array(topology.build().hosts)
     scenario = _web_search(topology, len(hosts), MEMORY_EPOCHS)
     Simulation(PacketsimDatapath, scenario, _many_flows(hosts, n)).run(MEMORY_EPOCHS)
-    return (_status_kib("VmHWM") - before) * 1024 / 1e6
-
-
-def _status_kib(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line.split()[1] for line in lines if line.startswith(f"{field}:")))
+    return (memory_bytes("VmHWM") - before) / 1e6
 
 
 def _many_flows(hosts: np.ndarray, n: int) -> FlowTable:
