@@ -2,6 +2,7 @@
 """Temporary files of the tests, which lie in the checkout: the machine's own folder for them may be small or full."""
 
 import atexit
+import contextlib
 import os
 import secrets
 import tempfile
@@ -14,10 +15,19 @@ def stay_in(folder: Path) -> None:
     They know it by a short link, because a socket's path has at most 107 characters. It is gone when this process ends.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    link = Path(tempfile.gettempdir(), f"t{secrets.token_hex(2)}")
-    link.symlink_to(folder, target_is_directory=True)
+    link = _link(folder)
     atexit.register(_remove, link, os.getpid())
     os.environ["TMPDIR"] = tempfile.tempdir = str(link)
+
+
+def _link(to: Path) -> Path:
+    """A short link, in /tmp where it can be: a full one has room for a link, but Python names another folder then."""
+    name = f"t{secrets.token_hex(2)}"
+    for folder in (os.environ.get("TMPDIR", "/tmp"), tempfile.gettempdir()):
+        with contextlib.suppress(OSError):
+            (link := Path(folder, name)).symlink_to(to, target_is_directory=True)
+            return link
+    raise OSError(f"no link can be made in {tempfile.gettempdir()}")
 
 
 def _remove(link: Path, made_by: int) -> None:
