@@ -42,7 +42,7 @@ def _measure(groups: Sequence[str], preset: str, htsim: Path | None, written: Pa
     # Imported here: --help answers without what only a measurement needs.
     from rich.console import Console
 
-    from ncc.harness.atomic import write_text
+    from ncc.harness.atomic import require_writable, write_text
     from ncc.harness.manifest import provenance
     from ncc.study.bench.htsim import SOURCE, require_checkout
     from ncc.study.bench.page import machine, page
@@ -50,6 +50,8 @@ def _measure(groups: Sequence[str], preset: str, htsim: Path | None, written: Pa
 
     if htsim is not None:
         require_checkout(htsim)
+    if written is not None:
+        require_writable(written)
     console = Console(soft_wrap=True)
     before, began_s = provenance(), time.perf_counter()
     found: dict[str, list[Row]] = {}

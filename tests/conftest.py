@@ -23,7 +23,7 @@ settings.register_profile(
 settings.load_profile("ncc")
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # which has it from the process that starts it
-    temporary.stay_in(Path(__file__).parents[1] / "build" / "tmp")
+    temporary.stay_in(Path(__file__).parents[1] / "build" / f"tmp-{os.getuid()}")
 
 # Processes share the cores, and networks here are small: more threads are slower. Read when torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -66,24 +66,26 @@ def trained(training: tuple[Path, str]) -> Path:
     return training[0]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order the tests, mark what needs clang, and leave out what runs only where it is asked for."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    """Mark what needs clang, leave out what runs only where it is asked for, and order the rest, after all plugins."""
     left_out = [marker for marker in ASKED_FOR if marker not in config.option.markexpr]
     asked: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
         mark_needs(item)
         (others if any(map(item.get_closest_marker, left_out)) else asked).append(item)
-    items[:] = sorted(asked, key=lambda item: parallel.place(item.nodeid))
+    items[:] = asked
     if others:
         config.hook.pytest_deselected(items=others)
+    yield
+    items.sort(key=lambda item: parallel.place(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return the number of processes for ``-n auto``."""
-    return parallel.workers()
+    return int(os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS", parallel.workers()))
 
 
 @pytest.hookimpl(optionalhook=True)

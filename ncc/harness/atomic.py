@@ -50,6 +50,13 @@ def check_replaceable(path: Path) -> None:
         raise ResultError(f"cannot write {path}: what has that name is no regular file; choose another name")
 
 
+def require_writable(path: Path) -> None:
+    """Raise `ResultError`, before the work of hours, if a file cannot be written there."""
+    check_replaceable(path)
+    if not os.access(path.parent, os.W_OK):
+        raise ResultError(f"cannot write {path}: {path.parent} is no folder that can be written; choose another name")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a small UTF-8 file atomically; errors as in `replacing`."""
     with replacing(path) as temporary:

@@ -175,6 +175,10 @@ def _check_file(path: Path, entry: FileEntry, verify: bool) -> None:
         raise ResultError(f"{path} differs from what its manifest hashed: changed since it was written; run it again")
 
 
+OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+"""Variables of a git hook, by which git would look at the hook's checkout."""
+
+
 def _git(root: Path, *command: str) -> str:
     # Optional locks are off, because `git status` killed with its run would leave the user's index locked.
     done = subprocess.run(
@@ -183,6 +187,7 @@ def _git(root: Path, *command: str) -> str:
         text=True,
         check=True,
         timeout=20,
+        env={name: value for name, value in os.environ.items() if name not in OF_HOOKS},
     )
     return done.stdout.strip()
 

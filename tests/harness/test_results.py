@@ -257,6 +257,7 @@ def test_controller_names_cannot_leave_the_folder(tmp_path: Path) -> None:
 
 def test_provenance_never_fails_outside_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.setenv("GIT_DIR", str(Path(__file__).parents[2] / ".git"))  # as in a hook
     assert git_state(tmp_path) == {"commit": None, "dirty": None, "note": "not a git checkout"}
     (tmp_path / ".git").mkdir()  # a broken one
     assert git_state(tmp_path)["commit"] is None

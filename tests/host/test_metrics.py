@@ -53,7 +53,7 @@ def test_all_metrics_are_served() -> None:
     address = Address("127.0.0.1", free_ports(1)[0])
     with served(address) as show:
         show(collector(took))
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as answer:
             families = list(text_string_to_metric_families(answer.read().decode()))
     assert sys.getswitchinterval() == before_s
     found = {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}

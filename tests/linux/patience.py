@@ -17,7 +17,7 @@ WAIT_S = 120.0
 
 
 def patiently(attempt: Callable[[], T]) -> T:
-    """Return what `attempt` does, once no other run has the machine or a controller's name; skip if that lasts."""
+    """Return what `attempt` does, once no other run has the machine or a controller's name; fail if that lasts."""
     until = time.monotonic() + WAIT_S
     while True:
         try:
@@ -26,7 +26,7 @@ def patiently(attempt: Callable[[], T]) -> T:
             if not ("wait for it" in str(error) or "cannot be registered" in str(error)):
                 raise
             if time.monotonic() > until:
-                pytest.skip(f"linux: another run has this machine for longer than {WAIT_S:g} s")
+                pytest.fail(f"another run has this machine for longer than {WAIT_S:g} s: {error}")
             time.sleep(0.2)
 
 

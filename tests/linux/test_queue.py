@@ -14,6 +14,7 @@ from ncc.envs.linux import netlink, queue
 from ncc.envs.linux.offer import offered
 from ncc.envs.linux.order_program import MODES, SIZE_LEVEL, SIZE_OPTION, Mode, OrderProgram
 from tests.linux.host import LIMIT_BPS, LINE_BPS, TIMEOUT_S, Host, received
+from tests.linux.lab import FOR_EVER_S
 from tests.linux.rates import check_limit, exceeds
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
@@ -83,6 +84,7 @@ class TestLimit:
             made.limit(LIMIT_BPS)
             check_limit(host.count, LIMIT_BPS)
             assert program.counters()["silent_pkts"] == 0
+            assert program._config["timeout_ns"] == FOR_EVER_S * NS_PER_S
             program.beat(1)
             program._config["timeout_ns"] = round(TIMEOUT_S * NS_PER_S)
             assert exceeds(host.count, 2 * LIMIT_BPS)

@@ -147,7 +147,7 @@ class TestRefusals:
             if left:
                 namespaces.create(dead)
             ended = subprocess.run(
-                [sys.executable, "-c", AS_NOBODY], capture_output=True, text=True, timeout=60, check=False
+                [sys.executable, "-c", AS_NOBODY], capture_output=True, text=True, timeout=600, check=False
             )
         finally:
             namespaces.remove(dead)

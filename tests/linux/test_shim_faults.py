@@ -84,6 +84,7 @@ def test_a_killed_agent_leaves_no_limit(rack: Rack) -> None:
             assert "ncc_dctcp" not in AVAILABLE.read_text().split()
             with Shim("dctcp", timeout_s=0.1) as another:  # for connections from now on
                 assert another.name in AVAILABLE.read_text().split()
+                assert another.agent["timeout_ns"] == 100_000_000
             assert run.run()
             assert run.done().all()
     finally:

@@ -102,7 +102,8 @@ class TestQueue:
         with incast(DROP_TAIL) as (port, run):
             check_limit(lambda: counted(lambda: int(run.ports()["tx_bytes"][port])), RATE_BPS * 1500 / 1538)
             assert eventually(lambda: run.grown(port, "dropped_pkts"))
-            last = run.ports()
+            mean_bytes, last = run.queue_mean_bytes(port), run.ports()
+        assert 0 < mean_bytes <= last["queue_max_bytes"][port]
         assert 300_000 - MTU <= last["queue_max_bytes"][port] <= 300_000 + 2 * MTU
         assert last["marked_pkts"].sum() == 0
         assert last["largest_bytes"].max() == MTU  # not segmented by the device

@@ -40,7 +40,7 @@ def compiled(folder: Path, text: str) -> ctypes.CDLL:
     paths = [f"-I{ROOT / 'baselines'}", f"-I{ROOT / 'envs/linux/bpf'}"]
     assert COMPILER is not None
     command = [COMPILER, "-std=c11", "-O1", "-shared", "-fPIC", *paths, str(source), "-o", str(library)]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=600)
     return ctypes.CDLL(str(library))
 
 

@@ -12,15 +12,19 @@ import pytest
 from ncc.core.flows import FloatArray
 from ncc.core.topology import Program
 from ncc.core.topology_spec import TopologySpec
+from ncc.core.units import NS_PER_S
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.shim import Shim
+from ncc.envs.linux.traffic import Traffic
 from tests.linux.host import LIMIT_BPS, Host
 from tests.linux.lab import FOR_EVER_S, lab
 from tests.linux.rates import Count
 from tests.linux.sockets import ENDLESS, Bulk, bulk, round_trips_s
 from tests.linux.test_delay import WAN_S, ends, wan
 from tests.linux.test_switch import DROP_TAIL, RATE_BPS
+from tests.linux.test_traffic import CUBIC, finish, hosts, table
 from tests.support.linux import TRAFFIC, needs, wake_up_late_s
+from tests.support.processes import eventually
 
 WARM_S, FOR_S = 0.4, 1.2
 GOODPUT_BPS = RATE_BPS * 1460 / 1538
@@ -75,6 +79,29 @@ def test_a_host_s_queue_keeps_to_its_limit(host: Host) -> None:
     with host.queue() as (_, made), host.sending(socket.SOCK_STREAM):
         made.limit(LIMIT_BPS)
         assert rate_bps(host.count) == pytest.approx(LIMIT_BPS, rel=0.05)
+
+
+def test_a_limit_ends_with_its_last_heartbeat(host: Host) -> None:
+    """The time until packets leave without a limit."""
+    with host.queue() as (program, made), host.sending(socket.SOCK_STREAM):
+        made.limit(LIMIT_BPS)
+        program._config["timeout_ns"] = NS_PER_S // 2
+        program.beat()
+        began = time.monotonic()
+        assert eventually(lambda: program.counters()["silent_pkts"])
+    assert 0.49 < time.monotonic() - began < 0.6
+
+
+def test_flows_begin_when_they_are_due() -> None:
+    """Their lateness."""
+    flows = table([0.01 * i for i in range(40)], [20_000] * 40, pairs=2)
+    with hosts(2) as (_, ends), Traffic(ends, flows, flows.src, flows.dst, CUBIC) as sending:
+        start_ns = time.monotonic_ns() + 5_000_000
+        sending.begin(start_ns)
+        finish(sending)
+        late_s = (sending.flows["opened_ns"] - np.uint64(start_ns)).astype(np.int64) / 1e9 - flows.start_s
+    assert late_s.min() >= 0
+    assert np.median(late_s) < 2e-3 + wake_up_late_s()
 
 
 @pytest.mark.parametrize("controller", ["dctcp", "bbr"])

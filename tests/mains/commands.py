@@ -100,7 +100,7 @@ def ncc_apart(main: str, *arguments: str, cwd: Path, **environment: str) -> "Com
     """Run a main as `ncc` does, but in a process of its own, whose runs are in others."""
     env = {**os.environ, **environment}
     line = command(main, *arguments)
-    return _done(subprocess.run(line, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False))
+    return _done(subprocess.run(line, cwd=cwd, env=env, capture_output=True, text=True, timeout=600, check=False))
 
 
 def _done(done: "CompletedProcess[str]") -> "CompletedProcess[str]":

@@ -24,7 +24,6 @@ from tests.mains.commands import SYNC, TINY, ncc
 from tests.support.processes import eventually
 
 pytest.importorskip("torch", reason="training needs the torch extra")
-pytestmark = pytest.mark.xdist_group("training")
 
 FEW = ("evaluation.datapaths=[packetsim]", "evaluation.controllers=[ncc]", "evaluation.seeds=1")
 """As little judging as there can be."""

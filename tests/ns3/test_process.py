@@ -68,7 +68,7 @@ def test_forked_copies_of_a_live_simulation_refuse(datapath: Ns3Datapath) -> Non
     queue = context.Queue()
     child = context.Process(target=_try_in_child, args=(datapath, queue))
     child.start()
-    errors = queue.get(timeout=60)
+    errors = queue.get(timeout=600)
     child.join(60)
     assert child.exitcode == 0
     assert ["spawn" in error for error in errors] == [True] * 3

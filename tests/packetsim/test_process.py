@@ -86,7 +86,7 @@ def test_a_forked_copy_goes_on_and_closes_by_itself() -> None:
     queue = context.Queue()
     child = context.Process(target=_go_on, args=(datapath, queue))
     child.start()
-    copied = queue.get(timeout=60)
+    copied = queue.get(timeout=600)
     child.join(60)
     assert child.exitcode == 0
     for _ in range(EPOCHS - 5):

@@ -37,8 +37,8 @@ def group_of(path: str) -> str:
 
 
 def workers() -> int:
-    """Processes that run tests: one per core, and one for the kernel's, which mostly wait."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Processes that run tests: one per core up to eight, as each has 1.5 GB, and one for the kernel's, which waits."""
+    return min(len(os.sched_getaffinity(0)), 8) + 1
 
 
 def scheduler(config: pytest.Config, log: object) -> object:

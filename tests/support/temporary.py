@@ -21,13 +21,13 @@ def stay_in(folder: Path) -> None:
 
 
 def _link(to: Path) -> Path:
-    """A short link, in /tmp where it can be: a full one has room for a link, but Python names another folder then."""
-    name = f"t{secrets.token_hex(2)}"
-    for folder in (os.environ.get("TMPDIR", "/tmp"), tempfile.gettempdir()):
-        with contextlib.suppress(OSError):
-            (link := Path(folder, name)).symlink_to(to, target_is_directory=True)
-            return link
-    raise OSError(f"no link can be made in {tempfile.gettempdir()}")
+    """A link, in /tmp if it can be: paths there are short enough for Ray, and a full folder has room for a link."""
+    for folder in (Path("/tmp"), Path(tempfile.gettempdir()).absolute()):
+        for _ in range(100):
+            with contextlib.suppress(OSError):
+                (link := folder / f"t{secrets.token_hex(2)}").symlink_to(to, target_is_directory=True)
+                return link
+    raise OSError(f"no link can be made in {folder}")
 
 
 def _remove(link: Path, made_by: int) -> None:

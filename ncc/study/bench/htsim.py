@@ -8,6 +8,7 @@ that marks and is never idle, and nothing is lost. htsim acknowledges every pack
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -62,9 +63,10 @@ def _build(checkout: Path, folder: Path) -> Path:
         shutil.copy(source, folder)
     compiler = os.environ.get("CXX", "g++")
     own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # where make started this
+    own["LC_ALL"] = "C"
     for command in (
         ["make", f"-j{usable_cpus()}", f"CC={compiler}", "libhtsim.a"],
-        [compiler, "-O3", "-std=c++11", "-I.", STAR.name, "libhtsim.a", "-o", "star"],
+        [*shlex.split(compiler), "-O3", "-std=c++11", "-I.", STAR.name, "libhtsim.a", "-o", "star"],
     ):
         try:
             done = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)
