@@ -39,6 +39,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         space: as for `RackEnv`.
         threads: threads on packetsim; None: one per processor. Only the speed depends on it.
         render_mode: as for `RackEnv`; `render` returns a picture for each rack.
+        max_episode_steps: epochs after which an episode is truncated; None: those of the scenario only.
         **settings: as for `RackEnv`.
 
     Raises:
@@ -57,6 +58,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         space: ActionSpace | None = None,
         threads: int | None = None,
         render_mode: str | None = None,
+        max_episode_steps: int | None = None,
         **settings: Unpack[RackSettings],
     ) -> None:
         threads = min(num_envs, len(os.sched_getaffinity(0))) if threads is None else threads
@@ -74,6 +76,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         self._obs: ObsArray | None = None
         self._over: set[int] = set()
         self._seeds: list[int | None] = [None] * num_envs
+        self._steps, self._most_steps = np.zeros(num_envs, np.int64), max_episode_steps or np.inf
         self._episodes = np.full(num_envs, -1)
         self._all = np.ones(num_envs, np.bool_)
         self._all.setflags(write=False)
@@ -127,7 +130,10 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
             self._obs, rewards, ended, cut, rows = self._racks.advance(limits_bps, over)
             terminated |= ended
             truncated |= cut
-            self._over = set(rows) - over
+            self._steps += 1
+            late = self._steps >= self._most_steps
+            truncated |= late
+            self._over = {*rows, *np.flatnonzero(late).tolist()} - over
         if over:
             moved = self._all.copy()
             for row in over:
@@ -158,6 +164,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         if seed is None:
             seed = self._seeds[row] = int(self.np_random.integers(SEED_LIMIT))
         self._episodes[row] += 1
+        self._steps[row] = 0
         return self._racks.begin(row, self._spec.episode_seed(seed, 0, int(self._episodes[row])))
 
     def _flat(self, obs: ObsArray) -> ObsArray:

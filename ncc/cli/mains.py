@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ncc.cli.verbs import version_line
 from ncc.core.errors import ConfigError, NccError, UnknownNameError
+from ncc.core.options import print_anywhere
 from ncc.run.compose import experiment_names, plain_config, recipe_names, register
 from ncc.run.config_files import (
     PACKAGE,
@@ -33,6 +34,10 @@ STATUS_FAILED = 1
 STATUS_INTERRUPTED = 130
 NOT_CHOICES = ("hydra", "schema", "controllers", "recipes")
 """Configuration groups that cannot be chosen with group=option."""
+FOLDERS = ("out", "resume", "run")
+"""Keys whose values are names of folders or files, which may have any signs."""
+PLAIN = r"[\w/\\+.$%*@?|:, -]*"
+"""Values that Hydra's grammar reads without quotes."""
 
 
 def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> None:
@@ -41,8 +46,10 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
     Exit status: 2 for an unusable setting, 1 for a failed run, 130 for an interrupt. Any other error is a bug and keeps
     its traceback.
     """
+    print_anywhere()
     register()
     arguments = sys.argv[1:]
+    sys.argv[1:] = map(_quoted, arguments)
     if "--version" in arguments:
         print(version_line())
         return
@@ -68,6 +75,15 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # raise composition errors instead of printing them in several lines
     _user_errors(composed, main=name)
+
+
+def _quoted(word: str) -> str:
+    """The override of a folder in the quotes that Hydra needs around signs such as = and #, if it has none."""
+    key, _, value = word.partition("=")
+    if key not in FOLDERS or value[:1] in ("", "'", '"', "[", "{", "$") or re.fullmatch(PLAIN, value, re.ASCII):
+        return word
+    escaped = value.replace('"', '\\"')
+    return f'{key}="{escaped}"'
 
 
 def _require_resume_alone(arguments: Sequence[str]) -> None:
@@ -151,6 +167,8 @@ def _user_errors(body: Callable[[], None], more: str = "", *, main: str) -> None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left (| head), which is no error
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            _fail(f"error: the name {error.filename} is too long for a file or folder", STATUS_CONFIG, more)
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         where = f" at {error.filename}" if error.filename else ""

@@ -2,6 +2,8 @@
 """Options of mains that do without Hydra, and their exit status."""
 
 import argparse
+import codecs
+import io
 import re
 import sys
 from collections.abc import Callable
@@ -21,8 +23,27 @@ class Parser(argparse.ArgumentParser):
         raise ConfigError(f"{message}; see {self.prog} --help")
 
 
+ASCII = {"\N{MINUS SIGN}": "-", "\N{PLUS-MINUS SIGN}": "+-", "\N{MULTIPLICATION SIGN}": "x", "\N{MICRO SIGN}": "u"}
+"""Signs that our texts have beyond ASCII, and how they are written where an output cannot hold them."""
+
+
+def print_anywhere() -> None:
+    """Let texts be printed to terminals and pipes of any encoding: what it lacks is written as in `ASCII`, or as ?."""
+    codecs.register_error("ncc.ascii", _in_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="ncc.ascii")
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(ASCII.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
+
+
 def exit_status(body: Callable[[], int]) -> int:
     """Return what `body` returns; on an error, print it and return 2 for unusable settings, 1 otherwise."""
+    print_anywhere()
     try:
         return body()
     except NccError as error:

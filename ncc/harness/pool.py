@@ -14,6 +14,7 @@ from ncc.harness.jobs import DatapathFactory, Job, LimiterFactory, OnProgress, R
 from ncc.harness.lock import exclusive
 from ncc.harness.manifest import check_plain, is_sealed, provenance, unseal
 from ncc.harness.results import Evaluation, StoredRun, open_run, run_folder, run_identity, save_evaluation
+from ncc.harness.run import drawn
 
 ONE_AT_A_TIME = Processes(1)
 
@@ -45,7 +46,7 @@ def evaluate(
         recorder_factory: picklable; called in the worker for each job, and the recording is saved beside its results.
 
     Raises:
-        ConfigError: there are no jobs, or a job occurs twice.
+        ConfigError: there are no jobs, a job occurs twice, or a seed draws no flow.
         ResultError: `folder` holds other experiments, is being written by another process, or cannot be written.
         WorkerDiedError, NccError: as in `Executor.run`.
     """
@@ -55,6 +56,8 @@ def evaluate(
     folders = {job.label: run_folder(folder, job.controller.name, job.seed) for job in jobs}
     if len(folders) < len(jobs):
         raise ConfigError("the evaluation lists a controller and seed twice; controllers need different names")
+    for job in {(id(job.scenario), job.flow_seed): job for job in jobs}.values():
+        drawn(job.scenario, job.seed, job.flow_seed)  # a seed without flows is refused before anything runs
     with exclusive(folder, "evaluation"):
         unseal(folder)
         for leftover in folder.rglob(".*.partial"):

@@ -121,6 +121,21 @@ def recording_flow_seed(seed: int) -> int:
     return derive_seed(seed, "record", "flows")
 
 
+def drawn(scenario: Scenario, seed: int, flow_seed: int) -> FlowTable:
+    """The flows of a seed.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    flows = scenario.flows(flow_seed)
+    if len(flows) == 0:
+        raise ConfigError(
+            f"seed {seed} draws no flow in {scenario.duration_s:g} s of scenario {scenario.name!r}: raise duration_s "
+            "or the offered load"
+        )
+    return flows
+
+
 def limiter_seed(seed: int) -> int:
     """Seed with which `run_once` resets the limiter."""
     return derive_seed(seed, "eval", "limiter")
@@ -159,12 +174,7 @@ def run_once(
         ConfigError: the seed gives no flow.
         DatapathError: the datapath's records do not fit its flows.
     """
-    flows = scenario.flows(flow_seed)
-    if len(flows) == 0:
-        raise ConfigError(
-            f"scenario {scenario.name!r} draws no flow with flow seed {flow_seed}: raise duration_s "
-            f"({scenario.duration_s} s) or the offered load"
-        )
+    flows = drawn(scenario, seed, flow_seed)
     end_s = math.inf if scenario.drain_s is None else scenario.duration_s + scenario.drain_s
     last_epoch = math.inf if math.isinf(end_s) else math.ceil(end_s / scenario.period_s - 1e-9)
     needed = len(flows) - int(endless(scenario.workload, flows).sum())

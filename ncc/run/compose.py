@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -203,7 +204,7 @@ def defaults(kind: type[Value]) -> dict[str, Any]:
 
 
 def plain_config(config: Any) -> dict[str, Any]:
-    """Convert a composed Hydra configuration to plain data, with numbers for quantities and tables for size files.
+    """Convert a composed Hydra configuration to plain data: numbers for quantities, tables for size files, ~ resolved.
 
     Raises:
         ConfigError: a value is missing, a unit does not fit, or a file is invalid.
@@ -217,7 +218,16 @@ def plain_config(config: Any) -> dict[str, Any]:
         raise ConfigError(
             f"configuration: {str(error).splitlines()[0]}; give it on the command line or in a YAML"
         ) from None
-    return cast(dict[str, Any], with_size_tables(without_units(plain, "")))
+    return cast(dict[str, Any], with_size_tables(without_units(_at_home(plain), "")))
+
+
+def _at_home(data: Any) -> Any:
+    """The same data with the user's home directory in place of ~ at the beginning of a path."""
+    if isinstance(data, dict):
+        return {key: _at_home(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_at_home(value) for value in data]
+    return str(Path(data).expanduser()) if isinstance(data, str) and data.startswith("~/") else data
 
 
 def composed(verb: str, overrides: Sequence[str] = ()) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.atomic import write_text
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
-from ncc.harness.run import eval_flow_seed
+from ncc.harness.run import drawn, eval_flow_seed
 from ncc.run.compose import DatapathSpec, datapaths_from, learner_configs, load_datapath
 from ncc.run.controllers import ControllerName, load_controller
 from ncc.run.executors import ExecutorSpec
@@ -173,10 +173,7 @@ class TrainPlan:
                 f"got {spec.duration_s}"
             )
         for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
-            if not len(self.evaluation_scenario.flows(eval_flow_seed(seed))):
-                raise ConfigError(
-                    f"evaluation.duration_s ({spec.duration_s} s) is so short that seed {seed} draws no flow; raise it"
-                )
+            drawn(self.evaluation_scenario, seed, eval_flow_seed(seed))
 
     @property
     def spec(self) -> EnvSpec:

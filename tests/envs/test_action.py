@@ -100,12 +100,17 @@ def test_more_action_is_never_less_rate(a: float, b: float, kind: str) -> None:
     assert 1e7 * (1 - 1e-12) <= rates[2] <= rates[0] <= rates[1] <= rates[3] == np.inf
 
 
-@pytest.mark.parametrize("bad", [np.nan, -1.01, 1.01, np.inf])
-def test_bad_continuous_actions_are_refused_by_name(bad: float) -> None:
-    given = np.array([0.1, 0.2, bad, 0.3])
-    with pytest.raises(ConfigError, match=r"^action of host h2 is .*; allowed: numbers in \[-1, 1\]"):
+@pytest.mark.parametrize("kind", ["linear", "log"])
+def test_numbers_beyond_the_range_count_as_its_ends(kind: str) -> None:
+    far, ends = np.array([-1.01, -np.inf, 1.01, np.inf]), np.array([-1.0, -1.0, 1.0, 1.0])
+    np.testing.assert_array_equal(scale(kind).rates_bps(far, UNSEEN), scale(kind).rates_bps(ends, UNSEEN))
+
+
+def test_bad_continuous_actions_are_refused_by_name() -> None:
+    given = np.array([0.1, 0.2, np.nan, 0.3])
+    with pytest.raises(ConfigError, match=r"^action of host h2 is .*; allowed: numbers$"):
         scale("log").rates_bps(given, UNSEEN)
-    with pytest.raises(ConfigError, match=r"^rack 6: action of host h2 is .*; allowed: numbers in \[-1, 1\]"):
+    with pytest.raises(ConfigError, match=r"^rack 6: action of host h2 is .*; allowed: numbers$"):
         scale("log").rack_rates_bps(np.stack([np.zeros(4), given]), UNSEEN, 5)
 
 

@@ -33,10 +33,12 @@ def make(name: str = IDS[0], n: int = 3, **settings: Any) -> "VectorEnv[Any, Any
 
 @pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("scenario", [FINITE, OPEN])
-@pytest.mark.parametrize("n", [1, 3])
-def test_it_gives_bit_for_bit_what_gymnasiums_own_gives_of_single_ones(name: str, scenario: Any, n: int) -> None:
-    env = make(name, n, scenario=scenario)
-    plain = make(name, n, scenario=scenario, vectorization_mode="sync")
+@pytest.mark.parametrize(("n", "limit"), [(1, {}), (3, {}), (3, {"max_episode_steps": 5})])
+def test_it_gives_bit_for_bit_what_gymnasiums_own_gives_of_single_ones(
+    name: str, scenario: Any, n: int, limit: dict[str, int]
+) -> None:
+    env = make(name, n, scenario=scenario, **limit)
+    plain = make(name, n, scenario=scenario, vectorization_mode="sync", **limit)
     assert isinstance(env.unwrapped, RackVectorEnv)
     assert env.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP == plain.metadata["autoreset_mode"]
     assert (env.action_space, env.observation_space) == (plain.action_space, plain.observation_space)
