@@ -6,6 +6,7 @@ configs/recipes/experiment; ``experiment=list`` shows them.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -33,16 +34,16 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
 
     resume = plain["resume"]
     if resume is not None:
-        plan, folder = TrainPlan.load(Path(resume)), Path(resume)
+        plan = TrainPlan.load(Path(resume))
     else:
         plan = TrainPlan.from_plain(planned(plain))
         parts = {"scenario": plan.scenario, "agent": plan.learner, "evaluation": plan.evaluation}
         require_plausible(parts, plain[CONSENT])
-        folder = Path(plain["out"]) if plain["out"] else _new_folder(plain)
 
     from ncc.results.training import train
 
-    train(plan, folder, resume=resume is not None, wandb=plain["wandb"] or "")
+    with _folder(plain, plan.scenario.name) as folder:
+        train(plan, folder, resume=resume is not None, wandb=plain["wandb"] or "")
 
 
 def _foreign(plain: dict[str, Any], overrides: Sequence[str]) -> bool:
@@ -54,14 +55,14 @@ def _foreign(plain: dict[str, Any], overrides: Sequence[str]) -> bool:
     if not (is_foreign(plain["env"]) if resume is None else foreign_run(Path(resume))):
         return False
     if resume is not None:
-        plan, folder = SimulationPlan.load(Path(resume)), Path(resume)
+        plan = SimulationPlan.load(Path(resume))
     else:
         plan = SimulationPlan.from_plain(plain, overrides)
-        folder = Path(plain["out"]) if plain["out"] else _new_folder({**plain, "scenario": {"name": plan.env.kind}})
 
     from ncc.results.simulation_training import train
 
-    train(plan, folder, resume=resume is not None, wandb=plain["wandb"] or "")
+    with _folder(plain, plan.env.kind) as folder:
+        train(plan, folder, resume=resume is not None, wandb=plain["wandb"] or "")
     return True
 
 
@@ -75,12 +76,14 @@ def _require_recipe(overrides: Sequence[str]) -> None:
             )
 
 
-def _new_folder(plain: dict[str, Any]) -> Path:
-    """Folder runs/<date>_<time>_<scenario>_<agent>_s<seed>, with a number if that exists already."""
+def _folder(plain: dict[str, Any], trained_on: str) -> AbstractContextManager[Path]:
+    """Folder that a configuration names, or a new one: runs/<date>_<time>_<scenario>_<agent>_s<seed>."""
+    if named := plain["resume"] or plain["out"]:
+        return nullcontext(Path(named))
+    from ncc.run.folders import new_folder
+
     stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    name = f"{stamp}_{plain['scenario']['name']}_{agent_name(plain['agent'])}_s{plain['seed']}"
-    folders = (Path("runs") / (name if i == 0 else f"{name}_{i}") for i in range(1000))
-    return next(folder for folder in folders if not folder.exists())
+    return new_folder(Path("runs"), f"{stamp}_{trained_on}_{agent_name(plain['agent'])}_s{plain['seed']}")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 
 from ncc.core.errors import ConfigError, DatapathError, WorkerDiedError
@@ -13,6 +14,23 @@ from ncc.harness.manifest import is_sealed
 from ncc.run.learning import WANDB, read_learning
 
 TRAINING = "training"
+
+
+@contextmanager
+def new_folder(within: Path, name: str) -> Iterator[Path]:
+    """A folder of this name, or with a number, that nobody else has, also where many begin; left empty, it goes."""
+    made = [path for path in (within, *within.parents) if not path.exists()]
+    _make(within)
+    for folder in chain([within / name], (within / f"{name}_{i}" for i in count(1))):
+        with suppress(FileExistsError):
+            folder.mkdir()
+            break
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):  # it is not empty, or another training is in one of them
+            for path in (folder, *made):
+                path.rmdir()
 
 
 @contextmanager
