@@ -40,7 +40,7 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         port: port of this machine; 0 with `command`: any free one.
         sim_args: more arguments for the simulation, as in ns3-gym: ``{"--simTime": 10}``.
         folder: working directory of the command.
-        seed: simSeed of the first episode if it is reset without a seed; None: any.
+        seed: simSeed of the first episode that is reset without a seed, from which those after it are drawn; None: any.
         wait_s: seconds that a simulation may take to connect, including a build by ``./ns3 run``.
         answer_s: seconds that a simulation may take between an action and the next state.
         output: let the simulation write to our terminal.
@@ -81,6 +81,8 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         self._fresh: State | None = None
         self._spaces: tuple[Space, Space] | None = None
         self._seed = None if command is None else self._next_seed(seed)
+        if seed is not None:
+            super().reset(seed=seed)
         # The spaces are known only once the simulation is there, as in ns3-gym.
         self.observation_space, self.action_space = self._begin()
 

@@ -79,15 +79,18 @@ def test_it_passes_gymnasiums_own_check(peer: str) -> None:
 
 
 def test_unseeded_episodes_differ_and_follow_from_the_last_seed(peer: str) -> None:
-    def seeds(env: Ns3GymEnv) -> list[int]:
-        first = env.reset(seed=3)[1]["sim_seed"]
+    def seeds(env: Ns3GymEnv, seed: int | None) -> list[int]:
+        first = env.reset(seed=seed)[1]["sim_seed"]
         return [first, *(env.reset()[1]["sim_seed"] for _ in range(3))]
 
     env = Ns3GymEnv(peer)
-    drawn = seeds(env)
+    drawn = seeds(env, 3)
     assert drawn[0] == 3
     assert len(set(drawn)) == 4
-    assert seeds(env) == drawn
+    assert seeds(env, 3) == drawn
+    env.close()
+    env = Ns3GymEnv(peer, seed=3)
+    assert seeds(env, None) == drawn
     env.close()
 
 
