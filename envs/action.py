@@ -258,15 +258,12 @@ class RateScale:
             self._residual.reset(scenario)
 
     def rates_bps(self, actions: npt.ArrayLike, obs: ObsArray) -> FloatArray:
-        """Return limits in bits/s [n_agents] for numbers chosen on `obs`; inf means no limit.
-
-        Numbers beyond -1 and 1 count as these, as in Gymnasium's own environments: learners draw from normal
-        distributions.
+        """Return limits in bits/s [n_agents] for numbers chosen on `obs`, clipped to [-1, 1]; inf means no limit.
 
         Raises:
             ConfigError: wrong shape or NaN, naming the host.
         """
-        given = np.asarray(actions, dtype=np.float64)
+        given = np.clip(np.asarray(actions, dtype=np.float64), -1, 1)
         _check_shape(given, self._names)
         _refuse(given, np.isnan(given), self._names, "numbers")
         return self._limits(given, obs)
@@ -277,7 +274,7 @@ class RateScale:
         Raises:
             ConfigError: as `rates_bps`, naming rack and host.
         """
-        given = np.asarray(actions, dtype=np.float64)
+        given = np.clip(np.asarray(actions, dtype=np.float64), -1, 1)
         if given.shape[1:] == (len(self._names),) and not np.isnan(given).any():
             return self._limits(given, obs)
         for number, (row, seen) in enumerate(zip(given, obs, strict=True), first):
@@ -288,7 +285,6 @@ class RateScale:
         return self._limits(given, obs)
 
     def _limits(self, given: FloatArray, obs: ObsArray) -> FloatArray:
-        given = np.clip(given, -1, 1)
         if self._residual is not None:
             return self._residual.limits(given, obs)
         v, low = np.minimum((given + 1) / 2 / NO_LIMIT_FROM, 1), self.spec.min_rate_frac
