@@ -17,9 +17,9 @@ COUNTING = (
     "tests/ns3gym/", "tests/harness/", "tests/envs/test_on_packetsim.py", "tests/datapaths/test_conformance.py",
 )  # fmt: skip
 """Tests that count what this process has open."""
-ORDER: tuple[str | tuple[str, ...], ...] = ("the kernel", LONG, COUNTING, "a training", "Ray")
-"""Order of the files; all others follow. Long ones are not left to the end, when other processes have nothing to do.
-Ray leaves files and threads open, so what counts them runs before."""
+ORDER: tuple[str | tuple[str, ...], ...] = (COUNTING, "the kernel", "Ray", "a training", LONG)
+"""Order of the files; all others follow. Ray leaves files and threads open, so what counts them runs before. Long ones
+are not left to the end, when other processes have nothing to do."""
 
 
 def place(path: str) -> int:
