@@ -62,6 +62,15 @@ def test_a_name_too_long_is_refused_in_a_sentence(tmp_path: Path) -> None:
     assert "File name too long; choose a folder that can be written" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.parametrize("words", [("report", "run={}", "out=page.html"), ("export", "policy=ncc", "out={}.ncc")])
+def test_a_file_s_name_too_long_is_refused_too(words: tuple[str, ...], tmp_path: Path) -> None:
+    main, *arguments = (word.format("x" * 300) for word in words)
+    done = ncc(main, *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith("is too long for a file or folder\n")
+    assert "Traceback" not in done.stderr
+
+
 def test_a_seed_without_flows_is_refused_before_the_first_run(tmp_path: Path) -> None:
     few = "scenario.workload.websearch.load_frac=0.1"
     done = ncc("evaluate", "controller=[dctcp]", *SHORT, few, "seeds=20", "out=run", cwd=tmp_path)
