@@ -75,7 +75,7 @@ def test_a_sweep_is_interrupted_goes_on_past_a_failure_and_keeps_what_it_has(
     assert running.returncode == 130, said
     assert told.startswith("4 trials, 2 of them kept from before; results in found")
     assert said.strip().splitlines()[-1] == "Interrupted. Trials are kept; the same command goes on from there."
-    assert not processes_of(str(found))
+    assert eventually(lambda: not processes_of(str(found)), 60)
     assert not (found / ".tune").exists()
     assert not (found / "stop").exists()
     assert not [path for path in home.rglob("*") if "ray" in str(path.relative_to(home))]
@@ -106,7 +106,7 @@ def test_a_sweep_is_interrupted_goes_on_past_a_failure_and_keeps_what_it_has(
         [level.estimate, level.low, level.high], abs=1e-6
     )
     assert f"{level.estimate:+.4f}  [{level.low:+.4f}, {level.high:+.4f}]" in second.stdout
-    assert not processes_of(str(found))
+    assert eventually(lambda: not processes_of(str(found)), 60)
 
     # Only what failed is to be trained again, and another configuration in the same place is refused.
     waiting: list[str] = []
