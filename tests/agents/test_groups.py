@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from ncc.agents.a3c.adam import TrainState
+from ncc.agents.groups import run
 from ncc.agents.groups.config import GroupsConfig
 from ncc.agents.groups.critic import Critic
 from ncc.agents.groups.network import Float, Shape
@@ -113,6 +114,26 @@ def test_equal_seeds_give_equal_weights_and_a_resumed_run_those_of_one_without_a
         np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(a, c)
     assert any((a != b).any() for a, b in zip(one, other, strict=True))
+
+
+def test_the_learning_rate_falls_to_a_tenth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+    updates = run._updates
+
+    def noting(*made_for: Any) -> Any:
+        improve = updates(*made_for)
+
+        def noted(*args: Any, rate: float, **kwargs: Any) -> Any:
+            rates.append(rate)
+            return improve(*args, rate=rate, **kwargs)
+
+        return noted
+
+    monkeypatch.setattr(run, "_updates", noting)
+    fit(CONFIG.replace(epochs=3000, polish_frac=0.0), lambda _: AimingEnv(), tmp_path)
+    assert rates[0] == CONFIG.learning_rate
+    assert rates == sorted(rates, reverse=True)
+    assert 0.1 * CONFIG.learning_rate <= rates[-1] < 0.25 * CONFIG.learning_rate
 
 
 def test_a_resumed_run_has_the_critic_of_its_checkpoint(tmp_path: Path) -> None:

@@ -29,6 +29,19 @@ def test_the_order_by_hand() -> None:
     np.testing.assert_allclose(obs["bytes just ahead"] * 2, np.minimum(ahead, 3), rtol=1e-5)
 
 
+def test_a_share_is_seen_over_the_fair_one() -> None:
+    """ln(share among alike / fair share) / 2, of flows of 0.1, 0.3 and 3 MB and a host without one."""
+    state = measured(FOUR, throughput_bps=1e9, queued_flows=[1, 2, 1, 0], next_bytes=[100e3, 300e3, 3e6, 0])
+    seen = observer(SPEC)
+    seen.observe(state)
+    obs = named(seen.observe(state))
+    # The first two are alike and share 2 links; the third waits, and a share of 0 is taken for a twentieth; the last
+    # would be one of three. Fair are 2 links over all that are busy, the host itself among them.
+    shares, fair = np.array([2 / 2, 2 / 2, 0, 2 / 3]), np.array([2 / 3, 2 / 3, 2 / 3, 2 / 4])
+    expected = np.log(np.maximum(shares / fair, 0.05)) / 2
+    np.testing.assert_allclose(obs["share over fair"], expected, rtol=1e-5)
+
+
 def test_far_ahead_is_seen_by_the_coarse_number_only() -> None:
     state = measured(FOUR, queued_flows=1, next_bytes=[1e6, 2e6, 3e6, 4e6])
     seen = observer(SPEC)

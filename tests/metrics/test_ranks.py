@@ -13,7 +13,7 @@ from ncc.core.workload import Fixed, Flow
 from ncc.metrics.bounds import bounds_for
 from ncc.metrics.fct import ideal_fct_s
 from ncc.metrics.fluid import Sharing, fluid_fct_s
-from ncc.metrics.ranks import LEVELS_PER_OCTAVE, WRITTEN_BYTES, gittins_ranks
+from ncc.metrics.ranks import LEVELS_PER_OCTAVE, WRITTEN_BYTES, gittins_ranks, levels
 
 MB = 1_000_000
 LINE_BPS = 1e9
@@ -44,6 +44,12 @@ def test_ranks_of_two_sizes_by_hand() -> None:
     one = gittins_ranks(known, SizeDistribution.of(np.array([MB])))
     assert one == pytest.approx(WRITTEN_BYTES + MB - known)
     assert np.isinf(gittins_ranks(known, SizeDistribution.of(np.array([1000])))).all(), "no flow is that long"
+
+
+def test_levels_are_eight_to_a_doubling() -> None:
+    found = levels(3.9 * WRITTEN_BYTES)
+    np.testing.assert_allclose(found, WRITTEN_BYTES * 2 ** (np.arange(17) / 8))
+    assert levels(WRITTEN_BYTES / 2).tolist() == [WRITTEN_BYTES]
 
 
 def test_of_sizes_each_has_its_share() -> None:
