@@ -18,7 +18,7 @@ RUN pip install --no-cache-dir -c constraints.txt scikit-build-core nanobind nin
 FROM python:${PYTHON}-slim
 ARG EXTRAS=""
 RUN --mount=type=bind,from=build,source=/dist,target=/dist \
-    pip install --no-cache-dir -c /dist/constraints.txt "$(echo /dist/ncc-*.whl)${EXTRAS}"
+    pip install --no-cache-dir -c /dist/constraints.txt "$(echo /dist/neighbour_cc-*.whl)${EXTRAS}"
 RUN useradd ncc && install -d -o ncc /srv/ncc
 USER ncc
 WORKDIR /srv/ncc

@@ -107,7 +107,7 @@ wheel: $(VENV)/.packages ## build the wheel into dist
 	@rm -rf dist; mkdir -p build; flock build/.lock $(PIP) wheel -q --no-build-isolation --no-deps -w dist .
 
 wheel-test: wheel ## install the wheel without extras into an environment outside the checkout, and test it there (ARGS are pytest's)
-	$(BIN)/python -m tests.wheel dist/ncc-*.whl $(ARGS)
+	$(BIN)/python -m tests.wheel dist/neighbour_cc-*.whl $(ARGS)
 
 lint: $(VENV)/.built ## style, types, import directions, licences
 	$(BIN)/ruff check

@@ -87,7 +87,7 @@ enum ncc_cc_ack_flags {
 struct ncc_cc_event {
     ncc_u64 now_ns;
     ncc_u64 rtt_ns;          /* RTT sample of this ACK; 0: none */
-    ncc_u64 min_rtt_ns;      /* smallest sample of the connection; 0: none yet */
+    ncc_u64 min_rtt_ns;      /* smallest sample of the connection, a handshake's and small packets' too; 0: none yet */
     ncc_u64 srtt_ns;         /* RFC 6298 smoothed RTT; 0: none yet */
     ncc_u64 delivered_bytes; /* payload newly acknowledged, cumulatively or selectively, each byte once */
     ncc_u64 acked_bytes;     /* part of this by which the cumulative ACK moved */
@@ -241,5 +241,14 @@ struct ncc_cc_ops {
     }
 NCC_CC_FN ncc_u64 ncc_min_u64(ncc_u64 a, ncc_u64 b) { return a < b ? a : b; }
 NCC_CC_FN ncc_u64 ncc_max_u64(ncc_u64 a, ncc_u64 b) { return a > b ? a : b; }
+
+/* Lowers a base RTT (0: none yet) to this ACK's sample, if that is of full packets. Small ones, among them those of a
+ * handshake, take less time on every link: data can never be as fast. */
+NCC_CC_FN void ncc_lower_base_rtt(ncc_u64 *base_ns, const struct ncc_cc_conn *c, const struct ncc_cc_event *e)
+{
+    if (e->rtt_ns && e->delivered_bytes && e->delivered_bytes % c->mss_bytes == 0 &&
+        (!*base_ns || e->rtt_ns < *base_ns))
+        *base_ns = e->rtt_ns;
+}
 
 #endif

@@ -26,6 +26,7 @@ struct vegas_state {
     struct ncc_reno_window w;
     ncc_u64 round_end_bytes; /* nxt when this round began */
     ncc_u64 rtt_ns;          /* smallest sample of this round; 0: none */
+    ncc_u64 base_rtt_ns;     /* smallest sample of full packets since the last pause; 0: none */
     ncc_u32 samples;         /* of this round, up to VEGAS_MIN_SAMPLES */
     ncc_u32 unused;
 };
@@ -47,7 +48,8 @@ NCC_CC_FN void vegas_new_round(struct vegas_state *s, const struct ncc_cc_event 
 /* Bytes of the window that fill the path without queues: the actual rate, cwnd / rtt, times base_rtt. */
 NCC_CC_FN ncc_u64 vegas_on_path(const struct vegas_state *s, const struct ncc_cc_event *e)
 {
-    ncc_u64 rtt = ncc_min_u64(s->rtt_ns, VEGAS_RTT_MAX_NS), base = ncc_min_u64(e->min_rtt_ns, rtt);
+    ncc_u64 rtt = ncc_min_u64(s->rtt_ns, VEGAS_RTT_MAX_NS);
+    ncc_u64 base = ncc_min_u64(s->base_rtt_ns ? s->base_rtt_ns : e->min_rtt_ns, rtt);
 
     return (s->w.cwnd_bytes * ((base << VEGAS_SHARE_SHIFT) / rtt)) >> VEGAS_SHARE_SHIFT;
 }
@@ -81,9 +83,9 @@ NCC_CC_FN void vegas_on_ack(struct vegas_state *s, const ncc_u64 *p, const struc
 {
     ncc_u64 acked;
 
-    (void)c;
     ncc_reno_advance(&s->w, e);
     acked = ncc_reno_countable(&s->w, e);
+    ncc_lower_base_rtt(&s->base_rtt_ns, c, e);
     if (e->rtt_ns) {
         s->rtt_ns = s->rtt_ns ? ncc_min_u64(s->rtt_ns, e->rtt_ns) : e->rtt_ns;
         s->samples += s->samples < VEGAS_MIN_SAMPLES;
@@ -121,13 +123,14 @@ NCC_CC_FN void vegas_on_timeout(struct vegas_state *s, const ncc_u64 *p, const s
     ncc_reno_state(&s->w, o);
 }
 
-/* No decision on RTTs from before the pause (Linux: tcp_vegas_cwnd_event). */
+/* RTTs from before the pause are forgotten, the base RTT among them (Linux: tcp_vegas_cwnd_event). */
 NCC_CC_FN void vegas_on_restart(struct vegas_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
                                 const struct ncc_cc_event *e, struct ncc_cc_out *o)
 {
     (void)p;
     ncc_reno_restart(&s->w, c, e);
     vegas_new_round(s, e);
+    s->base_rtt_ns = 0;
     ncc_reno_state(&s->w, o);
 }
 

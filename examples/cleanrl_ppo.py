@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PPO in one file, after CleanRL's: a rate for each host, on four racks at once. Its agent is a controller, too.
 
-pip install 'ncc[torch]'; python cleanrl_ppo.py [updates], then in the same folder
-ncc evaluate controller=[ncc,dctcp,cleanrl_ppo:TrainedAgent] scenario=rack datapath=packetsim
+pip install '.[torch]'; python cleanrl_ppo.py [updates], then in the same folder
+ncc evaluate controller=ncc,dctcp,cleanrl_ppo:TrainedAgent scenario=rack datapath=packetsim
 """
 
 import sys

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A controller of one's own: hosts that have something to send share the uplink equally.
 
-ncc evaluate controller=[dctcp,own_controller:EqualShare] scenario=rack   (in the folder of this file)
+ncc evaluate controller=dctcp,own_controller:EqualShare scenario=rack   (in the folder of this file)
 """
 
 import numpy as np

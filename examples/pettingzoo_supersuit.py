@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hosts as PettingZoo's agents, made a vector environment by SuperSuit, with A2C of Stable-Baselines3.
 
-pip install "ncc[sb3]" supersuit; python pettingzoo_supersuit.py [--steps 200000] [--scenario rack] [--out a2c.zip]
+pip install ".[sb3]" supersuit; python pettingzoo_supersuit.py [--steps 200000] [--scenario rack] [--out a2c.zip]
 """
 
 import argparse
@@ -28,7 +28,7 @@ def main() -> None:
     model.learn(args.steps)
     model.save(args.out)
     env.close()
-    print(f"\nncc evaluate controller=[ncc,dctcp,{args.out}] scenario={args.scenario} datapath=packetsim")
+    print(f"\nncc evaluate controller=ncc,dctcp,{args.out} scenario={args.scenario} datapath=packetsim")
 
 
 if __name__ == "__main__":

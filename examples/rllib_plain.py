@@ -36,7 +36,7 @@ def main() -> None:
         print(f"return of an episode: {result['env_runners'].get('episode_return_mean', float('nan')):.1f}")
     algorithm.save_to_path(str(Path(args.out).resolve()))
     algorithm.stop()
-    print(f"\nncc evaluate controller=[ncc,dctcp,{args.out}] scenario={args.scenario} datapath=packetsim")
+    print(f"\nncc evaluate controller=ncc,dctcp,{args.out} scenario={args.scenario} datapath=packetsim")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PPO of Stable-Baselines3 for hosts that share a policy, and the command that puts it beside NCC and DCTCP.
 
-pip install 'ncc[sb3]'; python sb3_ppo.py [--steps 1000000] [--scenario rack] [--out sb3_ppo.zip]
+pip install '.[sb3]'; python sb3_ppo.py [--steps 1000000] [--scenario rack] [--out sb3_ppo.zip]
 """
 
 import argparse
@@ -38,7 +38,7 @@ def main() -> None:
     model.learn(args.steps)
     model.save(args.out)
     env.close()
-    print(f"\nncc evaluate controller=[ncc,dctcp,{args.out}] scenario={args.scenario} datapath=packetsim")
+    print(f"\nncc evaluate controller=ncc,dctcp,{args.out} scenario={args.scenario} datapath=packetsim")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from ncc.core.registration import register_when_imported
 
 try:
-    __version__ = version("ncc")
+    __version__ = version("neighbour-cc")
 except PackageNotFoundError:  # an uninstalled checkout
     __version__ = "0.0.0+checkout"
 

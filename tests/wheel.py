@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A wheel in a new environment without extras, outside the checkout: its size, its command, and the tests that apply.
 
-``python -m tests.wheel dist/ncc-*.whl [argument of pytest ...]``. What installs is pip, from where it installs here.
+``python -m tests.wheel dist/neighbour_cc-*.whl [argument of pytest ...]``. What installs is pip, from where it installs
+here.
 """
 
 import shutil

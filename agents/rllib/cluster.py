@@ -11,10 +11,11 @@ import secrets
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,11 @@ LONGEST_TEMPORARY = 20
 """Longest temporary path in characters: a socket's path may have 107 on Linux, and Ray's session takes about 85."""
 EXIT_S = 20.0
 """Seconds that Ray's processes get to exit after `ray.shutdown` before they are killed."""
+REMOVER = 'read -r folder; read -r over && exit; sleep 5; rm -rf "$folder"'
+"""Shell that removes a folder when who named it is killed: that closes its pipe, and Ray's processes die with it. The
+folder is not among its arguments, by which Ray's processes are found."""
+TOKEN = "~/.ray/auth_token"
+"""Token that a plain `ray.init` leaves behind (2.60)."""
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -64,21 +70,37 @@ def connected(address: str | None, wheel: str | None, cpus: int) -> Iterator[Non
         return
     logging.getLogger("ray.rllib").setLevel(logging.ERROR)
     handler = signal.getsignal(signal.SIGTERM)
-    session = Path(tempfile.mkdtemp(prefix="ncc-ray-", dir=_temporary())) if address is None else None
     try:
-        with environment(_QUIET):
-            if session is None:
-                _join(str(address), wheel)
-            else:
-                _start(session, max(cpus, len(os.sched_getaffinity(0))))
-        yield
+        with _session() if address is None else nullcontext() as session:
+            try:
+                with environment(_QUIET):
+                    if session is None:
+                        _join(str(address), wheel)
+                    else:
+                        _start(session, max(cpus, len(os.sched_getaffinity(0))))
+                yield
+            finally:
+                ray.shutdown()
     finally:
-        ray.shutdown()
         if signal.getsignal(signal.SIGTERM) is not handler and handler is not None:
             signal.signal(signal.SIGTERM, handler)  # Ray installs its own handler
-        if session is not None:
-            _end_processes(session)
-            shutil.rmtree(session, ignore_errors=True)
+
+
+@contextmanager
+def _session() -> Iterator[Path]:
+    """A folder for Ray's session, which is removed when its processes have exited, also if this one is killed."""
+    folder = Path(_temporary()) / f"ncc-ray-{secrets.token_hex(4)}"
+    with subprocess.Popen(["/bin/sh", "-c", REMOVER], stdin=subprocess.PIPE, start_new_session=True) as remover:
+        assert remover.stdin is not None
+        remover.stdin.write(f"{folder}\n".encode())
+        remover.stdin.flush()
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            _end_processes(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+            remover.communicate(b"over\n")
 
 
 def _temporary() -> str:
@@ -131,9 +153,16 @@ def _join(address: str, wheel: str | None) -> None:
     except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         ray.shutdown()
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        asks = f"; one that was started beside {TOKEN} asks for it: set RAY_AUTH_MODE=token" if _has_token() else ""
         raise ConfigError(
-            f"no Ray cluster answers at {address!r} ({reason}); start one with ray start --head, or set address to null"
+            f"no Ray cluster answers at {address!r} ({reason}){asks}; start one with ray start --head, or set address "
+            "to null"
         ) from None
+
+
+def _has_token() -> bool:
+    """True if Ray has a token that it does not use here, while `ray start` would."""
+    return "RAY_AUTH_MODE" not in os.environ and Path(TOKEN).expanduser().exists()
 
 
 def _end_processes(session: Path) -> None:

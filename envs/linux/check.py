@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ncc.core.errors import ConfigError, DatapathError, NccError
-from ncc.core.extras import is_installed
+from ncc.core.extras import install_command, is_installed
 from ncc.envs.linux import objects
 from ncc.envs.linux.extension import bpf
 
@@ -325,7 +325,7 @@ CHECKS = (
     Check("switch program", _switch, after=(*LOADING, "CAP_NET_ADMIN")),
     Check(
         "pyroute2",
-        lambda: _found(is_installed("pyroute2"), "it makes the network", "install it: pip install 'ncc[linux]'"),
+        lambda: _found(is_installed("pyroute2"), "it makes the network", f"install it: {install_command('linux')}"),
     ),
     Check("tc", lambda: _found(shutil.which("tc") is not None, "it makes queues", "install it (package iproute2)")),
     Check("tbf", partial(_queue, "tbf", "CONFIG_NET_SCH_TBF", _TBF), after=_IN_NAMESPACE),

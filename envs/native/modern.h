@@ -38,4 +38,14 @@ struct WindowUse {
     }
 };
 
+// Returns true if the window counts as used when an ACK comes, in the classic recovery: it was full; or, in slow start,
+// at least half of it was in flight and the host's own queue or pacing, not the application, kept back the rest (RFC
+// 7661: pipeACK).
+inline bool WindowUsed(uint64_t in_flight_bytes, uint64_t cwnd_bytes, uint64_t ssthresh_bytes, uint32_t mss_bytes,
+                       bool kept_back)
+{
+    return in_flight_bytes + mss_bytes > cwnd_bytes ||
+           (kept_back && cwnd_bytes < ssthresh_bytes && cwnd_bytes <= 2 * in_flight_bytes);
+}
+
 } // namespace ncc

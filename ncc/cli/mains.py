@@ -17,6 +17,7 @@ from omegaconf import OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ncc.cli.verbs import version_line
+from ncc.cli.words import as_hydra_reads, require_no_options
 from ncc.core.errors import ConfigError, NccError, UnknownNameError
 from ncc.core.options import print_anywhere
 from ncc.run.compose import experiment_names, plain_config, recipe_names, register
@@ -34,10 +35,6 @@ STATUS_FAILED = 1
 STATUS_INTERRUPTED = 130
 NOT_CHOICES = ("hydra", "schema", "controllers", "recipes")
 """Configuration groups that cannot be chosen with group=option."""
-FOLDERS = ("out", "resume", "run")
-"""Keys whose values are names of folders or files, which may have any signs."""
-PLAIN = r"[\w/\\+.$%*@?|:, -]*"
-"""Values that Hydra's grammar reads without quotes."""
 
 
 def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> None:
@@ -49,10 +46,11 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
     print_anywhere()
     register()
     arguments = sys.argv[1:]
-    sys.argv[1:] = map(_quoted, arguments)
     if "--version" in arguments:
         print(version_line())
         return
+    _user_errors(lambda: require_no_options(arguments, name), main=name)
+    arguments = sys.argv[1:] = as_hydra_reads(arguments, name)
     _user_errors(lambda: use_config_dir(typed_config_dir(arguments)), main=name)
     _user_errors(lambda: _require_whole_groups(arguments), main=name)
     _user_errors(lambda: _require_resume_alone(arguments), main=name)
@@ -75,15 +73,6 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # raise composition errors instead of printing them in several lines
     _user_errors(composed, main=name)
-
-
-def _quoted(word: str) -> str:
-    """The override of a folder in the quotes that Hydra needs around signs such as = and #, if it has none."""
-    key, _, value = word.partition("=")
-    if key not in FOLDERS or value[:1] in ("", "'", '"', "[", "{", "$") or re.fullmatch(PLAIN, value, re.ASCII):
-        return word
-    escaped = value.replace('"', '\\"')
-    return f'{key}="{escaped}"'
 
 
 def _require_resume_alone(arguments: Sequence[str]) -> None:

@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Optional packages that are installed by the extras of ncc, and the error that names a missing one."""
+"""Optional packages, by the extra that installs them, and the error that names a missing one."""
 
 import importlib.util
+import shlex
 
 from ncc.core.errors import ConfigError
 
 EXTRAS: dict[str, dict[str, str]] = {
     "ns3": {"ns": "ns3"},
     "torch": {"torch": "torch", "tensorboard": "tensorboard"},
-    "rllib": {"ray": "ray", "torch": "torch", "tensorboard": "tensorboard"},
+    "rllib": {"ray": "ray[rllib]", "torch": "torch", "tensorboard": "tensorboard"},
     "linux": {"pyroute2": "pyroute2"},
     "export": {"onnx": "onnx", "onnxruntime": "onnxruntime"},
     "ns3gym": {"zmq": "pyzmq", "google.protobuf": "protobuf"},
     "sb3": {"stable_baselines3": "stable-baselines3", "sb3_contrib": "sb3-contrib"},
 }
 """Package to install, by extra and module."""
+
+
+def install_command(extra: str) -> str:
+    """The command that installs the packages of an extra, wherever ncc itself was installed from."""
+    return f"pip install {shlex.join(EXTRAS[extra].values())} (the extra {extra})"
 
 
 class MissingExtraError(ConfigError):
@@ -42,6 +48,6 @@ def require_extra(extra: str, what: str, *modules: str) -> None:
         MissingExtraError: one of them is not installed.
     """
     packages = EXTRAS[extra]
-    missing = [packages[module] for module in modules or packages if not is_installed(module)]
+    missing = [packages[module].partition("[")[0] for module in modules or packages if not is_installed(module)]
     if missing:
-        raise MissingExtraError(f"{what} needs {' and '.join(missing)}, not installed here: pip install 'ncc[{extra}]'")
+        raise MissingExtraError(f"{what} needs {' and '.join(missing)}, not installed here: {install_command(extra)}")

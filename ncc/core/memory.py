@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory of a process, as Linux counts it."""
+"""Memory of a process, as Linux counts it, and memory that processes share."""
 
+import os
+import tempfile
 from pathlib import Path
+
+from ncc.core.errors import ConfigError
+
+SHARED = Path("/dev/shm")
+"""Folder in which Linux keeps what processes share (shm_overview(7))."""
 
 
 def memory_bytes(field: str, pid: int | str = "self") -> int:
@@ -11,3 +18,24 @@ def memory_bytes(field: str, pid: int | str = "self") -> int:
     """
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split(f"{field}:")[1].split()[0]) * 1024
+
+
+def require_shared_memory(what: str, least_bytes: int) -> None:
+    """Check that processes can share memory; without room, Linux kills them when they write (SIGBUS).
+
+    Args:
+        what: the part that needs it, as the subject of the sentence.
+        least_bytes: bytes that it may need.
+
+    Raises:
+        ConfigError: /dev/shm cannot be written, or has less room.
+    """
+    needs = f"{what} needs {least_bytes >> 20} MiB of shared memory in {SHARED}"
+    remedy = f"mount a tmpfs there (docker run --shm-size={4 * least_bytes >> 20}m)"
+    try:
+        with tempfile.TemporaryFile(dir=SHARED):
+            found = os.statvfs(SHARED)
+    except OSError as error:
+        raise ConfigError(f"{needs}, which cannot be written here ({error.strerror}); {remedy}") from None
+    if (free_bytes := found.f_bavail * found.f_frsize) < least_bytes:
+        raise ConfigError(f"{needs}, which has {free_bytes >> 10} KiB left; {remedy}")

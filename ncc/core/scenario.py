@@ -3,12 +3,14 @@
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from math import ceil
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FlowTable
+from ncc.core.pipes import bandwidth_delay_bytes, longest_pipe
 from ncc.core.plausible import usual
 from ncc.core.sizes import with_size_tables
 from ncc.core.topologies import AnyTopology
@@ -18,6 +20,8 @@ from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value, d
 from ncc.core.workload import Workload, check_fits, draw_flows, offered_load
 
 MAX_EPOCHS = 10_000_000
+SEND_BUFFER_FRAC = 0.75
+"""Part of a send buffer that is full at least: an application writes when a quarter of it is free."""
 Timer = Annotated[float, Meta(ge=1e-6, le=60), usual(high=5)]
 """Seconds. RFC 6298 rule 2.5 allows a maximum of 60; a timer of 0 would fire forever without time passing."""
 Knows = Literal["sizes", "backlog", "services"]
@@ -220,6 +224,18 @@ class Scenario(Value, frozen=True):
         for name, traffic in self.workload:
             if doubt := traffic.unusual_on(self.network()):
                 yield f"workload.{name}.{doubt}"
+        network = self.network()
+        src, dst = longest_pipe(network)
+        need_bytes = bandwidth_delay_bytes(network, src, dst)
+        for name, part in (("send", SEND_BUFFER_FRAC), ("receive", 1.0)):
+            field = f"{name}_buffer_bytes"
+            if (bytes_ := part * getattr(self.transport, field)) < need_bytes:
+                yield (
+                    f"transport.{field} is {getattr(self.transport, field)}, which holds a flow from "
+                    f"{network.nodes[src].name} to {network.nodes[dst].name} to {bytes_ / need_bytes:.2g} of its line, "
+                    f"whatever its controller: bandwidth times delay is {need_bytes:.0f} bytes there, and "
+                    f"{ceil(need_bytes / part)} are enough"
+                )
 
     def _check_sharing(self, network: Topology) -> None:
         hosts = network.hosts if self.has_receivers else network.agent_hosts

@@ -7,7 +7,7 @@ import numpy as np
 
 from ncc.agents.policy import FloatArray32, MlpPolicy
 from ncc.core.errors import InvalidRunError
-from ncc.core.extras import is_installed
+from ncc.core.extras import install_command, is_installed
 from ncc.harness.batch import ObsArray
 from ncc.policies.file import PolicyFile
 from ncc.policies.onnx_model import onnx_logits, onnx_model
@@ -61,5 +61,5 @@ def check_lines(found: PolicyFile, where: str, samples: int = SAMPLES) -> list[s
         other_choices = int((computed.argmax(-1) != true.argmax(-1)).sum())
         lines.append(f"{name:12} largest difference {largest:.1e}, other choices {other_choices}")
     if not with_onnx:
-        lines.append("onnxruntime  not compared: not installed (pip install 'ncc[export]')")
+        lines.append(f"onnxruntime  not compared: not installed; {install_command('export')}")
     return lines

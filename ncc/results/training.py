@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ncc.core.errors import ConfigError, WorkerDiedError
+from ncc.core.memory import require_shared_memory
 from ncc.envs.families import ranges_of_training
 from ncc.harness.learner import Learner
 from ncc.harness.manifest import provenance, seal
@@ -31,6 +32,8 @@ from ncc.run.plan import TrainPlan
 from ncc.run.racks import RackFactory
 
 CURVE = "learning_curve.png"
+SHARED_BYTES = 16 * 2**20
+"""Bytes of shared memory for the weights of A3C's workers and for locks."""
 PROBE_S = 3.0
 """Longest wall time in seconds of the probe for the forecast."""
 LEARNING_S = 0.2e-3
@@ -120,6 +123,7 @@ def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:
             f"agent.epochs must be at least {least}, an episode of every rack, got {learner.online_epochs}; raise it "
             f"or lower {remedy}"
         )
+    require_shared_memory("training", SHARED_BYTES)
     factory = RackFactory.for_learner(plan.spec, plan.datapath.load(), plan.seed, learner, plan.families)
     plan.check_transports()
     plan.evaluation.load_executor()  # refused before hours of training

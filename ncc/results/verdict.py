@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A comparison as a sentence: how much sooner a controller finishes flows than DCTCP, with the paired interval."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ Digits = Callable[[float], str]
 
 
 def verdicts(comparison: Comparison) -> tuple[str, ...]:
-    """Sentences for each learned controller; without any, one for the first that was named.
+    """Sentences for each learned controller and each of the user's own; without any, one for the fastest classical one.
 
     Each controller is compared with DCTCP or, if that was not run, with the classical controller with the lowest mean
     FCT. Two differ if the paired bootstrap interval of the ratio of their means excludes 1.
@@ -24,7 +24,7 @@ def verdicts(comparison: Comparison) -> tuple[str, ...]:
 
 def subjects(comparison: Comparison) -> tuple[str, ...]:
     """Controllers that the sentences are about."""
-    return comparison.learned or comparison.controllers[:1]
+    return comparison.learned or (_fastest(comparison, comparison.classical or comparison.controllers),)
 
 
 def opponent(comparison: Comparison, subject: str) -> str | None:
@@ -33,8 +33,13 @@ def opponent(comparison: Comparison, subject: str) -> str | None:
     if GAP_START in others:
         return GAP_START
     classical = [name for name in others if name in comparison.classical] or others
-    found = {name: comparison.cell(name, GAP_METRIC).estimate for name in classical}
-    return min(classical, key=lambda name: np.nan_to_num(found[name], nan=np.inf), default=None)
+    return _fastest(comparison, classical) if classical else None
+
+
+def _fastest(comparison: Comparison, names: Sequence[str]) -> str:
+    """The one of the lowest mean FCT."""
+    found = {name: comparison.cell(name, GAP_METRIC).estimate for name in names}
+    return min(names, key=lambda name: np.nan_to_num(found[name], nan=np.inf))
 
 
 def _sentence(comparison: Comparison, subject: str) -> str:

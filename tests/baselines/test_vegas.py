@@ -109,3 +109,23 @@ def test_beta_below_alpha_counts_as_alpha() -> None:
     before = vegas.cc.out[0] / PKT
     assert vegas.round(round(BASE_NS * before / (before - 5))) == before + 1
     assert vegas.round(round(BASE_NS * (before + 1) / (before - 6))) == before
+
+
+def test_only_full_packets_set_the_base_rtt() -> None:
+    """A handshake and a small packet were twice as fast: packets in queues are still counted from full ones."""
+    vegas = Rounds(20)
+    small = {"acked_bytes": PKT // 20, "delivered_bytes": PKT // 20, "una_bytes": vegas.una, "nxt_bytes": vegas.una}
+    vegas.cc.on_ack(rtt_ns=BASE_NS // 2, min_rtt_ns=BASE_NS // 2, **small)
+    before = vegas.cc.out[0] / PKT
+    vegas.una += PKT // 20
+    for _ in range(int(before)):
+        vegas.ack(BASE_NS)
+    assert vegas.ack(BASE_NS) / PKT >= before
+
+
+def test_a_pause_forgets_the_base_rtt() -> None:
+    """The path may be a longer one now."""
+    vegas = Rounds(20)
+    vegas.cc.on_restart(una_bytes=vegas.una, nxt_bytes=vegas.una, idle_rtos=0)
+    before = vegas.ack(2 * BASE_NS) / PKT  # ends the round before the pause
+    assert vegas.round(2 * BASE_NS) == before + 1

@@ -23,7 +23,7 @@ from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from tests.envs.cases import measured, rack
 
-sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (ncc[dev])")
+sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra dev)")
 SCENARIO = rack()
 HOSTS = SCENARIO.n_agents
 
@@ -53,8 +53,10 @@ class OneHost(gymnasium.Env[Any, Any]):
 
 
 def model_of(algorithm: str, env: gymnasium.Env[Any, Any]) -> Any:
-    if algorithm == "RecurrentPPO":
-        contrib = pytest.importorskip("sb3_contrib", reason="sb3-contrib is not installed (ncc[dev])")
+    if algorithm in ("RecurrentPPO", "ARS"):
+        contrib = pytest.importorskip("sb3_contrib", reason="sb3-contrib is not installed (the extra dev)")
+        if algorithm == "ARS":  # no gradients, so its policy takes no learning rate
+            return contrib.ARS("MlpPolicy", env, seed=1, policy_kwargs={"net_arch": [16]})
         return contrib.RecurrentPPO("MlpLstmPolicy", env, n_steps=8, seed=1, policy_kwargs={"lstm_hidden_size": 8})
     sizes = {} if algorithm in ("PPO", "A2C") else {"buffer_size": 10}
     return getattr(sb3, algorithm)("MlpPolicy", env, seed=1, policy_kwargs={"net_arch": [16]}, **sizes)
@@ -68,6 +70,7 @@ WHOLE = [
     ("SAC", "box"),
     ("TD3", "box"),
     ("RecurrentPPO", "multi_discrete"),
+    ("ARS", "box"),
 ]
 
 

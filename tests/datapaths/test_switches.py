@@ -6,7 +6,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from ncc.core.scenario import Scenario
+from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import Dumbbell, SingleSwitch
 from ncc.core.topology import Red
 from ncc.core.topology_spec import TopologySpec
@@ -46,8 +46,9 @@ class TestSharedBuffer:
         assert wide["dropped_pkts"] > 0
 
     def test_queues_that_grow_together_get_less(self, simulator: Simulator) -> None:
-        """M of them alpha/(1 + M alpha) each; unmarked senders in step, so both ports fill at once."""
-        scenario = converging(self.SHARED, "r0", "r1")
+        """M of them alpha/(1 + M alpha) each; a window each is sent at once, so both ports fill together."""
+        flows = [flow(f"s{i}", receiver, 60 * 1460) for receiver in ("r0", "r1") for i in range(4)]
+        scenario = fixed(self.SHARED, *flows, transport=Transport(initial_window_pkts=60))
         done = run(simulator, scenario, "newreno")
         lengths = [port(done, scenario, f"right->r{i}")["queue_max_bytes"] for i in (0, 1)]
         assert all(20_000 + 66_000 - 2 * MTU <= length < 20_000 + 100_000 - MTU for length in lengths)

@@ -74,20 +74,20 @@ def test_tell_size(tmp_path: Path) -> None:
 
 
 def test_sb3_ppo(example: Example) -> None:
-    pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (ncc[sb3])")
+    pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra sb3)")
     told = example("sb3_ppo.py", "--steps", "512", "--rollout", "8")
-    assert told == "ncc evaluate controller=[ncc,dctcp,sb3_ppo.zip] scenario=rack datapath=packetsim"
+    assert told == "ncc evaluate controller=ncc,dctcp,sb3_ppo.zip scenario=rack datapath=packetsim"
     stands("sb3_ppo.zip")
 
 
 def test_pettingzoo_supersuit(example: Example) -> None:
-    pytest.importorskip("supersuit", reason="supersuit is not installed (ncc[dev])")
-    assert "dctcp,a2c.zip]" in example("pettingzoo_supersuit.py", "--steps", "1024")
+    pytest.importorskip("supersuit", reason="supersuit is not installed (the extra dev)")
+    assert "dctcp,a2c.zip " in example("pettingzoo_supersuit.py", "--steps", "1024")
     stands("a2c.zip")
 
 
 def test_cleanrl_ppo(example: Example, tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torch is not installed (ncc[torch])")
+    pytest.importorskip("torch", reason="torch is not installed (the extra torch)")
     assert example("cleanrl_ppo.py", "1").startswith("mean reward -0.")
     (tmp_path / "cleanrl_ppo.py").write_text((FOLDER / "cleanrl_ppo.py").read_text())
     stands("cleanrl_ppo:TrainedAgent")
@@ -96,7 +96,7 @@ def test_cleanrl_ppo(example: Example, tmp_path: Path) -> None:
 @pytest.mark.rllib
 @pytest.mark.usefixtures("ray_here")
 def test_rllib_plain(example: Example) -> None:
-    assert "dctcp,rllib_ppo]" in example("rllib_plain.py", "--steps", "64", "--batch", "64")
+    assert "dctcp,rllib_ppo " in example("rllib_plain.py", "--steps", "64", "--batch", "64")
     stands("rllib_ppo")
 
 

@@ -26,6 +26,7 @@ FOREIGN = {
     "a path of one machine": re.compile(r"(?<![\w.$}>/-])/(?:work|tmp|root|home|farm)/\w"),
     "the address of a package index": re.compile(r"(?:extra-)?index-url|https?://[\w.-]*(?:pypi|index|proxy)[\w.-]*/"),
     "a plan that readers cannot see": re.compile(r"\b(?:issue|ticket) #?\d+\b", re.IGNORECASE),
+    "a stranger's package: `ncc` at the registry is not ours": re.compile(r"pip install .*\bncc\b|\bncc\[\w+\]"),
     "a mark for a number that is still to come": re.compile(r"@@|@[A-Z][A-Z0-9_]*@"),
 }
 
@@ -93,7 +94,7 @@ def made(what: str, source: Path, folder: Path) -> Path:
     settings = {"wheel.cmake": "false"} if what == "wheel" else {}
     code = f"import sys; from scikit_build_core.build import build_{what} as build; build(sys.argv[1], {settings})"
     subprocess.run([sys.executable, "-c", code, str(folder)], cwd=source, check=True, capture_output=True)
-    (path,) = folder.glob("ncc-*.whl" if what == "wheel" else "ncc-*.tar.gz")
+    (path,) = folder.glob("neighbour_cc-*.whl" if what == "wheel" else "neighbour_cc-*.tar.gz")
     return path
 
 

@@ -71,7 +71,7 @@ def test_what_is_missing_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatc
     assert "boot Linux 99.0 or later" in rows["kernel"].sentence
     assert "CONFIG_DEBUG_INFO_BTF" in rows["BTF"].sentence
     assert "install clang and libbpf-dev" in rows["BPF objects"].sentence
-    assert "pip install 'ncc[linux]'" in rows["pyroute2"].sentence
+    assert "pip install pyroute2 (the extra linux)" in rows["pyroute2"].sentence
     untried = rows["struct_ops"]
     assert untried.state is State.UNTRIED
     assert untried.sentence.startswith("it can be tried only with: kernel, BTF, CAP_BPF, CAP_PERFMON")

@@ -11,7 +11,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 from packaging.requirements import Requirement
 
-from ncc.core.extras import EXTRAS, MissingExtraError, is_installed, require_extra
+from ncc.core.extras import EXTRAS, MissingExtraError, install_command, is_installed, require_extra
 from tests.house.files import ROOT
 from tests.support.extras import needs_extra
 
@@ -86,14 +86,14 @@ def test_a_missing_extra_is_named_in_one_sentence(
 ) -> None:
     status, said, folder = started[arguments]
     assert status == 2, said
-    assert said == f"error: {says}, not installed here: pip install 'ncc[{extra}]'\n"
+    assert said == f"error: {says}, not installed here: {install_command(extra)}\n"
     assert list(folder.iterdir()) == []
 
 
 def test_a_default_does_without_ns3_and_says_so(started: Started) -> None:
     status, said, folder = started[DEFAULT]
     assert status == 0, said
-    assert "ns3 is left out: datapath=ns3 needs ns3, not installed here: pip install 'ncc[ns3]'\n" in said
+    assert "ns3 is left out: datapath=ns3 needs ns3, not installed here: pip install ns3 (the extra ns3)\n" in said
     assert [path.name for path in (folder / "judged").iterdir() if path.is_dir()] == ["packetsim"]
 
 
@@ -101,9 +101,13 @@ def test_extras_are_those_of_the_package() -> None:
     described = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     packages = {extra: {Requirement(text).name for text in described[extra]} for extra in described}
     for extra, modules in EXTRAS.items():
-        assert set(modules.values()) <= packages[extra]
+        assert {Requirement(package).name for package in modules.values()} <= packages[extra]
     (everything,) = map(Requirement, described["all"])
     assert everything.extras == set(EXTRAS)
+
+
+def test_the_command_names_packages() -> None:
+    assert install_command("rllib") == "pip install 'ray[rllib]' torch tensorboard (the extra rllib)"
 
 
 def test_a_folder_of_that_name_is_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,5 +121,7 @@ def test_a_folder_of_that_name_is_no_package(tmp_path: Path, monkeypatch: pytest
 def test_only_what_is_asked_for_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ncc.core.extras.is_installed", lambda module: module != "onnxruntime")
     require_extra("export", "exporting", "onnx")
-    with pytest.raises(MissingExtraError, match=r"^checking needs onnxruntime, not installed here: pip install 'ncc"):
+    with pytest.raises(
+        MissingExtraError, match=r"^checking needs onnxruntime, not installed here: pip install onnx onnxruntime \(the"
+    ):
         require_extra("export", "checking")

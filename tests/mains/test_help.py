@@ -9,6 +9,7 @@ import pytest
 
 from ncc.cli.help import examples, written
 from ncc.cli.verbs import VERBS, sentence
+from ncc.cli.words import as_hydra_reads
 from ncc.run.compose import register
 from ncc.study.sweep.space import quoted_list
 from tests.house.files import ROOT
@@ -45,7 +46,8 @@ def test_examples_can_be_typed(name: str) -> None:
         typed = shlex.split(re.split(r"   *", example)[0])
         assert typed[:2] == ["ncc", name]
         with hydra.initialize_config_module("ncc.configs", version_base=None):
-            hydra.compose(name, [quoted_list(word) for word in typed[2:] if "=" in word and word[:6] != "space."])
+            words = [quoted_list(word) for word in typed[2:] if "=" in word and word[:6] != "space."]
+            hydra.compose(name, as_hydra_reads(words, name))
 
 
 def test_help_speaks_of_what_was_typed() -> None:

@@ -27,12 +27,11 @@ def test_texts_are_printed_in_any_encoding(
 
 
 def test_an_evaluation_prints_in_any_encoding(tmp_path: Path) -> None:
-    line = command("evaluate", "controller=[ncc,dctcp]", *SHORT, "seeds=6", "out=run")
+    line = command("evaluate", "controller=newreno,dctcp", *SHORT, "seeds=5", "out=run")
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert b"+-" in done.stdout
-    assert ncc("report", "run=run", "out=page.html", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize("quotes", ["", '"'])
@@ -44,11 +43,11 @@ def test_a_tilde_is_the_home_directory(quotes: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     page = f"out={quotes}~/page.html{quotes}"
     assert ncc("report", "run=~/judged", page, cwd=here, HOME=str(home)).returncode == 0
-    assert {path.name for path in home.iterdir()} == {"judged", "page.html"}
+    assert {path.name for path in home.iterdir() if path.name[0] != "."} == {"judged", "page.html"}
     assert not list(here.iterdir())
 
 
-@pytest.mark.parametrize("name", ["lr=0.1", "a#b", "größe", "a (2)", 'said "so"'])
+@pytest.mark.parametrize("name", ["lr=0.1", "größe #(2)", 'said "so"'])
 def test_folders_may_have_any_name(name: str, tmp_path: Path) -> None:
     done = ncc("evaluate", "controller=[dctcp]", *SHORT, "seeds=1", f"out=runs/{name}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

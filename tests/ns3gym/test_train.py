@@ -217,7 +217,7 @@ def test_a_missing_package_is_said_before_anything_begins(
     monkeypatch.setattr("ncc.study.bench.stepping.over_the_wire", lambda **_: need_packages())
     assert bench.main(["protocol"]) == 2
     shown = capsys.readouterr()
-    assert "ncc[ns3gym]" in shown.err
+    assert "(the extra ns3gym)" in shown.err
     assert "Measuring" not in shown.out
     assert list(tmp_path.iterdir()) == []
 

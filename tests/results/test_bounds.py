@@ -41,7 +41,7 @@ def example(**fct: tuple[float, ...]) -> Comparison:
         "ideal_fair": columns(tuple(0.8 * v for v in START)),
         "srpt_bound": columns(tuple(0.6 * v for v in START)),
     }
-    return comparison(runs, SEEDS, scenario="rack", n_flows=9, bounds=bounds)
+    return comparison(runs, SEEDS, scenario="rack", n_flows=9, bounds=bounds, learned=("ncc",))
 
 
 def test_bounds_never_compete() -> None:

@@ -7,24 +7,24 @@ import pytest
 
 from ncc.core.extras import EXTRAS, is_installed
 
-SENTENCE = re.compile(r"not installed here: pip install 'ncc\[(\w+)\]'")
+SENTENCE = re.compile(r"not installed here: pip install .* \(the extra (\w+)\)")
 MODULE = re.compile(r"No module named '(\w+)[\w.]*'")
 ABSENT = {extra for extra, modules in EXTRAS.items() if not all(map(is_installed, modules))}
 
 
 def needs_extra(extra: str) -> pytest.MarkDecorator:
     """Mark for a test (or `pytestmark`) that runs only with an extra, where it would not fail by asking for it."""
-    return pytest.mark.skipif(extra in ABSENT, reason=f"ncc[{extra}] is not installed")
+    return pytest.mark.skipif(extra in ABSENT, reason=f"the extra {extra} is not installed")
 
 
 def lacking(text: str) -> str | None:
     """The reason to skip for what an error says; None where it is about nothing that an extra would bring."""
     if (named := SENTENCE.search(text)) and named[1] in ABSENT:
-        return f"ncc[{named[1]}] is not installed"
+        return f"the extra {named[1]} is not installed"
     if module := MODULE.search(text):
         for extra in sorted(ABSENT):
             if module[1] in {name.partition(".")[0] for name in EXTRAS[extra]}:
-                return f"ncc[{extra}] is not installed"
+                return f"the extra {extra} is not installed"
     return None
 
 

@@ -37,7 +37,9 @@ def left_behind(folder: Path) -> list[str]:
 @pytest.fixture(scope="session")
 def ray_results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """RLlib makes its folders of results here, in place of the user's home."""
-    trainable = pytest.importorskip("ray.tune.trainable.trainable", reason="rllib: ray is not installed (ncc[rllib])")
+    trainable = pytest.importorskip(
+        "ray.tune.trainable.trainable", reason="rllib: ray is not installed (the extra rllib)"
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trainable, "DEFAULT_STORAGE_PATH", str(tmp_path_factory.mktemp("ray_results")))
         yield

@@ -88,10 +88,10 @@ class Network
     }
     // Removes an unused label, in case ns-3 has sent nothing, so that the next packet does not get it.
     void NothingOutgoing() { labelled_ = false; }
+    bool QueueHasRoom(uint32_t flow) const { return nic_of_flow_[flow]->HasRoom(connections_[flow]->queue); }
     bool HasRoom(uint32_t flow) const
     {
-        return nic_of_flow_[flow]->HasRoom(connections_[flow]->queue) &&
-               (!gates_ || gates_->Passes(flow, ns3::Simulator::Now().GetTimeStep()));
+        return QueueHasRoom(flow) && (!gates_ || gates_->Passes(flow, ns3::Simulator::Now().GetTimeStep()));
     }
     // Most that a sender may have without an ACK, beside what TCP decides.
     uint32_t ClampBytes(uint32_t flow, uint32_t window_bytes) const

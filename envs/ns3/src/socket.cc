@@ -280,8 +280,11 @@ ncc_cc_event HostSocket::Event(ncc_u32 flags) const
 ncc_cc_event HostSocket::AckEvent()
 {
     const ncc_u64 delivered = TakeDelivered();
-    const bool full = modern_ ? use_.Enough(m_tcb->m_cWnd, m_tcb->m_ssThresh, m_tcb->m_segmentSize)
-                              : in_flight_before_ + m_tcb->m_segmentSize > m_tcb->m_cWnd;
+    const bool kept_back = m_txBuffer->SizeFromSequence(m_tcb->m_highTxMark) > 0 &&
+                           (m_pacingTimer.IsRunning() || !network_.QueueHasRoom(flow_));
+    const bool full =
+        modern_ ? use_.Enough(m_tcb->m_cWnd, m_tcb->m_ssThresh, m_tcb->m_segmentSize)
+                : WindowUsed(in_flight_before_, m_tcb->m_cWnd, m_tcb->m_ssThresh, m_tcb->m_segmentSize, kept_back);
     ncc_cc_event event = Event((ece_ ? NCC_CC_ACK_ECE : 0) | InRecovery() | (full ? 0 : NCC_CC_ACK_APP_LIMITED));
     event.rtt_ns = static_cast<ncc_u64>(measured_rtt_ns_);
     event.delivered_bytes = delivered;

@@ -74,11 +74,14 @@ class HostSocket final : public ns3::TcpSocketBase
     // Sender: opens the connection and offers the flow's written bytes; `at_once`: without a handshake.
     void Open(const ns3::Address &local, const ns3::Address &peer, uint64_t size_bytes, uint64_t written_bytes,
               bool at_once);
-    // Sender: the application writes more bytes of the flow.
+    // Sender: the application writes more bytes of the flow; before, true if all that it had written is acknowledged,
+    // and then the controller is told of the pause. `idle_rtos`: see cc.h.
+    bool WaitsForApplication() const;
+    void Restart(uint32_t idle_rtos);
     void Write(uint64_t bytes);
     // Receiver: waits for the SYN; `at_once`: for data.
     void Await(const ns3::Address &local, const ns3::Address &peer, bool at_once);
-    // Goes on with the next flow on this connection, at the receiver and then at the sender. `idle_rtos`: see cc.h.
+    // Goes on with the next flow on this connection, at the receiver and then at the sender.
     void Continue(uint32_t flow);
     void Continue(uint32_t flow, uint64_t size_bytes, uint64_t written_bytes, uint32_t idle_rtos);
     void SetController(ns3::Ptr<CcOps> controller, bool needs_rate);
@@ -144,7 +147,6 @@ class HostSocket final : public ns3::TcpSocketBase
         return repairing ? NCC_CC_ACK_IN_RECOVERY : 0;
     }
     void Establish();
-    void Restart(uint32_t idle_rtos);
     void OfferAndSend();
     void Offer(ns3::Ptr<ns3::Socket> socket, uint32_t available);
     ncc_u64 TakeDelivered(); // newly acknowledged payload, also by SACK, each byte once

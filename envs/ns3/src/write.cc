@@ -25,7 +25,12 @@ void Network::Write(uint32_t flow, uint64_t written_bytes)
 {
     const uint64_t now_bytes = WrittenBytes(spec_, spec_.flows[flow], Simulator::Now().GetTimeStep());
     Learn(flow);
-    connections_[flow]->sender->Write(now_bytes - written_bytes);
+    HostSocket &sender = *connections_[flow]->sender;
+    if (sender.WaitsForApplication()) {
+        const int64_t idle_ns = Simulator::Now().GetTimeStep() - views_[flow].last_left_ns;
+        sender.Restart(IdleRtos(spec_, idle_ns, sender.rto_ns()));
+    }
+    sender.Write(now_bytes - written_bytes);
     ScheduleWrite(flow, now_bytes);
 }
 
@@ -35,6 +40,12 @@ void Network::Learn(uint32_t flow)
     const int64_t now_ns = Simulator::Now().GetTimeStep();
     const uint64_t acked_bytes = sender.una_bytes() - sender.earlier_bytes();
     knowledge_.Learn(spec_.flows[flow], views_[flow], now_ns, acked_bytes, sender.cwnd_bytes());
+}
+
+bool HostSocket::WaitsForApplication() const
+{
+    return m_state == ESTABLISHED && una_bytes_ > earlier_bytes_ && m_txBuffer->HeadSequence() == m_tcb->m_highTxMark &&
+           m_txBuffer->SizeFromSequence(m_tcb->m_highTxMark) < m_tcb->m_segmentSize;
 }
 
 void HostSocket::Write(uint64_t bytes)

@@ -125,11 +125,14 @@ class Network
         }
     }
     bool limited(const Packet &packet) const { return connections_[packet.connection].limited[packet.way()]; }
-    bool HasRoom(uint32_t slot) const
+    bool QueueHasRoom(uint32_t slot) const
     {
         const uint64_t bytes = connections_[slot].queue.bytes;
-        return (bytes == 0 || bytes + spec_.mtu_bytes <= spec_.small_queue_bytes) &&
-               (!gates_ || gates_->Passes(connections_[slot].flow, now_ns_));
+        return bytes == 0 || bytes + spec_.mtu_bytes <= spec_.small_queue_bytes;
+    }
+    bool HasRoom(uint32_t slot) const
+    {
+        return QueueHasRoom(slot) && (!gates_ || gates_->Passes(connections_[slot].flow, now_ns_));
     }
     // Most that a sender may have without an ACK, beside what TCP decides.
     uint32_t ClampBytes(uint32_t slot, uint32_t window_bytes) const

@@ -81,6 +81,14 @@ void TcpSendingEnd::Continue(uint32_t before)
     if (b.pace.on()) {
         network_.Arm(s_.pace, TimerKind::kPace, slot_, b.pace.due_ns - network_.now_ns());
     }
+    Restart(before);
+    Learn();
+    SendPending();
+}
+
+// Tells the controller that data is about to be sent again. `before`: connection whose flow sent last.
+void TcpSendingEnd::Restart(uint32_t before)
+{
     ncc_cc_event event = Event(0);
     event.idle_rtos = network_.IdleRtos(before, s_.rto_ns);
     if (event.idle_rtos > 0) {
@@ -89,8 +97,6 @@ void TcpSendingEnd::Continue(uint32_t before)
     ncc_cc_out out{};
     config_.ops->on_restart(s_.controller, config_.params, &s_.conn, &event, &out);
     Apply(out);
-    Learn();
-    SendPending();
 }
 
 void TcpSendingEnd::Apply(const ncc_cc_out &out)

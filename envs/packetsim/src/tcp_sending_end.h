@@ -92,6 +92,10 @@ class TcpSendingEnd
     void Written()
     {
         Learn();
+        const bool all_sent = s_.offered_bytes < OffsetBytes(s_.nxt) + config_.mss_bytes;
+        if (s_.established && s_.una > 0 && s_.una == s_.nxt && all_sent) {
+            Restart(slot_); // the application had no more
+        }
         Offer();
         if (s_.established) {
             SendPending();
@@ -137,6 +141,7 @@ class TcpSendingEnd
             network_.Learn(slot_, OffsetBytes(s_.una), s_.cwnd_bytes);
         }
     }
+    void Restart(uint32_t before);
     void Syn();
     void SynAck(const Packet &packet);
     void Establish();
@@ -249,8 +254,10 @@ class TcpSendingEnd
                                                              uint32_t una_before)
 {
     const uint64_t delivered_bytes = OffsetBytes(s_.una) + s_.sacked_bytes;
-    const bool full = config_.modern ? s_.modern->use.Enough(s_.cwnd_bytes, s_.ssthresh_bytes, config_.mss_bytes)
-                                     : pipe_before + config_.mss_bytes > s_.cwnd_bytes;
+    const bool kept_back = OffsetBytes(s_.nxt) < s_.offered_bytes && (s_.pace.on() || !network_.QueueHasRoom(slot_));
+    const bool full = config_.modern
+                          ? s_.modern->use.Enough(s_.cwnd_bytes, s_.ssthresh_bytes, config_.mss_bytes)
+                          : WindowUsed(pipe_before, s_.cwnd_bytes, s_.ssthresh_bytes, config_.mss_bytes, kept_back);
     ncc_cc_event event = Event((packet.echo ? NCC_CC_ACK_ECE : 0) | InRecovery() | (full ? 0 : NCC_CC_ACK_APP_LIMITED));
     event.rtt_ns = static_cast<ncc_u64>(measured_rtt_ns_);
     if (delivered_bytes > s_.delivered_bytes) { // guessed arrivals (no SACK) may be taken back

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ray that is joined, that does not start, and that loses a node."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
+pytest.importorskip("ray", reason="rllib: ray is not installed (the extra rllib)")
 
 import ray
 
@@ -75,6 +77,35 @@ def test_no_cluster_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> No
         connected("127.0.0.1:1", None, cpus=1),
     ):
         pass
+
+
+def test_a_cluster_that_may_want_a_token_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "token").touch()
+    monkeypatch.setattr(cluster, "ray", NoRay())
+    monkeypatch.setattr(cluster, "TOKEN", str(tmp_path / "token"))
+    for mode, said in ((None, True), ("token", False)):
+        monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+        if mode is not None:
+            monkeypatch.setenv("RAY_AUTH_MODE", mode)
+        with pytest.raises(ConfigError) as refused, connected("127.0.0.1:1", None, cpus=1):
+            pass
+        assert ("asks for it: set RAY_AUTH_MODE=token" in str(refused.value)) is said
+
+
+SESSION = """
+import signal, sys
+from ncc.agents.rllib import cluster
+cluster._temporary = lambda: sys.argv[1]
+with cluster._session():
+    signal.pause()
+"""
+
+
+def test_a_session_is_removed_when_its_process_is_killed(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", SESSION, str(tmp_path)]) as running:
+        assert eventually(lambda: any(tmp_path.iterdir()), 120)
+        running.kill()
+    assert eventually(lambda: not any(tmp_path.iterdir()), 120)
 
 
 def test_a_ray_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
+pytest.importorskip("ray", reason="rllib: ray is not installed (the extra rllib)")
 
 from ncc.harness.manifest import is_sealed
 from ncc.run.learning import read_learning

@@ -15,7 +15,7 @@ from ncc.run.executors import ExecutorSpec
 from tests.support.experiments import controller, make_limiter, small_rack
 from tests.support.fluid import FluidDatapath
 
-pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
+pytest.importorskip("ray", reason="rllib: ray is not installed (the extra rllib)")
 pytestmark = [pytest.mark.rllib, pytest.mark.usefixtures("ray_here")]
 
 TIMES = {"started_at", "finished_at", "wall_s", "cpu_s"}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
+pytest.importorskip("ray", reason="rllib: ray is not installed (the extra rllib)")
 
 from ray.rllib.env.env_context import EnvContext
 

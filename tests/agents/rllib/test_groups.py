@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
+pytest.importorskip("ray", reason="rllib: ray is not installed (the extra rllib)")
 torch = pytest.importorskip("torch")
 
 from ncc.agents.a3c.adam import TrainState  # noqa: E402 - behind the skip

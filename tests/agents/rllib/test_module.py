@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
+pytest.importorskip("ray", reason="rllib: ray is not installed (the extra rllib)")
 torch = pytest.importorskip("torch")
 
 from gymnasium.spaces import Box, Discrete  # noqa: E402 - behind the skip

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
+pytest.importorskip("ray", reason="rllib: ray is not installed (the extra rllib)")
 
 from ncc.agents.policy import UNTRAINED_FILE, load_policy
 from ncc.agents.rllib.config import RllibConfig

@@ -139,7 +139,7 @@ def test_typos_are_refused_before_anything_is_started(tmp_path: Path, arguments:
 
 @pytest.mark.rllib
 def test_a_cluster_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ray", reason="rllib: ray is not installed (ncc[rllib])")
+    pytest.importorskip("ray", reason="rllib: ray is not installed (the extra rllib)")
     from ncc.agents.rllib import cluster
 
     monkeypatch.setattr(cluster, "ray", NoRay())

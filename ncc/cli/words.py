@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Words of a command line, from as people write them to as Hydra reads them."""
+
+import re
+from collections.abc import Sequence
+from itertools import zip_longest
+
+import msgspec
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario
+from ncc.run.config_files import PACKAGE
+
+FOLDERS = ("out", "resume", "run")
+"""Keys whose values are names of folders or files, which may have any signs."""
+PLAIN = r"[\w/\\+.$%*@?|: -]*"
+"""Values that Hydra's grammar reads without quotes."""
+LISTED = rf"{PLAIN}(,{PLAIN})+"
+LISTS = ("evaluation.datapaths", "evaluation.controllers")
+"""Keys whose values are lists, also of one."""
+OPTIONS = {
+    *("-h", "--help", "--hydra-help", "--version", "-c", "--cfg", "--resolve", "-p", "--package", "-r", "--run", "-m"),
+    *("--multirun", "-sc", "--shell-completion", "-cp", "--config-path", "-cn", "--config-name", "-cd", "--config-dir"),
+    *("-i", "--info"),
+}
+"""Options of Hydra, and of every main."""
+MULTIRUN = ("-m", "--multirun")
+
+
+def require_no_options(arguments: Sequence[str], main: str) -> None:
+    """Refuse `--seeds 3` and its like.
+
+    Raises:
+        ConfigError: says how the setting is written.
+    """
+    for word, following in zip_longest(arguments, arguments[1:], fillvalue=""):
+        option, _, value = word.partition("=")
+        if option.startswith("-") and option not in OPTIONS:
+            value = value or (following if following and following[0] != "-" and "=" not in following else "<value>")
+            key = option.lstrip("-").replace("-", "_")
+            raise ConfigError(f"ncc {main} has no option {option}; settings have no dashes: write {key}={value}")
+
+
+def as_hydra_reads(arguments: Sequence[str], main: str) -> list[str]:
+    """Quote names, put what commas separate in brackets, and add `scenario.` where it was left out."""
+    several = any(option in arguments for option in MULTIRUN)  # there, commas separate runs
+    return [_of_scenario(_quoted(word if several else _in_brackets(word)), main) for word in arguments]
+
+
+def _in_brackets(word: str) -> str:
+    """`key=a,b` as `key=[a,b]`, which zsh would take for a pattern of files; a choice of a group stays as it is."""
+    key, _, value = word.partition("=")
+    takes_one = "/" in key or (key in FOLDERS and key != "run") or ((PACKAGE / key).is_dir() and key != "datapath")
+    pattern = rf"{PLAIN}(,{PLAIN})*" if key in LISTS else LISTED
+    return word if takes_one or not re.fullmatch(pattern, value, re.ASCII) else f"{key}=[{value}]"
+
+
+def _quoted(word: str) -> str:
+    """The override of a folder in the quotes that Hydra needs around signs such as = and #, if it has none."""
+    key, _, value = word.partition("=")
+    if key not in FOLDERS or value[:1] in ("", "'", '"', "[", "{", "$") or re.fullmatch(PLAIN, value, re.ASCII):
+        return word
+    escaped = value.replace('"', '\\"')
+    return f'{key}="{escaped}"'
+
+
+def _of_scenario(word: str, main: str) -> str:
+    """`transport.mtu_bytes=9000` as `scenario.transport.mtu_bytes=9000`, if the main has a scenario and no such key."""
+    signs, key = re.match(r"([+~]*)(.*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
+    first = re.split(r"[.=]", key, maxsplit=1)[0]
+    if first not in {field.name for field in msgspec.structs.fields(Scenario)}:
+        return word
+    from ncc.cli.help import written  # imported late: few runs need it
+
+    groups, keys = written(main)
+    own = {key.partition(".")[0] for key in keys}
+    return word if "scenario" not in groups or first in own else f"{signs}scenario.{key}"
