@@ -14,7 +14,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, records
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import Grants
-from ncc.core.scenario import Scenario
+from ncc.core.scenario import BUFFER_BYTES, Scenario
 from ncc.core.units import NS_PER_S, to_ns
 from ncc.core.writes import pieces
 from ncc.envs.linux import machine, traffic
@@ -90,7 +90,7 @@ class Run:
         # Imported here, because transports must be listed without pyroute2, too.
         from ncc.envs.linux.rack import Rack
 
-        topology, scenario, settings, transport = self.topology, self.scenario, self.settings, self.scenario.transport
+        topology, scenario, settings, transport = self.topology, self.scenario, self.settings, self.scenario.sockets
         self.mode = queue_mode(stack, settings)
         program = None
         if self.mode is not None:
@@ -122,8 +122,8 @@ class Run:
             congestion=self._senders.congestion,
             ecn=self._senders.ecn,
             deadline_s=self._longest_s,
-            send_buffer_bytes=0 if scenario.nic.knows == "backlog" else transport.send_buffer_bytes,
-            receive_buffer_bytes=transport.receive_buffer_bytes,
+            send_buffer_bytes=0 if scenario.nic.knows == "backlog" else transport.send_buffer_bytes or BUFFER_BYTES,
+            receive_buffer_bytes=transport.receive_buffer_bytes or BUFFER_BYTES,
             sample_s=scenario.period_s if self._senders.samples else 0.0,
             nice=machine.TRAFFIC_NICE if settings.scheduling == "fifo" else 0,
             connections_per_pair=transport.connections_per_pair,

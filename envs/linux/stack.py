@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ncc.core.errors import DatapathError
-from ncc.core.scenario import Nic, Transport
+from ncc.core.scenario import BUFFER_BYTES, Nic, Transport
 from ncc.core.units import BITS_PER_BYTE
 from ncc.envs.linux.order_program import CLASSES, Mode
 from ncc.envs.linux.queue import BURST_PKTS, BURST_S, PROMPT_S, SETTLED_S
@@ -62,7 +62,7 @@ def of_host(transport: Transport, nic: Nic, mode: Mode | None = None) -> dict[st
     sends the next, neither to fill it up (`tcp_autocorking`) nor because `tcp_limit_output_bytes` wait.
     """
     queued = max(nic.small_queue_bytes, HELD_BYTES) if mode is not None else nic.small_queue_bytes
-    send, receive = transport.send_buffer_bytes, transport.receive_buffer_bytes
+    send, receive = transport.send_buffer_bytes or BUFFER_BYTES, transport.receive_buffer_bytes or BUFFER_BYTES
     first = _first_buffer_bytes(transport, nic) if nic.knows != "sizes" else send
     return {
         "net/ipv4/tcp_ecn": "1",
@@ -86,7 +86,7 @@ def _first_buffer_bytes(transport: Transport, nic: Nic) -> int:
     if nic.first_write_pkts == Nic().first_write_pkts:
         return KERNEL_SEND_BUFFER_BYTES
     payload_bytes = nic.first_write_pkts * (transport.mtu_bytes - HEADER_BYTES)
-    return SKB_OVERHEAD * min(payload_bytes, transport.send_buffer_bytes)
+    return SKB_OVERHEAD * min(payload_bytes, transport.send_buffer_bytes or BUFFER_BYTES)
 
 
 def told_bytes(transport: Transport, nic: Nic) -> int:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import BoolArray, FloatArray, FlowTable, IntArray, check_columns
-from ncc.core.scenario import Nic, Scenario, Transport
+from ncc.core.scenario import MAX_BUFFER_BYTES, Nic, Scenario, Transport
 from ncc.core.topology import Buffer, NodeKind, Program, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
 from ncc.core.writes import pieces
@@ -21,8 +21,6 @@ from ncc.harness.messages import patience_s
 
 MAX_ROUTES = 2**26
 """Nodes times hosts: the routing table has 8 bytes for each pair, so 512 MiB."""
-MAX_WINDOW_BYTES = 2**30 - 1
-"""TCP's largest window (RFC 7323 section 2.3)."""
 MAX_WAIT_S = 1e6
 """In a full queue. Simulators keep times of transmission in picoseconds, 9.2 million seconds in 64 bits."""
 
@@ -50,7 +48,7 @@ def spec_of(
         ConfigError: a parameter out of range, a topology above `MAX_ROUTES`, or flows that it cannot carry.
     """
     check_columns(flows)
-    topology, transport = scenario.network(), scenario.transport
+    topology, transport = scenario.network(), scenario.sockets
     _check_widths(transport, simulator)
     arrays = _arrays(topology)
     _check_routes(arrays.is_host, simulator)
@@ -118,7 +116,7 @@ def _set_components(
     spec: Spec, module: Extension, simulator: str, *, scenario: Scenario, flows: FlowTable, stack: HostStack
 ) -> None:
     """Stacks of components; a flow's is that of its component."""
-    names, transport = [name for name, _ in scenario.workload], scenario.transport
+    names, transport = [name for name, _ in scenario.workload], scenario.sockets
     if transport.connections_per_pair:
         raise ConfigError(
             "stack.components gives flows controllers of their own, and an open connection keeps its first one: set "
@@ -220,9 +218,9 @@ def _queue(buffer: Buffer | None, programs: tuple[tuple[Program, ...], ...]) -> 
 def _check_widths(transport: Transport, simulator: str) -> None:
     """A buffer must hold two packets; windows and counts must fit what TCP can say and the simulator can count."""
     limits = {
-        "send_buffer_bytes": (2 * transport.mtu_bytes, MAX_WINDOW_BYTES),
-        "receive_buffer_bytes": (2 * transport.mtu_bytes, MAX_WINDOW_BYTES),
-        "initial_window_pkts": (1, MAX_WINDOW_BYTES // transport.mtu_bytes),
+        "send_buffer_bytes": (2 * transport.mtu_bytes, MAX_BUFFER_BYTES),
+        "receive_buffer_bytes": (2 * transport.mtu_bytes, MAX_BUFFER_BYTES),
+        "initial_window_pkts": (1, MAX_BUFFER_BYTES // transport.mtu_bytes),
         "connections_per_pair": (0, 2**32 - 1),
         "delayed_ack_pkts": (1, 2**16),
         "frame_overhead_bytes": (0, 2**16),

@@ -11,7 +11,8 @@ from ncc.core.units import BITS_PER_BYTE
 def bandwidth_delay_bytes(network: Topology, src: int, dst: int) -> float:
     """Rate of the slowest link from `src` to `dst` times the delay of all links there and back."""
     links = [network.links[port // 2] for port in network.path(src, dst)]
-    return min(link.rate_bps for link in links) * 2 * sum(link.delay_s for link in links) / BITS_PER_BYTE
+    rate_bps = min((link.rate_bps for link in links), default=0.0)
+    return rate_bps * 2 * sum(link.delay_s for link in links) / BITS_PER_BYTE
 
 
 @lru_cache(maxsize=32)
@@ -25,4 +26,5 @@ def longest_pipe(network: Topology) -> tuple[int, int]:
         link = network.host_link(host)
         alike.setdefault((link.a + link.b - host, link.rate_bps, link.delay_s), []).append(host)
     few = [host for hosts in alike.values() for host in hosts[: 1 if len(alike) > 1 else 2]]
-    return max(permutations(few, 2), key=lambda pair: bandwidth_delay_bytes(network, *pair))
+    pairs = [*permutations(few, 2)] or [(few[0], few[0])]
+    return max(pairs, key=lambda pair: bandwidth_delay_bytes(network, *pair))

@@ -20,6 +20,12 @@ from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value, d
 from ncc.core.workload import Workload, check_fits, draw_flows, offered_load
 
 MAX_EPOCHS = 10_000_000
+BUFFER_BYTES = 4 * 2**20
+"""Size of a socket's buffers, where that is enough for the network. Linux' largest send buffer (net.ipv4.tcp_wmem)."""
+MAX_BUFFER_BYTES = 2**30 - 1
+"""Largest window that TCP can say (RFC 7323 section 2.3)."""
+PIPES = 4
+"""Size of larger ones, in bandwidth-delay products: queues take some as well."""
 SEND_BUFFER_FRAC = 0.75
 """Part of a send buffer that is full at least: an application writes when a quarter of it is free."""
 Timer = Annotated[float, Meta(ge=1e-6, le=60), usual(high=5)]
@@ -81,8 +87,9 @@ class Transport(Value, frozen=True):
     delayed_ack_s: Timer = 100 * US
     """Longest delay of an ACK; for a NIC that merges packets, its time between interrupts (tens of us). ns-3's default
     of 200 ms makes an incast collapse."""
-    send_buffer_bytes: Count = 4_194_304
-    receive_buffer_bytes: Count = 4_194_304
+    send_buffer_bytes: Count | None = None
+    """Size of every socket's buffer; null: enough for every path (`Scenario.sockets`), as Linux' autotuning finds."""
+    receive_buffer_bytes: Count | None = None
     rtt_noise_max_s: Annotated[float, Meta(ge=0, le=1)] = 0.0
     """Measurement error: each RTT sample that a congestion controller sees is too long by a uniform random amount up to
     this. Retransmission timers and recorded RTTs use the true value."""
@@ -98,7 +105,8 @@ class Transport(Value, frozen=True):
                 "Scenario.transport.recovery=modern finds losses by selective acknowledgements: set sack to true, or "
                 "choose recovery=classic"
             )
-        if self.delayed_ack_pkts > max(2, window_pkts := self.receive_buffer_bytes // self.mss_bytes):
+        receive_bytes = self.receive_buffer_bytes or BUFFER_BYTES
+        if self.delayed_ack_pkts > max(2, window_pkts := receive_bytes // self.mss_bytes):
             raise ConfigError(
                 f"Scenario.transport.delayed_ack_pkts must fit in receive_buffer_bytes ({window_pkts} full packets), "
                 f"or every ACK waits for delayed_ack_s, got {self.delayed_ack_pkts}"
@@ -227,11 +235,10 @@ class Scenario(Value, frozen=True):
         network = self.network()
         src, dst = longest_pipe(network)
         need_bytes = bandwidth_delay_bytes(network, src, dst)
-        for name, part in (("send", SEND_BUFFER_FRAC), ("receive", 1.0)):
-            field = f"{name}_buffer_bytes"
-            if (bytes_ := part * getattr(self.transport, field)) < need_bytes:
+        for field, part in (("send_buffer_bytes", SEND_BUFFER_FRAC), ("receive_buffer_bytes", 1.0)):
+            if (bytes_ := part * getattr(self.sockets, field)) < need_bytes:
                 yield (
-                    f"transport.{field} is {getattr(self.transport, field)}, which holds a flow from "
+                    f"transport.{field} is {getattr(self.sockets, field)}, which holds a flow from "
                     f"{network.nodes[src].name} to {network.nodes[dst].name} to {bytes_ / need_bytes:.2g} of its line, "
                     f"whatever its controller: bandwidth times delay is {need_bytes:.0f} bytes there, and "
                     f"{ceil(need_bytes / part)} are enough"
@@ -282,11 +289,23 @@ class Scenario(Value, frozen=True):
         ):
             if part[key] == default:
                 del part[key]
+        plain["transport"] = self.sockets.to_dict()
         return digest_of(plain)
 
     def network(self) -> Topology:
         """The topology, built once per process."""
         return _build(self.topology)
+
+    @property
+    def sockets(self) -> Transport:
+        """The transport with the sizes of all buffers."""
+        network = self.network()
+        pipe_bytes = bandwidth_delay_bytes(network, *longest_pipe(network))
+        own_bytes = BUFFER_BYTES if pipe_bytes <= SEND_BUFFER_FRAC * BUFFER_BYTES else ceil(PIPES * pipe_bytes)
+        named = (self.transport.send_buffer_bytes, self.transport.receive_buffer_bytes)
+        send_bytes, receive_bytes = (min(own_bytes, MAX_BUFFER_BYTES) if size is None else size for size in named)
+        made: Transport = self.transport.replace(send_buffer_bytes=send_bytes, receive_buffer_bytes=receive_bytes)
+        return made
 
     @property
     def has_receivers(self) -> bool:

@@ -29,12 +29,12 @@ def scenario(topology: Rack | FatTree | None = None, load_frac: float = 0.8, dur
             "scenario.transport.initial_rto_s is 20, where at most 5 is usual",
         ),
         (
-            scenario(Rack(delay_s=0.01)),
+            scenario(Rack(delay_s=0.01)).replace(transport=Transport(send_buffer_bytes=4_194_304)),
             "scenario.transport.send_buffer_bytes is 4194304, which holds a flow from h0 to r0 to 0.42 of its line, "
             "whatever its controller: bandwidth times delay is 7500000 bytes there, and 10000000 are enough",
         ),
         (
-            scenario(Rack(delay_s=0.01)).replace(transport=Transport(send_buffer_bytes=10_000_000)),
+            scenario(Rack(delay_s=0.01)).replace(transport=Transport(receive_buffer_bytes=4_194_304)),
             "scenario.transport.receive_buffer_bytes is 4194304, which holds a flow from h0 to r0 to 0.56 of its line",
         ),
     ],
@@ -53,11 +53,11 @@ def test_a_slip_is_named_and_taken_once_it_is_confirmed(given: Scenario, said: s
         scenario(),
         scenario(load_frac=1.5),
         scenario(FatTree(k=8), load_frac=51.2),
-        scenario(Rack(delay_s=0.05)).replace(transport=Transport(send_buffer_bytes=2**29, receive_buffer_bytes=2**28)),
+        scenario(Rack(delay_s=0.05)),
     ],
 )
 def test_what_research_does_is_no_slip(given: Scenario) -> None:
-    """An overload; the load of one link of a fabric that spreads flows over many; a WAN, with its buffers."""
+    """An overload; the load of one link of a fabric that spreads flows over many; a WAN."""
     assert list(doubts(given, "scenario")) == []
 
 

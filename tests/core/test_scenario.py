@@ -224,3 +224,16 @@ def test_any_data_anywhere_gives_a_scenario_or_one_clear_error(place: tuple[str,
         assert str(error).startswith("scenario")  # noqa: PT017 - either outcome is right, this is about the error's
     else:
         assert from_json(Scenario, scenario.to_json(), "scenario") == scenario
+
+
+def test_buffers_that_nobody_names_hold_every_path() -> None:
+    """4 MiB, as ever, or four times 1 Gbit/s x 60 ms; the digest is that of their sizes."""
+    near = scenario_from_dict(PLAIN)
+    far = near.replace(topology=Rack(delay_s=0.01))
+    assert near.transport.send_buffer_bytes is None
+    assert (near.sockets.send_buffer_bytes, near.sockets.receive_buffer_bytes) == (2**22, 2**22)
+    assert (far.sockets.send_buffer_bytes, far.sockets.receive_buffer_bytes) == (30_000_000, 30_000_000)
+    assert near.digest() == near.replace(transport=near.sockets).digest()
+    named = far.replace(transport=far.transport.replace(send_buffer_bytes=2**22))
+    assert (named.sockets.send_buffer_bytes, named.sockets.receive_buffer_bytes) == (2**22, 30_000_000)
+    assert named.digest() != far.digest()
