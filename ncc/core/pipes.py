@@ -5,14 +5,14 @@ from functools import lru_cache
 from itertools import permutations
 
 from ncc.core.topology import Topology
-from ncc.core.units import BITS_PER_BYTE
+from ncc.core.units import bdp_bytes
 
 
 def bandwidth_delay_bytes(network: Topology, src: int, dst: int) -> float:
     """Rate of the slowest link from `src` to `dst` times the delay of all links there and back."""
     links = [network.links[port // 2] for port in network.path(src, dst)]
     rate_bps = min((link.rate_bps for link in links), default=0.0)
-    return rate_bps * 2 * sum(link.delay_s for link in links) / BITS_PER_BYTE
+    return bdp_bytes(rate_bps, 2 * sum(link.delay_s for link in links))
 
 
 @lru_cache(maxsize=32)

@@ -232,13 +232,13 @@ class Scenario(Value, frozen=True):
         for name, traffic in self.workload:
             if doubt := traffic.unusual_on(self.network()):
                 yield f"workload.{name}.{doubt}"
-        network = self.network()
+        network, sockets = self.network(), self.sockets
         src, dst = longest_pipe(network)
         need_bytes = bandwidth_delay_bytes(network, src, dst)
         for field, part in (("send_buffer_bytes", SEND_BUFFER_FRAC), ("receive_buffer_bytes", 1.0)):
-            if (bytes_ := part * getattr(self.sockets, field)) < need_bytes:
+            if (bytes_ := part * getattr(sockets, field)) < need_bytes:
                 yield (
-                    f"transport.{field} is {getattr(self.sockets, field)}, which holds a flow from "
+                    f"transport.{field} is {getattr(sockets, field)}, which holds a flow from "
                     f"{network.nodes[src].name} to {network.nodes[dst].name} to {bytes_ / need_bytes:.2g} of its line, "
                     f"whatever its controller: bandwidth times delay is {need_bytes:.0f} bytes there, and "
                     f"{ceil(need_bytes / part)} are enough"

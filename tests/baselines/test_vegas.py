@@ -15,7 +15,7 @@ class Rounds:
     """A connection that is acknowledged round by round; `avoidance` puts it past slow start at that window."""
 
     def __init__(self, cwnd_pkts: int, *, avoidance: bool = True, **params: int) -> None:
-        self.una = 0
+        self.una, self.min_rtt_ns = 0, BASE_NS
         self.cc: _baselines.Connection = connect("vegas", PKT, cwnd_pkts * PKT * (2 if avoidance else 1), params)
         if avoidance:  # by a loss
             self.una = 2 * cwnd_pkts * PKT
@@ -27,7 +27,7 @@ class Rounds:
         self.una += PKT
         return self.cc.on_ack(
             rtt_ns=rtt_ns,
-            min_rtt_ns=BASE_NS,
+            min_rtt_ns=self.min_rtt_ns,
             acked_bytes=PKT,
             delivered_bytes=PKT,
             una_bytes=self.una,
@@ -117,7 +117,7 @@ def test_only_full_packets_set_the_base_rtt() -> None:
     small = {"acked_bytes": PKT // 20, "delivered_bytes": PKT // 20, "una_bytes": vegas.una, "nxt_bytes": vegas.una}
     vegas.cc.on_ack(rtt_ns=BASE_NS // 2, min_rtt_ns=BASE_NS // 2, **small)
     before = vegas.cc.out[0] / PKT
-    vegas.una += PKT // 20
+    vegas.una, vegas.min_rtt_ns = vegas.una + PKT // 20, BASE_NS // 2
     for _ in range(int(before)):
         vegas.ack(BASE_NS)
     assert vegas.ack(BASE_NS) / PKT >= before
