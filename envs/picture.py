@@ -85,10 +85,11 @@ class _Drawing:
         from matplotlib import rc_context
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
+        from matplotlib.text import Text
 
         self._scales, self._scenario = scales_of(scenario), scenario
         self._hosts = np.arange(self._scales.n_agents)
-        look: Any = {"font.size": 9.0, "axes.spines.top": False, "axes.spines.right": False}
+        look: Any = {"font.size": 9.0, "axes.spines.top": False, "axes.spines.right": False, "text.usetex": False}
         with rc_context(look):
             figure = Figure(figsize=INCHES, dpi=DPI, layout="constrained")
             self._network, self._rate, self._wait, self._past = figure.subplots(4, 1, height_ratios=[3, 2, 1.4, 1.6])
@@ -96,6 +97,8 @@ class _Drawing:
         self._draw_network()
         self._draw_hosts()
         self._draw_past()
+        for text in figure.findobj(Text):
+            text.set_usetex(False)
 
     def _draw_network(self) -> None:
         from matplotlib.collections import LineCollection
@@ -155,6 +158,7 @@ class _Drawing:
 
     def show(self, m: Measurement, times_ms: FloatArray, queues_bytes: FloatArray) -> Frame:
         """Draw a frame of a measurement, with queues [epochs, neighbourhoods] at these times."""
+        from matplotlib import rc_context
         from matplotlib.ticker import EngFormatter
 
         scales, rate, size = self._scales, EngFormatter("bit/s", places=1), EngFormatter("B", places=0)
@@ -174,7 +178,8 @@ class _Drawing:
         self._limit.set_segments([((x - 0.45, y), (x + 0.45, y)) for x, y in limits if np.isfinite(y)])
         for line, queue in zip(self._lines, queues_bytes.T, strict=True):
             line.set_data(times_ms, queue)
-        self._canvas.draw()  # type: ignore[no-untyped-call]
+        with rc_context({"text.usetex": False}):  # a user's matplotlibrc may ask for LaTeX
+            self._canvas.draw()  # type: ignore[no-untyped-call]
         self._network.figure.set_layout_engine(
             "none"
         )  # keeps the layout of the first frame, which makes the others faster

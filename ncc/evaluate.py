@@ -28,6 +28,7 @@ from ncc.run.compose import (
 from ncc.run.config_files import read_config
 from ncc.run.controllers import ControllerName, controller_names, load_controller, runs_on
 from ncc.run.executors import ExecutorSpec
+from ncc.run.tuned import tuned_names
 
 if TYPE_CHECKING:
     from ncc.run.plan import TrainPlan
@@ -124,6 +125,9 @@ def _list_controllers() -> None:
     for name in controller_names():
         controller = load_controller(name)
         print(f"{name:16} {', '.join(runs_on(controller)) or 'nowhere built':16} {controller.summary}")
+    for tuned, name in tuned_names().items():
+        runs = ", ".join(runs_on(load_controller(name))) or "nowhere built"
+        print(f"{tuned:16} {runs:16} {name}, with settings for the scenario's kind of network (configs/tuned)")
 
 
 def _list_experiments() -> None:
@@ -208,7 +212,7 @@ def _evaluate(
         table=spec.table,
         params=spec.params,
     )
-    controllers = evaluation.load()  # refuses unknown parameters before anything is written
+    controllers = [each for each, _ in evaluation.contenders(scenario)]  # refuses unknown parameters before it writes
     if scenario_plain is None and not plans:
         print(f"No scenario is named: {scenario.name}")
     for run in spec.run:

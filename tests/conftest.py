@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from ncc.core.extras import MissingExtraError
 from tests.support import parallel, temporary
@@ -24,6 +26,13 @@ settings.load_profile("ncc")
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # which has it from the process that starts it
     temporary.stay_in(Path(__file__).parents[1] / "build" / f"tmp-{os.getuid()}")
+
+# They change how wide and how coloured tables are.
+for name in ("FORCE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
+# Hypothesis draws constants of all modules of ours that are imported, and so other examples after other tests.
+providers._get_local_constants = Constants
 
 # Processes share the cores, and networks here are small: more threads are slower. Read when torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

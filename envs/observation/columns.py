@@ -47,6 +47,7 @@ def tables_of(spec: ObservationSpec, scenario: Scenario) -> dict[str, Any]:
         "neighbours": near,
         "size": sum(sizes),
         "delay": scenario.sharing_delay_periods,
+        "floor": LOW,
         "ceiling": spec.ceiling,
         "columns": [
             [

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, cast
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -15,6 +15,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from hydra.types import RunMode
 from omegaconf import OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
+from yaml import MarkedYAMLError
 
 from ncc.cli.verbs import version_line
 from ncc.cli.words import as_hydra_reads, require_no_options
@@ -35,6 +36,8 @@ STATUS_FAILED = 1
 STATUS_INTERRUPTED = 130
 NOT_CHOICES = ("hydra", "schema", "controllers", "recipes")
 """Configuration groups that cannot be chosen with group=option."""
+NO_NAME = re.compile(r"[+-]?\d+|[+-]?(\d+\.\d*|\.?\d+)(e[+-]?\d+)?|[+-]?inf|nan|true|false", re.IGNORECASE)
+"""Values that Hydra does not read as a word."""
 
 
 def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> None:
@@ -54,6 +57,7 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
     _user_errors(lambda: use_config_dir(typed_config_dir(arguments)), main=name)
     _user_errors(lambda: _require_whole_groups(arguments), main=name)
     _user_errors(lambda: _require_resume_alone(arguments), main=name)
+    _user_errors(lambda: _require_names(name, arguments), main=name)
     if "scenario=list" in arguments and "scenario" in _own_groups(name):
         list_with_comments(config_paths("scenario"))
         return
@@ -67,7 +71,7 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
     @hydra.main(version_base=None, config_path="pkg://ncc.configs", config_name=name)
     def composed(config: Any) -> None:
         job = HydraConfig.get()
-        overrides = list(job.overrides.task)
+        overrides = cast(list[str], OmegaConf.to_container(job.overrides.task, resolve=False))
         sweep = "" if job.mode is not RunMode.MULTIRUN else f"the sweep ends here, at {' '.join(overrides)}"
         _user_errors(lambda: main(plain_config(config), overrides), sweep, main=name)
 
@@ -90,6 +94,16 @@ def _require_whole_groups(arguments: Sequence[str]) -> None:
         group = key.removesuffix(".kind").replace(".", "/")
         if key.endswith(".kind") and (PACKAGE / group).is_dir():
             raise ConfigError(f"{key}={value} leaves the settings of another kind in place: choose {group}={value}")
+
+
+def _require_names(main: str, arguments: Sequence[str]) -> None:
+    """Refuse a number or truth value where a group's YAML is chosen: Hydra takes words only."""
+    for key, _, value in (argument.partition("=") for argument in arguments):
+        if NO_NAME.fullmatch(value) and key.lstrip("+") in (own := _own_groups(main)):
+            known = ", ".join(groups(main).get(key.lstrip("+"), own))
+            raise ConfigError(
+                f"{key}={value} is a number or a truth value, and a file's name has to be a word: {known}"
+            )
 
 
 def _help(name: str, overrides: list[str], parts: list[str]) -> None:
@@ -149,6 +163,8 @@ def _user_errors(body: Callable[[], None], more: str = "", *, main: str) -> None
         _fail(f"error: {error}", STATUS_CONFIG, more)
     except HydraException as error:
         _fail(f"error: {_composition_error(error, main)}", STATUS_CONFIG)
+    except MarkedYAMLError as error:
+        _fail(f"error: a file cannot be read as YAML: {' '.join(str(error).split())}", STATUS_CONFIG)
     except NccError as error:
         _fail(f"error: {error}", STATUS_FAILED, more)
     except KeyboardInterrupt as interrupt:
@@ -187,6 +203,7 @@ def _composition_error(error: HydraException, main: str) -> str:
 
 
 def _fail(message: str, status: int, more: str = "") -> None:
-    sys.stdout.flush()
+    if sys.stdout is not None:  # the shell may have closed it
+        sys.stdout.flush()
     print(*filter(None, (message, more)), sep="\n", file=sys.stderr)
     sys.exit(status)

@@ -71,7 +71,7 @@ class Transport(Value, frozen=True):
     limited_transmit: bool = True
     """Each of the first duplicate ACKs allows one new segment (RFC 3042), so that short windows need no timeout. It
     matters without SACK only: with it, a selective acknowledgement makes room for a segment anyway (RFC 6675)."""
-    recovery: Literal["classic", "modern"] = "classic"
+    recovery: Literal["classic", "modern"] = "modern"
     """Classic: losses are found by duplicate ACKs (RFC 6675), and windows shrink at once, as in ns-3 and TCP of about
     2012. Modern: RACK-TLP (RFC 8985), PRR (RFC 6937), F-RTO (RFC 5682) and DSACK (RFC 2883), as in Linux."""
     timer_slack_s: Annotated[float, Meta(ge=0, le=1)] = 2 * MS

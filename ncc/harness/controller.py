@@ -13,6 +13,8 @@ from ncc.harness.local import Local
 from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin, ShortestFirst
 from ncc.harness.receivers import AHEAD_FRAC, FLOOR_FRAC, WINDOW_FRAC, ReceiverRule
 
+TUNED = "_tuned"
+"""End of the name of a controller with the settings of a tuned set (`ncc.run.tuned`)."""
 Headroom = Annotated[float, Meta(ge=0, lt=1)]
 
 

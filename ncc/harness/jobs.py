@@ -73,7 +73,7 @@ OnProgress = Callable[[JobEvent], None]
 
 
 def jobs_for(
-    scenario: Scenario,
+    scenario: Scenario | Mapping[str, Scenario],
     controllers: Sequence[Controller],
     seeds: Sequence[int],
     inputs: Mapping[str, Mapping[str, str]] | None = None,
@@ -82,10 +82,12 @@ def jobs_for(
     """Jobs of every controller under every seed, seed by seed, so that an interrupted evaluation has complete pairs.
 
     Args:
+        scenario: of all, or of each controller by its name.
         inputs: `Job.inputs` by controller name.
     """
+    of = scenario if isinstance(scenario, Mapping) else {c.name: scenario for c in controllers}
     return [
-        Job(scenario, c, seed, dict((inputs or {}).get(c.name, {})), purpose) for seed in seeds for c in controllers
+        Job(of[c.name], c, seed, dict((inputs or {}).get(c.name, {})), purpose) for seed in seeds for c in controllers
     ]
 
 

@@ -16,7 +16,13 @@ packets, n - 1 of wire size L and a last one of size l <= L, in
 
 This is exact for an empty store-and-forward network (the last packet waits behind the others up to hop k and no
 longer beyond), and equals payload and headers at the bottleneck plus one packet at every other hop when all are full.
-No transport can be faster, so a slowdown is at least 1. Times of single packets are rounded down to nanoseconds:
+No transport can be faster, so a slowdown is at least 1. With `routing: spray` a flow has all shortest paths at once.
+Hop h carries R_h in sum, r_h on its fastest port and d_h on its shortest, and n packets need at least
+
+    sum_h d_h + max [ sum_h L/r_h,  max_k ( b_k + ((n - 1) L + l) / R_k + sum_{h>k} l/r_h ) ]
+    with b_k = min [ sum_{h<k} L/r_h,  (n - 1) L / R_1 + sum_{h<k} l/r_h ],  the time of the first packet at hop k
+
+Times of single packets are rounded down to nanoseconds:
 datapaths count in whole nanoseconds and may round down at every hop.
 """
 
@@ -25,6 +31,7 @@ import numpy as np
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S
+from ncc.metrics.routes import routes
 
 
 def ideal_fct_s(scenario: Scenario, flows: FlowTable) -> FloatArray:
@@ -67,6 +74,8 @@ def fct_slowdown(
 
 def _transfer_ns(scenario: Scenario, src: int, dst: int, size_bytes: IntArray) -> FloatArray:
     """Transfer time in nanoseconds by the formula above, for flows of one path, without the handshake."""
+    if scenario.routing == "spray":
+        return _sprayed_ns(scenario, src, dst, size_bytes)
     transport = scenario.transport
     rates, delay_ns = _path(scenario, src, dst)
     n = -(-size_bytes // transport.mss_bytes)
@@ -77,6 +86,27 @@ def _transfer_ns(scenario: Scenario, src: int, dst: int, size_bytes: IntArray) -
     alone = np.cumsum(last[::-1], axis=0)[::-1]
     longest = np.where(n == 1, alone[0], np.max(behind + alone, axis=0))
     return np.asarray(delay_ns + longest, dtype=np.float64)
+
+
+def _sprayed_ns(scenario: Scenario, src: int, dst: int, size_bytes: IntArray) -> FloatArray:
+    """Least transfer time in nanoseconds over all shortest paths at once, by the second formula above."""
+    transport, network = scenario.transport, scenario.network()
+    hops = routes(network).hops(src, dst)
+    rates = [np.array([network.port_rate_bps(port) for port in ports.tolist()]) for ports in hops]
+    delay_s = sum(min(network.links[port // 2].delay_s for port in ports.tolist()) for ports in hops)
+    fastest, pooled = np.array([of.max() for of in rates]), np.array([of.sum() for of in rates])
+    n = -(-size_bytes // transport.mss_bytes)
+    headers = HEADER_BYTES + transport.frame_overhead_bytes
+    last_bytes = size_bytes - (n - 1) * transport.mss_bytes + headers
+    before_bytes = (n - 1) * (transport.mss_bytes + headers)
+    last = _serialise_ns(last_bytes, fastest)  # [n_hops, n_flows]
+    full = _serialise_ns(np.array([transport.mss_bytes + headers]), fastest)  # [n_hops, 1]
+    first = np.minimum(
+        np.cumsum(full, axis=0) - full, _serialise_ns(before_bytes, pooled[:1]) + np.cumsum(last, axis=0) - last
+    )
+    after = np.cumsum(last[::-1], axis=0)[::-1] - last
+    longest = (first + _serialise_ns(before_bytes + last_bytes, pooled) + after).max(axis=0)
+    return np.asarray(np.floor(delay_s * NS_PER_S) + np.maximum(longest, np.where(n == 1, last, full).sum(axis=0)))
 
 
 def _handshake_ns(scenario: Scenario, src: int, dst: int) -> float:

@@ -18,7 +18,6 @@ only the ports that all of them have in common hold a flow back, as if the load 
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -27,11 +26,12 @@ from ncc.core.distributions import SizeDistribution, distribution
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, FlowTable, IntArray
 from ncc.core.scenario import Scenario
-from ncc.core.topology import NodeKind, Topology
+from ncc.core.topology import Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES
 from ncc.core.workload import Poisson, endless
 from ncc.metrics.fct import ideal_fct_s
 from ncc.metrics.ranks import WRITTEN_BYTES, attained_ranks, gittins_ranks, levels
+from ncc.metrics.routes import routes
 
 Sharing = Literal["fair", "srpt", "attained", "services"]
 LEAST_BITS = 1e-3
@@ -65,58 +65,8 @@ def _wire_bits(scenario: Scenario, flows: FlowTable) -> FloatArray:
 
 def _ports(network: Topology, flows: FlowTable) -> list[IntArray]:
     """Directed ports of each flow that all its shortest paths have in common."""
-    routes = _routes(network)
-    return [routes.certain_ports(src, dst) for src, dst in zip(flows.src.tolist(), flows.dst.tolist(), strict=True)]
-
-
-@lru_cache(maxsize=8)
-def _routes(network: Topology) -> "Routes":
-    return Routes(network)
-
-
-class Routes:
-    """Shortest paths of a network, computed once per pair of hosts."""
-
-    def __init__(self, network: Topology) -> None:
-        self._forwards = [node.kind is not NodeKind.HOST for node in network.nodes]
-        self._out: list[list[tuple[int, int]]] = [[] for _ in network.nodes]
-        for i, link in enumerate(network.links):
-            self._out[link.a].append((link.b, 2 * i))
-            self._out[link.b].append((link.a, 2 * i + 1))
-        self._away: dict[int, dict[int, int]] = {}
-        self._certain: dict[tuple[int, int], IntArray] = {}
-
-    def certain_ports(self, src: int, dst: int) -> IntArray:
-        """Directed ports that all shortest paths from `src` to `dst` have in common, in order."""
-        if (src, dst) not in self._certain:
-            self._certain[src, dst] = np.array(self._walk(src, dst), dtype=np.int64)
-        return self._certain[src, dst]
-
-    def _walk(self, src: int, dst: int) -> list[int]:
-        away = self._hops_to(dst)
-        certain, at = [], {src}
-        while dst not in at:
-            steps = {(peer, port) for node in at for peer, port in self._out[node] if away.get(peer) == away[node] - 1}
-            if len(steps) == 1:
-                certain.append(next(iter(steps))[1])
-            at = {peer for peer, _ in steps}
-        return certain
-
-    def _hops_to(self, dst: int) -> dict[int, int]:
-        """Hops to `dst` from every node that reaches it; hosts forward nothing."""
-        if dst in self._away:
-            return self._away[dst]
-        away, frontier = {dst: 0}, [dst]
-        while frontier:
-            reached = []
-            for node in frontier:
-                for peer, _ in self._out[node] if node == dst or self._forwards[node] else ():
-                    if peer not in away:
-                        away[peer] = away[node] + 1
-                        reached.append(peer)
-            frontier = reached
-        self._away[dst] = away
-        return away
+    found = routes(network)
+    return [found.certain_ports(src, dst) for src, dst in zip(flows.src.tolist(), flows.dst.tolist(), strict=True)]
 
 
 @dataclass(frozen=True)

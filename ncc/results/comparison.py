@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Comparison of controllers on one datapath: every metric with its interval over seeds, and the best controllers."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -269,13 +270,13 @@ def compare(
         warnings: as in `Comparison`.
 
     Raises:
-        ConfigError: the controllers were not run with the same scenario and seeds, so there are no pairs.
+        ConfigError: the controllers were not run with the same flows and seeds, so there are no pairs.
     """
     seeds = {name: [run.seed for run in evaluation.of(name)] for name in evaluation.controllers}
     first = seeds[evaluation.controllers[0]]
-    digests = {run.manifest.facts["scenario_digest"] for run in evaluation.runs}
-    if any(sorted(other) != sorted(first) for other in seeds.values()) or len(digests) > 1:
-        raise ConfigError(f"{evaluation.folder}: every controller needs the same scenario and seeds, found {seeds}")
+    flows = {_flows(run) for run in evaluation.runs}
+    if any(sorted(other) != sorted(first) for other in seeds.values()) or len(flows) > 1:
+        raise ConfigError(f"{evaluation.folder}: every controller needs the same flows and seeds, found {seeds}")
     invalid = {
         name: {run.seed: run.problems for run in evaluation.of(name) if run.problems} for name in evaluation.controllers
     }
@@ -294,6 +295,13 @@ def compare(
         classical=tuple(name for name, limit in limits.items() if isinstance(limit, NoLimit)),
         warnings={name: tuple(said) for name, said in (warnings or {}).items() if said},
     )
+
+
+def _flows(run: StoredRun) -> str:
+    """Everything that decides a run's flows, as text. Tuned hosts and switches may have other settings."""
+    scenario = dict(run.manifest.facts["scenario"])
+    hosts = {key: value for key, value in scenario["topology"].items() if key != "mark_threshold_bytes"}
+    return json.dumps([scenario["name"], scenario["workload"], scenario["duration_s"], hosts], sort_keys=True)
 
 
 def _limit(run: StoredRun) -> AnyLimit:

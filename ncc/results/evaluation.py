@@ -55,11 +55,12 @@ def judge(
     """
     datapaths = reference_last(datapaths)
     factory = LimiterFactory(policies)
-    controllers = [factory.resolved(controller) for controller in spec.load()]
-    for controller in controllers:
-        factory(controller, scenario)  # reports a missing or damaged policy now, not after minutes of simulation
+    contenders = [(factory.resolved(controller), own) for controller, own in spec.contenders(scenario)]
+    controllers, scenarios = [each for each, _ in contenders], {each.name: own for each, own in contenders}
     require_transports(datapaths, controllers)
-    require_parts(scenario, controllers)
+    for controller, own in contenders:
+        factory(controller, own)  # reports a missing or damaged policy now, not after minutes of simulation
+        require_parts(own, [controller])
     if recording is not None:
         recording.check(scenario)
     warnings = {controller.name: factory.warnings(controller, scenario) for controller in controllers}
@@ -73,7 +74,7 @@ def judge(
     with executor.opened():
         for datapath in datapaths:
             evaluation = run_controllers(
-                scenario,
+                scenarios,
                 controllers,
                 seeds,
                 datapath,
@@ -163,7 +164,7 @@ def _mean(results: Sequence[Comparison]) -> Comparison:
 
 
 def run_controllers(
-    scenario: Scenario,
+    scenario: Scenario | Mapping[str, Scenario],
     controllers: Sequence[Controller],
     seeds: Sequence[int],
     datapath: DatapathSpec,
@@ -176,6 +177,9 @@ def run_controllers(
     recording: Recording | None = None,
 ) -> Evaluation:
     """Run every controller (as `factory` resolves it) on every seed; finished runs in `folder` are kept.
+
+    Args:
+        scenario: of all, or of each controller by its name.
 
     Raises:
         NccError: as in `ncc.harness.pool.evaluate`.

@@ -5,6 +5,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ncc.harness.controller import TUNED
+
 
 @dataclass(frozen=True)
 class Style:
@@ -73,8 +75,8 @@ def styles(names: Sequence[str]) -> dict[str, Style]:
     every figure. If two such names in one figure would look the same, the alphabetically later one takes a free style.
     """
     taken: set[int] = set()
-    chosen: dict[str, Style] = {}
-    for name in sorted(set(names) - set(PALETTE)):
+    chosen = {name: _tuned(base) for name in names if (base := _base(name)) is not None}
+    for name in sorted(set(names) - set(PALETTE) - set(chosen)):
         slot = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % len(_LOOKS)
         while slot in taken and len(taken) < len(_LOOKS):
             slot = (slot + 1) % len(_LOOKS)
@@ -123,4 +125,18 @@ def _shade(colour: str, light: float) -> str:
 
 def label(name: str) -> str:
     """Display name of a controller."""
-    return PALETTE[name].label if name in PALETTE else name
+    base = _base(name)
+    return PALETTE[name].label if name in PALETTE else name if base is None else _tuned(base).label
+
+
+def _base(name: str) -> str | None:
+    """Controller that this is tuned of (`ncc.run.tuned`), if it is and has a style."""
+    base = name.removesuffix(TUNED)
+    return base if base != name and base in PALETTE else None
+
+
+def _tuned(base: str) -> Style:
+    """Style of a tuned controller: its own, lighter."""
+    own = PALETTE[base]
+    line = _further(_LINES, own.line, 1)
+    return Style(f"{own.label}, tuned", _shade(own.colour, _SHADES[1]), _further(_MARKERS, own.marker, 1), line)

@@ -8,6 +8,7 @@ defaults to Hydra under `schema/`, so that a YAML states differences only and ev
 import importlib
 import json
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -215,9 +216,8 @@ def plain_config(config: Any) -> dict[str, Any]:
     try:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        raise ConfigError(
-            f"configuration: {str(error).splitlines()[0]}; give it on the command line or in a YAML"
-        ) from None
+        said = re.sub(r'^\w+ raised while resolving interpolation: "(.*)"$', r"\1", str(error).splitlines()[0])
+        raise ConfigError(f"configuration: {said}; give it on the command line or in a YAML") from None
     return cast(dict[str, Any], with_size_tables(without_units(_at_home(plain), "")))
 
 

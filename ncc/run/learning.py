@@ -42,17 +42,14 @@ class LearningLog:
     ) -> None:
         self._folder, self._project, self._config = folder, project, dict(config or {})
         self._path = folder / LEARNING
-        self._kept = read_learning(folder) if resume else []
+        self._resumed, self._kept = resume, read_learning(folder) if resume else []
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._opened = False
         self._board_folder = folder / TENSORBOARD
         self._started = time.perf_counter()
 
     def __enter__(self) -> "LearningLog":
-        # Imported late, because it loads torch, for which --help and bad input must not wait.
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._board: Any = SummaryWriter(str(self._board_folder))
+        self._board: Any = None
         self._online: Any = None
         if self._project:
             wandb = load_wandb()
@@ -62,7 +59,8 @@ class LearningLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._board.close()
+        if self._board is not None:
+            self._board.close()
         if self._online is not None:
             self._online.finish()
 
@@ -73,6 +71,11 @@ class LearningLog:
             self._kept = [row for row in self._kept if row["epochs"] <= progress.epochs]
             self._earlier_s = max((row["wall_s"] for row in self._kept), default=0.0)
             write_text(self._path, "".join(json.dumps(row) + "\n" for row in self._kept))
+            # Imported late, because it loads torch, for which --help and bad input must not wait.
+            from torch.utils.tensorboard import SummaryWriter
+
+            dropped = progress.epochs + 1 if self._resumed else None  # steps from here on are of the run before
+            self._board = SummaryWriter(str(self._board_folder), purge_step=dropped)
         self._recent.extend(progress.returns)
         if not progress.returns and not progress.scalars:
             return

@@ -26,6 +26,7 @@ from ncc.harness.run import drawn, eval_flow_seed
 from ncc.run.compose import DatapathSpec, datapaths_from, learner_configs, load_datapath
 from ncc.run.controllers import ControllerName, load_controller
 from ncc.run.executors import ExecutorSpec
+from ncc.run.tuned import tuned_for, tuned_names
 
 CONFIG = "config.json"
 FOREIGN = "ns3gym"
@@ -61,12 +62,19 @@ class EvaluationSpec(ExecutorSpec, frozen=True):
             raise UnknownNameError("controller in params", unknown[0], self.controllers)
 
     def load(self) -> tuple[Controller, ...]:
-        """Load the controllers, with `params`.
+        """Load the controllers, with `params`; tuned ones without their set, which depends on the scenario.
 
         Raises:
             ConfigError: a name or parameter does not exist, or two policy files would have the same name in results.
         """
-        found = tuple(with_params(load_controller(name), self.params.get(name, {})) for name in self.controllers)
+        tuned = tuned_names()
+        found = tuple(
+            with_params(load_controller(tuned.get(name, name)), self.params.get(name, {})) for name in self.controllers
+        )
+        found = tuple(
+            controller.replace(name=name) if name in tuned else controller
+            for name, controller in zip(self.controllers, found, strict=True)
+        )
         for name, same in Counter(controller.name for controller in found).items():
             if same > 1:
                 named = [given for given, one in zip(self.controllers, found, strict=True) if one.name == name]
@@ -75,6 +83,21 @@ class EvaluationSpec(ExecutorSpec, frozen=True):
                     "differently"
                 )
         return found
+
+    def contenders(self, scenario: Scenario) -> tuple[tuple[Controller, Scenario], ...]:
+        """Load the controllers, each with the scenario that it runs in: of a tuned one, as its set has it.
+
+        Raises:
+            ConfigError: as in `load` and `ncc.run.tuned.tuned_for`.
+        """
+        tuned, found = tuned_names(), []
+        for name, controller in zip(self.controllers, self.load(), strict=True):
+            if name in tuned:
+                params, own = tuned_for(tuned[name], scenario)
+                found.append((with_params(controller, {**params, **self.params.get(name, {})}), own))
+            else:
+                found.append((controller, scenario))
+        return tuple(found)
 
 
 def planned(plain: Mapping[str, Any]) -> dict[str, Any]:

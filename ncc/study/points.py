@@ -17,9 +17,9 @@ from ncc.harness.controller import Controller, PolicyLimit
 from ncc.run.controllers import load_controller, transports_here
 from ncc.run.limiters import LimiterFactory
 from ncc.run.plan import require_parts, with_params
+from ncc.run.tuned import tuning_of
 from ncc.study.spec import Experiment
 from ncc.study.table import At, text_of
-from ncc.study.tuned import tuning_of
 
 PACKAGED = LimiterFactory(None)
 

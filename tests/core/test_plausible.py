@@ -25,16 +25,18 @@ def scenario(topology: Rack | FatTree | None = None, load_frac: float = 0.8, dur
         (scenario(Rack(host_rate_bps=1e4)), "scenario.topology.host_rate_bps is 10000, where at least 1e+06 is usual"),
         (scenario(duration_s=3000, load_frac=0.001), "scenario.duration_s is 3000, where at most 300 is usual"),
         (
-            scenario().replace(transport=Transport(initial_rto_s=20)),
+            scenario().replace(transport=Transport(recovery="classic", initial_rto_s=20)),
             "scenario.transport.initial_rto_s is 20, where at most 5 is usual",
         ),
         (
-            scenario(Rack(delay_s=0.01)).replace(transport=Transport(send_buffer_bytes=4_194_304)),
+            scenario(Rack(delay_s=0.01)).replace(transport=Transport(recovery="classic", send_buffer_bytes=4_194_304)),
             "scenario.transport.send_buffer_bytes is 4194304, which holds a flow from h0 to r0 to 0.42 of its line, "
             "whatever its controller: bandwidth times delay is 7500000 bytes there, and 10000000 are enough",
         ),
         (
-            scenario(Rack(delay_s=0.01)).replace(transport=Transport(receive_buffer_bytes=4_194_304)),
+            scenario(Rack(delay_s=0.01)).replace(
+                transport=Transport(recovery="classic", receive_buffer_bytes=4_194_304)
+            ),
             "scenario.transport.receive_buffer_bytes is 4194304, which holds a flow from h0 to r0 to 0.56 of its line",
         ),
     ],

@@ -19,6 +19,8 @@ from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack, Records
 
 MSS = 1460
+CLASSIC = Transport(recovery="classic")
+"""In which both simulators are the same to the nanosecond."""
 Simulator = type[NativeDatapath]
 
 
@@ -42,8 +44,8 @@ def flow(src: str, dst: str, size_bytes: int, start_s: float = 0.0) -> Flow:
 
 
 def fixed(topology: AnyTopology, *flows: Flow, **settings: object) -> Scenario:
-    """A scenario with exactly these flows."""
-    values = {"name": "test", "duration_s": 1.0} | settings
+    """A scenario with exactly these flows, over classic recovery unless its settings say otherwise."""
+    values = {"name": "test", "duration_s": 1.0, "transport": CLASSIC} | settings
     return Scenario(topology=topology, workload=(("fixed", Fixed(flows=flows)),), **values)  # type: ignore[arg-type]
 
 
@@ -159,7 +161,9 @@ def lost_packet(simulator: Simulator, stack: HostStack, epochs: int = 400) -> tu
     Returns `sender_window` [n_epochs, 3] after each, and the records.
     """
     topology = Dumbbell(pairs=1, host_rate_bps=2e9, buffer_bytes=4_000_000, mark_threshold_bytes=0)
-    scenario = fixed(topology, flow("s0", "r0", 50_000_000), period_s=1e-4, transport=Transport(min_rto_s=0.2))
+    scenario = fixed(
+        topology, flow("s0", "r0", 50_000_000), period_s=1e-4, transport=Transport(recovery="classic", min_rto_s=0.2)
+    )
     datapath = simulator()
     datapath.start(scenario, scenario.flows(1), stack, 1)
     windows = []

@@ -11,7 +11,7 @@ from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import MSS, Run, Simulator, Window, engine, fixed, flow, run
 
-LARGE = Transport(send_buffer_bytes=8_000_000, receive_buffer_bytes=8_000_000)
+LARGE = Transport(recovery="classic", send_buffer_bytes=8_000_000, receive_buffer_bytes=8_000_000)
 LINE = 1500 / 1538  # of the link's rate, without framing
 
 

@@ -172,7 +172,7 @@ def test_flow_table_faults_are_named(datapath: NativeDatapath) -> None:
     ("name", "value"), [("send_buffer_bytes", 2999), ("receive_buffer_bytes", 2**30), ("initial_window_pkts", 2**30)]
 )
 def test_what_cannot_be_counted_is_refused(datapath: NativeDatapath, name: str, value: int) -> None:
-    transport = Transport().replace(**{name: value})
+    transport = Transport(recovery="classic").replace(**{name: value})
     scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 1), transport=transport)
     with pytest.raises(
         ConfigError, match=rf"transport.{name} must be from \d+ to \d+ on {datapath.title}, got {value}"

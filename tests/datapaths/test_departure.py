@@ -20,7 +20,9 @@ def test_what_leaves_more_than_k_behind_is_marked(simulator: Simulator, k_bytes:
     topology = Dumbbell(
         pairs=1, host_rate_bps=1e12, bottleneck_rate_bps=1e9, mark_threshold_bytes=k_bytes, mark_on_departure=True
     )
-    scenario = fixed(topology, flow("s0", "r0", 14_600), transport=Transport(initial_window_pkts=10))
+    scenario = fixed(
+        topology, flow("s0", "r0", 14_600), transport=Transport(recovery="classic", initial_window_pkts=10)
+    )
     made = run(simulator, scenario, DCTCP)
     assert made.records.flows.ce_pkts[0] == marked
     assert made.records.ports.marked_pkts.sum() == marked

@@ -177,7 +177,7 @@ def test_edges_are_what_has_been_heard_of_and_not_received(simulator: Simulator)
 
 
 def test_without_a_handshake_a_note_tells_of_a_flow(simulator: Simulator) -> None:
-    scenario = star(20_000, transport=Transport(handshake=False))
+    scenario = star(20_000, transport=Transport(recovery="classic", handshake=False))
     done = told(
         simulator,
         scenario,
@@ -224,7 +224,7 @@ def test_a_lost_message_leaves_the_flow_to_its_patience(simulator: Simulator) ->
     done = told(simulator, scenario, lambda *_: None)
     assert 2e-3 < done.fct_s[0] < 2e-3 + 1e-3
     queue_s = STAR.buffer_bytes * 8e-9
-    noted = told(simulator, scenario.replace(transport=Transport(handshake=False)), lambda *_: None)
+    noted = told(simulator, scenario.replace(transport=Transport(recovery="classic", handshake=False)), lambda *_: None)
     assert 2e-3 + queue_s < noted.fct_s[0] < 2e-3 + queue_s + 1e-3
     assert done.records.flows.timeouts[0] == 0
 

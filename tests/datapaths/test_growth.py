@@ -37,8 +37,12 @@ def test_a_window_doubles_whatever_the_host_s_queue_holds(simulator: Simulator, 
     ("rate_bps", "rtt_s"),
     [(1e8, 60 * US), (1e8, 6 * MS), (1e9, 60 * US), (1e9, 6 * MS), (1e10, 60 * US), (1e10, 600 * US), (1e11, 60 * US)],
 )
-@pytest.mark.parametrize("recovery", ["classic", "modern"])
-def test_vegas_fills_its_path_with_a_handshake_as_without(rate_bps: float, rtt_s: float, recovery: str) -> None:
+@pytest.mark.parametrize(
+    ("control", "recovery"), [("vegas", "classic"), ("vegas", "modern"), ("gemini", "modern"), ("bbr", "modern")]
+)
+def test_a_path_is_filled_with_a_handshake_as_without(
+    rate_bps: float, rtt_s: float, control: str, recovery: str
+) -> None:
     """The handshake's packets are faster than full ones, most of all on slow links."""
     path = Dumbbell(
         pairs=1, host_rate_bps=rate_bps, bottleneck_rate_bps=rate_bps, delay_s=rtt_s / 6, mark_threshold_bytes=0,
@@ -49,7 +53,7 @@ def test_vegas_fills_its_path_with_a_handshake_as_without(rate_bps: float, rtt_s
     for handshake in (False, True):
         transport = Transport(recovery=recovery, handshake=handshake)  # type: ignore[arg-type]
         scenario = fixed(path, flow("s0", "r0", size_bytes), transport=transport, period_s=1 * MS)
-        fct_s.append(run(PacketsimDatapath, scenario, "vegas").fct_s[0])
+        fct_s.append(run(PacketsimDatapath, scenario, control).fct_s[0])
     assert fct_s[1] < 1.05 * fct_s[0] + rtt_s
     if rate_bps < 1e11:  # there a packet per round trip is too little
         assert fct_s[1] < 1.25 * size_bytes * 8 / rate_bps + 20 * rtt_s
@@ -59,7 +63,10 @@ def test_a_small_flow_first_does_not_slow_vegas_down(simulator: Simulator) -> No
     """On one connection, 100 bytes and then 2 MB over a slow link."""
     path = Dumbbell(pairs=1, host_rate_bps=1e8, bottleneck_rate_bps=1e8, delay_s=10 * US, mark_threshold_bytes=0)
     scenario = fixed(
-        path, flow("s0", "r0", 100), flow("s0", "r0", 2_000_000, 10 * MS), transport=Transport(connections_per_pair=1)
+        path,
+        flow("s0", "r0", 100),
+        flow("s0", "r0", 2_000_000, 10 * MS),
+        transport=Transport(recovery="classic", connections_per_pair=1),
     )
     assert run(simulator, scenario, "vegas").fct_s[1] < 1.1 * 2_000_000 * 8 * 1538 / 1460 / 1e8
 

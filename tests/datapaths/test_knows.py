@@ -24,7 +24,7 @@ def alone(simulator: Simulator, size_bytes: int, knows: Knows, *, send_buffer_by
         flow("s0", "r0", size_bytes),
         period_s=1e-4,
         nic=Nic(knows=knows),
-        transport=Transport(send_buffer_bytes=send_buffer_bytes),
+        transport=Transport(recovery="classic", send_buffer_bytes=send_buffer_bytes),
     )
     return run(simulator, scenario, max_epochs=4000)
 

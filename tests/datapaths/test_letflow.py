@@ -103,4 +103,4 @@ def test_contradictions_are_refused(simulator: Simulator) -> None:
     with pytest.raises(ConfigError, match="rwndq needs ACKs to come back"):
         run(simulator, fixed(fabric.replace(programs=(*letflow(), Program(name="rwndq"))), one))
     with pytest.raises(ConfigError, match="does not run program letflow: leave it out"):
-        check_rack(Dumbbell(pairs=1, programs=letflow()).build(), Transport())
+        check_rack(Dumbbell(pairs=1, programs=letflow()).build(), Transport(recovery="classic"))

@@ -22,7 +22,7 @@ from tests.datapaths.test_same_packets import (
 )
 
 FRAME_BYTES = 1538
-AT_ONCE = Transport(initial_window_pkts=1000, min_rto_s=0.5, initial_rto_s=0.5)
+AT_ONCE = Transport(recovery="classic", initial_window_pkts=1000, min_rto_s=0.5, initial_rto_s=0.5)
 
 
 def pfc(xoff_bytes: int = 6000, **params: int) -> tuple[Program, ...]:

@@ -30,7 +30,7 @@ from tests.datapaths.test_same_packets import (
 RWNDQ = (Program(name="rwndq"),)
 PFABRIC = (Program(name="pfabric"),)
 REMAINING = HostStack(transport="newreno", tags="remaining")
-EACH_ACK = Transport(delayed_ack_pkts=1, min_rto_s=2e-3, initial_rto_s=2e-3)
+EACH_ACK = Transport(recovery="classic", delayed_ack_pkts=1, min_rto_s=2e-3, initial_rto_s=2e-3)
 
 
 def rwndq_dumbbell(flows: int, *, size_bytes: int = 10**9, **settings: Any) -> Scenario:
@@ -157,7 +157,9 @@ def test_what_ranks_higher_pushes_out_what_ranks_lower(simulator: Simulator) -> 
     # 24 packets of the buffer are full of the long flow's; the short one's first window takes their places.
     topology = ManyToOne(senders=2, buffer_bytes=36_000, mark_threshold_bytes=0, programs=PFABRIC)
     flows = flow("s0", "receiver", 3_000_000), flow("s1", "receiver", 30 * MSS, 5e-3)
-    done = run(simulator, fixed(topology, *flows, transport=Transport(initial_window_pkts=30)), REMAINING)
+    done = run(
+        simulator, fixed(topology, *flows, transport=Transport(recovery="classic", initial_window_pkts=30)), REMAINING
+    )
     assert done.records.ports.dropped_data_pkts.sum() > 0
     assert done.records.flows.retransmitted_pkts[1] == 0
     assert done.records.flows.retransmitted_pkts[0] > 0
@@ -232,7 +234,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     ),
     "counts": (
         {"programs": RWNDQ},
-        {"routing": "symmetric", "transport": Transport(connections_per_pair=1)},
+        {"routing": "symmetric", "transport": Transport(recovery="classic", connections_per_pair=1)},
         "rwndq counts flows .* set Scenario.transport.handshake to true and connections_per_pair to 0",
     ),
     "two owners": (
@@ -276,14 +278,14 @@ def test_unknown_names_are_listed() -> None:
 
 def test_linux_refuses_by_name_what_it_does_not_run() -> None:
     with pytest.raises(ConfigError, match=r"does not run program pfabric: leave it out .* it runs qcn and rwndq"):
-        check_rack(Dumbbell(pairs=1, programs=PFABRIC).build(), Transport())
+        check_rack(Dumbbell(pairs=1, programs=PFABRIC).build(), Transport(recovery="classic"))
     with pytest.raises(ConfigError, match="runs one program at a port, got 2"):
-        check_rack(Dumbbell(pairs=1, programs=2 * RWNDQ).build(), Transport())
+        check_rack(Dumbbell(pairs=1, programs=2 * RWNDQ).build(), Transport(recovery="classic"))
     wrong = Program(name="rwndq", params=(("target_pct", 91),))
     with pytest.raises(ConfigError, match="must be from 1 to 90, got 91"):
-        check_rack(Dumbbell(pairs=1, programs=(wrong,)).build(), Transport())
+        check_rack(Dumbbell(pairs=1, programs=(wrong,)).build(), Transport(recovery="classic"))
     with pytest.raises(ConfigError, match="every flow must open its own connection"):
-        check_rack(Dumbbell(pairs=1, programs=RWNDQ).build(), Transport(connections_per_pair=1))
+        check_rack(Dumbbell(pairs=1, programs=RWNDQ).build(), Transport(recovery="classic", connections_per_pair=1))
     with pytest.raises(ConfigError, match="Controller dcqcn needs a timer or telemetry, which the kernel gives none"):
         check_stack(HostStack(transport="dcqcn"), LinuxSettings())
     with pytest.raises(UnknownNameError, match=r"tags 'srpt'.*pias"):

@@ -19,7 +19,7 @@ def lossy(simulator: Simulator, size_pkts: int, transport: Transport, **nth: int
 
 @pytest.mark.parametrize("sack", [True, False])
 def test_one_loss_costs_one_repair_and_no_timeout(simulator: Simulator, sack: bool) -> None:
-    done = lossy(simulator, 300, Transport(sack=sack), left__right=100)
+    done = lossy(simulator, 300, Transport(recovery="classic", sack=sack), left__right=100)
     assert done.records.flows.retransmitted_pkts.tolist() == [1]
     assert done.records.flows.timeouts.tolist() == [0]
     assert done.records.flows.sent_pkts.tolist() == [301]
@@ -29,7 +29,9 @@ def test_two_losses_in_a_window_take_a_round_trip_each_without_sack(simulator: S
     # Packet 10 of the first flight and the 11th to pass the first port: NewReno learns of the second by the partial
     # ACK that repairing the first brings (RFC 6582 section 3.2 step 5), SACK repairs both at once.
     both = [
-        lossy(simulator, 24, Transport(sack=sack, initial_window_pkts=24), left__right=5, right__r0=8)
+        lossy(
+            simulator, 24, Transport(recovery="classic", sack=sack, initial_window_pkts=24), left__right=5, right__r0=8
+        )
         for sack in (True, False)
     ]
     for done in both:
@@ -45,7 +47,7 @@ def test_short_windows_are_repaired_by_limited_transmit(simulator: Simulator) ->
     scenario = fixed(UNMARKED, flow("s0", "r0", 60 * MSS))
     timeouts = {}
     for limited in (True, False):
-        what = scenario.replace(transport=Transport(sack=False, limited_transmit=limited))
+        what = scenario.replace(transport=Transport(recovery="classic", sack=False, limited_transmit=limited))
         with Window(simulator, what, cwnd_bytes=3 * MSS, after_acks=0) as window:
             engine(window.datapath).drop_packet(what.network().port("left->right"), 31)
             window.run(40)
@@ -59,7 +61,7 @@ def test_short_windows_are_repaired_by_limited_transmit(simulator: Simulator) ->
 def test_as_many_duplicate_acks_as_the_scenario_says_mean_a_loss(simulator: Simulator, sack: bool) -> None:
     # 40 packets in flight at once; the one lost is followed by 30 more, so by 30 duplicate ACKs.
     def recovered(dup_ack_pkts: int) -> Run:
-        transport = Transport(dup_ack_pkts=dup_ack_pkts, initial_window_pkts=40, sack=sack)
+        transport = Transport(recovery="classic", dup_ack_pkts=dup_ack_pkts, initial_window_pkts=40, sack=sack)
         return lossy(simulator, 40, transport, left__right=10)
 
     few, many, never = recovered(3), recovered(20), recovered(31)

@@ -23,12 +23,12 @@ FLOWS = [flow(f"s{i}", f"r{i}", 6_000_000, i * 1e-3) for i in range(3)]
 def scenario(noise_s: float) -> Scenario:
     """Three flows that queue, are marked and lose."""
     topology = Dumbbell(pairs=3, host_rate_bps=2e9, buffer_bytes=150_000, mark_threshold_bytes=60_000)
-    return fixed(topology, *FLOWS, transport=Transport(rtt_noise_max_s=noise_s))
+    return fixed(topology, *FLOWS, transport=Transport(recovery="classic", rtt_noise_max_s=noise_s))
 
 
 def heard_ns(simulator: Simulator, noise_s: float, seed: int = 1) -> np.ndarray:
     """The last RTT sample that the controller was given, every 10 us; one flow, with the same packets anyway."""
-    transport = Transport(rtt_noise_max_s=noise_s)
+    transport = Transport(recovery="classic", rtt_noise_max_s=noise_s)
     what = fixed(Dumbbell(pairs=1), flow("s0", "r0", 3_000_000), transport=transport, period_s=1e-5)
     samples = []
     with Window(simulator, what, seed=seed, show=1) as window:
@@ -77,6 +77,10 @@ def test_records_keep_the_truth(simulator: Simulator) -> None:
 def test_ns3s_own_controls_cannot_be_told() -> None:
     with pytest.raises(ConfigError, match=r"ns3::TcpVegas of ns-3 measures RTTs by itself: transport.rtt_noise_max_s"):
         run(Ns3Datapath, scenario(X_S), "ns3::TcpVegas")
-    plain = fixed(Dumbbell(pairs=1), FLOWS[0], transport=Transport(frame_overhead_bytes=2, rtt_noise_max_s=X_S))
+    plain = fixed(
+        Dumbbell(pairs=1),
+        FLOWS[0],
+        transport=Transport(recovery="classic", frame_overhead_bytes=2, rtt_noise_max_s=X_S),
+    )
     with pytest.raises(ConfigError, match=r"transport.rtt_noise_max_s must be 0"):
         run_plain(plain, plain.flows(1), "ns3::TcpVegas", 1, stop_s=1)

@@ -77,6 +77,7 @@ def random_flows(random: np.random.Generator, network: Topology) -> list[Flow]:
 
 def random_transport(random: np.random.Generator, rtt_noise_max_s: float) -> Transport:
     return Transport(
+        recovery="classic",
         mtu_bytes=int(random.choice([577, 1500, 1500, 9000])),
         frame_overhead_bytes=int(random.choice([0, 38])),
         sack=bool(random.random() < 0.7),

@@ -14,7 +14,7 @@ from ncc.core.units import US
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.native.extension import load
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Simulator, drops, flow, run
+from tests.datapaths.runs import CLASSIC, MSS, Simulator, drops, flow, run
 from tests.datapaths.test_same_packets import random_flows, random_port, random_topology, random_transport, run_alike
 
 PATH = Dumbbell(pairs=2, host_rate_bps=2e9, delay_s=25 * US)
@@ -27,7 +27,12 @@ LIMIT = np.array([500e6, np.inf])
 def of_services(topology: AnyTopology, *services: list[Flow], **settings: Any) -> Scenario:
     """A scenario whose services have these flows."""
     workload = tuple((f"service{i}", Fixed(flows=tuple(flows))) for i, flows in enumerate(services))
-    values: dict[str, Any] = {"name": "services", "duration_s": 1.0, "period_s": PERIOD_S} | settings
+    values: dict[str, Any] = {
+        "name": "services",
+        "duration_s": 1.0,
+        "period_s": PERIOD_S,
+        "transport": CLASSIC,
+    } | settings
     return Scenario(topology=topology, workload=workload, **values)
 
 

@@ -95,7 +95,9 @@ def test_an_answer_to_a_syn_sent_again_undoes_no_signal(controller: str) -> None
     topology = Pods(
         buffer_bytes=100_000, mark_threshold_bytes=30_000, programs=qcn(target_bytes=5000, sample_bytes=5000)
     )
-    transport = Transport(mtu_bytes=9000, initial_window_pkts=30, min_rto_s=10 * MS, initial_rto_s=10 * MS)
+    transport = Transport(
+        recovery="classic", mtu_bytes=9000, initial_window_pkts=30, min_rto_s=10 * MS, initial_rto_s=10 * MS
+    )
     nic = Nic(bucket_bytes=18_000, small_queue_bytes=180_000)
     scenario = fixed(topology, flow("h2_2_3", "far2", 157_680), transport=transport, nic=nic)
     run_alike(scenario, HostStack(transport=controller))
@@ -136,7 +138,7 @@ def test_a_component_s_flows_run_its_own_controller_and_timers() -> None:
         done = run(simulator, scenario, both)
         assert done.fct_s[0] != done.fct_s[1]
         # The first packet of all is dropped: only an RTO repairs a window of one.
-        one = scenario.replace(transport=Transport(initial_window_pkts=1))
+        one = scenario.replace(transport=Transport(recovery="classic", initial_window_pkts=1))
         early, late = (
             run(simulator, one, HostStack(transport="newreno", components=parts), prepare=lost).fct_s.max()
             for parts in ((), (slow, slow.replace(component="near")))
@@ -172,7 +174,7 @@ def test_a_component_s_flows_begin_with_its_own_window() -> None:
         ([{"component": "wan", "transport": "cubik"}], {}, UnknownNameError, "transport 'cubik'"),
         (
             [{"component": "wan", "transport": "cubic"}],
-            {"transport": Transport(connections_per_pair=1)},
+            {"transport": Transport(recovery="classic", connections_per_pair=1)},
             ConfigError,
             "set Scenario.transport.connections_per_pair to 0",
         ),

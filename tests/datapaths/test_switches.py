@@ -48,7 +48,7 @@ class TestSharedBuffer:
     def test_queues_that_grow_together_get_less(self, simulator: Simulator) -> None:
         """M of them alpha/(1 + M alpha) each; a window each is sent at once, so both ports fill together."""
         flows = [flow(f"s{i}", receiver, 60 * 1460) for receiver in ("r0", "r1") for i in range(4)]
-        scenario = fixed(self.SHARED, *flows, transport=Transport(initial_window_pkts=60))
+        scenario = fixed(self.SHARED, *flows, transport=Transport(recovery="classic", initial_window_pkts=60))
         done = run(simulator, scenario, "newreno")
         lengths = [port(done, scenario, f"right->r{i}")["queue_max_bytes"] for i in (0, 1)]
         assert all(20_000 + 66_000 - 2 * MTU <= length < 20_000 + 100_000 - MTU for length in lengths)

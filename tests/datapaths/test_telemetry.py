@@ -19,7 +19,7 @@ from tests.datapaths.test_same_packets import random_flows, random_nic, random_t
 
 INT = (Program(name="int"),)
 PORTS, QUEUE, DIGEST = 3, 4, 5
-EACH_ACK = Transport(delayed_ack_pkts=1)
+EACH_ACK = Transport(recovery="classic", delayed_ack_pkts=1)
 
 
 def read(simulator: Simulator, scenario: Scenario, show: int, epochs: int, cwnd_pkts: int = 10) -> np.ndarray:
@@ -81,4 +81,4 @@ def test_both_simulators_write_alike(seed: int) -> None:
 
 def test_linux_has_no_telemetry_and_says_so() -> None:
     with pytest.raises(ConfigError, match=r"does not run program int: leave it out"):
-        check_rack(Dumbbell(pairs=1, programs=INT).build(), Transport())
+        check_rack(Dumbbell(pairs=1, programs=INT).build(), Transport(recovery="classic"))

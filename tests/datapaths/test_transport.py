@@ -37,7 +37,7 @@ def test_a_lone_flow_takes_the_time_that_arithmetic_says(
     if packets > 1 and last < 1500:
         ahead = ((packets - 2) * (1500 + overhead_bytes) + ACK_BYTES + overhead_bytes) * 8e-9
         by_hand = handshake + ahead + one_way_s(1500, overhead_bytes) + (last + overhead_bytes) * 8e-9
-    transport = Transport(frame_overhead_bytes=overhead_bytes)
+    transport = Transport(recovery="classic", frame_overhead_bytes=overhead_bytes)
     done = run(simulator, fixed(Dumbbell(pairs=1), flow("s0", "r0", size_bytes, 0.0001), transport=transport))
     assert done.fct_s[0] == pytest.approx(by_hand, abs=3e-9)
     assert done.records.flows.sent_pkts[0] == packets
@@ -78,7 +78,9 @@ def test_one_lost_packet_halves_the_window_though_alpha_is_0(simulator: Simulato
 
 
 def test_a_lost_last_packet_costs_a_timeout(simulator: Simulator) -> None:
-    scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 5 * MSS), transport=Transport(min_rto_s=7e-3))
+    scenario = fixed(
+        Dumbbell(pairs=1), flow("s0", "r0", 5 * MSS), transport=Transport(recovery="classic", min_rto_s=7e-3)
+    )
     done = run(simulator, scenario, prepare=drops(scenario, left__right=5))
     assert done.records.flows.timeouts.tolist() == [1]
     assert done.records.flows.retransmitted_pkts.tolist() == [1]
@@ -140,7 +142,7 @@ def test_slow_pacing_is_not_taken_for_a_loss(simulator: Simulator, pacing_bytes_
 
 def test_delayed_acks_follow_the_scenario(simulator: Simulator) -> None:
     def acks(delayed_ack_pkts: int) -> int:
-        transport = Transport(delayed_ack_pkts=delayed_ack_pkts)
+        transport = Transport(recovery="classic", delayed_ack_pkts=delayed_ack_pkts)
         scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 100 * MSS), transport=transport)
         return int(run(simulator, scenario).records.ports.tx_pkts[scenario.network().port("r0->right")])
 
@@ -151,7 +153,7 @@ def test_delayed_acks_follow_the_scenario(simulator: Simulator) -> None:
 
 def test_the_initial_window_follows_the_scenario(simulator: Simulator) -> None:
     def fct_s(initial_window_pkts: int) -> float:
-        transport = Transport(initial_window_pkts=initial_window_pkts)
+        transport = Transport(recovery="classic", initial_window_pkts=initial_window_pkts)
         return float(run(simulator, fixed(Dumbbell(pairs=1), flow("s0", "r0", 4 * MSS), transport=transport)).fct_s[0])
 
     # One packet, then two, then one: two round trips more than four packets at once, less their transmissions.
@@ -160,7 +162,9 @@ def test_the_initial_window_follows_the_scenario(simulator: Simulator) -> None:
 
 
 @pytest.mark.parametrize("size_pkts", [1, 10])
-@pytest.mark.parametrize("transport", [Transport(handshake=False), Transport(connections_per_pair=1)])
+@pytest.mark.parametrize(
+    "transport", [Transport(recovery="classic", handshake=False), Transport(recovery="classic", connections_per_pair=1)]
+)
 def test_without_a_handshake_data_leaves_when_the_flow_arrives(
     simulator: Simulator, transport: Transport, size_pkts: int
 ) -> None:

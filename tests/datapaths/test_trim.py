@@ -19,7 +19,7 @@ from tests.datapaths.test_same_packets import (
     run_alike,
 )
 
-SLOW_TIMEOUT = Transport(min_rto_s=0.2, initial_rto_s=0.2)
+SLOW_TIMEOUT = Transport(recovery="classic", min_rto_s=0.2, initial_rto_s=0.2)
 
 
 def trim(over_bytes: int = 12_000) -> tuple[Program, ...]:

@@ -10,16 +10,16 @@ from ncc.core.units import MS, US
 from ncc.core.workload import Fixed, Flow
 from ncc.core.writes import Writes
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Simulator, drops, flow, run
+from tests.datapaths.runs import CLASSIC, MSS, Simulator, drops, flow, run
 from tests.datapaths.test_same_packets import run_alike
 
 PATH = Dumbbell(pairs=2, host_rate_bps=2e9, delay_s=5 * US)
-FAST = Transport(handshake=False)
+FAST = Transport(recovery="classic", handshake=False)
 
 
 def streamed(*flows: Flow, writes: Writes, at_once: tuple[Flow, ...] = (), **settings: object) -> Scenario:
     parts = (("stream", Fixed(flows=flows, writes=writes)), ("others", Fixed(flows=at_once)))
-    values: dict[str, object] = {"name": "test", "topology": PATH, "duration_s": 1.0} | settings
+    values: dict[str, object] = {"name": "test", "topology": PATH, "duration_s": 1.0, "transport": CLASSIC} | settings
     workload = tuple(part for part in parts if part[1].flows)
     return Scenario(workload=workload, **values)  # type: ignore[arg-type]
 
@@ -71,7 +71,9 @@ def test_both_simulators_write_the_same(seed: int) -> None:
         at_once=tuple(drawn[8:]),
         topology=Rack(hosts=4, buffer_bytes=60_000, mark_threshold_bytes=20_000),
         nic=Nic(knows="backlog"),
-        transport=Transport(connections_per_pair=seed % 3, send_buffer_bytes=int(random.choice([40_000, 2**22]))),
+        transport=Transport(
+            recovery="classic", connections_per_pair=seed % 3, send_buffer_bytes=int(random.choice([40_000, 2**22]))
+        ),
     )
     limits = random.choice([1e8, 1e9, np.inf], size=(8, 4))
     done = run_alike(

@@ -52,6 +52,6 @@ def test_its_scenario_is_what_it_says() -> None:
 
 
 def test_commands_name_what_exists() -> None:
-    for options in re.findall(r"controller=\[([^\]]*)\]", TEXT):
-        own = {"aimd", "policy.ncc"}
-        assert set(options.split(",")) - own <= set(controller_names())
+    named = {name for options in re.findall(r"controller=([\w.,]+)", TEXT) for name in options.split(",")}
+    assert {"aimd", "policy.ncc", "list", "dctcp"} <= named
+    assert named - {"aimd", "policy.ncc", "list"} <= set(controller_names())

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.scenario import Scenario
-from ncc.core.topologies import LeafSpine
+from ncc.core.topologies import LeafSpine, Rack
 from ncc.core.workload import Permutation
 from ncc.envs.observation import HIGH, LOW, ObservationSpec, SharedObserver, names_of, obs_dim
 from ncc.envs.observation.spec import FEATURES
@@ -79,6 +79,18 @@ def test_reset_forgets() -> None:
     seen.observe(loud)
     seen.reset(FOUR)
     assert not seen.observe(measured(FOUR))[:, 6:].any()
+
+
+def test_entries_stay_in_range_on_the_widest_networks() -> None:
+    """An uplink of 0.01 % of its hosts' links lies beyond the scale of `static share`."""
+    scenario = Scenario(
+        name="wide",
+        topology=Rack(hosts=128, host_rate_bps=1e10, uplink_rate_bps=1e8, remote_rate_bps=1e8),
+        workload=(("p", Permutation(hosts="hosts", size_bytes=1)),),
+        duration_s=0.01,
+    )
+    seen = observer(ObservationSpec(neighbours="ranked"), scenario)
+    assert seen.observe(measured(scenario)).min() == LOW
 
 
 def test_each_host_sees_the_uplink_of_its_own_neighbourhood() -> None:

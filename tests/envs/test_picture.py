@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.wrappers import RenderCollection
+from matplotlib import rc_context
 
 import ncc  # noqa: F401 - registers
 from ncc.core.errors import ConfigError, DatapathError
@@ -31,6 +32,11 @@ def drawn(scenario: Scenario, **columns: Any) -> Any:
     assert frame.shape == (640, 720, 3)
     assert frame.std() > 10  # something is drawn
     return picture._drawing
+
+
+def test_a_user_s_wish_for_latex_changes_nothing() -> None:
+    with rc_context({"text.usetex": True}):
+        drawn(SMALL)
 
 
 def test_bars_and_lines_are_what_was_measured() -> None:

@@ -2,6 +2,7 @@
 """The log of a training: lines, TensorBoard and, if asked for, Weights & Biases, all from one place."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -59,6 +60,19 @@ def test_tensorboard_shows_what_the_networks_did(tmp_path: Path) -> None:
     assert {tag: said[0][1] for tag, said in shown.items()} == pytest.approx(SHOWN)
     (row,) = read_learning(tmp_path)
     assert row["network/fct_s"] == 2e-3
+
+
+def test_a_resumed_run_s_curves_go_on_from_its_checkpoint(tmp_path: Path) -> None:
+    """Reports after the checkpoint are replaced by those of the resumed run."""
+    for resume, epochs in ((False, (100, 200, 300)), (True, (210, 400))):
+        with LearningLog(tmp_path, resume=resume) as log:
+            log.report(Progress(200 if resume else 0, 400))
+            for at in epochs:
+                log.report(replace(SAID, epochs=at))
+    assert [row["epochs"] for row in read_learning(tmp_path)] == [100, 200, 210, 400]
+    assert {tag: [step for step, _ in said] for tag, said in board(tmp_path).items()} == {
+        tag: [100, 200, 210, 400] for tag in SHOWN
+    }
 
 
 def test_weights_and_biases_is_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

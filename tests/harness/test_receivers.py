@@ -300,10 +300,12 @@ def test_announced_bursts_leave_others_alone() -> None:
     held = scenario(workload=(("burst", BURST), ("others", others)), period_s=1e-3)
     announced = scenario(workload=(("burst", BURST.replace(announced=True)), ("others", others)), period_s=1e-3)
     assert others_s(announced) < 0.8 * others_s(held)
-    plain, lost = burst_fct_s("dctcp", scenario(neighbourhoods="uplink", transport=Transport()))
+    plain, lost = burst_fct_s("dctcp", scenario(neighbourhoods="uplink", transport=Transport(recovery="classic")))
     ruled, timeouts = burst_fct_s(
         "receiver_rule",
-        scenario(workload=(("burst", BURST.replace(announced=True)),), period_s=1e-3, transport=Transport()),
+        scenario(
+            workload=(("burst", BURST.replace(announced=True)),), period_s=1e-3, transport=Transport(recovery="classic")
+        ),
     )
     assert ruled < 0.9 * plain
     assert timeouts < lost

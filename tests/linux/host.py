@@ -71,8 +71,8 @@ class Host:
                 yield sender, end
 
     @contextmanager
-    def sending(self, kind: socket.SocketKind, **options: int | str) -> Iterator[None]:
-        """One socket sends as fast as it may, in a thread; datagrams are not read."""
+    def sending(self, kind: socket.SocketKind, **options: int | str) -> Iterator[socket.socket]:
+        """One socket, which sends as fast as it may, in a thread; datagrams are not read."""
         with (
             self.listening() as listener,
             self.opened(socket.SOCK_DGRAM, listens=True) as unread,
@@ -85,13 +85,15 @@ class Host:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, int(options["priority"]))
             one.connect(self.to)
             ends = [listener.accept()[0]] if kind == socket.SOCK_STREAM else []
-            threads = [threading.Thread(target=_send, args=(one, 1400 if not ends else len(CHUNK)))]
-            threads += [threading.Thread(target=_receive, args=(end,)) for end in ends]
+            over, failed = threading.Event(), list[OSError]()
+            threads = [threading.Thread(target=_send, args=(one, 1400 if not ends else len(CHUNK), over, failed))]
+            threads += [threading.Thread(target=_receive, args=(end, over, failed)) for end in ends]
             for thread in threads:
                 thread.start()
             try:
-                yield
+                yield one
             finally:
+                over.set()
                 for end in (one, *ends):
                     with suppress(OSError):
                         end.shutdown(socket.SHUT_RDWR)
@@ -100,6 +102,8 @@ class Host:
                     thread.join()
                 for end in ends:
                     end.close()
+            if failed:
+                raise failed[0]
 
     def count(self) -> Count:
         """IP packets that the host has sent."""
@@ -143,13 +147,19 @@ def tc(*words: str) -> None:
     subprocess.run(["tc", *words], check=True)
 
 
-def _send(one: socket.socket, size: int) -> None:
-    with suppress(OSError):
+def _send(one: socket.socket, size: int, over: threading.Event, failed: list[OSError]) -> None:
+    try:
         while True:
             one.send(CHUNK[:size])
+    except OSError as error:
+        if not over.is_set():
+            failed.append(error)
 
 
-def _receive(one: socket.socket) -> None:
-    with suppress(OSError):
+def _receive(one: socket.socket, over: threading.Event, failed: list[OSError]) -> None:
+    try:
         while one.recv(1 << 20):
             pass
+    except OSError as error:
+        if not over.is_set():
+            failed.append(error)

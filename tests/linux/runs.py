@@ -16,7 +16,7 @@ from ncc.harness.datapath import HostStack, Records
 from tests.linux.patience import patiently
 
 LAB = ManyToOne(senders=2, rate_bps=1e8, delay_s=10e-6, buffer_bytes=150_000, mark_threshold_bytes=20_000)
-TRANSPORT = Transport(min_rto_s=0.01)
+TRANSPORT = Transport(recovery="classic", min_rto_s=0.01)
 SETTINGS = LinuxSettings(missed_frac=1.0, heartbeat_timeout_s=10.0)
 """Settings of runs that no other work on the machine changes."""
 

@@ -23,7 +23,7 @@ GROWS_BY = 200 * MSS
 LINE = Dumbbell(
     pairs=1, host_rate_bps=1e9, bottleneck_rate_bps=1e8, buffer_bytes=1_000_000, mark_threshold_bytes=0
 ).build()
-SHORT = Transport(min_rto_s=0.04)
+SHORT = Transport(recovery="classic", min_rto_s=0.04)
 KERNEL = "reno"
 
 pytestmark = needs(*TRAFFIC)

@@ -27,7 +27,7 @@ from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import PATIENCE_S, eventually
 
 MSS = 1460
-ONE = Transport(connections_per_pair=1, min_rto_s=0.05)
+ONE = Transport(recovery="classic", connections_per_pair=1, min_rto_s=0.05)
 LINK_S = 5e-3
 """Delay of each of three links: a round trip takes 30 ms."""
 NEAR = Dumbbell(pairs=1, host_rate_bps=1e8, bottleneck_rate_bps=1e8, buffer_bytes=1_000_000)

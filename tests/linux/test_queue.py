@@ -16,6 +16,7 @@ from ncc.envs.linux.order_program import MODES, SIZE_LEVEL, SIZE_OPTION, Mode, O
 from tests.linux.host import LIMIT_BPS, LINE_BPS, TIMEOUT_S, Host, received
 from tests.linux.lab import FOR_EVER_S
 from tests.linux.rates import check_limit, exceeds
+from tests.linux.sockets import info
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
@@ -167,9 +168,10 @@ class TestOrder:
     @pytest.mark.parametrize("mode", MODES)
     def test_packets_without_payload_go_first(self, host: Host, mode: Mode) -> None:
         """A connection is made while less leaves than waits."""
-        with host.queue(mode) as (_, made), host.setting(*DEEP), host.sending(socket.SOCK_STREAM):
+        with host.queue(mode) as (_, made), host.setting(*DEEP), host.sending(socket.SOCK_STREAM) as one:
             made.limit(4e6)
-            assert eventually(lambda: made.counters()["backlog_bytes"] > 30_000)
+            deep = eventually(lambda: made.counters()["backlog_bytes"] > 30_000)
+            assert deep, (made.counters(), info(one))
             made.limit(2e5)
             with host.opened(socket.SOCK_STREAM) as other:
                 began = made.counters()["limited_bytes"]

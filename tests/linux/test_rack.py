@@ -109,23 +109,25 @@ def entries(of: str) -> int:
 class TestRefusals:
     def test_more_than_one_way(self) -> None:
         with pytest.raises(ConfigError, match=r"takes trees only.*8 nodes need 7 links, got 8"):
-            check_rack(LeafSpine(leaves=2, spines=2, hosts_per_leaf=2).build(), Transport())
+            check_rack(LeafSpine(leaves=2, spines=2, hosts_per_leaf=2).build(), Transport(recovery="classic"))
 
     def test_a_delay_between_a_hop_and_what_the_program_holds(self) -> None:
         with pytest.raises(ConfigError, match=r"left->right .*at most 30 us .*at least 200 us, got 100 us"):
-            check_rack(Dumbbell(delay_s=100e-6).build(), Transport())
+            check_rack(Dumbbell(delay_s=100e-6).build(), Transport(recovery="classic"))
         for delay_s in (0.0, 20e-6, 200e-6, 5e-3):
-            check_rack(Dumbbell(delay_s=delay_s).build(), Transport())
+            check_rack(Dumbbell(delay_s=delay_s).build(), Transport(recovery="classic"))
 
     def test_a_frame_smaller_than_ethernets_header(self) -> None:
         with pytest.raises(ConfigError, match="frame_overhead_bytes must be at least 14"):
-            check_rack(SMALL.build(), Transport(frame_overhead_bytes=0))
+            check_rack(SMALL.build(), Transport(recovery="classic", frame_overhead_bytes=0))
 
     def test_what_the_kernels_tcp_does_otherwise_is_said(self) -> None:
         jiffy_s = stack.jiffy_s()
-        said = stack.not_honoured(Transport(initial_rto_s=1.0, delayed_ack_pkts=1, min_rto_s=10 * jiffy_s), Nic())
+        said = stack.not_honoured(
+            Transport(recovery="classic", initial_rto_s=1.0, delayed_ack_pkts=1, min_rto_s=10 * jiffy_s), Nic()
+        )
         assert [line.split()[0] for line in said] == ["nic.bucket_bytes", "transport.recovery:"]
-        said = stack.not_honoured(Transport(min_rto_s=2.5 * jiffy_s), Nic())
+        said = stack.not_honoured(Transport(recovery="classic", min_rto_s=2.5 * jiffy_s), Nic())
         ms = round(2.5 * jiffy_s * 1e3)
         kept_ms = math.ceil(ms / jiffy_s / 1e3) * jiffy_s * 1e3
         assert (f"transport.min_rto_s is {kept_ms:g} ms here" in " ".join(said)) == (abs(ms - kept_ms) > 1e-6)
@@ -182,7 +184,9 @@ class TestNetwork:
 
     def test_settings_hold_inside_only(self) -> None:
         before = global_settings()
-        transport = Transport(min_rto_s=0.02, initial_window_pkts=7, sack=False, dup_ack_pkts=5, delayed_ack_pkts=1)
+        transport = Transport(
+            recovery="classic", min_rto_s=0.02, initial_window_pkts=7, sack=False, dup_ack_pkts=5, delayed_ack_pkts=1
+        )
         with Rack(SMALL.build(), transport, Nic(small_queue_bytes=9000)) as rack:
             host = rack.topology.hosts[0]
             with namespaces.inside(rack.namespace(host)):

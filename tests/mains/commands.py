@@ -4,6 +4,7 @@
 import contextlib
 import io
 import os
+import pickle
 import runpy
 import subprocess
 import sys
@@ -80,7 +81,8 @@ def here(main: str, *arguments: str, cwd: Path, **environment: str) -> "Complete
 def _one_by_one(
     executor: Processes, jobs: Sequence[Job], task: Task, workers: int, tally: Tally, **_: Any
 ) -> Iterator[Job]:
-    """Do the jobs that `Processes.run` gives to processes."""
+    """Do the jobs that `Processes.run` gives to processes, as they would arrive there."""
+    jobs, task = pickle.loads(pickle.dumps((jobs, task)))
     with contextlib.closing(task.datapath_factory()) as datapath:
         for job in jobs:
             tally.report(job, "started", 0.0)

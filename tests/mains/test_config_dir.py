@@ -109,5 +109,14 @@ def test_a_malformed_file_is_refused(file: str, text: str, said: str, own: Path,
     assert not (own.parent / "runs").exists()
 
 
+@pytest.mark.parametrize("text", ["duration_s: 1\n\tperiod_s: 1\n", "period_s: 1\nperiod_s: 2\n"])
+def test_a_scenario_that_is_no_yaml_is_refused(text: str, own: Path, main: Main) -> None:
+    (own / "scenario/tiny.yaml").write_text(text)
+    refused = main("evaluate", "--config-dir", "mine", "controller=[dctcp]", "scenario=tiny")
+    assert refused.startswith("2 error: a file cannot be read as YAML: ")
+    assert "tiny.yaml" in refused
+    assert len(refused.splitlines()) == 1
+
+
 def test_a_folder_that_is_none_is_refused(own: Path, main: Main) -> None:
     assert main("evaluate", "--config-dir", "nowhere").startswith("2 error: --config-dir nowhere is no folder")

@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from ncc.run.config_files import read_config
+from ncc.run.tuned import GROUP
 from tests.mains.commands import ncc
 
 RACK = ("scenario=rack", "seeds=1", "workers=1", "duration_s=0.02", "datapath=packetsim", "bounds=false")
@@ -24,6 +26,29 @@ def test_parameters_are_set_and_recorded(tmp_path: Path) -> None:
     manifests = [json.loads(path.read_text()) for path in runs]
     found = [manifest["facts"]["controller"]["stack"]["params"] for manifest in manifests]
     assert sorted(found) == [[["capacity_mbps", 10000]], [["capacity_mbps", 20000]]], "a folder each"
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_tuned_controller_is_a_contender_by_name(tmp_path: Path) -> None:
+    """It has its set's parameters, and its hosts and switches those of the set; the flows are the same."""
+    words = ("controller=dctcp,dctcp_tuned", *RACK, "+params.dctcp_tuned.g_shift=5", "out=judged")
+    done = ncc("evaluate", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "DCTCP, tuned" in done.stdout
+    chosen = read_config(GROUP, "tuned set", "rack")["controllers"]["dctcp"]
+    facts = {
+        name: json.loads((tmp_path / f"judged/packetsim/{name}/0/manifest.json").read_text())["facts"]
+        for name in ("dctcp", "dctcp_tuned")
+    }
+    own = facts["dctcp_tuned"]
+    assert dict(own["controller"]["stack"]["params"]) == {**chosen["params"], "g_shift": 5}
+    for key, value in chosen["changes"].items():
+        _, part, field = key.split(".")
+        assert own["scenario"][part][field] == value
+    assert own["scenario_digest"] != facts["dctcp"]["scenario_digest"]
+    flows = [pq.read_table(tmp_path / f"judged/packetsim/{name}/0/flows.parquet") for name in facts]
+    for column in ("start_s", "size_bytes", "src", "dst"):
+        assert flows[0].column(column).equals(flows[1].column(column))
 
 
 def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:

@@ -26,6 +26,14 @@ def test_texts_are_printed_in_any_encoding(
     assert (tmp_path / "out").read_bytes() == printed
 
 
+def test_an_error_is_told_where_stdout_is_closed(tmp_path: Path) -> None:
+    words = " ".join(command("evaluate", "controller=dctcp", "scenario=incas"))
+    done = subprocess.run(f"{words} >&-", shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: Unknown scenario 'incas'")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_an_evaluation_prints_in_any_encoding(tmp_path: Path) -> None:
     line = command("evaluate", "controller=newreno,dctcp", *SHORT, "seeds=5", "out=run")
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}

@@ -29,7 +29,7 @@ def rack(
         topology=Rack(hosts=hosts, remotes=1, **rates),  # type: ignore[arg-type]
         workload=(("one", Permutation(hosts="hosts", size_bytes=1)),),
         duration_s=duration_s,
-        transport=transport or Transport(),
+        transport=transport or Transport(recovery="classic"),
         nic=nic or Nic(),
     )
 

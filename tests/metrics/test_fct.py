@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from ncc.core.flows import FlowTable
 from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topologies import LeafSpine
+from ncc.envs.packetsim import PacketsimDatapath
 from ncc.metrics.fct import base_rtt_s, fct_s, fct_slowdown, ideal_fct_s
+from tests.datapaths.runs import fixed, flow, run
 from tests.metrics.examples import HOST, flow_records, flow_table, rack
 
 # A packet of headers alone is 78 bytes on the wire: 624 ns at 1 Gbps, 156 ns at 4 Gbps. Three hops of 10 us each way.
@@ -43,14 +45,17 @@ def test_one_byte_by_hand() -> None:
 
 
 def test_without_a_handshake_there_is_none_in_the_ideal() -> None:
-    ideal = ideal_fct_s(rack(transport=Transport(handshake=False)), flow_table([0.0], [1]))
+    ideal = ideal_fct_s(rack(transport=Transport(recovery="classic", handshake=False)), flow_table([0.0], [1]))
     assert ideal[0] * 1e9 == pytest.approx(30_000 + 632 + 158 + 158, abs=1e-3)
 
 
 def test_with_connections_open_from_the_start_there_is_no_handshake_in_the_ideal() -> None:
     flows = flow_table([0.0, 0.0], [1, 100_000])
-    without = ideal_fct_s(rack(transport=Transport(handshake=False)), flows)
-    assert ideal_fct_s(rack(transport=Transport(connections_per_pair=1)), flows).tobytes() == without.tobytes()
+    without = ideal_fct_s(rack(transport=Transport(recovery="classic", handshake=False)), flows)
+    assert (
+        ideal_fct_s(rack(transport=Transport(recovery="classic", connections_per_pair=1)), flows).tobytes()
+        == without.tobytes()
+    )
 
 
 def test_base_rtt_by_hand() -> None:
@@ -61,7 +66,7 @@ def test_base_rtt_by_hand() -> None:
 
 def test_frame_overhead_and_mtu_come_from_the_scenario() -> None:
     scenario = rack(
-        transport=Transport(mtu_bytes=9000, frame_overhead_bytes=0),
+        transport=Transport(recovery="classic", mtu_bytes=9000, frame_overhead_bytes=0),
         nic=Nic(bucket_bytes=18_000, small_queue_bytes=18_000),
     )
     # 2 packets of 9000 bytes: 72 us each at 1 Gbps, 18 us at 4; the handshake's are 40 bytes: 320 and 80 ns.
@@ -77,11 +82,31 @@ def test_agrees_with_a_network_run_packet_by_packet(
     host: float, uplink: float, remote: float, sizes: list[int]
 ) -> None:
     scenario = rack(
-        host_rate_bps=host, uplink_rate_bps=uplink, remote_rate_bps=remote, transport=Transport(handshake=False)
+        host_rate_bps=host,
+        uplink_rate_bps=uplink,
+        remote_rate_bps=remote,
+        transport=Transport(recovery="classic", handshake=False),
     )
     ideal = ideal_fct_s(scenario, flow_table([0.0] * len(sizes), sizes))
     exact = [packet_by_packet_ns(scenario, HOST, HOST + 2, size) for size in sizes]
     np.testing.assert_allclose(ideal * 1e9, exact, atol=1e-3, rtol=0)
+
+
+def test_a_sprayed_flow_has_all_paths_at_once() -> None:
+    """Four spines of 250 Mbit/s carry as much as a host's link of 1 Gbit/s."""
+    topology = LeafSpine(leaves=2, spines=4, hosts_per_leaf=1, host_rate_bps=1e9, spine_rate_bps=250e6)
+    ideal_s, took_s = {}, {}
+    for size_bytes in (1460, 5_000_000):
+        for routing in ("ecmp", "spray"):
+            scenario = fixed(topology, flow("h0_0", "h1_0", size_bytes), routing=routing)
+            done = run(PacketsimDatapath, scenario, "newreno")
+            ideal_s[size_bytes, routing] = ideal_fct_s(scenario, done.flows)[0]
+            took_s[size_bytes, routing] = done.fct_s[0]
+    assert all(took_s[key] > ideal_s[key] for key in ideal_s)
+    assert ideal_s[1460, "spray"] == ideal_s[1460, "ecmp"]
+    assert ideal_s[5_000_000, "ecmp"] > 5e6 * 8 / 250e6
+    assert 5e6 * 8 / 1e9 < ideal_s[5_000_000, "spray"] < 1.1 * 5e6 * 8 / 1e9
+    assert took_s[5_000_000, "spray"] < 1.5 * ideal_s[5_000_000, "spray"]
 
 
 def test_flows_of_many_paths_keep_their_places() -> None:

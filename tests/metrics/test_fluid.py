@@ -18,7 +18,8 @@ from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import Unlimited
 from ncc.harness.run import run_once
 from ncc.metrics.fct import fct_s, ideal_fct_s
-from ncc.metrics.fluid import Routes, _fair, _srpt, fluid_fct_s
+from ncc.metrics.fluid import _fair, _srpt, fluid_fct_s
+from ncc.metrics.routes import Routes
 
 MB = 1_000_000
 

@@ -17,7 +17,7 @@ from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import Run, fixed, flow, lost_packet
 from tests.datapaths.runs import run as run_on
 
-PPP = Transport(frame_overhead_bytes=2)  # what ns-3's point-to-point device adds
+PPP = Transport(recovery="classic", frame_overhead_bytes=2)  # what ns-3's point-to-point device adds
 
 
 def run(scenario: Scenario, stack: HostStack | str, *, seed: int = 1) -> Run:

@@ -49,7 +49,7 @@ def test_an_idle_time_shrinks_the_window_of_ns3s_own_controls(control: str, shri
     """To the initial window after many RTOs; a control with its own model of the path keeps its window."""
 
     def window(idle_restart: bool) -> int:
-        transport = Transport(connections_per_pair=1, idle_restart=idle_restart)
+        transport = Transport(recovery="classic", connections_per_pair=1, idle_restart=idle_restart)
         topology = Dumbbell(pairs=1, buffer_bytes=10_000_000, mark_threshold_bytes=0, delay_s=1e-3)
         flows = [flow("s0", "r0", 500_000), flow("s0", "r0", 500_000, 0.9)]
         scenario = fixed(topology, *flows, transport=transport)
@@ -68,7 +68,7 @@ def test_an_idle_time_shrinks_the_window_of_ns3s_own_controls(control: str, shri
 
 def test_too_many_connections_of_a_host_are_refused_by_name() -> None:
     flows = [flow("s0", "r0", 1), flow("s0", "r1", 1)]
-    scenario = fixed(Dumbbell(pairs=2), *flows, transport=Transport(connections_per_pair=8193))
+    scenario = fixed(Dumbbell(pairs=2), *flows, transport=Transport(recovery="classic", connections_per_pair=8193))
     said = r"connections_per_pair must be at most 8192 for flows between 2 pairs of hosts, got 8193"
     with pytest.raises(ConfigError, match=said):
         run(Ns3Datapath, scenario)

@@ -88,12 +88,12 @@ def test_epochs_of_10_us_tell_what_one_of_1_ms_does() -> None:
 )  # fmt: skip
 def test_times_have_a_range(field: str, value: float) -> None:
     with pytest.raises(ConfigError, match=rf"^Transport.{field}: Expected `float` [<>]= "):
-        Transport().replace(**{field: value})
+        Transport(recovery="classic").replace(**{field: value})
 
 
 @pytest.mark.parametrize("seconds", [1e-6, 60.0])
 def test_timers_at_the_ends_of_their_range_work(seconds: float) -> None:
-    transport = Transport(min_rto_s=seconds, initial_rto_s=seconds, delayed_ack_s=seconds)
+    transport = Transport(recovery="classic", min_rto_s=seconds, initial_rto_s=seconds, delayed_ack_s=seconds)
     done = run(PacketsimDatapath, PAIR.replace(transport=transport), max_epochs=100)
     assert np.isfinite(done.fct_s[0])
 

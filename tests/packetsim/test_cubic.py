@@ -32,7 +32,11 @@ def sawtooth(every_pkts: int, first_pkts: int, rtt_s: float, losses: int) -> tup
         buffer_bytes=4_000_000,
     )
     transport = Transport(
-        min_rto_s=5 * rtt_s, initial_rto_s=1.0, send_buffer_bytes=64_000_000, receive_buffer_bytes=64_000_000
+        recovery="classic",
+        min_rto_s=5 * rtt_s,
+        initial_rto_s=1.0,
+        send_buffer_bytes=64_000_000,
+        receive_buffer_bytes=64_000_000,
     )
     size_bytes = (losses + 1) * every_pkts * MSS
     scenario = fixed(topology, flow("s0", "r0", size_bytes), transport=transport, drain_s=None)

@@ -12,7 +12,7 @@ from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import MSS, Window, drops, engine, fixed, flow, long_path, run
 
-ONE = Transport(connections_per_pair=1)
+ONE = Transport(recovery="classic", connections_per_pair=1)
 
 
 def pair(*flows: tuple[float, int], transport: Transport = ONE) -> Scenario:
@@ -143,7 +143,7 @@ def test_a_connection_keeps_its_path() -> None:
         leaf = next(name for name in names if name.startswith("leaf"))
         return sum(ports.tx_pkts[network.port(f"{leaf}->{spine}")] > 0 for spine in spines)
 
-    assert uplinks(Transport()) > 1
+    assert uplinks(Transport(recovery="classic")) > 1
     assert uplinks(ONE) == 1
 
 
@@ -180,8 +180,13 @@ def test_too_many_connections_are_refused_by_name() -> None:
         ONE.replace(connections_per_pair=-1)
     said = r"transport.connections_per_pair must be at most 8388607 for flows between 1 pairs of hosts, got 8388608"
     with pytest.raises(ConfigError, match=said):
-        run(PacketsimDatapath, pair((0, 1), transport=Transport(connections_per_pair=2**23)))
+        run(PacketsimDatapath, pair((0, 1), transport=Transport(recovery="classic", connections_per_pair=2**23)))
     said = r"^Scenario.transport.connections_per_pair must be from 0 to 4294967295 on packetsim, got 4294967296$"
     with pytest.raises(ConfigError, match=said):
-        run(PacketsimDatapath, pair((0, 1), transport=Transport(connections_per_pair=2**32)))
-    assert run(PacketsimDatapath, pair((0, 1), transport=Transport(connections_per_pair=2**23 - 1))).fct_s[0] > 0
+        run(PacketsimDatapath, pair((0, 1), transport=Transport(recovery="classic", connections_per_pair=2**32)))
+    assert (
+        run(
+            PacketsimDatapath, pair((0, 1), transport=Transport(recovery="classic", connections_per_pair=2**23 - 1))
+        ).fct_s[0]
+        > 0
+    )

@@ -173,13 +173,16 @@ def test_an_evaluation_is_compared_by_its_runs(tmp_path: Path) -> None:
         wanted = summarise(scenario, run.flows, run.records.flows, run.records.ports, run.epochs)
         for key, values in c.values["share" if share else "fluid"].items():
             assert values[seed - 1] == pytest.approx(wanted[key], nan_ok=True), key
-    with pytest.raises(ConfigError, match="same scenario and seeds"):
+    with pytest.raises(ConfigError, match="same flows and seeds"):
         compare(save_evaluation(tmp_path, stored[:3], config={}))
 
 
 def test_names_and_looks_are_one_to_one() -> None:
     assert label("ncc") == "NCC"
     assert label("mine") == "mine"
+    assert label("dctcp_tuned") == "DCTCP, tuned"
+    assert label("mine_tuned") == "mine_tuned"
+    assert len({(s.colour, s.line) for s in styles(["dctcp", "dctcp_tuned", "cubic"]).values()}) == 3
     assert len({s.label for s in PALETTE.values()}) == len({s.colour for s in PALETTE.values()}) == len(PALETTE)
     many = styles([f"c{i}" for i in range(30)])
     assert len({(s.colour, s.line) for s in many.values()}) == 30

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib import rc_context
 
 from ncc.core.errors import ConfigError, ResultError
 from ncc.results.palette import PALETTE
@@ -51,6 +52,14 @@ def test_pictures_have_their_size_and_something_on_them(tmp_path: Path) -> None:
     for name, (width, height) in wanted.items():
         assert png_size(tmp_path / name) == pytest.approx((width * DPI, height * DPI), abs=1)
         assert is_drawn(tmp_path / name)
+
+
+def test_a_user_s_wish_for_latex_changes_nothing(tmp_path: Path) -> None:
+    """LaTeX need not be installed."""
+    slowdown_cdf(points(), tmp_path / "plain.png")
+    with rc_context({"text.usetex": True}):
+        slowdown_cdf(points(), tmp_path / "asked.png")
+    assert (tmp_path / "asked.png").read_bytes() == (tmp_path / "plain.png").read_bytes()
 
 
 def test_panels_without_flows_are_left_out(tmp_path: Path) -> None:

@@ -14,14 +14,15 @@ import pytest
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.workload import Poisson
 from ncc.envs.families import Choice, Range, families_from
+from ncc.envs.scenarios import make_scenario
 from ncc.run.compose import composed, experiment_names
 from ncc.run.config_files import config_paths, read_config
+from ncc.run.tuned import GROUP, tuned_for, tuned_names, tuning_of
 from ncc.study import tuning
 from ncc.study.load import load_experiment
 from ncc.study.points import Grid, grid_of
 from ncc.study.spec import experiment_from
 from ncc.study.table import At, Table
-from ncc.study.tuned import GROUP, tuning_of
 from tests.study.grids import grid
 from tests.study.toy import toy
 
@@ -104,7 +105,7 @@ def sets(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(group: str, what: str, name: str) -> Any:
         return TUNED if (group, name) == (GROUP, "mine") else read_config(group, what, name)
 
-    monkeypatch.setattr("ncc.study.tuned.read_config", read)
+    monkeypatch.setattr("ncc.run.tuned.read_config", read)
 
 
 def toy_grid(**contender: Any) -> Grid:
@@ -141,6 +142,19 @@ def test_a_contender_s_own_settings_lie_over_its_tuned_set_s() -> None:
 def test_what_a_set_does_not_have_is_refused_by_name(contender: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         toy_grid(**contender)
+
+
+def test_a_set_for_each_kind_of_network_gives_a_tuned_controller_its_settings() -> None:
+    names = tuned_names()
+    assert {"dctcp_tuned", "vegas_tuned"} <= set(names)
+    assert "local_tuned" not in names, "a controller of its own"
+    scenario = make_scenario("incast")
+    params, tuned = tuned_for("dctcp", scenario)
+    chosen = tuning_of("incast", "dctcp", scenario.to_dict())
+    assert params == chosen.params
+    assert tuned.topology.mark_threshold_bytes == chosen.changes["scenario.topology.mark_threshold_bytes"]
+    assert tuned.workload == scenario.workload
+    assert tuned.name == scenario.name
 
 
 def sweep(**changes: Any) -> tuple[Any, Any]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An executor that starts no process, which takes seconds: for many short evaluations."""
 
+import pickle
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
@@ -17,6 +18,7 @@ class Here:
         return nullcontext()
 
     def run(self, jobs: Sequence[Job], task: Task, workers: int, tally: Tally) -> Generator[Job, None, None]:
+        task = pickle.loads(pickle.dumps(task))  # as it would arrive in a process
         for job in jobs:
             datapath = task.datapath_factory()
             try:

@@ -40,6 +40,10 @@ BELOW: Any = {"loc": "outside lower center", "frameon": False}
 """Position of a legend below the panels."""
 
 
+PLAIN: Any = {"text.usetex": False}
+"""Settings that a user's matplotlibrc does not change: without LaTeX nothing could be drawn."""
+
+
 def new_figure(
     n: int,
     *,
@@ -59,7 +63,7 @@ def new_figure(
     from matplotlib.figure import Figure
 
     look: Any = {"font.size": 10.0, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True}
-    look |= {"grid.color": "#dddddd", "grid.linewidth": 0.6, "axes.axisbelow": True}
+    look |= {"grid.color": "#dddddd", "grid.linewidth": 0.6, "axes.axisbelow": True, **PLAIN}
     with rc_context(look):
         figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
         if rows:
@@ -72,10 +76,13 @@ def new_figure(
 def save_figure(figure: "Figure", path: Path) -> None:
     """Write a PNG file or, by its suffix, an SVG file that keeps text as text; atomically."""
     from matplotlib import rc_context
+    from matplotlib.text import Text
 
     svg = path.suffix == ".svg"
     fixed: Any = {"Date": None, "Creator": None} if svg else None  # so that equal figures are equal files
-    with replacing(path) as temporary, rc_context({"svg.fonttype": "none", "svg.hashsalt": "ncc"}):
+    for text in figure.findobj(Text):
+        text.set_usetex(False)
+    with replacing(path) as temporary, rc_context({"svg.fonttype": "none", "svg.hashsalt": "ncc", **PLAIN}):
         figure.savefig(temporary, format="svg" if svg else "png", dpi=DPI, metadata=fixed)
 
 

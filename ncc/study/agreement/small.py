@@ -43,7 +43,7 @@ class SmallCase(Value, frozen=True):
     flows: tuple[Flow, ...]
     faults: tuple[Fault, ...] = ()
     routing: Routing = "ecmp"
-    transport: Transport = Transport()
+    transport: Transport = Transport(recovery="classic")
     tags: Name = "none"
     """Classes and ranks of data packets, under every controller."""
 

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Commands in pages print what the pages show (the tutorial's own controller: tests/baselines/test_adding_one.py)."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.quoted import assert_printed, quoted
+from tests.mains.commands import ncc
+
+TUTORIAL, EXPORT = "docs/tutorial/README.md", "docs/export/README.md"
+
+
+def test_the_first_comparisons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The README's has two of the tutorial's controllers, whose runs are kept."""
+    monkeypatch.setattr("ncc.results.evaluation._draw", lambda *_: None)
+    for page in (TUTORIAL, "README.md"):
+        words, shown = quoted(page, "ncc evaluate controller=ncc,dctcp")
+        done = ncc(*words, "out=runs", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert_printed(shown, done.stdout)
+
+
+def test_an_exported_policy(tmp_path: Path) -> None:
+    words, shown = quoted(EXPORT, "ncc export policy=ncc")
+    assert_printed(shown, ncc(*words, cwd=tmp_path).stdout)
+    words, shown = quoted(TUTORIAL, "ncc export inspect policy.ncc")
+    assert_printed(shown, ncc(*words, cwd=tmp_path).stdout)
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("FCT 21.1* ±7.2", "FCT     21.1* ±7.2\n", True),
+        ("FCT 21.1* ±7.2", "FCT 21.4* ±7.2", True),
+        ("FCT 21.1* ±7.2", "FCT 21.9* ±7.2", False),
+        ("FCT 21.1* ±7.2", "FCT 21.1 ±7.2", False),
+        ("1,219 flows", "1,300 flows", False),
+        ("a\nb", "x\na\nb", True),
+        ("a\nb", "b\na", False),
+        ("4 % sooner", "8 % later", False),
+    ],
+)
+def test_what_may_differ(shown: str, printed: str, same: bool) -> None:
+    if same:
+        assert_printed(shown, printed)
+    else:
+        with pytest.raises(AssertionError):
+            assert_printed(shown, printed)
