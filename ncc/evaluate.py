@@ -171,6 +171,7 @@ def _experiment(
         print(f"\n{name} on {datapath.name}, {len(seeds)} seed{'s' if len(seeds) != 1 else ''}:")
         for check, found in result.findings.items():
             word = {True: "holds", False: "DOES NOT HOLD", None: "not judged"}[found.holds]
+            word += ", narrowly" * found.narrow
             print(f"  {word}: {check}: {experiment.checks[check].claim}: {found.text}")
         print(result.verdict)
         print(f"Written to {folder} ({FIGURE})")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Expected shapes: small frozen values that look at a table and say whether it has the shape, with the numbers.
 
-Means over seeds are judged; their intervals stand beside them in the report. To add one: write a `Check` subclass with
-a `tag`, `names` and `judge_at`, and add it to `AnyCheck`.
+Means over seeds are judged, and judged again with the seeds drawn anew: an outcome that this turns is called narrow. To
+add one: write a `Check` subclass with a `tag`, `names` and `judge_at`, and add it to `AnyCheck`.
 """
 
 import math
@@ -53,7 +53,7 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
         text = f"{at_text(table, point)}{measure.text(one)} to {measure.text(other)}"
         text += f" ({one / other:.3g}x)" if other else ""
         if self.surely:
-            ours, theirs = (np.array(table.values[self.measure, name, point]) for name in self.names())
+            ours, theirs = (np.array(table.of(self.measure, name, point)) for name in self.names())
             found = interval(ours - self.factor * theirs)
             if found.n >= MIN_SEEDS:
                 holds &= found.low >= -slack if least else found.high <= slack
@@ -266,8 +266,8 @@ class GapClosed(Check, frozen=True, kw_only=True, tag="gap_closed"):
         holds = self.low <= share <= (math.inf if self.high is None else self.high)
         what = "undefined" if math.isnan(start - goal) else "no gap"
         if not math.isnan(share):
-            starts, ends = (table.values[self.measure, name, point] for name in self.names())
-            found = gap_closed(ends, starts, table.values[self.bound, self.origin, point])
+            starts, ends = (table.of(self.measure, name, point) for name in self.names())
+            found = gap_closed(ends, starts, table.of(self.bound, self.origin, point))
             spread = "" if math.isnan(found.low) else f" [{100 * found.low:z.0f}, {100 * found.high:z.0f}]"
             what = f"{100 * share:z.0f} %{spread}"
         numbers = f"{measure.text(ours)} on the way from {measure.text(start)} to {measure.text(goal)}"

@@ -3,9 +3,10 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 from msgspec import field
 
 from ncc.core.errors import ConfigError, UnknownNameError
@@ -26,8 +27,14 @@ class Finding:
     """None: not judged, because the preset leaves out what it is about."""
     text: str
     """The numbers."""
+    narrow: bool = False
+    """True if other seeds may well turn it: of `DRAWS` drawings of the seeds with replacement (a bootstrap, as in
+    `ncc.metrics.stats.interval`) more than 5 % have the other outcome."""
 
 
+DRAWS = 200
+TURNED_FRAC = 0.05
+FEWEST_SEEDS = 3
 NOT_JUDGED = Finding(None, "not judged: the preset leaves these points out")
 NOWHERE = Finding(None, "not judged: its condition is met at no point")
 
@@ -76,7 +83,15 @@ class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field
         known_points(f"{where}.at", self.at, parts.axes)
 
     def judge(self, table: Table, measure: AnyMeasure) -> Finding:
-        """Look at the table."""
+        """Look at the table, and at what it would be with other seeds."""
+        found, n = self._judge(table, measure), len(next(iter(table.values.values()), ()))
+        if found.holds is None or n < FEWEST_SEEDS:
+            return found
+        draws = np.random.default_rng(0).integers(n, size=(DRAWS, n)).tolist()
+        turned = sum(self._judge(replace(table, drawn=tuple(drawn)), measure).holds != found.holds for drawn in draws)
+        return replace(found, narrow=turned > TURNED_FRAC * DRAWS)
+
+    def _judge(self, table: Table, measure: AnyMeasure) -> Finding:
         points = table.points(self.at)
         if not points:
             return NOT_JUDGED

@@ -15,6 +15,7 @@ AGREE_FRAC = 0.05
 """Ratios of two datapaths further from 1 are set in bold."""
 Rows = list[list[str]]
 WORDS = {True: "holds", False: "**does not hold**", None: "not judged"}
+NARROWLY = ", narrowly"
 
 
 def markdown_page(
@@ -60,7 +61,8 @@ def _overview(shown: Mapping[str, Any], datapaths: Sequence[str]) -> list[str]:
 def _verdict(result: Mapping[str, Any]) -> str:
     judged = [check["holds"] for check in result["checks"] if check["holds"] is not None]
     shape = "shape holds" if result["holds"] else "**shape does not hold**"
-    return f"{shape}, {sum(judged)} of {len(judged)} checks"
+    narrow = sum(check.get("narrow", False) for check in result["checks"])
+    return f"{shape}, {sum(judged)} of {len(judged)} checks" + (f", {narrow} narrowly" if narrow else "")
 
 
 def _experiment(name: str, results: Results, stale: str, now: Experiment | None) -> dict[str, Any]:
@@ -91,7 +93,8 @@ def _checks(results: Results, claims: Mapping[str, str], dropped: Mapping[str, s
         cells = []
         for result in results.values():
             found = [check for check in result["checks"] if check["name"] == name]
-            cells += [f"{WORDS[c['holds']]}: {plain(c['numbers'])}" for c in found] or ["not judged in this result"]
+            said = [f"{WORDS[c['holds']]}{NARROWLY * c.get('narrow', False)}: {plain(c['numbers'])}" for c in found]
+            cells += said or ["not judged in this result"]
         rows.append([plain(text) + (" (no longer a check of the experiment)" if name in dropped else ""), *cells])
     return rows
 

@@ -49,9 +49,12 @@ def experiment_in(folder: str | Path) -> "tuple[Result, Courses]":
 def verdict_of(result: "Result") -> Page:
     """Table of an experiment's checks, their outcomes and numbers."""
     from ncc.results.grid import markdown_table
-    from ncc.study.experiments_page import WORDS
+    from ncc.study.experiments_page import NARROWLY, WORDS
     from ncc.study.page import plain
 
     checks = result.grid.experiment.checks
-    rows = [[plain(checks[name].claim), WORDS[f.holds], plain(f.text)] for name, f in result.findings.items()]
+    rows = [
+        [plain(checks[name].claim), WORDS[f.holds] + NARROWLY * f.narrow, plain(f.text)]
+        for name, f in result.findings.items()
+    ]
     return Page(markdown_table(["what the paper shows", "here", "numbers"], rows))

@@ -73,7 +73,11 @@ class Result:
         """The verdict on the shape and the number of checks that hold, in a few words."""
         judged = [found.holds for found in self.findings.values() if found.holds is not None]
         left = len(self.findings) - len(judged)
+        narrow = sum(found.narrow for found in self.findings.values())
         counted = f"{sum(judged)} of {len(judged)} checks hold" + (f", {left} not judged" if left else "")
+        counted += (
+            f", {narrow} narrowly decided (other seeds may turn {'it' if narrow == 1 else 'them'})" if narrow else ""
+        )
         n = len(self.problems)
         bad = f"{n} invalid run{'s' if n > 1 else ''}; " if n else ""
         return f"{HOLDS if self.holds else FAILS}: {bad}{counted}"
@@ -128,7 +132,13 @@ class Result:
             "verdict": self.verdict,
             "problems": list(self.problems),
             "checks": [
-                {"name": name, "claim": experiment.checks[name].claim, "holds": found.holds, "numbers": found.text}
+                {
+                    "name": name,
+                    "claim": experiment.checks[name].claim,
+                    "holds": found.holds,
+                    "narrow": found.narrow,
+                    "numbers": found.text,
+                }
                 for name, found in self.findings.items()
             ],
             "contenders": {name: contender_label(self.grid, name) for name in self.table.contenders},

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
+import numpy as np
+
 from ncc.metrics.stats import Interval, interval
 
 At = tuple[float | str, ...]
@@ -27,6 +29,8 @@ class Table:
     """The paper's values, where it has any."""
     invalid: Mapping[tuple[str, At], int] = field(default_factory=dict)
     """Invalid runs by contender and point, where there are any. Their values count as they are."""
+    drawn: tuple[int, ...] = ()
+    """Seeds, by their places, that count, each as often as it is named; none: all, once."""
     _known: dict[tuple[str, str, At], Interval] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def points(self, at: Mapping[str, float | str] | None = None) -> list[At]:
@@ -47,8 +51,12 @@ class Table:
 
     def value(self, measure: str, contender: str, point: At) -> float:
         """Mean over seeds; NaN where it is undefined for one, so that nothing rests on the seeds that went well."""
+        return float(np.mean(self.of(measure, contender, point)))
+
+    def of(self, measure: str, contender: str, point: At) -> Values:
+        """Values of the seeds that count."""
         values = self.values[measure, contender, point]
-        return math.nan if any(math.isnan(v) for v in values) else self.cell(measure, contender, point).estimate
+        return tuple(values[i] for i in self.drawn) if self.drawn else values
 
     def where(self, point: At) -> str:
         """A point in words; axes with a single point are left out."""

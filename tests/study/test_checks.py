@@ -214,3 +214,25 @@ def test_an_order_may_have_to_be_sure() -> None:
     assert wide.holds is True, "a tenth of a second is allowed"
     few = Drawn().judge(Drawn().table(a=SLOW[:4], b=near[:4]), **order, surely=True)
     assert "difference" not in few.text, "a quick preset has too few seeds: its means are judged"
+
+
+@pytest.mark.parametrize(
+    ("ours", "holds", "narrow"),
+    [
+        ((1.0, 1.0, 1.0, 1.0, 1.1), True, False),
+        ((1.0, 1.0, 1.0, 1.0, 3.9), True, True),  # without the last it is 1, and with it twice 2.2
+        ((1.0, 1.0, 1.0, 1.0, 5.1), False, True),
+        ((3.0, 3.0, 3.0, 3.0, 3.1), False, False),
+        ((2.5, 1.0), True, False),  # too few seeds to tell
+    ],
+)
+def test_an_outcome_that_other_seeds_may_turn_is_narrow(ours: tuple[float, ...], holds: bool, narrow: bool) -> None:
+    """At most 0.8 of 2.25 on all seeds."""
+    drawn = Drawn()
+    of = drawn.table(ours=ours, theirs=(2.25,) * len(ours), goal=(0.1,) * len(ours))
+    for check in (
+        {"kind": "order", "one": "ours", "other": "theirs", "relation": "<=", "factor": 0.8},
+        {"kind": "within", "contender": "ours", "high": 1.8},
+    ):
+        found = drawn.judge(of, **check)
+        assert (found.holds, found.narrow) == (holds, narrow)

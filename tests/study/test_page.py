@@ -211,6 +211,14 @@ def test_verdicts() -> None:
     )
 
 
+def test_a_narrow_outcome_is_said_in_the_verdict_and_on_the_page() -> None:
+    found = replace(result(), findings={"less": Finding(True, "1 < 2", narrow=True)})
+    assert found.outcome == "shape holds: 1 of 1 checks hold, 1 narrowly decided (other seeds may turn it)"
+    page = markdown_page({"toy": {"packetsim": found.to_dict()}}, {}, [], {})
+    assert "shape holds, 1 of 1 checks, 1 narrowly" in page
+    assert "holds, narrowly: 1 &lt; 2" in page
+
+
 def test_the_page_says_how_many_runs_how_long_which_are_invalid_and_what_to_know() -> None:
     found = replace(result(), warnings={"gentle": ("outside its training: load 0.9, trained 0.1 to 0.8",)})
     assert found.runs_text == "2 seeds of 0.1 s"
