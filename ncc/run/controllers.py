@@ -17,6 +17,8 @@ from ncc.run.own_class import class_controller
 
 HOSTS = "hosts:"
 """Prefix of the path of a policy file that an agent on each host runs."""
+POLICY = PolicyLimit().path
+"""Policy in the folder of a training."""
 ControllerName = Annotated[str, msgspec.Meta(min_length=1)]
 """Name of a controller for `load_controller`."""
 
@@ -33,11 +35,12 @@ def load_controller(name: str) -> Controller:
     |---|---|
     | `module:Class` | a Python class (`ncc.run.own_class`) |
     | `path.zip` | a model of Stable-Baselines3 |
-    | `path`, a folder | a checkpoint of RLlib |
+    | `path`, a folder of `ncc train` | the policy of the training |
+    | `path`, another folder | a checkpoint of RLlib |
     | `path.npz`, `path.ncc` | a policy of a training, or an exported one |
     | `hosts:path.ncc` | an exported policy, by an agent on each host |
 
-    In results a file is called by its name without its folder, and a class by its own name.
+    In results a file or folder is called by its name without the folder above it, and a class by its own name.
 
     Raises:
         UnknownNameError: there is no such controller; the message lists those that exist.
@@ -81,6 +84,15 @@ def _policy_file(name: str) -> Controller:
     return Controller(name=called, summary="A policy file", limit=PolicyLimit(path=path))
 
 
+def _is_training(name: str) -> bool:
+    return (Path(name) / POLICY).is_file()
+
+
+def _training(name: str) -> Controller:
+    called, path = _file(name, name)
+    return Controller(name=called, summary="A training", limit=PolicyLimit(path=str(Path(path) / POLICY)))
+
+
 def _model(name: str) -> Controller:
     called, path = _file(name, name)
     return Controller(name=called, summary="A model trained elsewhere", limit=ModelLimit(path=path))
@@ -107,6 +119,7 @@ LOOKS: tuple[tuple[Callable[[str], object], Callable[[str], Controller]], ...] =
     (re.compile(r".*\.(ncc|npz)").fullmatch, _policy_file),
     (re.compile(r".*\.zip").fullmatch, _model),
     (re.compile(r"[\w.]+(?<!\.py):\w+").fullmatch, class_controller),
+    (_is_training, _training),
     (_is_checkpoint, _model),
 )
 """Forms of a name and the functions that make their controllers; the first that fits is used."""

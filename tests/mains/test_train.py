@@ -2,6 +2,7 @@
 """`ncc train` and `ncc.evaluate` from end to end, on a rack small enough for a test."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -196,3 +197,15 @@ def test_a_run_of_before_there_were_several_is_refused_in_a_sentence(trained: Pa
         assert "old/config.json is no configuration of this version of ncc" in done.stderr
         assert "train again" in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_training_stands_in_a_table_under_the_name_of_its_folder(trained: Path, tmp_path: Path) -> None:
+    tiny = [word for word in TINY if word.startswith("scenario.")]
+    few = ("seeds=1", "datapath=packetsim", "workers=1", "bounds=false", "out=o")
+    done = ncc("evaluate", f"controller={trained},ncc", "scenario=rack", *tiny, *few, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(rf"{trained.name} +NCC\n", done.stdout)
+    facts = [
+        json.loads((tmp_path / f"o/packetsim/{name}/0/manifest.json").read_text())["facts"] for name in ("run", "ncc")
+    ]
+    assert facts[0]["inputs"]["policy"] != facts[1]["inputs"]["policy"]
