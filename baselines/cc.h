@@ -242,13 +242,4 @@ struct ncc_cc_ops {
 NCC_CC_FN ncc_u64 ncc_min_u64(ncc_u64 a, ncc_u64 b) { return a < b ? a : b; }
 NCC_CC_FN ncc_u64 ncc_max_u64(ncc_u64 a, ncc_u64 b) { return a > b ? a : b; }
 
-/* Lowers a base RTT (0: none yet) to this ACK's sample, if that is of full packets. Small ones, among them those of a
- * handshake, take less time on every link: data can never be as fast. */
-NCC_CC_FN void ncc_lower_base_rtt(ncc_u64 *base_ns, const struct ncc_cc_conn *c, const struct ncc_cc_event *e)
-{
-    if (e->rtt_ns && e->delivered_bytes && e->delivered_bytes % c->mss_bytes == 0 &&
-        (!*base_ns || e->rtt_ns < *base_ns))
-        *base_ns = e->rtt_ns;
-}
-
 #endif

@@ -48,7 +48,6 @@ static const struct ncc_cc_param gemini_params[] = {
 struct gemini_state {
     struct dctcp_state d;
     ncc_u64 rtt_ns;    /* smallest sample of this observation window; 0: none */
-    ncc_u64 base_ns;   /* RTT_base: smallest sample of full packets; 0: none yet */
     ncc_u32 congested; /* the window before had congestion, by its delay */
     ncc_u32 stale;     /* this window's samples are of packets sent before a cut that they would repeat */
 };
@@ -71,12 +70,6 @@ NCC_CC_FN void gemini_init(struct gemini_state *s, const ncc_u64 *p, const struc
     dctcp_init(&s->d, p, c, o);
 }
 
-/* RTT_base; before the first full packet, the smallest sample. */
-NCC_CC_FN ncc_u64 gemini_base(const struct gemini_state *s, const struct ncc_cc_event *e)
-{
-    return s->base_ns ? s->base_ns : e->min_rtt_ns;
-}
-
 /* C x RTT in bits. */
 NCC_CC_FN ncc_u64 gemini_bdp_bits(const ncc_u64 *p, ncc_u64 rtt_ns)
 {
@@ -89,7 +82,7 @@ NCC_CC_FN ncc_u64 gemini_factor(const struct gemini_state *s, const ncc_u64 *p, 
     ncc_u64 k = p[GEMINI_K] * p[GEMINI_CAPACITY] * s->d.w.mss_bytes / 1000;
 
     k = ncc_min_u64(ncc_max_u64(k, 1), NCC_CC_CWND_MAX);
-    return (4 * k << GEMINI_SHIFT) / (gemini_bdp_bits(p, gemini_base(s, e)) / 8 + k);
+    return (4 * k << GEMINI_SHIFT) / (gemini_bdp_bits(p, e->min_rtt_ns) / 8 + k);
 }
 
 /* max(f_dcn, f_wan) in 2^-20. */
@@ -104,9 +97,9 @@ NCC_CC_FN ncc_u64 gemini_cut(const struct gemini_state *s, const ncc_u64 *p, con
 }
 
 /* h = H x C x RTT, in 1/1000 packet. */
-NCC_CC_FN ncc_u64 gemini_step(const struct gemini_state *s, const ncc_u64 *p, const struct ncc_cc_event *e)
+NCC_CC_FN ncc_u64 gemini_step(const ncc_u64 *p, const struct ncc_cc_event *e)
 {
-    ncc_u64 rtt_ns = p[GEMINI_GROWTH_SRTT] ? e->srtt_ns : gemini_base(s, e);
+    ncc_u64 rtt_ns = p[GEMINI_GROWTH_SRTT] ? e->srtt_ns : e->min_rtt_ns;
     /* The bits beyond which every H, at least 1 packet per Gbit, gives the largest step. */
     ncc_u64 bits = ncc_min_u64(gemini_bdp_bits(p, rtt_ns), GEMINI_H_MAX * 1000000);
 
@@ -117,7 +110,7 @@ NCC_CC_FN ncc_u64 gemini_step(const struct gemini_state *s, const ncc_u64 *p, co
 NCC_CC_FN void gemini_avoid(struct gemini_state *s, const ncc_u64 *p, const struct ncc_cc_event *e, ncc_u64 acked)
 {
     struct ncc_reno_window *w = &s->d.w;
-    ncc_u64 span = ((w->cwnd_bytes * 1000) << GEMINI_SPAN_SHIFT) / (gemini_step(s, p, e) * w->mss_bytes);
+    ncc_u64 span = ((w->cwnd_bytes * 1000) << GEMINI_SPAN_SHIFT) / (gemini_step(p, e) * w->mss_bytes);
     ncc_u64 credit = (w->credit_bytes + acked) << GEMINI_SPAN_SHIFT, bytes = credit / span;
 
     w->credit_bytes = (credit - bytes * span) >> GEMINI_SPAN_SHIFT;
@@ -132,7 +125,7 @@ NCC_CC_FN void gemini_observe(struct gemini_state *s, const ncc_u64 *p, const st
     if (!dctcp_observe(&s->d, p, e))
         return;
     if (s->rtt_ns || s->stale)
-        s->congested = !s->stale && s->rtt_ns > gemini_base(s, e) + p[GEMINI_T] * 1000;
+        s->congested = !s->stale && s->rtt_ns > e->min_rtt_ns && s->rtt_ns - e->min_rtt_ns > p[GEMINI_T] * 1000;
     s->rtt_ns = 0;
     s->stale = 0;
 }
@@ -150,7 +143,7 @@ NCC_CC_FN void gemini_on_ack(struct gemini_state *s, const ncc_u64 *p, const str
     struct ncc_reno_window *w = &s->d.w;
     int ready;
 
-    ncc_lower_base_rtt(&s->base_ns, c, e);
+    (void)c;
     gemini_observe(s, p, e);
     ncc_reno_advance(w, e);
     ready = !(w->flags & NCC_RENO_REACTED) && !(e->flags & NCC_CC_ACK_IN_RECOVERY);

@@ -78,6 +78,15 @@ NCC_CC_FN int vegas_decide(struct vegas_state *s, const ncc_u64 *p, const struct
     return 0;
 }
 
+/* Lowers the base RTT (0: none yet) to this ACK's sample, if that is of full packets. Small ones, among them those of a
+ * handshake, take less time on every link: data can never be as fast. */
+NCC_CC_FN void vegas_lower_base(struct vegas_state *s, const struct ncc_cc_conn *c, const struct ncc_cc_event *e)
+{
+    if (e->rtt_ns && e->delivered_bytes && e->delivered_bytes % c->mss_bytes == 0 &&
+        (!s->base_rtt_ns || e->rtt_ns < s->base_rtt_ns))
+        s->base_rtt_ns = e->rtt_ns;
+}
+
 NCC_CC_FN void vegas_on_ack(struct vegas_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,
                             const struct ncc_cc_event *e, struct ncc_cc_out *o)
 {
@@ -85,7 +94,7 @@ NCC_CC_FN void vegas_on_ack(struct vegas_state *s, const ncc_u64 *p, const struc
 
     ncc_reno_advance(&s->w, e);
     acked = ncc_reno_countable(&s->w, e);
-    ncc_lower_base_rtt(&s->base_rtt_ns, c, e);
+    vegas_lower_base(s, c, e);
     if (e->rtt_ns) {
         s->rtt_ns = s->rtt_ns ? ncc_min_u64(s->rtt_ns, e->rtt_ns) : e->rtt_ns;
         s->samples += s->samples < VEGAS_MIN_SAMPLES;
