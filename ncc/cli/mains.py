@@ -36,7 +36,7 @@ STATUS_FAILED = 1
 STATUS_INTERRUPTED = 130
 NOT_CHOICES = ("hydra", "schema", "controllers", "recipes")
 """Configuration groups that cannot be chosen with group=option."""
-NO_NAME = re.compile(r"[+-]?\d+|[+-]?(\d+\.\d*|\.?\d+)(e[+-]?\d+)?|[+-]?inf|nan|true|false", re.IGNORECASE)
+NO_NAME = re.compile(r"[+-]?\d+|[+-]?(\d+\.\d*|\.?\d+)(e[+-]?\d+)?|[+-]?inf|nan|true|false|null", re.IGNORECASE)
 """Values that Hydra does not read as a word."""
 
 
@@ -53,7 +53,10 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
         print(version_line())
         return
     _user_errors(lambda: require_no_options(arguments, name), main=name)
-    arguments = sys.argv[1:] = as_hydra_reads(arguments, name)
+    typed = arguments
+    arguments = []
+    _user_errors(lambda: arguments.extend(as_hydra_reads(typed, name)), main=name)
+    sys.argv[1:] = arguments
     _user_errors(lambda: use_config_dir(typed_config_dir(arguments)), main=name)
     _user_errors(lambda: _require_whole_groups(arguments), main=name)
     _user_errors(lambda: _require_resume_alone(arguments), main=name)
@@ -101,9 +104,7 @@ def _require_names(main: str, arguments: Sequence[str]) -> None:
     for key, _, value in (argument.partition("=") for argument in arguments):
         if NO_NAME.fullmatch(value) and key.lstrip("+") in (own := _own_groups(main)):
             known = ", ".join(groups(main).get(key.lstrip("+"), own))
-            raise ConfigError(
-                f"{key}={value} is a number or a truth value, and a file's name has to be a word: {known}"
-            )
+            raise ConfigError(f"{key}={value} is no word, as a file's name has to be: {known}")
 
 
 def _help(name: str, overrides: list[str], parts: list[str]) -> None:

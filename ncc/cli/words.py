@@ -24,7 +24,7 @@ OPTIONS = {
     *("-i", "--info"),
 }
 """Options of Hydra, and of every main."""
-MULTIRUN = ("-m", "--multirun")
+MULTIRUN = ("-m", "--multirun", "hydra.mode=MULTIRUN")
 
 
 def require_no_options(arguments: Sequence[str], main: str) -> None:
@@ -35,7 +35,7 @@ def require_no_options(arguments: Sequence[str], main: str) -> None:
     """
     for word, following in zip_longest(arguments, arguments[1:], fillvalue=""):
         option, _, value = word.partition("=")
-        if option.startswith("-") and option not in OPTIONS:
+        if option.startswith("-") and option not in (*OPTIONS, "--"):
             value = value or (following if following and following[0] != "-" and "=" not in following else "<value>")
             key = option.lstrip("-").replace("-", "_")
             raise ConfigError(f"ncc {main} has no option {option}; settings have no dashes: write {key}={value}")
@@ -44,7 +44,14 @@ def require_no_options(arguments: Sequence[str], main: str) -> None:
 def as_hydra_reads(arguments: Sequence[str], main: str) -> list[str]:
     """Quote names, put what commas separate in brackets, and add `scenario.` where it was left out."""
     several = any(option in arguments for option in MULTIRUN)  # there, commas separate runs
-    return [_of_scenario(_quoted(word if several else _in_brackets(word)), main) for word in arguments]
+    words = [_quoted(word if several else _in_brackets(word)) for word in arguments]
+    return [_of_scenario(word, main, chosen=_chosen(arguments)) for word in words]
+
+
+def _chosen(arguments: Sequence[str]) -> str:
+    """The setting that says which scenario there is, as typed; empty: none does."""
+    keys = ("scenario", "experiment", "run")
+    return next((word for key in keys for word in arguments if word.startswith(f"{key}=")), "")
 
 
 def _in_brackets(word: str) -> str:
@@ -64,7 +71,7 @@ def _quoted(word: str) -> str:
     return f'{key}="{escaped}"'
 
 
-def _of_scenario(word: str, main: str) -> str:
+def _of_scenario(word: str, main: str, *, chosen: str) -> str:
     """`transport.mtu_bytes=9000` as `scenario.transport.mtu_bytes=9000`, if the main has a scenario and no such key."""
     signs, key = re.match(r"([+~]*)(.*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
     first = re.split(r"[.=]", key, maxsplit=1)[0]
@@ -74,4 +81,10 @@ def _of_scenario(word: str, main: str) -> str:
 
     groups, keys = written(main)
     own = {key.partition(".")[0] for key in keys}
-    return word if "scenario" not in groups or first in own else f"{signs}scenario.{key}"
+    if "scenario" not in groups or first in own:
+        return word
+    if groups["scenario"][0] == "null" and not chosen.startswith("scenario="):
+        within = "experiment." if chosen.startswith("experiment=") else ""
+        remedy = f"write experiment.scenario.{key}" if within else "choose scenario= as well"
+        raise ConfigError(f"{word} changes a scenario, and none is chosen here: {remedy}")
+    return f"{signs}scenario.{key}"

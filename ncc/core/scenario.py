@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FlowTable
-from ncc.core.pipes import bandwidth_delay_bytes, longest_pipe
+from ncc.core.pipes import ends, longest_pipe
 from ncc.core.plausible import usual
 from ncc.core.sizes import with_size_tables
 from ncc.core.topologies import AnyTopology
@@ -233,14 +233,16 @@ class Scenario(Value, frozen=True):
             if doubt := traffic.unusual_on(self.network()):
                 yield f"workload.{name}.{doubt}"
         network, sockets = self.network(), self.sockets
-        src, dst = longest_pipe(network)
-        need_bytes = bandwidth_delay_bytes(network, src, dst)
+        mtu_bytes = self.transport.mtu_bytes
+        pipes = [longest_pipe(network, mtu_bytes, *ends(traffic, network)) for _, traffic in self.workload]
+        src, dst, pipe_bytes = max(pipes, key=lambda pipe: pipe.bytes)
+        need_bytes = pipe_bytes + self.transport.delayed_ack_pkts * mtu_bytes
         for field, part in (("send_buffer_bytes", SEND_BUFFER_FRAC), ("receive_buffer_bytes", 1.0)):
             if (bytes_ := part * getattr(sockets, field)) < need_bytes:
                 yield (
                     f"transport.{field} is {getattr(sockets, field)}, which holds a flow from "
                     f"{network.nodes[src].name} to {network.nodes[dst].name} to {bytes_ / need_bytes:.2g} of its line, "
-                    f"whatever its controller: bandwidth times delay is {need_bytes:.0f} bytes there, and "
+                    f"whatever its controller: {need_bytes:.0f} bytes are under way there, and "
                     f"{ceil(need_bytes / part)} are enough"
                 )
 
@@ -300,7 +302,8 @@ class Scenario(Value, frozen=True):
     def sockets(self) -> Transport:
         """The transport with the sizes of all buffers."""
         network = self.network()
-        pipe_bytes = bandwidth_delay_bytes(network, *longest_pipe(network))
+        everybody = frozenset(network.hosts)
+        pipe_bytes = longest_pipe(network, self.transport.mtu_bytes, everybody, everybody).bytes
         own_bytes = BUFFER_BYTES if pipe_bytes <= SEND_BUFFER_FRAC * BUFFER_BYTES else ceil(PIPES * pipe_bytes)
         named = (self.transport.send_buffer_bytes, self.transport.receive_buffer_bytes)
         send_bytes, receive_bytes = (min(own_bytes, MAX_BUFFER_BYTES) if size is None else size for size in named)

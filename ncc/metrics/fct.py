@@ -30,6 +30,7 @@ import numpy as np
 
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray
 from ncc.core.scenario import Scenario
+from ncc.core.topology import Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S
 from ncc.metrics.routes import routes
 
@@ -93,7 +94,7 @@ def _sprayed_ns(scenario: Scenario, src: int, dst: int, size_bytes: IntArray) ->
     transport, network = scenario.transport, scenario.network()
     hops = routes(network).hops(src, dst)
     rates = [np.array([network.port_rate_bps(port) for port in ports.tolist()]) for ports in hops]
-    delay_s = sum(min(network.links[port // 2].delay_s for port in ports.tolist()) for ports in hops)
+    delay_ns = sum(min(_delay_ns(network, port) for port in ports.tolist()) for ports in hops)
     fastest, pooled = np.array([of.max() for of in rates]), np.array([of.sum() for of in rates])
     n = -(-size_bytes // transport.mss_bytes)
     headers = HEADER_BYTES + transport.frame_overhead_bytes
@@ -105,8 +106,10 @@ def _sprayed_ns(scenario: Scenario, src: int, dst: int, size_bytes: IntArray) ->
         np.cumsum(full, axis=0) - full, _serialise_ns(before_bytes, pooled[:1]) + np.cumsum(last, axis=0) - last
     )
     after = np.cumsum(last[::-1], axis=0)[::-1] - last
-    longest = (first + _serialise_ns(before_bytes + last_bytes, pooled) + after).max(axis=0)
-    return np.asarray(np.floor(delay_s * NS_PER_S) + np.maximum(longest, np.where(n == 1, last, full).sum(axis=0)))
+    # Datapaths round each packet's time down.
+    together = np.maximum(_serialise_ns(before_bytes + last_bytes, pooled) - n, last)
+    longest = (first + together + after).max(axis=0)
+    return np.asarray(delay_ns + np.maximum(longest, np.where(n == 1, last, full).sum(axis=0)), dtype=np.float64)
 
 
 def _handshake_ns(scenario: Scenario, src: int, dst: int) -> float:
@@ -132,4 +135,8 @@ def _path(scenario: Scenario, src: int, dst: int) -> tuple[FloatArray, float]:
     network = scenario.network()
     ports = network.path(src, dst)
     rates = np.array([network.port_rate_bps(port) for port in ports])
-    return rates, float(sum(int(network.links[port // 2].delay_s * NS_PER_S + 1e-6) for port in ports))
+    return rates, float(sum(_delay_ns(network, port) for port in ports))
+
+
+def _delay_ns(network: Topology, port: int) -> int:
+    return int(network.links[port // 2].delay_s * NS_PER_S + 1e-6)

@@ -15,6 +15,7 @@ At every moment each flow has a rate, and ports carry at most their own. There a
 A flow's completion time is its ideal one (`ncc.metrics.fct`) plus the time that sharing costs it, so that a flow that
 is alone has exactly the ideal one. Only data takes capacity; ACKs are not counted. Among several paths of equal cost,
 only the ports that all of them have in common hold a flow back, as if the load were spread perfectly over the others.
+Where flows wait at one port and another one decides their ideal times, both count, and a network can be faster.
 """
 
 from dataclasses import dataclass

@@ -13,7 +13,7 @@ import numpy as np
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
-from ncc.harness.controller import AnyLimit, Controller, Formula, NoLimit
+from ncc.harness.controller import TUNED, AnyLimit, Controller, Formula, NoLimit
 from ncc.harness.results import Evaluation, StoredRun
 from ncc.harness.run import eval_flow_seed
 from ncc.metrics.bounds import LOWEST, bound_summary, bounds_for
@@ -282,7 +282,12 @@ def compare(
     }
     limits = {run.controller: _limit(run) for run in evaluation.runs}
     summaries = evaluation.summaries()
-    scenario = from_dict(Scenario, evaluation.runs[0].manifest.facts["scenario"], "manifest.scenario")
+    plain = base_scenario(evaluation)
+    scenario = from_dict(Scenario, plain, "manifest.scenario")
+    said = {name: list(each) for name, each in (warnings or {}).items()}
+    for name in evaluation.controllers:
+        if own := _set_otherwise(plain, evaluation.of(name)[0].manifest.facts["scenario"]):
+            said.setdefault(name, []).append(f"runs with settings of its own: {own}")
     return comparison(
         {name: [summaries[name][seed] for seed in first] for name in evaluation.controllers},
         first,
@@ -293,7 +298,7 @@ def compare(
         duration_s=scenario.duration_s,
         learned=tuple(name for name, limit in limits.items() if not isinstance(limit, Formula)),
         classical=tuple(name for name, limit in limits.items() if isinstance(limit, NoLimit)),
-        warnings={name: tuple(said) for name, said in (warnings or {}).items() if said},
+        warnings={name: tuple(each) for name, each in said.items() if each},
     )
 
 
@@ -302,6 +307,24 @@ def _flows(run: StoredRun) -> str:
     scenario = dict(run.manifest.facts["scenario"])
     hosts = {key: value for key, value in scenario["topology"].items() if key != "mark_threshold_bytes"}
     return json.dumps([scenario["name"], scenario["workload"], scenario["duration_s"], hosts], sort_keys=True)
+
+
+def base_scenario(evaluation: Evaluation) -> Mapping[str, Any]:
+    """The scenario of an evaluation, plain: that of the first controller that is not tuned, if there is one."""
+    runs = [run for run in evaluation.runs if not run.controller.endswith(TUNED)] or evaluation.runs
+    found: Mapping[str, Any] = runs[0].manifest.facts["scenario"]
+    return found
+
+
+def _set_otherwise(base: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    """Settings of hosts and switches in which a scenario differs from the base."""
+    parts = [
+        f"{part}.{key}={value}"
+        for part in ("transport", "topology")
+        for key, value in own[part].items()
+        if value != base[part].get(key)
+    ]
+    return ", ".join(parts)
 
 
 def _limit(run: StoredRun) -> AnyLimit:

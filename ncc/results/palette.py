@@ -139,4 +139,4 @@ def _tuned(base: str) -> Style:
     """Style of a tuned controller: its own, lighter."""
     own = PALETTE[base]
     line = _further(_LINES, own.line, 1)
-    return Style(f"{own.label}, tuned", _shade(own.colour, _SHADES[1]), _further(_MARKERS, own.marker, 1), line)
+    return Style(f"tuned {own.label}", _shade(own.colour, _SHADES[1]), _further(_MARKERS, own.marker, 1), line)

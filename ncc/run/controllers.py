@@ -14,6 +14,7 @@ from ncc.harness.controller import Controller, HostsLimit, ModelLimit, PolicyLim
 from ncc.run.compose import datapath_names, load_datapath
 from ncc.run.config_files import config_paths, read_config
 from ncc.run.own_class import class_controller
+from ncc.run.tuned import tuned_names
 
 HOSTS = "hosts:"
 """Prefix of the path of a policy file that an agent on each host runs."""
@@ -46,6 +47,8 @@ def load_controller(name: str) -> Controller:
         UnknownNameError: there is no such controller; the message lists those that exist.
         ConfigError: the class or file cannot be used, or its name cannot be used in results.
     """
+    if (Path(name) / "config.json").is_file() and not _is_training(name):
+        raise ConfigError(f"controller {name!r} is a training that has not ended: ncc train resume={name}")
     if name in config_paths("controllers"):
         plain = {"name": name, **read_config("controllers", "controller", name)}
         if plain["name"] != name:
@@ -58,6 +61,8 @@ def load_controller(name: str) -> Controller:
         raise ConfigError(
             f"Unknown controller {name!r}: a class is named module:Class, without .py; did you mean {meant}?"
         )
+    if name in tuned_names():
+        raise ConfigError(f"{name} is for ncc evaluate and the evaluations of ncc train: name it there")
     raise UnknownNameError("controller", name, config_paths("controllers"))
 
 
@@ -90,6 +95,11 @@ def _is_training(name: str) -> bool:
 
 def _training(name: str) -> Controller:
     called, path = _file(name, name)
+    if called in config_paths("controllers") or called in tuned_names():
+        raise ConfigError(
+            f"controller {name!r}: results would call the training {called!r}, and that is a controller of ncc; rename "
+            "the folder"
+        )
     return Controller(name=called, summary="A training", limit=PolicyLimit(path=str(Path(path) / POLICY)))
 
 

@@ -197,6 +197,9 @@ class TrainPlan:
             )
         for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
             drawn(self.evaluation_scenario, seed, eval_flow_seed(seed))
+        for controller, scenario in spec.contenders(self.evaluation_scenario):
+            if not isinstance(controller.limit, PolicyLimit):  # whose stack is that of the training
+                require_parts(scenario, [controller])
 
     @property
     def spec(self) -> EnvSpec:

@@ -18,6 +18,7 @@ from ncc.harness.controller import TUNED
 from ncc.run.config_files import config_paths, read_config
 
 GROUP = "tuned"
+MARKS = "scenario.topology.mark_threshold_bytes"
 
 
 class Tuning(Value, frozen=True, kw_only=True):
@@ -83,9 +84,20 @@ def tuned_for(controller: str, scenario: Scenario) -> tuple[dict[str, int], Scen
             f"out, or compare {controller} with params of your own"
         )
     tuning = tuning_of(fitting[0], controller, plain["scenario"])
+    if MARKS in tuning.changes:
+        topology = plain["scenario"]["topology"]
+        other = "marks by RED" if topology.get("red") else "" if topology["mark_threshold_bytes"] else "does not mark"
+        if other:
+            raise ConfigError(
+                f"{controller}{TUNED} sets a marking threshold, and scenario {scenario.name!r} {other}: leave "
+                f"{controller}{TUNED} out"
+            )
     for key, value in tuning.changes.items():
         set_key(plain, key, copy.deepcopy(value))
-    return tuning.params, scenario_from_dict(plain["scenario"])
+    try:
+        return tuning.params, scenario_from_dict(plain["scenario"])
+    except ConfigError as error:
+        raise ConfigError(f"{controller}{TUNED} does not fit scenario {scenario.name!r}: {error}") from None
 
 
 def _sets_for(kind: str) -> list[str]:

@@ -88,7 +88,9 @@ class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field
         if found.holds is None or n < FEWEST_SEEDS:
             return found
         draws = np.random.default_rng(0).integers(n, size=(DRAWS, n)).tolist()
-        turned = sum(self._judge(replace(table, drawn=tuple(drawn)), measure).holds != found.holds for drawn in draws)
+        turned = sum(
+            self._judge(replace(table, drawn=tuple(drawn)), measure).holds is (not found.holds) for drawn in draws
+        )
         return replace(found, narrow=turned > TURNED_FRAC * DRAWS)
 
     def _judge(self, table: Table, measure: AnyMeasure) -> Finding:

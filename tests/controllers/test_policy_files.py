@@ -31,3 +31,21 @@ def test_a_bad_policy_file_is_a_bad_setting(
     with pytest.raises(ConfigError, match=said) as refused:
         factory(factory.resolved(load_controller(name)), rack())
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("folder", "files", "said"),
+    [
+        ("dctcp", ["config.json", "policy.npz"], "would call the training 'dctcp', and that is a controller of ncc"),
+        ("vegas_tuned", ["config.json", "policy.npz"], "would call the training 'vegas_tuned'"),
+        ("mine", ["config.json"], "is a training that has not ended: ncc train resume="),
+    ],
+)
+def test_a_training_that_cannot_stand_in_a_table_is_refused(
+    folder: str, files: list[str], said: str, tmp_path: Path
+) -> None:
+    for name in files:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / name).touch()
+    with pytest.raises(ConfigError, match=said):
+        load_controller(str(tmp_path / folder))

@@ -31,7 +31,7 @@ def scenario(topology: Rack | FatTree | None = None, load_frac: float = 0.8, dur
         (
             scenario(Rack(delay_s=0.01)).replace(transport=Transport(recovery="classic", send_buffer_bytes=4_194_304)),
             "scenario.transport.send_buffer_bytes is 4194304, which holds a flow from h0 to r0 to 0.42 of its line, "
-            "whatever its controller: bandwidth times delay is 7500000 bytes there, and 10000000 are enough",
+            "whatever its controller: 7505310 bytes are under way there, and 10007080 are enough",
         ),
         (
             scenario(Rack(delay_s=0.01)).replace(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncc.core.errors import ConfigError
-from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.scenario import Scenario, Transport, scenario_from_dict
 from ncc.core.topologies import Rack
 from ncc.core.value import from_json
 from ncc.core.workload import Fixed, Flow
@@ -227,13 +227,26 @@ def test_any_data_anywhere_gives_a_scenario_or_one_clear_error(place: tuple[str,
 
 
 def test_buffers_that_nobody_names_hold_every_path() -> None:
-    """4 MiB, as ever, or four times 1 Gbit/s x 60 ms; the digest is that of their sizes."""
+    """4 MiB, as ever, or four times 4 Gbit/s x 40 ms, between two remotes; the digest is that of their sizes."""
     near = scenario_from_dict(PLAIN)
     far = near.replace(topology=Rack(delay_s=0.01))
     assert near.transport.send_buffer_bytes is None
+    own_bytes = far.sockets.send_buffer_bytes
+    assert own_bytes == pytest.approx(4 * 4e9 * 0.04 / 8, rel=0.001)
     assert (near.sockets.send_buffer_bytes, near.sockets.receive_buffer_bytes) == (2**22, 2**22)
-    assert (far.sockets.send_buffer_bytes, far.sockets.receive_buffer_bytes) == (30_000_000, 30_000_000)
+    assert (far.sockets.send_buffer_bytes, far.sockets.receive_buffer_bytes) == (own_bytes, own_bytes)
     assert near.digest() == near.replace(transport=near.sockets).digest()
     named = far.replace(transport=far.transport.replace(send_buffer_bytes=2**22))
-    assert (named.sockets.send_buffer_bytes, named.sockets.receive_buffer_bytes) == (2**22, 30_000_000)
+    assert (named.sockets.send_buffer_bytes, named.sockets.receive_buffer_bytes) == (2**22, own_bytes)
     assert named.digest() != far.digest()
+
+
+def test_buffers_hold_the_path_between_two_hosts_of_a_switch() -> None:
+    """10 Gbit/s x 8 ms between them; towards the remote it is a tenth of that."""
+    rack = Rack(hosts=2, host_rate_bps=1e10, uplink_rate_bps=1e9, remotes=1, remote_rate_bps=1e9, delay_s=2e-3)
+    flow = Flow(start_s=0.0, src="h0", dst="h1", size_bytes=1)
+    scenario = Scenario(name="near", topology=rack, workload=(("one", Fixed(flows=(flow,))),), duration_s=0.1)
+    assert scenario.sockets.send_buffer_bytes == pytest.approx(4 * 1e10 * 8e-3 / 8, rel=0.01)
+    assert not list(scenario.unusual())
+    small = scenario.replace(transport=Transport(send_buffer_bytes=2**22))
+    assert "holds a flow from h0 to h1 to 0.31 of its line" in next(small.unusual())

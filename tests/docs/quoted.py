@@ -27,11 +27,19 @@ def quoted(page: str, command: str) -> tuple[list[str], str]:
     raise AssertionError(f"{page} has no command that begins with {command!r}")
 
 
-def assert_printed(shown: str, printed: str) -> None:
-    """Every line shown is printed, in that order; numbers may differ by `ROOM`, digests in full."""
-    rest = iter(printed.splitlines())
-    for line in shown.splitlines():
-        assert any(_same(line, other) for other in rest), f"not printed, or not in this place: {line!r} of\n{printed}"
+def assert_printed(shown: str, printed: str, *, whole: bool = True) -> None:
+    """All lines shown are printed one after the other, or only in that order where the page leaves some out.
+
+    Whole numbers are the same; others may differ by `ROOM`, and digests in full.
+    """
+    lines, wanted = printed.splitlines(), shown.splitlines()
+    if whole:
+        starts = range(len(lines) - len(wanted) + 1)
+        found = any(all(map(_same, wanted, lines[i : i + len(wanted)])) for i in starts)
+    else:
+        rest = iter(lines)
+        found = all(any(_same(line, other) for other in rest) for line in wanted)
+    assert found, f"shown:\n{shown}\nprinted:\n{printed}"
 
 
 def _same(shown: str, printed: str) -> bool:
@@ -42,5 +50,7 @@ def _same(shown: str, printed: str) -> bool:
 
 
 def _near(shown: str, printed: str) -> bool:
+    if "." not in shown:
+        return shown == printed
     last = 10.0 ** -len(shown.partition(".")[2])
     return abs(float(shown) - float(printed)) <= max(ROOM * float(shown), last) * 1.001

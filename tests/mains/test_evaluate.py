@@ -34,7 +34,7 @@ def test_a_tuned_controller_is_a_contender_by_name(tmp_path: Path) -> None:
     words = ("controller=dctcp,dctcp_tuned", *RACK, "+params.dctcp_tuned.g_shift=5", "out=judged")
     done = ncc("evaluate", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "DCTCP, tuned" in done.stdout
+    assert "tuned DCTCP" in done.stdout
     chosen = read_config(GROUP, "tuned set", "rack")["controllers"]["dctcp"]
     facts = {
         name: json.loads((tmp_path / f"judged/packetsim/{name}/0/manifest.json").read_text())["facts"]

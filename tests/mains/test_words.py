@@ -30,7 +30,14 @@ from ncc.core.errors import ConfigError
     ],
 )
 def test_a_word_of_an_evaluation(typed: str, read: str) -> None:
-    assert as_hydra_reads([typed], "evaluate") == [read]
+    if typed.startswith("scenario=rack,"):
+        assert as_hydra_reads([typed], "evaluate") == [read]
+    else:
+        assert as_hydra_reads(["scenario=rack", typed], "evaluate") == ["scenario=rack", read]
+
+
+def test_a_multirun_may_be_asked_for_by_its_key() -> None:
+    assert as_hydra_reads(["hydra.mode=MULTIRUN", "seed=1,2"], "train")[1] == "seed=1,2"
 
 
 def test_commas_separate_the_runs_of_a_multirun() -> None:

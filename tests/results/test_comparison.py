@@ -180,7 +180,7 @@ def test_an_evaluation_is_compared_by_its_runs(tmp_path: Path) -> None:
 def test_names_and_looks_are_one_to_one() -> None:
     assert label("ncc") == "NCC"
     assert label("mine") == "mine"
-    assert label("dctcp_tuned") == "DCTCP, tuned"
+    assert label("dctcp_tuned") == "tuned DCTCP"
     assert label("mine_tuned") == "mine_tuned"
     assert len({(s.colour, s.line) for s in styles(["dctcp", "dctcp_tuned", "cubic"]).values()}) == 3
     assert len({s.label for s in PALETTE.values()}) == len({s.colour for s in PALETTE.values()}) == len(PALETTE)

@@ -236,3 +236,11 @@ def test_an_outcome_that_other_seeds_may_turn_is_narrow(ours: tuple[float, ...],
     ):
         found = drawn.judge(of, **check)
         assert (found.holds, found.narrow) == (holds, narrow)
+
+
+def test_seeds_that_leave_nothing_to_judge_turn_nothing() -> None:
+    """Only where the other one is above 2.2, which half of the drawings are not."""
+    of = Drawn().table(ours=(1.0,) * 5, theirs=(1.0, 1.0, 1.0, 1.0, 7.5))
+    where = {"measure": "f", "contender": "theirs", "above": 2.2}
+    found = Drawn().judge(of, kind="within", contender="ours", high=2.0, where=where)
+    assert (found.holds, found.narrow) == (True, False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncc.core.errors import ConfigError
+from ncc.core.topology import Topology
 from ncc.core.units import GBPS, MS
 from ncc.harness.run import Run
 from ncc.harness.trace import WindowTrace
@@ -33,6 +34,11 @@ CURVE = 2000
 """Most points of a curve; more epochs are averaged."""
 
 
+def _lines(network: Topology) -> list[tuple[int, int, float, float]]:
+    """Ends, rates and delays of the links; what switches do at them is their setting."""
+    return [(link.a, link.b, link.rate_bps, link.delay_s) for link in network.links]
+
+
 def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: Window = None) -> None:
     """Throughput, queue and drops of one neighbourhood's uplink port, a line per controller.
 
@@ -45,7 +51,7 @@ def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: W
     """
     named = _by_controller(runs)
     network = runs[0].scenario.network()
-    if any(run.scenario.topology != runs[0].scenario.topology for run in runs):
+    if any(_lines(run.scenario.network()) != _lines(network) for run in runs):
         raise ConfigError("runs of different networks share no port: draw them apart")
     port = uplink_of(network, area)
     figure, panels = new_figure(3, width=9.5, height=6.4, rows=True, ratios=(2, 3, 1.4))

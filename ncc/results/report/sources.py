@@ -20,7 +20,7 @@ from ncc.core.value import from_dict
 from ncc.harness.manifest import MANIFEST, Manifest, is_sealed, read_manifest
 from ncc.harness.results import EVALUATION, RUN, Evaluation, load_evaluation
 from ncc.harness.run import eval_flow_seed
-from ncc.results.comparison import Comparison, compare
+from ncc.results.comparison import Comparison, base_scenario, compare
 from ncc.results.judgement import JSON, Judgement, load_judgement
 from ncc.run.learning import read_learning
 from ncc.run.plan import CONFIG
@@ -121,9 +121,9 @@ def _begun(folder: Path) -> bool:
 
 
 def _source(folder: Path, evaluations: Mapping[str, Evaluation], training: Training | None = None) -> Source:
-    first = next(iter(evaluations.values())).runs[0].manifest.facts
+    plain = base_scenario(next(iter(evaluations.values())))
     try:
-        scenario = from_dict(Scenario, first["scenario"], "manifest.scenario")
+        scenario = from_dict(Scenario, plain, "manifest.scenario")
     except ConfigError as error:
         raise ResultError(f"{folder} has a scenario that this version of ncc cannot read ({error})") from None
     named = {name or str(run.manifest.facts["datapath"]): e for name, e in evaluations.items() for run in e.runs}
