@@ -47,7 +47,6 @@ def tables_of(spec: ObservationSpec, scenario: Scenario) -> dict[str, Any]:
         "neighbours": near,
         "size": sum(sizes),
         "delay": scenario.sharing_delay_periods,
-        "floor": LOW,
         "ceiling": spec.ceiling,
         "columns": [
             [
@@ -151,7 +150,7 @@ def _constants(scenario: Scenario, scales: Scales) -> dict[str, Any]:
     share = np.minimum(scales.uplink_capacity_bps[scales.area] / (peers * scales.link_rate_bps), 1)
     buffered = scales.uplink_buffer_bytes[scales.area] * BITS_PER_BYTE / (uplink_bps * scenario.period_s)
     found = {
-        "static_share": 1 + np.log(share) / math.log(CONTEXT_SCALE),
+        "static_share": np.maximum(1 + np.log(share) / math.log(CONTEXT_SCALE), LOW),
         "period": np.log1p(scenario.period_s / scales.base_rtt_s) / math.log1p(CONTEXT_SCALE),
         "buffer": np.log1p(buffered) / math.log1p(CONTEXT_SCALE),
     }

@@ -114,7 +114,7 @@ class Observer
             const Host host = Seen(network, i);
             float *to = obs + i * t_.entries.size();
             for (const Entry &entry : t_.entries) {
-                *to++ = std::clamp(static_cast<float>(entry.feature(host, entry.where)), t_.floor, t_.ceiling);
+                *to++ = std::min(static_cast<float>(entry.feature(host, entry.where)), t_.ceiling);
             }
         }
     }

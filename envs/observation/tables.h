@@ -73,8 +73,7 @@ struct Entry {
 struct Tables {
     explicit Tables(const nanobind::dict &from)
         : n(Get<size_t>(from, "n")), neighbours(Get<size_t>(from, "neighbours")), size(Get<size_t>(from, "size")),
-          delay(Get<size_t>(from, "delay")), floor(static_cast<float>(Get<double>(from, "floor"))),
-          ceiling(static_cast<float>(Get<double>(from, "ceiling")))
+          delay(Get<size_t>(from, "delay")), ceiling(static_cast<float>(Get<double>(from, "ceiling")))
     {
         for (const auto &each : Get<std::vector<std::vector<int>>>(from, "columns")) {
             columns.push_back({static_cast<size_t>(each.at(0)), each.at(1), static_cast<size_t>(each.at(2)),
@@ -136,7 +135,7 @@ struct Tables {
     bool Lies(size_t i, size_t j) const { return lies[static_cast<size_t>(near[i * neighbours + j])]; }
 
     size_t n, neighbours, size, delay;
-    float floor, ceiling; // to which every entry is clipped
+    float ceiling;
     std::vector<Column> columns;
     std::vector<Entry> entries;
     std::vector<double> cut, unit, offset, least, most, gain; // [size]

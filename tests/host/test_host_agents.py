@@ -116,6 +116,7 @@ LOSSY = INCAST.replace(
     duration_s=0.06,
     period_s=1e-4,
     sharing_loss_frac=0.25,
+    transport=INCAST.transport.replace(recovery="classic"),  # whose timeouts leave room
 )
 
 
