@@ -45,13 +45,7 @@ def as_hydra_reads(arguments: Sequence[str], main: str) -> list[str]:
     """Quote names, put what commas separate in brackets, and add `scenario.` where it was left out."""
     several = any(option in arguments for option in MULTIRUN)  # there, commas separate runs
     words = [_quoted(word if several else _in_brackets(word)) for word in arguments]
-    return [_of_scenario(word, main, chosen=_chosen(arguments)) for word in words]
-
-
-def _chosen(arguments: Sequence[str]) -> str:
-    """The setting that says which scenario there is, as typed; empty: none does."""
-    keys = ("scenario", "experiment", "run")
-    return next((word for key in keys for word in arguments if word.startswith(f"{key}=")), "")
+    return [_of_scenario(word, main, words) for word in words]
 
 
 def _in_brackets(word: str) -> str:
@@ -71,7 +65,7 @@ def _quoted(word: str) -> str:
     return f'{key}="{escaped}"'
 
 
-def _of_scenario(word: str, main: str, *, chosen: str) -> str:
+def _of_scenario(word: str, main: str, words: Sequence[str]) -> str:
     """`transport.mtu_bytes=9000` as `scenario.transport.mtu_bytes=9000`, if the main has a scenario and no such key."""
     signs, key = re.match(r"([+~]*)(.*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
     first = re.split(r"[.=]", key, maxsplit=1)[0]
@@ -83,8 +77,8 @@ def _of_scenario(word: str, main: str, *, chosen: str) -> str:
     own = {key.partition(".")[0] for key in keys}
     if "scenario" not in groups or first in own:
         return word
-    if groups["scenario"][0] == "null" and not chosen.startswith("scenario="):
-        within = "experiment." if chosen.startswith("experiment=") else ""
-        remedy = f"write experiment.scenario.{key}" if within else "choose scenario= as well"
+    typed = {each.partition("=")[0] for each in words}
+    if groups["scenario"][0] == "null" and "scenario" not in typed:
+        remedy = f"write experiment.scenario.{key}" if "experiment" in typed else "choose scenario= as well"
         raise ConfigError(f"{word} changes a scenario, and none is chosen here: {remedy}")
     return f"{signs}scenario.{key}"

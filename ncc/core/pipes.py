@@ -4,7 +4,7 @@
 from functools import lru_cache
 from typing import NamedTuple
 
-from ncc.core.topology import NodeKind, Topology
+from ncc.core.topology import Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, bdp_bytes
 from ncc.core.workload import AnyTraffic, Fixed, Permutation
 
@@ -33,12 +33,13 @@ def ends(traffic: AnyTraffic, topology: Topology) -> tuple[frozenset[int], froze
 def longest_pipe(network: Topology, packet_bytes: int, sources: frozenset[int], destinations: frozenset[int]) -> Pipe:
     """Find the path that holds most, of the shortest ones from a source to another host that is a destination.
 
-    Hosts at one switch are alike if their links are: the first source of them stands for all, and the first two
-    destinations.
+    Hosts at one switch are alike if their links are: the first source of them stands for all, and so does the first
+    destination that is another host.
     """
-    few = [host for hosts in _alike(network, destinations) for host in hosts[:2]]
-    pipes = [p for hosts in _alike(network, sources) for p in _pipes_from(network, hosts[0], packet_bytes, few)]
-    return max(pipes, key=lambda pipe: pipe.bytes, default=Pipe(few[0], few[0], 0.0))
+    senders, receivers = (_alike(network, hosts) for hosts in (sources, destinations))
+    pairs = [(src, dst) for src, *_ in senders for hosts in receivers for dst in [h for h in hosts if h != src][:1]]
+    pipes = [Pipe(src, dst, _pipe_bytes(network, src, dst, packet_bytes)) for src, dst in pairs]
+    return max(pipes, key=lambda pipe: pipe.bytes, default=Pipe(min(sources), min(destinations), 0.0))
 
 
 def _alike(network: Topology, hosts: frozenset[int]) -> list[list[int]]:
@@ -49,28 +50,8 @@ def _alike(network: Topology, hosts: frozenset[int]) -> list[list[int]]:
     return list(found.values())
 
 
-def _pipes_from(network: Topology, src: int, packet_bytes: int, hosts: list[int]) -> list[Pipe]:
-    """Paths to these hosts, found at once; of equally short ones as `Topology.path` chooses."""
-    reached = {src: (float("inf"), 0.0, 0.0)}  # slowest rate, delay there, seconds per bit over all links
-    frontier = [src]
-    while frontier:
-        ahead = []
-        for node in frontier:
-            if node != src and network.nodes[node].kind is NodeKind.HOST:
-                continue
-            rate_bps, delay_s, per_bit_s = reached[node]
-            for peer, port in network.peers[node]:
-                if peer not in reached:
-                    link = network.links[port // 2]
-                    reached[peer] = (
-                        min(rate_bps, link.rate_bps), delay_s + link.delay_s, per_bit_s + 1 / link.rate_bps
-                    )  # fmt: skip
-                    ahead.append(peer)
-        frontier = ahead
+def _pipe_bytes(network: Topology, src: int, dst: int, packet_bytes: int) -> float:
+    links = [network.links[port // 2] for port in network.path(src, dst)]
     bits = BITS_PER_BYTE * (packet_bytes + HEADER_BYTES)
-    found = []
-    for dst in hosts:
-        if dst != src and dst in reached:
-            rate_bps, delay_s, per_bit_s = reached[dst]
-            found.append(Pipe(src, dst, bdp_bytes(rate_bps, 2 * delay_s + bits * per_bit_s)))
-    return found
+    rtt_s = sum(2 * link.delay_s + bits / link.rate_bps for link in links)
+    return bdp_bytes(min(link.rate_bps for link in links), rtt_s)

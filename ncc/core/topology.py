@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import BoolArray, IntArray
+from ncc.core.paths import shortest_path
 from ncc.core.value import Count, Delay, Fraction, LineRate, Name, Natural, Value, part_of
 
 Alpha = Annotated[float, Meta(ge=1 / 1024, le=1024)]
@@ -367,31 +368,4 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def path(self, src: int, dst: int) -> tuple[int, ...]:
         """One shortest path as directed ports (by hops; ties by lowest node id). All equal-cost paths cost the same."""
-        return _shortest_path(self, src, dst)
-
-
-def _shortest_path(topology: Topology, src: int, dst: int) -> tuple[int, ...]:
-    memo: dict[tuple[int, int], tuple[int, ...]] = topology.__dict__.setdefault("_paths", {})
-    if (src, dst) in memo:
-        return memo[src, dst]
-    via: dict[int, tuple[int, int]] = {src: (-1, -1)}
-    frontier = [src]
-    while frontier and dst not in via:
-        reached = []
-        for node in frontier:
-            if node != src and topology.nodes[node].kind is NodeKind.HOST:
-                continue
-            for peer, port in topology.peers[node]:
-                if peer not in via:
-                    via[peer] = (node, port)
-                    reached.append(peer)
-        frontier = reached
-    if dst not in via:
-        raise ConfigError(f"no path from {topology.nodes[src].name} to {topology.nodes[dst].name}")
-    ports: list[int] = []
-    node = dst
-    while node != src:
-        node, port = via[node]
-        ports.append(port)
-    memo[src, dst] = tuple(reversed(ports))
-    return memo[src, dst]
+        return shortest_path(self, src, dst)

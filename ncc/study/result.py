@@ -170,7 +170,7 @@ class Result:
 def contender_label(grid: Grid, name: str) -> str:
     """The name of a contender in tables and figures."""
     contender = grid.experiment.contenders[name]
-    return contender.label or label(contender.controller) + (", tuned" if contender.tuned else "")
+    return contender.label or ("tuned " if contender.tuned else "") + label(contender.controller)
 
 
 def commits_of(provenances: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
