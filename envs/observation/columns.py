@@ -11,7 +11,7 @@ from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.signals import names
 from ncc.core.units import BITS_PER_BYTE
-from ncc.envs.observation.spec import HIGH, LOW, TABLE, ObservationSpec, entries
+from ncc.envs.observation.spec import COLUMN_LOW, HIGH, TABLE, ObservationSpec, entries
 from ncc.envs.scales import Scales, scales_of
 from ncc.harness.oracles import ALIKE, GROWTH, HELD_FRAC, SLACK_PERIODS, START_FRAC
 
@@ -126,9 +126,9 @@ def _vectors(spec: ObservationSpec, scenario: Scenario, scales: Scales, sizes: l
         gain = 1 / np.log1p(shown_as_1[column["scale"]]) if "scale" in column else 1.0
         offset = 1.0 - column.get("minus", 0) if "scale" in column else 0.0
         # Clipped before the logarithm, which then stays finite: a path may be shorter than the base RTT.
-        least, most = LOW, HIGH
+        least, most = COLUMN_LOW, HIGH
         if "scale" in column:
-            least, most = np.exp(LOW / gain), np.exp(HIGH / gain)
+            least, most = np.exp(COLUMN_LOW / gain), np.exp(HIGH / gain)
         for name, row in zip(names, (cut, units[column["unit"]], offset, least, most, gain), strict=True):
             vectors[name].append(np.broadcast_to(np.asarray(row, np.float64), size))
     return {name: np.concatenate(rows) for name, rows in vectors.items()}
@@ -150,7 +150,7 @@ def _constants(scenario: Scenario, scales: Scales) -> dict[str, Any]:
     share = np.minimum(scales.uplink_capacity_bps[scales.area] / (peers * scales.link_rate_bps), 1)
     buffered = scales.uplink_buffer_bytes[scales.area] * BITS_PER_BYTE / (uplink_bps * scenario.period_s)
     found = {
-        "static_share": np.maximum(1 + np.log(share) / math.log(CONTEXT_SCALE), LOW),
+        "static_share": np.maximum(1 + np.log(share) / math.log(CONTEXT_SCALE), COLUMN_LOW),
         "period": np.log1p(scenario.period_s / scales.base_rtt_s) / math.log1p(CONTEXT_SCALE),
         "buffer": np.log1p(buffered) / math.log1p(CONTEXT_SCALE),
     }

@@ -11,7 +11,7 @@ from ncc.core.measurement import Measurement, Measurements
 from ncc.core.receivers import Edges
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
-from ncc.envs.observation.spec import LOW, TABLE, ObservationSpec, entries
+from ncc.envs.observation.spec import COLUMN_LOW, TABLE, ObservationSpec, entries
 from ncc.harness.batch import ObsArray
 from ncc.harness.controller import ReceiverRuleLimit
 
@@ -80,7 +80,7 @@ class ReceiverObserver:
         }
 
     def observe(self, measurement: Measurement | Measurements) -> ObsArray:
-        """Return a new array [rows, obs_dim] of float32 from `LOW` to the spec's ceiling, or [n_racks, rows, obs_dim].
+        """Return a new array [rows, obs_dim] or [n_racks, rows, obs_dim], float32, from `COLUMN_LOW` to the ceiling.
 
         Raises:
             DatapathError: a measured number is not finite.
@@ -135,7 +135,7 @@ class ReceiverObserver:
         obs = np.concatenate(rows, axis=-1)
         if not np.isfinite(obs).all():
             raise DatapathError(f"{where}: the datapath measured a number that is not finite (edges)")
-        return np.clip(obs, LOW, self.spec.ceiling).astype(np.float32)
+        return np.clip(obs, COLUMN_LOW, self.spec.ceiling).astype(np.float32)
 
     def _scaled(self, name: str, column: FloatArray, receiver: IntArray) -> FloatArray:
         unit, scale = self._units[TABLE["edges"][name]["unit"]], getattr(self.spec, TABLE["edges"][name]["scale"])

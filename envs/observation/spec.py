@@ -19,8 +19,10 @@ TABLE: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("features.yam
 """The table of features, features.yaml."""
 FEATURES: Mapping[str, Mapping[str, Any]] = TABLE["features"]
 """Its features by name."""
-LOW, HIGH = -1.0, 3.0
-"""Every entry is clipped to this range."""
+LOW, HIGH = -1.5, 3.0
+"""Every entry is in this range. Shares over others, as logarithms, are cut to 20 times, which is 1.5 (kinds.h)."""
+COLUMN_LOW = -1.0
+"""Columns are cut to this and `HIGH`."""
 AGE_SCALE = 100.0
 """Age in periods that is observed as 1, as in kinds.h."""
 

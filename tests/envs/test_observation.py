@@ -12,7 +12,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine, Rack
 from ncc.core.workload import Permutation
 from ncc.envs.observation import HIGH, LOW, ObservationSpec, SharedObserver, names_of, obs_dim
-from ncc.envs.observation.spec import FEATURES
+from ncc.envs.observation.spec import COLUMN_LOW, FEATURES
 from ncc.envs.scales import scales_of
 from tests.envs.cases import measured, observer, rack
 
@@ -90,7 +90,7 @@ def test_entries_stay_in_range_on_the_widest_networks() -> None:
         duration_s=0.01,
     )
     seen = observer(ObservationSpec(neighbours="ranked"), scenario)
-    assert seen.observe(measured(scenario)).min() == LOW
+    assert seen.observe(measured(scenario)).min() == COLUMN_LOW
 
 
 def test_each_host_sees_the_uplink_of_its_own_neighbourhood() -> None:

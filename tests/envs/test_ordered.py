@@ -4,7 +4,8 @@
 import numpy as np
 import pytest
 
-from ncc.envs.observation import ObservationSpec, names_of
+from ncc.envs.observation import LOW, ObservationSpec, names_of
+from ncc.envs.observation.spec import COLUMN_LOW
 from tests.envs.cases import measured, observer, rack
 
 SPEC = ObservationSpec(neighbours="ordered")
@@ -40,6 +41,7 @@ def test_a_share_is_seen_over_the_fair_one() -> None:
     shares, fair = np.array([2 / 2, 2 / 2, 0, 2 / 3]), np.array([2 / 3, 2 / 3, 2 / 3, 2 / 4])
     expected = np.log(np.maximum(shares / fair, 0.05)) / 2
     np.testing.assert_allclose(obs["share over fair"], expected, rtol=1e-5)
+    assert LOW <= obs["share over fair"].min() < COLUMN_LOW  # the space holds it, and a column would not
 
 
 def test_far_ahead_is_seen_by_the_coarse_number_only() -> None:
