@@ -9,6 +9,7 @@ from ncc.core.workload import Fixed, Permutation
 from ncc.envs.action import ActionSpec
 from ncc.envs.expert import AnyExpert
 from ncc.envs.observation import ObservationSpec, fair_share_at
+from ncc.envs.pairs import Pairs
 from ncc.envs.residual import formula_columns
 from ncc.envs.reward import AnyReward, Backlog, Utility
 from ncc.harness.datapath import HostStack
@@ -29,8 +30,15 @@ class EnvView(Value, frozen=True):
     observation: ObservationSpec = ObservationSpec()
     action: ActionSpec = ActionSpec()
     reward: AnyReward = Utility()
+    pairs: Pairs | None = None
+    """Copies with the same flows, over which hosts are paid; null: a host is paid its own reward."""
 
     def check(self) -> None:
+        if self.pairs is not None and self.pairs.n_noise and self.action.n_actions:
+            raise ConfigError(
+                f"pairs add noise to numbers, got action.kind {self.action.kind!r}: set it to residual, linear or log, "
+                "or set pairs.paid to mean, for learners that draw actions themselves"
+            )
         receivers = self.observation.of_receivers
         if (self.action.kind == "settings") != receivers:
             raise ConfigError(
@@ -80,6 +88,27 @@ class EnvSpec(Value, frozen=True):
                 f"Scenario.neighbourhoods={asked} goes with "
                 + ("hosts that choose rates: set it to receivers or both" if decides else RECEIVERS_ALONE)
             )
+
+    def copies(self, n_racks: int) -> int:
+        """Return how many of `n_racks` racks at a time have the same flows.
+
+        Raises:
+            ConfigError: pairs that are no whole groups, or whose copies do not end together.
+        """
+        pairs = self.view.pairs
+        if pairs is None:
+            return 1
+        if n_racks % pairs.copies:
+            raise ConfigError(
+                f"pairs are groups of {pairs.copies} racks with the same flows, got {n_racks} racks: ask for a "
+                f"multiple of {pairs.copies}, or set pairs.copies"
+            )
+        if self.finite:
+            raise ConfigError(
+                f"pairs need episodes of equal length, and scenario {self.scenario.name!r} ends with its last flow: "
+                "choose one with random arrivals"
+            )
+        return pairs.copies
 
     def episode_seed(self, seed: int, rack: int, episode: int) -> int:
         """Return the seed of an episode's flows."""

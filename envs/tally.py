@@ -69,6 +69,8 @@ def means(sums: FloatArray) -> dict[str, float]:
 class Episodes:
     """Episodes of several racks or slots: the current one of each, and the returns of those that ended."""
 
+    n_noise = 0
+
     def __init__(self, n: int) -> None:
         self._episodes = [0] * n
         self._returns: list[list[float]] = [[] for _ in range(n)]

@@ -20,6 +20,11 @@ BATCHED_RACKS = 16
 """Racks per environment beyond which the cost per rack hardly falls any more (`ncc bench`) and updates become rare."""
 
 
+def scheduled(start: float, final: float | None, fraction: float) -> float:
+    """Value of a setting after `fraction` of the training, linear from `start` to `final`; None keeps it at `start`."""
+    return start if final is None else start + (final - start) * min(fraction, 1.0)
+
+
 class A3cConfig(Value, frozen=True):
     """Asynchronous advantage actor-critic (Mnih et al., ICML 2016, Alg. S3) with Adam shared by the workers.
 
@@ -52,7 +57,14 @@ class A3cConfig(Value, frozen=True):
     entropy_coef: NonNegative = 0.01
     entropy_coef_final: NonNegative | None = None
     """Value that `entropy_coef` reaches linearly at the end of training; null: it stays constant."""
-    value_coef: Positive = 0.5
+    noise: Positive = 0.17
+    """Standard deviation of actions that are numbers (`env.action.kind` residual, linear or log)."""
+    noise_final: Positive | None = 0.08
+    """Value that `noise` reaches linearly at the end of training; null: it stays constant."""
+    value_coef: NonNegative = 0.5
+    """0: there is no critic, and returns are those of the rollout. Rewards over copies (`env.pairs`) need none."""
+    max_advantage: Positive | None = None
+    """Largest size of a normalised advantage; null: any."""
     max_grad_norm: Positive = 0.5
     learning_rate: Annotated[float, Meta(gt=0, le=1), usual(high=0.1)] = 1e-3
     """wang2021 uses 1e-3 for its warm start and 1e-4 online."""
@@ -102,6 +114,10 @@ class A3cConfig(Value, frozen=True):
     def needs_expert(self) -> bool:
         """True if the environment must have an expert to imitate."""
         return self.warm_start is not None
+
+    def deviation(self, epochs: int) -> float:
+        """Standard deviation of numbers after so many epochs."""
+        return scheduled(self.noise, self.noise_final, epochs / self.epochs)
 
     @property
     def steps(self) -> int:

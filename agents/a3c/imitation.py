@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from ncc.agents.a3c.adam import TrainState
-from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.a3c.config import A3cConfig, scheduled
 from ncc.agents.a3c.network import ActorCritic
 from ncc.agents.a3c.rollout import Collector, Float
 from ncc.agents.a3c.run import TrainingRun
 from ncc.agents.a3c.samples import Batch, Samples
-from ncc.agents.a3c.update import Scalars, clip_gradient, explained_variance, returns_of, scheduled
+from ncc.agents.a3c.update import Scalars, clip_gradient, explained_variance, returns_of
 from ncc.agents.a3c.warm_start import WarmStart
 from ncc.agents.progress import Meter
 from ncc.core.errors import ConfigError

@@ -36,20 +36,26 @@ class NetShape:
     obs_dim: int
     hidden: tuple[int, ...]
     n_actions: int
+    """0: the policy has one output u, which means the number tanh(u)."""
 
     def __str__(self) -> str:
-        return "-".join(str(size) for size in (self.obs_dim, *self.hidden, self.n_actions))
+        return "-".join(str(size) for size in (self.obs_dim, *self.hidden, self.n_outputs))
+
+    @property
+    def n_outputs(self) -> int:
+        """Outputs of the policy's network."""
+        return self.n_actions or 1
 
     @property
     def size(self) -> int:
         """Number of weights."""
-        return sum(out * (inputs + 1) for outputs in (self.n_actions, 1) for inputs, out in self._layers(outputs))
+        return sum(out * (inputs + 1) for outputs in (self.n_outputs, 1) for inputs, out in self._layers(outputs))
 
     def split(self, params: Tensor) -> tuple[Net, Net]:
         """Views of the weight vector: the policy's and the value's layers, each W [outputs, inputs] and b [outputs]."""
         nets: list[Net] = []
         start = 0
-        for outputs in (self.n_actions, 1):
+        for outputs in (self.n_outputs, 1):
             nets.append([])
             for inputs, out in self._layers(outputs):
                 middle, end = start + out * inputs, start + out * (inputs + 1)
@@ -85,10 +91,12 @@ class ActorCritic:
 
     def __init__(self, shape: NetShape, anchor: Sequence[Layer] | None = None) -> None:
         sizes, self.n_actions = (shape.obs_dim, *shape.hidden), shape.n_actions
-        self._policy, self._value = network([*sizes, shape.n_actions]), network([*sizes, 1])
+        self.deviation = 1.0
+        """Standard deviation of numbers around the policy's; it is not learnt."""
+        self._policy, self._value = network([*sizes, shape.n_outputs]), network([*sizes, 1])
         self._anchor: Network | None = None
         if anchor is not None:
-            self._anchor = network([*sizes, shape.n_actions])
+            self._anchor = network([*sizes, shape.n_outputs])
             self._anchor.load(np.concatenate([part.ravel() for layer in anchor for part in layer]))
         self.gradient = torch.zeros(shape.size)
         """Gradient [size] that `learn` or `imitate` computed last."""
@@ -99,17 +107,21 @@ class ActorCritic:
         self._policy.load(weights[: self._policy.size])
         self._value.load(weights[self._policy.size :])
 
-    def act(self, obs: ObsArray, uniform: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
+    def act(self, obs: ObsArray, drawn: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
         """Draw actions for the next samples of the rollout; False if a logit is not finite.
 
         Args:
             obs: [rows, obs_dim]
-            uniform: [rows] numbers in [0, 1); the action is the first at which the distribution function exceeds it.
+            drawn: [rows] numbers in [0, 1): the action is the first at which the distribution function exceeds it. Of
+                actions that are numbers: their noise in standard deviations.
             actions: [rows] filled.
             values: [rows] filled with the values of the observations, in units of the mean reward per epoch.
         """
         values[:] = self._value.forward(obs)[:, 0]
-        return self._policy.act(obs, uniform, actions)
+        if self.n_actions:
+            return self._policy.act(obs, drawn, actions)
+        actions[:] = np.tanh(self._policy.forward(obs)[:, 0]) + self.deviation * drawn
+        return bool(np.isfinite(actions).all())
 
     def value(self, obs: ObsArray) -> Float:
         """Values [...] of observations [..., obs_dim] for which no action is chosen; the last step of a rollout."""
@@ -159,7 +171,8 @@ class ActorCritic:
         """Compute the gradient of the actor-critic loss (Mnih et al., ICML 2016, Alg. S3) and end the rollout.
 
         loss = policy + value_coef value - entropy_coef entropy + kl_coef kl, over all samples of the rollout, with the
-        weights that acted. Advantages and returns are constants in it.
+        weights that acted. Advantages and returns are constants in it. Numbers have neither entropy nor anchor: their
+        distribution is a Gaussian of a given deviation.
 
         Args:
             actions: [...] actions taken, in the order of the samples.
@@ -171,10 +184,15 @@ class ActorCritic:
         """
         taken, advantage, target = (torch.from_numpy(array).reshape(-1) for array in (actions, advantages, returns))
         logits, values = self._outputs(self._policy), self._outputs(self._value)
+        value = 0.5 * (target - values.squeeze(-1)).square().mean()
+        if not self.n_actions:
+            errors = (taken - torch.tanh(logits.squeeze(-1))) / self.deviation
+            policy = (0.5 * errors.square() * advantage).mean()
+            self._differentiate(policy + value_coef * value, logits, values)
+            return Losses(policy.item(), value.item(), 0.0)
         log_probs = torch.log_softmax(logits, -1)
         chosen = log_probs.gather(-1, taken[:, None]).squeeze(-1)
         policy = -(chosen * advantage).mean()
-        value = 0.5 * (target - values.squeeze(-1)).square().mean()
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
         loss, kl = policy + value_coef * value - entropy_coef * entropy, 0.0
         if self._anchor is not None:
@@ -211,6 +229,8 @@ def policy_layers(shape: NetShape, params: Tensor) -> list[Layer]:
 def initial_params(shape: NetShape, seed: int, unlimited_prob: float | None) -> Tensor:
     """Weights before training: orthogonal (Saxe et al., ICLR 2014), biases 0; equal seeds give equal weights.
 
+    Of actions that are numbers, the policy's last layer is 0: the untrained policy is the formula that it multiplies.
+
     Args:
         shape: sizes.
         seed: any int >= 0; torch's global random state is neither read nor changed.
@@ -222,6 +242,8 @@ def initial_params(shape: NetShape, seed: int, unlimited_prob: float | None) -> 
     for layers, last_gain in ((policy, POLICY_GAIN), (value, 1.0)):
         for weight, _ in layers:
             gain = last_gain if weight is layers[-1][0] else math.sqrt(2)
+            if layers is policy and weight is policy[-1][0] and not shape.n_actions:
+                continue
             nn.init.orthogonal_(weight, gain, generator=generator)
     if unlimited_prob is not None and shape.n_actions > 1:
         odds = unlimited_prob / (1 - unlimited_prob)

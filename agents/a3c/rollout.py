@@ -18,7 +18,7 @@ Bool = npt.NDArray[np.bool_]
 class Actor(Protocol):
     """A chooser of actions, such as `ActorCritic`."""
 
-    def act(self, obs: ObsArray, uniform: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
+    def act(self, obs: ObsArray, drawn: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
         """See `ActorCritic.act`."""
         ...
 
@@ -38,7 +38,7 @@ class Rollout:
     truncated: Bool
     """[T, n_racks]"""
     last_obs: ObsArray
-    """[n_racks, n_agents, obs_dim] observations after the last step."""
+    """[n_racks, n_agents, obs_dim] observations after the last step, without noise."""
     cut: tuple[tuple[int, int], ...]
     """(t, rack) of episodes that were truncated"""
     cut_obs: list[ObsArray]
@@ -64,9 +64,9 @@ class Collector:
     def __init__(self, env: BatchedEnv, rng: np.random.Generator, rollout: int, first_episode: int) -> None:
         self._env, self._rng = env, rng
         agents = (rollout, env.n_racks, env.n_agents)
-        self._uniform = np.empty(env.n_racks * env.n_agents)
+        self._drawn, self._seen = np.empty(env.n_racks * env.n_agents), env.obs_dim - env.n_noise
         self._values = np.empty(agents, np.float32)
-        self._actions = np.empty(agents, np.int64)
+        self._actions = np.empty(agents, np.int64 if env.n_actions else np.float32)
         self._rewards = np.empty(agents, np.float32)
         self._terminated = np.empty(agents[:2], np.bool_)
         self._truncated = np.empty(agents[:2], np.bool_)
@@ -109,16 +109,16 @@ class Collector:
         taken = 0
         while taken < steps and not (stop_at_boundary and taken and self.at_boundary):
             t = taken
-            obs = np.ascontiguousarray(self._last, np.float32).reshape(-1, self._env.obs_dim)
-            self._rng.random(out=self._uniform)
-            if not net.act(obs, self._uniform, self._actions[t].reshape(-1), self._values[t].reshape(-1)):
+            obs = np.ascontiguousarray(self._last[..., : self._seen], np.float32).reshape(-1, self._seen)
+            self._draw()
+            if not net.act(obs, self._drawn, self._actions[t].reshape(-1), self._values[t].reshape(-1)):
                 raise InvalidRunError(
                     f"logits are not finite after episode {self.next_episode}: observations or weights diverged"
                 )
-            step = self._env.step(self._actions[t])
+            step = self._env.step(self._actions[t] if self._env.n_actions else self._actions[t].clip(-1, 1))
             self._rewards[t], self._terminated[t], self._truncated[t] = step.reward, step.terminated, step.truncated
             self._last = step.obs
-            self._sums += self._rewards[t].mean(axis=-1)
+            self._sums += (self._rewards[t] if step.earned is None else step.earned).mean(axis=-1)
             self._lengths += 1
             taken += 1
             done = self._terminated[t] | self._truncated[t]
@@ -127,7 +127,7 @@ class Collector:
             returns.extend((self._sums[done] / self._lengths[done]).tolist())
             for rack in np.flatnonzero(self._truncated[t] & ~self._terminated[t]).tolist():
                 cut.append((t, rack))
-                cut_obs.append(step.final_obs[rack].copy())
+                cut_obs.append(step.final_obs[rack, :, : self._seen].copy())
             self._ended += done
             self._sums[done] = 0
             self._lengths[done] = 0
@@ -143,9 +143,18 @@ class Collector:
             rewards,
             self._terminated[:taken],
             self._truncated[:taken],
-            np.array(self._last, np.float32),
+            np.array(self._last[..., : self._seen], np.float32),
             tuple(cut),
             cut_obs,
             tuple(returns),
             self._env.take_metrics() if isinstance(self._env, Measuring) else {},
         )
+
+    def _draw(self) -> None:
+        """Draw what the network needs to draw actions, unless the environment has."""
+        if self._env.n_noise:
+            self._drawn[:] = self._last[..., self._seen].reshape(-1)
+        elif self._env.n_actions:
+            self._rng.random(out=self._drawn)
+        else:
+            self._rng.standard_normal(out=self._drawn)

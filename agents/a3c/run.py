@@ -31,6 +31,8 @@ class Sized(Protocol):
     def obs_dim(self) -> int: ...
     @property
     def n_actions(self) -> int: ...
+    @property
+    def n_noise(self) -> int: ...
 
 
 class TrainingRun:
@@ -71,11 +73,15 @@ class TrainingRun:
 
     def shape(self, env: Sized) -> NetShape:
         """Shape of the networks for an environment."""
-        if env.obs_dim < 1 or env.n_actions < 1:
+        obs_dim = env.obs_dim - env.n_noise
+        if obs_dim < 1 or env.n_actions < 0:
+            raise ConfigError(f"an environment needs an obs_dim of at least 1, got {obs_dim}")
+        if not env.n_actions and (self.config.warm_start or self.config.initial_unlimited_prob):
             raise ConfigError(
-                f"an environment needs obs_dim and n_actions of at least 1, got {env.obs_dim}, {env.n_actions}"
+                "agent.warm_start and agent.initial_unlimited_prob are for actions with indices: set them to null, or "
+                "env.action.kind to levels, shares or settings"
             )
-        return NetShape(env.obs_dim, self.config.hidden, env.n_actions)
+        return NetShape(obs_dim, self.config.hidden, env.n_actions)
 
     def begin(self, shape: NetShape) -> TrainState:
         """Write the untrained policy and return the state to start from: the checkpoint's, or a new one."""

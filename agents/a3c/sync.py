@@ -44,6 +44,7 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
     model.load(state.params)
     while steps := state.claim(config.steps, env.n_racks, config.epochs):
         due = state.epochs - saved_epochs >= config.checkpoint_epochs
+        model.deviation = config.deviation(state.epochs)
         rollout = collector.collect(model, steps, stop_at_boundary=due)
         scalars = compute_gradient(model, rollout, config, state.epochs / config.epochs)
         state.apply(model.gradient, scalars["update/learning_rate"], rollout.epochs)

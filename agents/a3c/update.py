@@ -5,18 +5,13 @@ import math
 
 import numpy as np
 
-from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.a3c.config import A3cConfig, scheduled
 from ncc.agents.a3c.network import ActorCritic
 from ncc.agents.a3c.returns import advantages, following_values
 from ncc.agents.a3c.rollout import Float, Rollout
 from ncc.core.errors import InvalidRunError
 
 Scalars = dict[str, float]
-
-
-def scheduled(start: float, final: float | None, fraction: float) -> float:
-    """Value of a setting after `fraction` of the training, linear from `start` to `final`; None keeps it at `start`."""
-    return start if final is None else start + (final - start) * min(fraction, 1.0)
 
 
 def compute_gradient(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction: float) -> Scalars:
@@ -32,6 +27,8 @@ def compute_gradient(model: ActorCritic, rollout: Rollout, config: A3cConfig, fr
         # sign.
         over = (0, 2) if config.normalize_per_rack else None
         scaled = advantage / (np.sqrt(np.mean(advantage**2, axis=over, keepdims=True)) + np.float32(1e-8))
+    if config.max_advantage is not None:
+        scaled = np.clip(scaled, -config.max_advantage, config.max_advantage)
     entropy_coef = scheduled(config.entropy_coef, config.entropy_coef_final, fraction)
     kl_coef = scheduled(config.kl_coef, config.kl_coef_final, fraction)
     losses = model.learn(
@@ -54,11 +51,15 @@ def compute_gradient(model: ActorCritic, rollout: Rollout, config: A3cConfig, fr
 
 def returns_of(model: ActorCritic, rollout: Rollout, config: A3cConfig, *, gae_lambda: float) -> tuple[Float, Float]:
     """Advantages and returns, each [T, n_racks, n_agents], in units of the mean reward per epoch."""
-    cut_values = model.value(np.stack(rollout.cut_obs)) if rollout.cut else ()
+    values = following = np.zeros_like(rollout.values)
+    if config.value_coef:
+        cut_values = model.value(np.stack(rollout.cut_obs)) if rollout.cut else ()
+        values = rollout.values
+        following = following_values(values, model.value(rollout.last_obs), rollout.cut, cut_values)
     return advantages(
         rollout.rewards * np.float32(1 - config.gamma),
-        rollout.values,
-        following_values(rollout.values, model.value(rollout.last_obs), rollout.cut, cut_values),
+        values,
+        following,
         terminated=rollout.terminated,
         truncated=rollout.truncated,
         gamma=config.gamma,

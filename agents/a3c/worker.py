@@ -26,6 +26,7 @@ class Ready:
 
     obs_dim: int
     n_actions: int
+    n_noise: int
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def work(pipe: "Connection[Ready | Update | None, Start]", setup: WorkerSetup) -
     torch.set_num_threads(1)
     config, lock, env = setup.config, setup.lock, setup.make_env(setup.index)
     try:
-        pipe.send(Ready(env.obs_dim, env.n_actions))
+        pipe.send(Ready(env.obs_dim, env.n_actions, env.n_noise))
         start = pipe.recv()
         state, params = start.state, torch.empty_like(start.state.params)
         model = ActorCritic(start.shape, start.anchor)
@@ -86,6 +87,7 @@ def work(pipe: "Connection[Ready | Update | None, Start]", setup: WorkerSetup) -
             if not steps:
                 break
             model.load(params)
+            model.deviation = config.deviation(state.epochs)
             rollout = collector.collect(model, steps)
             scalars = compute_gradient(model, rollout, config, state.epochs / config.epochs)
             with _holding(lock, start.stop):

@@ -31,6 +31,8 @@ class Transition:
     """[n_racks] true if time was up: bootstrap from `final_obs`."""
     final_obs: ObsArray
     """[n_racks, n_agents, obs_dim] last observation of the episode if it ended, else equal to `obs`."""
+    earned: npt.NDArray[np.float32] | None = None
+    """[n_racks, n_agents] what hosts earned by themselves, where `reward` compares it (`ncc.envs.pairs`); else None."""
 
 
 class BatchedEnv(Protocol):
@@ -40,6 +42,9 @@ class BatchedEnv(Protocol):
     n_agents: int
     obs_dim: int
     n_actions: int
+    """Number of actions; 0: actions are numbers."""
+    n_noise: int
+    """How many of the last numbers of an observation are noise for the learner to add: 0 or 1 (`ncc.envs.pairs`)."""
 
     def reset(self, episode: int = 0) -> ObsArray:
         """Start every rack at that episode number and return observations [n_racks, n_agents, obs_dim]."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ncc.core.errors import ConfigError
 from ncc.envs.families import Families
 from ncc.envs.mixture import Mixture, require_batching
+from ncc.envs.pairs import Paired
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.harness.batch import BatchedEnv
@@ -55,15 +56,18 @@ class RackFactory:
             ConfigError: the learner takes other actions than those of `spec`, or as the class.
         """
         kind, numbers = spec.view.action.kind, spec.view.action.n_actions == 0
-        if numbers != (learner.copies > 1):
-            needed = "'residual'" if learner.copies > 1 else "'levels', 'shares' or 'settings'"
-            raise ConfigError(f"ActionSpec.kind is {kind!r}; this agent needs {needed}: set env.action.kind")
+        if learner.copies > 1 and not numbers:
+            raise ConfigError(f"ActionSpec.kind is {kind!r}; this agent needs 'residual': set env.action.kind")
         workers = max(1, learner.processes // learner.racks_per_env)
         threads = max(1, usable_cpus() // workers)
-        copies = learner.copies
+        copies = max(learner.copies, spec.copies(learner.racks_per_env))
         return cls(spec, datapath, seed, learner.racks_per_env, threads=threads, families=families, copies=copies)
 
     def __call__(self, index: int) -> BatchedEnv:
+        racks, pairs = self._racks(index), self.spec.view.pairs
+        return racks if pairs is None else Paired(racks, pairs, self.seed, index)
+
+    def _racks(self, index: int) -> BatchedEnv:
         first = index * self.racks
         if self.families.of:
             return Mixture(

@@ -4,10 +4,10 @@
 import numpy as np
 import pytest
 
-from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.a3c.config import A3cConfig, scheduled
 from ncc.agents.a3c.network import ActorCritic, NetShape, initial_params, policy_layers
 from ncc.agents.a3c.rollout import Collector
-from ncc.agents.a3c.update import compute_gradient, scheduled
+from ncc.agents.a3c.update import compute_gradient
 from ncc.agents.policy import MlpPolicy
 from ncc.harness.batch import ActionArray, ObsArray, Transition
 
@@ -20,7 +20,7 @@ TERMINATED, TRUNCATED, BOTH = (2, 0), (3, 1), (4, 0)
 class ScriptedEnv:
     """Shows and pays random numbers drawn in advance."""
 
-    n_racks, n_agents, obs_dim, n_actions, episode = RACKS, HOSTS, OBS, 2, 0
+    n_racks, n_agents, obs_dim, n_actions, n_noise, episode = RACKS, HOSTS, OBS, 2, 0, 0
 
     def __init__(self) -> None:
         rng = np.random.default_rng(8)
