@@ -79,7 +79,7 @@ class Paired:
     def __init__(self, env: BatchedEnv, pairs: Pairs, seed: int, index: int = 0) -> None:
         self._env, self._pairs, self._seed, self._index = env, pairs, seed, index
         self.n_racks, self.n_agents, self.n_actions = env.n_racks, env.n_agents, env.n_actions
-        self.n_noise = pairs.n_noise
+        self.copies, self.n_noise = pairs.copies, pairs.n_noise
         self.obs_dim = env.obs_dim + self.n_noise
         self._rng, self._steps = generator(seed, "pairs", index), 0
         self._noise = np.zeros((env.n_racks, env.n_agents, self.n_noise), np.float32)

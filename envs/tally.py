@@ -69,7 +69,7 @@ def means(sums: FloatArray) -> dict[str, float]:
 class Episodes:
     """Episodes of several racks or slots: the current one of each, and the returns of those that ended."""
 
-    n_noise = 0
+    copies, n_noise = 1, 0
 
     def __init__(self, n: int) -> None:
         self._episodes = [0] * n

@@ -57,6 +57,18 @@ class TrainState:
         self.counts[2] = claimed + steps * n_racks
         return steps
 
+    def claim_episode(self, epochs: int, total_epochs: int) -> bool:
+        """Hand out an episode of about so many epochs; False when all epochs are handed out."""
+        if left := int(self.counts[2]) < total_epochs:
+            self.counts[2] += epochs
+        return left
+
+    def move(self, step: Tensor, epochs: int) -> None:
+        """Add a step [size] to the weights that accounts for `epochs` more epochs."""
+        self.counts[0] += 1
+        self.counts[1] += epochs
+        self.params += step
+
     def apply(self, grads: Tensor, learning_rate: float, epochs: int) -> None:
         """One Adam step (Kingma and Ba, ICLR 2015, Alg. 1) that accounts for `epochs` more epochs."""
         self.counts[0] += 1

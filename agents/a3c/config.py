@@ -65,6 +65,12 @@ class A3cConfig(Value, frozen=True):
     """0: there is no critic, and returns are those of the rollout. Rewards over copies (`env.pairs`) need none."""
     max_advantage: Positive | None = None
     """Largest size of a normalised advantage; null: any."""
+    evolve_frac: Fraction = 0.0
+    """Share of the epochs, at the end, for an evolution strategy over pairs (`evolve`). 0: none."""
+    evolve_noise: Positive = 0.04
+    """Standard deviation of the noise on weights."""
+    evolve_rate: Positive = 0.015
+    """Root mean square of a step of the weights; it falls linearly to a tenth."""
     max_grad_norm: Positive = 0.5
     learning_rate: Annotated[float, Meta(gt=0, le=1), usual(high=0.1)] = 1e-3
     """wang2021 uses 1e-3 for its warm start and 1e-4 online."""
@@ -91,6 +97,8 @@ class A3cConfig(Value, frozen=True):
         """Check settings against each other."""
         if not self.hidden:
             raise ConfigError("A3cConfig.hidden must name at least one layer, for instance [64, 64]")
+        if not self.gradient_epochs:
+            raise ConfigError(f"A3cConfig.evolve_frac must leave A3C some epochs, got {self.evolve_frac}")
         if self.anchored and self.warm_start is None:
             raise ConfigError("A3cConfig.kl_coef keeps the policy near the warm start; set warm_start, or kl_coef=0")
 
@@ -115,9 +123,19 @@ class A3cConfig(Value, frozen=True):
         """True if the environment must have an expert to imitate."""
         return self.warm_start is not None
 
+    @property
+    def gradient_epochs(self) -> int:
+        """Epochs of A3C itself, before the evolution strategy."""
+        return round(self.epochs * (1 - self.evolve_frac))
+
     def deviation(self, epochs: int) -> float:
         """Standard deviation of numbers after so many epochs."""
-        return scheduled(self.noise, self.noise_final, epochs / self.epochs)
+        return scheduled(self.noise, self.noise_final, epochs / self.gradient_epochs)
+
+    def step_size(self, epochs: int) -> float:
+        """Root mean square of a step of the evolution strategy after so many epochs."""
+        done = (epochs - self.gradient_epochs) / (self.epochs - self.gradient_epochs)
+        return scheduled(self.evolve_rate, 0.1 * self.evolve_rate, done)
 
     @property
     def steps(self) -> int:

@@ -51,6 +51,16 @@ class NetShape:
         """Number of weights."""
         return sum(out * (inputs + 1) for outputs in (self.n_outputs, 1) for inputs, out in self._layers(outputs))
 
+    @property
+    def policy_layers(self) -> list[tuple[int, int]]:
+        """Inputs and outputs of the policy's layers, whose weights come first."""
+        return self._layers(self.n_outputs)
+
+    @property
+    def policy_size(self) -> int:
+        """Number of the policy's weights."""
+        return sum(out * (inputs + 1) for inputs, out in self.policy_layers)
+
     def split(self, params: Tensor) -> tuple[Net, Net]:
         """Views of the weight vector: the policy's and the value's layers, each W [outputs, inputs] and b [outputs]."""
         nets: list[Net] = []

@@ -33,6 +33,8 @@ class Sized(Protocol):
     def n_actions(self) -> int: ...
     @property
     def n_noise(self) -> int: ...
+    @property
+    def copies(self) -> int: ...
 
 
 class TrainingRun:
@@ -80,6 +82,11 @@ class TrainingRun:
             raise ConfigError(
                 "agent.warm_start and agent.initial_unlimited_prob are for actions with indices: set them to null, or "
                 "env.action.kind to levels, shares or settings"
+            )
+        if self.config.evolve_frac and (env.copies == 1 or env.n_actions):
+            raise ConfigError(
+                "agent.evolve_frac compares copies whose actions are numbers: set env.pairs and "
+                "env.action.kind=residual, or agent.evolve_frac=0"
             )
         return NetShape(obs_dim, self.config.hidden, env.n_actions)
 

@@ -3,11 +3,13 @@
 
 from pathlib import Path
 
+from ncc.agents.a3c.evolve import evolve
 from ncc.agents.a3c.imitation import warm_up
 from ncc.agents.a3c.network import ActorCritic
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.run import TrainingRun, one_thread
 from ncc.agents.a3c.update import compute_gradient
+from ncc.core.seeding import generator
 from ncc.harness.batch import BatchedEnv, EnvFactory
 from ncc.harness.learner import Report
 
@@ -42,11 +44,11 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
         run.save(shape, state, (collector.next_episode,), rng)
     meter, saved_epochs = run.meter(report, state), state.epochs
     model.load(state.params)
-    while steps := state.claim(config.steps, env.n_racks, config.epochs):
+    while steps := state.claim(config.steps, env.n_racks, config.gradient_epochs):
         due = state.epochs - saved_epochs >= config.checkpoint_epochs
         model.deviation = config.deviation(state.epochs)
         rollout = collector.collect(model, steps, stop_at_boundary=due)
-        scalars = compute_gradient(model, rollout, config, state.epochs / config.epochs)
+        scalars = compute_gradient(model, rollout, config, state.epochs / config.gradient_epochs)
         state.apply(model.gradient, scalars["update/learning_rate"], rollout.epochs)
         state.counts[2] = state.epochs  # a rollout that stopped at a boundary returns the epochs that it did not use
         model.load(state.params)
@@ -57,7 +59,18 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
             run.save(shape, state, (collector.next_episode,), rng)
             saved_epochs = state.epochs
             collector.reset(collector.next_episode)
+    episode = collector.next_episode
+    while config.evolve_frac and state.epochs < config.epochs:
+        drawn = generator(run.seed, "a3c", "evolve", state.updates)
+        step, epochs, earned = evolve(env, episode, shape, state.params, noise=config.evolve_noise, rng=drawn)
+        size, episode = config.step_size(state.epochs), episode + 1
+        state.move(size * step, epochs)
+        meter.add(epochs, [earned], {"evolve/step_size": size})
+        if state.epochs - saved_epochs >= config.checkpoint_epochs:
+            meter.flush()
+            run.save(shape, state, (episode,), rng)
+            saved_epochs = state.epochs
     meter.flush()
     if state.epochs != saved_epochs:
-        run.save(shape, state, (collector.next_episode,), rng)
+        run.save(shape, state, (episode,), rng)
     return run.finish(shape, state)

@@ -12,6 +12,7 @@ import torch
 
 from ncc.agents.a3c.adam import TrainState
 from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.a3c.evolve import evolve
 from ncc.agents.a3c.network import ActorCritic, NetShape
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.update import Scalars, compute_gradient
@@ -27,6 +28,7 @@ class Ready:
     obs_dim: int
     n_actions: int
     n_noise: int
+    copies: int
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def work(pipe: "Connection[Ready | Update | None, Start]", setup: WorkerSetup) -
     torch.set_num_threads(1)
     config, lock, env = setup.config, setup.lock, setup.make_env(setup.index)
     try:
-        pipe.send(Ready(env.obs_dim, env.n_actions, env.n_noise))
+        pipe.send(Ready(env.obs_dim, env.n_actions, env.n_noise, env.copies))
         start = pipe.recv()
         state, params = start.state, torch.empty_like(start.state.params)
         model = ActorCritic(start.shape, start.anchor)
@@ -82,17 +84,29 @@ def work(pipe: "Connection[Ready | Update | None, Start]", setup: WorkerSetup) -
         collector = Collector(env, rng, config.steps, start.episode)
         while True:
             with _holding(lock, start.stop):
-                steps = state.claim(config.steps, env.n_racks, config.epochs)
+                steps = state.claim(config.steps, env.n_racks, config.gradient_epochs)
                 params.copy_(state.params)
             if not steps:
                 break
             model.load(params)
             model.deviation = config.deviation(state.epochs)
             rollout = collector.collect(model, steps)
-            scalars = compute_gradient(model, rollout, config, state.epochs / config.epochs)
+            scalars = compute_gradient(model, rollout, config, state.epochs / config.gradient_epochs)
             with _holding(lock, start.stop):
                 state.apply(model.gradient, scalars["update/learning_rate"], rollout.epochs)
             pipe.send(Update(rollout.epochs, env.episode, rollout.returns, {**scalars, **rollout.metrics}))
+        episode, played = collector.next_episode, env.n_racks
+        while config.evolve_frac:
+            with _holding(lock, start.stop):
+                if not state.claim_episode(played, config.epochs):
+                    break
+                params.copy_(state.params)
+            step, played, earned = evolve(env, episode, start.shape, params, noise=config.evolve_noise, rng=rng)
+            episode += 1
+            with _holding(lock, start.stop):
+                size = config.step_size(min(state.epochs, config.epochs))
+                state.move(size * step, played)
+            pipe.send(Update(played, episode, (earned,), {"evolve/step_size": size}))
     except Stopped:
         return
     finally:

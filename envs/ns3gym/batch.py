@@ -108,7 +108,7 @@ class SimulationBatch:
             )
         self.n_racks, self.n_agents, self.n_actions = n_racks, self._choices.n_parts, self._choices.n_actions
         self._which = np.eye(self.n_agents, dtype=np.float32) if self.n_agents > 1 else np.empty((1, 0), np.float32)
-        self.obs_dim, self.n_noise = flat_dim + self._which.shape[1], 0
+        self.obs_dim, self.copies, self.n_noise = flat_dim + self._which.shape[1], 1, 0
         self.reward_std = scales.reward_std
         """Divisor of the rewards."""
         self._episodes = [0] * n_racks

@@ -43,6 +43,8 @@ class BatchedEnv(Protocol):
     obs_dim: int
     n_actions: int
     """Number of actions; 0: actions are numbers."""
+    copies: int
+    """Consecutive racks with the same flows, of which the second half has the noise of the first with minus; or 1."""
     n_noise: int
     """How many of the last numbers of an observation are noise for the learner to add: 0 or 1 (`ncc.envs.pairs`)."""
 

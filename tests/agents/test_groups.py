@@ -28,7 +28,7 @@ CONFIG = GroupsConfig(copies=4, lists=2, epochs=18_000, hidden=(8,), judge_every
 class AimingEnv:
     """Each host sees a number and earns minus the square of its own's distance; copies of a list see the same."""
 
-    n_agents, obs_dim, n_actions, n_noise = 3, 2, 0, 0
+    n_agents, obs_dim, n_actions, copies, n_noise = 3, 2, 0, 1, 0
 
     def __init__(self, n_racks: int = 8, copies: int = 4, length: int = 20) -> None:
         self.n_racks, self._copies, self._length = n_racks, copies, length

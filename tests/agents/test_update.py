@@ -20,7 +20,7 @@ TERMINATED, TRUNCATED, BOTH = (2, 0), (3, 1), (4, 0)
 class ScriptedEnv:
     """Shows and pays random numbers drawn in advance."""
 
-    n_racks, n_agents, obs_dim, n_actions, n_noise, episode = RACKS, HOSTS, OBS, 2, 0, 0
+    n_racks, n_agents, obs_dim, n_actions, copies, n_noise, episode = RACKS, HOSTS, OBS, 2, 1, 0, 0
 
     def __init__(self) -> None:
         rng = np.random.default_rng(8)

@@ -159,7 +159,7 @@ def test_the_value_foresees_returns(tmp_path: Path) -> None:
 class Seldom:
     """One of 20 answers: to limit, at one of 19 levels, is right in 3 % of cases, and the observation says when."""
 
-    n_racks, n_agents, obs_dim, n_actions, n_noise, episode = 16, 4, 4, 20, 0, 0
+    n_racks, n_agents, obs_dim, n_actions, copies, n_noise, episode = 16, 4, 4, 20, 1, 0, 0
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)

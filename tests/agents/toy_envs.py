@@ -19,7 +19,7 @@ from ncc.harness.batch import ActionArray, Advice, BatchedEnv, ObsArray, Transit
 class IdentityEnv:
     """Each host sees a one-hot index and earns 1 for choosing it. Rack r's episodes last ``lengths[r]`` epochs."""
 
-    n_agents, n_noise = 2, 0
+    n_agents, copies, n_noise = 2, 1, 0
 
     def __init__(self, seed: int, lengths: tuple[int, ...], n_actions: int = 4, *, terminates: bool = False) -> None:
         self.n_racks, self.obs_dim, self.n_actions = len(lengths), n_actions, n_actions
@@ -92,7 +92,7 @@ class SteeringEnv:
     knows it. `transport`: an expert that drives by not pushing at all, whatever it answers.
     """
 
-    n_agents, obs_dim, n_actions, n_noise = 4, 2, 6, 0
+    n_agents, obs_dim, n_actions, copies, n_noise = 4, 2, 6, 1, 0
     pushes = np.array([-0.2, -0.1, 0.1, 0.2, 0.05, 0.0])
 
     def __init__(self, seed: int = 1, n_racks: int = 4, length: int = 40, *, transport: bool = False) -> None:

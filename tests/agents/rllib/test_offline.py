@@ -35,7 +35,7 @@ SPECS: dict[str, Any] = {
 class ToyEnv:
     """As large as the recordings; nobody may step it."""
 
-    n_racks, n_agents, obs_dim, n_actions, n_noise = 1, HOSTS, NUMBERS, ACTIONS, 0
+    n_racks, n_agents, obs_dim, n_actions, copies, n_noise = 1, HOSTS, NUMBERS, ACTIONS, 1, 0
 
     def __init__(self, worker: int) -> None:
         pass

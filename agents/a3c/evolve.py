@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An evolution strategy in pairs, which goes on from the weights at which A3C ends.
+
+A3C learns what is best with noise on its numbers, and sees no farther than its discount. An evolution strategy (Salimans
+et al., 2017) puts the noise on the weights instead. The copies of a network play whole episodes, with weights on both
+sides of the mean, and the mean moves to the side that earned more.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ncc.agents.a3c.network import NetShape
+from ncc.agents.a3c.rollout import Float
+from ncc.core.errors import InvalidRunError
+from ncc.harness.batch import BatchedEnv, ObsArray
+
+
+def numbers(shape: NetShape, weights: Float, obs: ObsArray) -> Float:
+    """Return the policy's numbers [n_racks, n_agents] of observations [n_racks, n_agents, obs_dim].
+
+    Args:
+        shape: sizes of the networks.
+        weights: [n_racks, policy_size] weights of the policy in each rack.
+        obs: observations without noise.
+    """
+    inner, at = obs, 0
+    for inputs, outputs in shape.policy_layers:
+        end = at + outputs * inputs
+        matrix, bias = weights[:, at:end].reshape(-1, outputs, inputs), weights[:, None, end : end + outputs]
+        inner, at = np.tanh(inner @ matrix.swapaxes(1, 2) + bias), end + outputs
+    found: Float = inner[..., 0]
+    return found
+
+
+def evolve(
+    env: BatchedEnv, episode: int, shape: NetShape, params: torch.Tensor, *, noise: float, rng: np.random.Generator
+) -> tuple[torch.Tensor, int, float]:
+    """Play an episode with noise on the weights.
+
+    The noise of each pair is weighed by the rank, among all pairs, of the relative difference of what its two networks
+    earned. Ranks keep one network of many flows, or one unlucky timeout, from deciding alone.
+
+    Args:
+        env: racks in `BatchedEnv.copies`, whose second half has the noise of the first with minus.
+        episode: number of the episode.
+        shape: sizes of the networks.
+        params: [size] weights; those of the policy come first.
+        noise: standard deviation of the noise.
+        rng: draws the noise.
+
+    Returns:
+        The direction [size] in which to move, of root mean square 1 over the policy's weights, or 0 if no pair
+        differs; the number of epochs played; the mean reward per host and epoch.
+    """
+    half, groups = env.copies // 2, env.n_racks // env.copies
+    drawn = rng.standard_normal((groups, half, shape.policy_size), np.float32)
+    both = np.concatenate([drawn, -drawn], axis=1).reshape(env.n_racks, -1)
+    weights = params.numpy()[: shape.policy_size] + np.float32(noise) * both
+    obs, earned, epochs, over = env.reset(episode), np.zeros(env.n_racks), 0, False
+    while not over:
+        moved = env.step(numbers(shape, weights, obs[..., : shape.obs_dim]))  # type: ignore[arg-type] # numbers
+        earned += (moved.reward if moved.earned is None else moved.earned).mean(axis=-1)
+        obs, epochs, over = moved.obs, epochs + env.n_racks, bool(moved.truncated.all())
+    if not np.isfinite(earned).all():
+        raise InvalidRunError(f"rewards of episode {episode} are not finite; check env.reward")
+    first, second = np.moveaxis(earned.reshape(groups, 2, half), 1, 0)
+    scores = ranked((first - second) / np.maximum(np.abs(first + second), 1e-9))
+    step = np.zeros(len(params), np.float32)
+    step[: shape.policy_size] = np.tensordot(scores, drawn, 2)
+    size = np.sqrt(np.mean(step[: shape.policy_size] ** 2))
+    return torch.from_numpy(step / max(size, np.float32(1e-9))), epochs, float(earned.mean() * env.n_racks / epochs)
+
+
+def ranked(differences: npt.NDArray[np.float64]) -> Float:
+    """Return the ranks of differences [...] by their size, above 0 to 1, with their signs; 0 where there is none."""
+    sizes = np.abs(differences).ravel()
+    ranks = (sizes.argsort().argsort() + 1) / sizes.size
+    signed: Float = (np.sign(differences) * ranks.reshape(differences.shape)).astype(np.float32)
+    return signed
