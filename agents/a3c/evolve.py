@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An evolution strategy in pairs, which goes on from the weights at which A3C ends.
 
-A3C learns what is best with noise on its numbers, and sees no farther than its discount. An evolution strategy (Salimans
-et al., 2017) puts the noise on the weights instead. The copies of a network play whole episodes, with weights on both
-sides of the mean, and the mean moves to the side that earned more.
+A3C learns what is best with noise on its numbers, and sees no farther than its discount. An evolution strategy
+(Salimans et al., 2017) puts the noise on the weights instead. The copies of a network play whole episodes, with weights
+on both sides of the mean, and the mean moves to the side that earned more.
 """
 
 import numpy as np
