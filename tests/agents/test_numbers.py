@@ -11,6 +11,8 @@ import torch
 from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.evolve import evolve, numbers, ranked
 from ncc.agents.a3c.network import ActorCritic, NetShape, initial_params, policy_layers
+from ncc.agents.a3c.rollout import Collector
+from ncc.agents.a3c.update import compute_gradient
 from ncc.agents.policy import NumberPolicy, load_policy
 from ncc.core.errors import ConfigError
 from ncc.core.seeding import generator
@@ -110,6 +112,29 @@ def test_without_pairs_luck_hides_what_numbers_are_worth(tmp_path: Path) -> None
     assert missed(tmp_path / "policy.npz") > 0.5 * UNTRAINED
 
 
+def test_pairs_show_the_gradient_that_luck_hides() -> None:
+    """The cosine of a rollout's gradient with that of the mean squared distance, at the untrained policy."""
+    config, params = CONFIG.replace(gamma=0.0, max_grad_norm=1e9), initial_params(SHAPE, 1, None).requires_grad_()
+    aims = torch.linspace(-0.8, 0.8, 101)
+    inner = torch.stack([aims, torch.ones(101)], 1)
+    for weight, bias in SHAPE.split(params)[0]:
+        inner = torch.tanh(inner @ weight.T + bias)
+    ((inner[:, 0] - aims) ** 2).mean().backward()  # type: ignore[no-untyped-call]
+    uphill = params.grad
+    assert uphill is not None
+
+    def cosine(env: BatchedEnv) -> float:
+        model = ActorCritic(SHAPE)
+        model.load(params.detach())
+        model.deviation = 0.3
+        rollout = Collector(env, generator(7), 20, 0).collect(model, 20)
+        compute_gradient(model, rollout, config, 0.0)
+        return float(torch.cosine_similarity(model.gradient, uphill, 0))
+
+    assert cosine(aiming(n_racks=128, level=10.0)) > 0.95
+    assert cosine(AimingEnv(n_racks=128, level=10.0)) < 0.7
+
+
 def test_returns_are_those_of_what_hosts_earned(tmp_path: Path) -> None:
     reports = fit(CONFIG.replace(evolve_frac=0.5), aiming, tmp_path)
     returns = [value for report in reports for value in report.returns]
@@ -123,7 +148,7 @@ def test_a_resumed_run_has_the_weights_of_one_without_a_break(after: int, tmp_pa
     for name, seed in (("one", 1), ("two", 1), ("other", 2)):
         fit(config, aiming, tmp_path / name, seed=seed)
     with pytest.raises(KeyboardInterrupt):
-        fit(config, lambda _: cut(aiming(), after), tmp_path / "cut")
+        fit(config, lambda _: cut(aiming(), after), tmp_path / "cut")  # type: ignore[type-var]
     fit(config, aiming, tmp_path / "cut", resume=True)
     one, two, other, resumed = (
         np.concatenate(
