@@ -177,6 +177,8 @@ class ActorCritic:
         value_coef: float,
         entropy_coef: float,
         kl_coef: float = 0.0,
+        before: Tensor | None = None,
+        clip: float = 0.2,
     ) -> Losses:
         """Compute the gradient of the actor-critic loss (Mnih et al., ICML 2016, Alg. S3) and end the rollout.
 
@@ -191,18 +193,23 @@ class ActorCritic:
             value_coef: weight of the value's error.
             entropy_coef: weight of the entropy.
             kl_coef: weight of the distance from the anchor; ignored without an anchor.
+            before: [samples] log-probabilities of the actions by the policy that took them, for the loss of PPO
+                (Schulman et al., 2017, eq. 7) in place of -log pi(a) times the advantage.
+            clip: largest deviation from 1 of the ratio of probabilities in it.
         """
         taken, advantage, target = (torch.from_numpy(array).reshape(-1) for array in (actions, advantages, returns))
         logits, values = self._outputs(self._policy), self._outputs(self._value)
         value = 0.5 * (target - values.squeeze(-1)).square().mean()
+        chosen = self._log_probs(logits, taken)
+        gain = chosen * advantage
+        if before is not None:
+            ratio = torch.exp(chosen - before)
+            gain = torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+        policy = -gain.mean()
         if not self.n_actions:
-            errors = (taken - torch.tanh(logits.squeeze(-1))) / self.deviation
-            policy = (0.5 * errors.square() * advantage).mean()
             self._differentiate(policy + value_coef * value, logits, values)
             return Losses(policy.item(), value.item(), 0.0)
         log_probs = torch.log_softmax(logits, -1)
-        chosen = log_probs.gather(-1, taken[:, None]).squeeze(-1)
-        policy = -(chosen * advantage).mean()
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
         loss, kl = policy + value_coef * value - entropy_coef * entropy, 0.0
         if self._anchor is not None:
@@ -211,6 +218,21 @@ class ActorCritic:
             loss, kl = loss + kl_coef * distance, distance.item()
         self._differentiate(loss, logits, values)
         return Losses(policy.item(), value.item(), entropy.item(), kl)
+
+    def chosen(self, actions: ActionArray) -> Tensor:
+        """Log-probabilities [samples] of the actions [...] of the rollout; of numbers, up to a constant."""
+        return self._log_probs(torch.from_numpy(self._policy.outputs()), torch.from_numpy(actions).reshape(-1))
+
+    def replay(self, obs: Tensor) -> None:
+        """Begin a rollout with observations [samples, obs_dim] of an earlier one."""
+        self._begin()
+        self._policy.forward(obs.numpy())
+        self._value.forward(obs.numpy())
+
+    def _log_probs(self, logits: Tensor, taken: Tensor) -> Tensor:
+        if self.n_actions:
+            return torch.log_softmax(logits, -1).gather(-1, taken[:, None]).squeeze(-1)
+        return -0.5 * ((taken - torch.tanh(logits.squeeze(-1))) / self.deviation).square()
 
     def _outputs(self, net: Network) -> Tensor:
         return torch.from_numpy(net.outputs()).requires_grad_()

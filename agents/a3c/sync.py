@@ -8,7 +8,7 @@ from ncc.agents.a3c.imitation import warm_up
 from ncc.agents.a3c.network import ActorCritic
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.run import TrainingRun, one_thread
-from ncc.agents.a3c.update import compute_gradient
+from ncc.agents.a3c.update import gradients
 from ncc.core.seeding import generator
 from ncc.harness.batch import BatchedEnv, EnvFactory
 from ncc.harness.learner import Report
@@ -48,10 +48,12 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
         due = state.epochs - saved_epochs >= config.checkpoint_epochs
         model.deviation = config.deviation(state.epochs)
         rollout = collector.collect(model, steps, stop_at_boundary=due)
-        scalars = compute_gradient(model, rollout, config, state.epochs / config.gradient_epochs)
-        state.apply(model.gradient, scalars["update/learning_rate"], rollout.epochs)
+        left = rollout.epochs
+        for scalars in gradients(model, rollout, config, state.epochs / config.gradient_epochs, rng):
+            state.apply(model.gradient, scalars["update/learning_rate"], left)
+            model.load(state.params)
+            left = 0
         state.counts[2] = state.epochs  # a rollout that stopped at a boundary returns the epochs that it did not use
-        model.load(state.params)
         meter.add(rollout.epochs, rollout.returns, {**scalars, **rollout.metrics})
         waited = state.epochs - saved_epochs
         if waited >= 2 * config.checkpoint_epochs or (waited >= config.checkpoint_epochs and collector.at_boundary):

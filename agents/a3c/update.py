@@ -2,14 +2,17 @@
 """The clipped gradient of a rollout."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
+from torch import Tensor
 
 from ncc.agents.a3c.config import A3cConfig, scheduled
 from ncc.agents.a3c.network import ActorCritic
 from ncc.agents.a3c.returns import advantages, following_values
 from ncc.agents.a3c.rollout import Float, Rollout
 from ncc.core.errors import InvalidRunError
+from ncc.harness.batch import ActionArray
 
 Scalars = dict[str, float]
 
@@ -21,18 +24,67 @@ def compute_gradient(model: ActorCritic, rollout: Rollout, config: A3cConfig, fr
         InvalidRunError: the gradient is not finite.
     """
     advantage, returns = returns_of(model, rollout, config, gae_lambda=config.gae_lambda)
-    scaled = advantage
+    scalars = _learn(model, rollout.actions, _scaled(advantage, config), returns, config=config, fraction=fraction)
+    return scalars | _said(rollout, advantage, returns)
+
+
+def gradients(
+    model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction: float, rng: np.random.Generator
+) -> Iterator[Scalars]:
+    """Yield numbers for logs whenever ``model.gradient`` has another gradient of `rollout`.
+
+    The caller applies it, and loads the new weights, before it asks for the next.
+
+    Raises:
+        InvalidRunError: as `compute_gradient`.
+    """
+    if config.passes == 1:
+        yield compute_gradient(model, rollout, config, fraction)
+        return
+    advantage, returns = returns_of(model, rollout, config, gae_lambda=config.gae_lambda)
+    scaled, taken, target = _scaled(advantage, config).ravel(), rollout.actions.ravel(), returns.ravel()
+    obs, before = model.observed().clone(), model.chosen(taken)
+    for _ in range(config.passes):
+        for part in np.array_split(rng.permutation(len(taken)), config.minibatches):
+            model.replay(obs[part])
+            scalars = _learn(
+                model, taken[part], scaled[part], target[part], config=config, fraction=fraction, before=before[part]
+            )
+            yield scalars | _said(rollout, advantage, returns)
+
+
+def _scaled(advantage: Float, config: A3cConfig) -> Float:
     if config.normalize_advantage:
         # Divide by the root mean square without subtracting the mean, so that a rollout of a single sample keeps its
         # sign.
         over = (0, 2) if config.normalize_per_rack else None
-        scaled = advantage / (np.sqrt(np.mean(advantage**2, axis=over, keepdims=True)) + np.float32(1e-8))
+        advantage = advantage / (np.sqrt(np.mean(advantage**2, axis=over, keepdims=True)) + np.float32(1e-8))
     if config.max_advantage is not None:
-        scaled = np.clip(scaled, -config.max_advantage, config.max_advantage)
+        advantage = np.clip(advantage, -config.max_advantage, config.max_advantage)
+    return advantage
+
+
+def _learn(
+    model: ActorCritic,
+    actions: ActionArray,
+    advantage: Float,
+    returns: Float,
+    *,
+    config: A3cConfig,
+    fraction: float,
+    before: Tensor | None = None,
+) -> Scalars:
     entropy_coef = scheduled(config.entropy_coef, config.entropy_coef_final, fraction)
     kl_coef = scheduled(config.kl_coef, config.kl_coef_final, fraction)
     losses = model.learn(
-        rollout.actions, scaled, returns, value_coef=config.value_coef, entropy_coef=entropy_coef, kl_coef=kl_coef
+        actions,
+        advantage,
+        returns,
+        value_coef=config.value_coef,
+        entropy_coef=entropy_coef,
+        kl_coef=kl_coef,
+        before=before,
+        clip=config.clip,
     )
     norm = clip_gradient(model, config.max_grad_norm, f"{fraction:.0%} of the training")
     distance = {"policy/kl": losses.kl, "policy/kl_coef": kl_coef} if config.anchored else {}
@@ -42,11 +94,14 @@ def compute_gradient(model: ActorCritic, rollout: Rollout, config: A3cConfig, fr
         "loss/value": losses.value,
         "policy/entropy": losses.entropy,
         "policy/entropy_coef": entropy_coef,
-        "value/mean": float(rollout.values.mean()),
-        "value/explained_variance": explained_variance(advantage, returns),
         "update/grad_norm": norm,
         "update/learning_rate": scheduled(config.learning_rate, config.learning_rate_final, fraction),
     }
+
+
+def _said(rollout: Rollout, advantage: Float, returns: Float) -> Scalars:
+    variance = explained_variance(advantage, returns)
+    return {"value/mean": float(rollout.values.mean()), "value/explained_variance": variance}
 
 
 def returns_of(model: ActorCritic, rollout: Rollout, config: A3cConfig, *, gae_lambda: float) -> tuple[Float, Float]:

@@ -15,7 +15,7 @@ from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.evolve import evolve
 from ncc.agents.a3c.network import ActorCritic, NetShape
 from ncc.agents.a3c.rollout import Collector
-from ncc.agents.a3c.update import Scalars, compute_gradient
+from ncc.agents.a3c.update import Scalars, gradients
 from ncc.agents.policy import Layer
 from ncc.core.seeding import generator
 from ncc.harness.batch import EnvFactory
@@ -91,9 +91,13 @@ def work(pipe: "Connection[Ready | Update | None, Start]", setup: WorkerSetup) -
             model.load(params)
             model.deviation = config.deviation(state.epochs)
             rollout = collector.collect(model, steps)
-            scalars = compute_gradient(model, rollout, config, state.epochs / config.gradient_epochs)
-            with _holding(lock, start.stop):
-                state.apply(model.gradient, scalars["update/learning_rate"], rollout.epochs)
+            left = rollout.epochs
+            for scalars in gradients(model, rollout, config, state.epochs / config.gradient_epochs, rng):
+                with _holding(lock, start.stop):
+                    state.apply(model.gradient, scalars["update/learning_rate"], left)
+                    params.copy_(state.params)
+                model.load(params)
+                left = 0
             pipe.send(Update(rollout.epochs, env.episode, rollout.returns, {**scalars, **rollout.metrics}))
         episode, played = collector.next_episode, env.n_racks
         while config.evolve_frac:

@@ -2,6 +2,7 @@
 """One training run from plan to report: learn, evaluate on held-out flows, and seal a complete folder."""
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -69,6 +70,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
         rates = _epochs_per_s(plan, min(learner.processes, usable_cpus()))
         print(f"Training {agent_name(plan.plain['agent'])} on {_where(plan)}; results in {folder}")
         _forecast(plan, learner, rates)
+        cpu_s = -sum(os.times()[:4])
         trained_s = learn(
             learner,
             factory,
@@ -79,6 +81,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
             resume=resume and begun(folder),
             wandb=wandb,
         )
+        cpu_s += sum(os.times()[:4])  # with processes that have ended
         result = judge(
             plan.evaluation_scenario,
             plan.evaluation,
@@ -93,6 +96,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
             "seed": plan.seed,
             "scenario": plan.scenario.digest(),
             "trained_s": trained_s,
+            "trained_cpu_s": cpu_s,
             "held_out_returns": returns,
             "valid": result.valid,
         }
@@ -223,12 +227,13 @@ def _epochs_per_s(plan: TrainPlan, processes: int) -> dict[str, float]:
     others = [datapath for datapath in plan.judged_on if datapath.name != plan.datapath.name]
     stack = plan.controllers()[0].stack  # the training stack may not exist where the agent is not evaluated
     below = [(plan.datapath, plan.stack), *((datapath, stack) for datapath in others)]
+    alone = plan.spec.replace(view=plan.env.replace(pairs=None))
     tried = [
-        (datapath.name, datapath, RackFactory(plan.spec.replace(stack=stack), datapath.load(), plan.seed))
+        (datapath.name, datapath, RackFactory(alone.replace(stack=stack), datapath.load(), plan.seed))
         for datapath, stack in below
     ]
     if plan.families.of:
-        slot = RackFactory(plan.spec, plan.datapath.load(), plan.seed, families=plan.families)
+        slot = RackFactory(alone, plan.datapath.load(), plan.seed, families=plan.families)
         tried.append((FAMILIES, plan.datapath, slot))
     rates = {}
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:

@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Learners compared, at equal epochs and at equal wall time; each training in a process of its own."""
+"""Learners from one untrained formula: what their policies are worth on held-out flows, and what training costs."""
 
+import os
 import shutil
-import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
 
+from ncc.agents.policy import UNTRAINED_FILE
 from ncc.core.errors import ConfigError, InvalidRunError
-from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
-from ncc.harness.results import EVALUATION, load_evaluation
+from ncc.core.value import Count, Name, Natural, Value, from_dict
+from ncc.harness.controller import Controller, ModelLimit
+from ncc.harness.manifest import provenance
 from ncc.metrics.stats import interval
 from ncc.results.palette import styles
 from ncc.results.plot import new_figure, save_figure
+from ncc.run.controllers import load_controller
 from ncc.run.learning import read_learning
+from ncc.run.limiters import LimiterFactory
 from ncc.study.page import render, spread
+from ncc.study.random_networks import Met, drawn, load_families, play
 from ncc.study.result import commits_of
 from ncc.study.trainings import Training, key_of, leave_out, training_plan
 
@@ -27,209 +32,226 @@ Summary = dict[str, Any]
 """Plain data: the contents of results.json."""
 OWN = ("agent.epochs", "seed", "out", "resume")
 """Keys that the comparison itself sets of each training."""
-STEPS, WALL = "epochs", "wall"
-"""The two comparisons: at equal epochs, at equal wall time."""
-TITLES = {STEPS: "As many epochs", WALL: "As long by the clock"}
-TRAINED = "ncc"
 CURVE_POINTS = 60
 PICTURE = "learning.png"
+DRAIN = 10.0
+"""Longest wait for the last flows, in episodes."""
+
+
+class Learner(Value, frozen=True):
+    """A learner: a training of ncc, or a script with a loop of its own."""
+
+    train: tuple[str, ...] = ()
+    """Overrides of `ncc train`."""
+    script: tuple[str, ...] = ()
+    """A Python file and its options. It takes ``--seed``, ``--periods`` and ``--out``, where it writes its policy: a
+    model of Stable-Baselines3 (.zip), or what `ncc.agents.policy.save_policy` writes (.npz)."""
+    writes: str = ".npz"
+    """End of the file that the script writes."""
+
+    def check(self) -> None:
+        if self.script and self.train:
+            raise ConfigError("a learner has either train or script, not both")
+        if self.script and not Path(self.script[0]).is_file():
+            raise ConfigError(f"the script {self.script[0]} is not here: start ncc learners in a checkout")
+
+
+class Judged(Value, frozen=True):
+    """The networks on which policies are judged."""
+
+    families: Name
+    """Of configs/recipes/families."""
+    networks: Count
+    periods: Count
+    """Periods in which flows arrive."""
+    seeds: Annotated[tuple[Count, ...], Meta(min_length=1)]
+    """Seeds of networks and flows, each with a column."""
 
 
 class LearnersSpec(Value, frozen=True):
     """configs/learners.yaml."""
 
-    learners: Annotated[dict[Name, tuple[str, ...]], Meta(min_length=1)]
-    """Overrides of `ncc train`, by name."""
+    learners: Annotated[dict[Name, Learner], Meta(min_length=1)]
     common: tuple[str, ...]
-    """Overrides of every training, after its own."""
-    over: Name
-    """Controller with which the trained policy is compared; it must be among those of `common`."""
+    """Overrides of every training, before its own. Scripts are told their scenario by their authors."""
+    judged: Judged
+    over: tuple[Name, ...]
+    """Controllers that are shown beside them."""
     seeds: Annotated[int, Meta(ge=1, le=1000)]
     first_seed: Natural
     epochs: Count
-    """Epochs of each training in the comparison at equal epochs."""
-    wall_s: Positive | None
-    """Seconds of each training in the comparison at equal wall time, about; None: without that comparison."""
+    """Periods of each training, summed over racks."""
     out: Annotated[str, Meta(min_length=1)]
     docs: str | None
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "LearnersSpec":
-        """Check all of it, each learner's configuration too.
+        """Read a composed configuration, and check all that can be known before anything is trained.
 
         Raises:
-            ConfigError: names the key or the learner, and what is allowed.
+            ConfigError: a training cannot be composed, or sets what the comparison sets.
         """
-        spec: LearnersSpec = from_dict(cls, dict(plain), "configuration")
-        for name, overrides in spec.learners.items():
-            leave_out(map(key_of, (*overrides, *spec.common)), OWN, f"learners.{name} is set by the comparison")
-            plan = training_plan(spec.overrides(name, spec.first_seed, spec.epochs))
-            if not {TRAINED, spec.over} <= set(judged := plan.evaluation.controllers):
-                raise ConfigError(
-                    f"evaluation.controllers of learners.{name} must have {TRAINED} and what it is compared with, over="
-                    f"{spec.over}, got {', '.join(judged)}"
-                )
+        spec = from_dict(cls, {key: value for key, value in plain.items() if key != "compare"}, "configuration")
+        for name, learner in spec.learners.items():
+            leave_out(map(key_of, (*spec.common, *learner.train)), OWN, f"learners.{name} is set by the comparison")
+            if not learner.script:
+                training_plan(spec.overrides(learner, spec.first_seed))
+        load_families(spec.judged.families)
+        if next(iter(spec.learners.values())).script:
+            raise ConfigError("the first of learners must be a training, whose untrained policy is the formula")
         return spec
 
-    def overrides(self, name: str, seed: int, epochs: int) -> list[str]:
+    def overrides(self, learner: Learner, seed: int) -> list[str]:
         """The command line of a training, its folder apart."""
-        return [*self.learners[name], *self.common, f"agent.epochs={epochs}", f"seed={seed}"]
+        return [*self.common, *learner.train, f"agent.epochs={self.epochs}", f"seed={seed}"]
 
 
 def run_learners(spec: LearnersSpec, command: str) -> Summary:
-    """Train what `spec.out` does not hold yet, one training at a time.
+    """Train what `spec.out` does not hold yet, one training at a time, and judge all policies.
 
     Raises:
         ConfigError: the folder holds a training of another configuration.
         InvalidRunError: a training failed; its own message is above.
     """
-    seeds = range(spec.first_seed, spec.first_seed + spec.seeds)
-    done: dict[str, dict[str, list[Training]]] = {STEPS: {}}
-    for name in spec.learners:
-        done[STEPS][name] = [_train(spec, STEPS, name, seed, spec.epochs) for seed in seeds]
-    if spec.wall_s is not None:
-        done[WALL] = {}
-        for name, trainings in done[STEPS].items():
-            epochs = _epochs_in(spec.wall_s, trainings)
-            done[WALL][name] = [_train(spec, WALL, name, seed, epochs) for seed in seeds]
-    every = [training for by in done.values() for trainings in by.values() for training in trainings]
-    made, scenario = every[0].manifest.provenance, every[0].plan.scenario
+    factory, trainings = LimiterFactory(None), []
+    found: dict[str, list[Summary]] = {}
+    formula: dict[int, Met] = {}
+    for name, learner in spec.learners.items():
+        found[name] = []
+        for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
+            if learner.script:
+                controller, cost = _scripted(spec, name, learner, seed)
+            else:
+                trainings.append(training := _trained(spec, name, learner, seed))
+                controller, cost = load_controller(str(training.folder.resolve())), _cost(training)
+                if not formula:  # the first learner is a training
+                    untrained = load_controller(str(training.folder.resolve() / UNTRAINED_FILE))
+                    formula = _judged(spec, untrained, factory)
+            met = _judged(spec, controller, factory)
+            found[name].append({"seed": seed, **cost, **_over(met, formula)})
+    beside = {name: _judged(spec, load_controller(name), factory) for name in spec.over}
+    made = provenance()
     return {
         "command": command,
-        "scenario": scenario.name,
-        "hosts": scenario.n_agents,
+        "families": spec.judged.families,
+        "judged_seeds": list(spec.judged.seeds),
+        "networks": [int((met.flows > 0).sum()) for met in formula.values()],
         "epochs": spec.epochs,
-        "wall_s": spec.wall_s,
-        "over": spec.over,
-        "overrides": {name: list(overrides) for name, overrides in spec.learners.items()},
-        "commits": list(commits_of(training.manifest.provenance for training in every)),
+        "overrides": {name: list(learner.script or learner.train) for name, learner in spec.learners.items()},
+        "common": list(spec.common),
+        "commits": list(commits_of(training.manifest.provenance for training in trainings)),
         "processor": made["processor"],
         "cpus": made["cpus_usable"],
-        "trainings": {
-            kind: {name: [_summary(t, spec.over) for t in found] for name, found in by.items()}
-            for kind, by in done.items()
-        },
+        "beside": {name: _over(met, formula) for name, met in beside.items()},
+        "learners": found,
     }
 
 
-def _train(spec: LearnersSpec, kind: str, name: str, seed: int, epochs: int) -> Training:
-    overrides = spec.overrides(name, seed, epochs)
-    training = Training(training_plan(overrides), Path(spec.out) / f"{name}_{kind}_s{seed}")
+def _judged(spec: LearnersSpec, controller: Controller, factory: LimiterFactory) -> dict[int, Met]:
+    """Results of a controller on the held-out networks, by their seeds."""
+    judged = spec.judged
+    families = load_families(judged.families, epochs=judged.periods)
+    return {
+        seed: play(controller, drawn(families, seed, judged.networks, DRAIN), seed, factory) for seed in judged.seeds
+    }
+
+
+def _over(met: Mapping[int, Met], formula: Mapping[int, Met]) -> Summary:
+    """Mean FCTs over the formula's, geometric means over networks by seed, and timeouts per flow."""
+    ratios, timeouts = [], []
+    for seed, base in formula.items():
+        carried = base.flows > 0
+        if not carried.any():
+            raise ConfigError(f"no network of seed {seed} has a flow: raise judged.networks or judged.periods")
+        logs = np.log(met[seed].mean_fct_s[carried] / base.mean_fct_s[carried])
+        ratios.append(round(float(np.exp(logs.mean())), 4))
+        timeouts.append(round(float(met[seed].timeouts_per_flow[carried].mean()), 4))
+    return {"over_formula": ratios, "timeouts": timeouts}
+
+
+def _trained(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> Training:
+    overrides = spec.overrides(learner, seed)
+    training = Training(training_plan(overrides), Path(spec.out) / f"{name}_s{seed}")
     if training.finished:
         return training
     if training.begun:
         shutil.rmtree(training.folder)  # begun again: resumed, its clock would count two starts
-    print(f"\n{name}, seed {seed}, {epochs} epochs:", flush=True)
-    command = [sys.executable, "-m", "ncc.train", *overrides, f"out={training.folder}"]
-    if status := subprocess.run(command, check=False).returncode:
-        raise InvalidRunError(
-            f"the training of {name} with seed {seed} ended with status {status}; its own message is above"
-        )
+    _run(f"{name}, seed {seed}", ["-m", "ncc.train", *overrides, f"out={training.folder}"])
     return training
 
 
-def _epochs_in(wall_s: float, done: Iterable[Training]) -> int:
-    """Epochs that take so long, by the median of what these took; a thousand at least."""
-    speeds = [_speed(training) for training in done]
-    rate, start_s = (statistics.median(speed[i] for speed in speeds) for i in range(2))
-    return 1000 * max(1, round(rate * (wall_s - start_s) / 1000))
+def _scripted(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> tuple[Controller, Summary]:
+    """Run a script, unless its policy is there; return its policy and what it cost."""
+    path = Path(spec.out) / f"{name}_s{seed}{learner.writes}"
+    spent = path.with_suffix(".cpu_s")
+    if not spent.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        began = sum(os.times()[2:4])
+        options = [f"--seed={seed}", f"--periods={spec.epochs}", f"--out={path}"]
+        _run(f"{name}, seed {seed}", [*learner.script, *options])
+        spent.write_text(f"{sum(os.times()[2:4]) - began:.1f}\n")  # written last: both are there or neither counts
+    controller = load_controller(str(path))
+    if isinstance(controller.limit, ModelLimit):  # it does not say how it observed and acted: as all do here
+        plan = training_plan(spec.overrides(Learner(), seed))
+        view = {key: getattr(plan.env, key).to_dict() for key in ("observation", "action")}
+        controller = controller.replace(limit=controller.limit.replace(env=view)).over(plan.stack)
+    return controller, {"cpu_s": float(spent.read_text()), "curve": []}
 
 
-def _speed(training: Training) -> tuple[float, float]:
-    """Epochs per second once it learns, and seconds until then; `InvalidRunError` if it was too short to say."""
-    rows = read_learning(training.folder)
-    if len(rows) < 3 or rows[-1]["epochs"] <= rows[0]["epochs"]:
-        raise InvalidRunError(f"{training.folder} reported {len(rows)} times, too few for its speed; raise epochs")
-    first, last = rows[0], rows[-1]
-    rate = (last["epochs"] - first["epochs"]) / (last["wall_s"] - first["wall_s"])
-    return rate, max(0.0, training.manifest.facts["trained_s"] - last["epochs"] / rate)
+def _run(said: str, arguments: list[str]) -> None:
+    print(f"\n{said}:", flush=True)
+    if status := subprocess.run([sys.executable, *arguments], check=False).returncode:
+        raise InvalidRunError(f"the training of {said} ended with status {status}; its own message is above")
 
 
-def _summary(training: Training, over: str) -> Summary:
-    """The part of results.json about one training."""
-    rows, facts = read_learning(training.folder), training.manifest.facts
-    (returns,) = facts["held_out_returns"].values()
-    return {
-        "seed": training.plan.seed,
-        "epochs": rows[-1]["epochs"],
-        "trained_s": round(facts["trained_s"], 2),
-        "fct_ratio": round(_fct_ratio(training, over), 4),
-        "returns": {name: [round(value, 5) for value in values] for name, values in returns.items()},
-        "curve": _curve([row for row in rows if row["returns"]]),
-    }
-
-
-def _fct_ratio(training: Training, over: str) -> float:
-    """Mean FCT of the trained policy over another controller's, over all flows that each delivered."""
-    (judged,) = training.plan.judged_on
-    flows = load_evaluation(training.folder / EVALUATION / judged.name).table("flows")
-    of, fct_s = flows["controller"].to_numpy(), flows["fct_s"].to_numpy()
-    return float(np.nanmean(fct_s[of == TRAINED]) / np.nanmean(fct_s[of == over]))
+def _cost(training: Training) -> Summary:
+    rows = [row for row in read_learning(training.folder) if row["returns"]]
+    return {"cpu_s": round(training.manifest.facts["trained_cpu_s"], 1), "curve": _curve(rows)}
 
 
 def _curve(rows: Sequence[Mapping[str, Any]]) -> list[list[float]]:
-    """[epochs, wall_s, mean return] of consecutive stretches of the training."""
+    """[epochs, mean return] of consecutive stretches of the training."""
     size = max(1, -(-len(rows) // CURVE_POINTS))
     points = []
     for start in range(0, len(rows), size):
         part = rows[start : start + size]
         values = [value for row in part for value in row["returns"]]
-        points.append([part[-1]["epochs"], part[-1]["wall_s"], round(sum(values) / len(values), 5)])
+        points.append([part[-1]["epochs"], round(sum(values) / len(values), 5)])
     return points
 
 
 def page(summary: Summary) -> str:
     """The Markdown page."""
-    tables = {
-        kind: [_row(name, found, summary["over"]) for name, found in by.items()]
-        for kind, by in summary["trainings"].items()
-    }
-    seeds = len(next(iter(summary["trainings"][STEPS].values())))
-    return render("learners.md.jinja", **summary, n_seeds=seeds, titles=TITLES, tables=tables)
+    rows = [_row(name, found) for name, found in summary["learners"].items()]
+    rows += [_row(name, [found]) for name, found in summary["beside"].items()]
+    seeds = len(next(iter(summary["learners"].values())))
+    return render("learners.md.jinja", **summary, n_seeds=seeds, rows=rows)
 
 
-def _row(name: str, trainings: Sequence[Mapping[str, Any]], over: str) -> list[str]:
-    means = {key: [float(np.mean(t["returns"][key])) for t in trainings] for key in trainings[0]["returns"]}
-    gains = [trained - untrained for trained, untrained in zip(means[TRAINED], means[over], strict=True)]
-    gain = interval(gains)
+def _row(name: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
+    costs = [each["cpu_s"] for each in found if "cpu_s" in each]
     return [
         name,
-        _range([t["epochs"] for t in trainings], ",.0f"),
-        _range([t["trained_s"] for t in trainings], ".0f"),
-        _spread(means[over]),
-        _spread(means[TRAINED]),
-        _spread(gains),
-        _spread([t["fct_ratio"] for t in trainings]),
-        "yes" if gain.low > 0 else "no" if gain.high < 0 else "not sure",
-        _spread(means["dctcp"]) if "dctcp" in means else "",
+        *(_spread(values) for values in zip(*(each["over_formula"] for each in found), strict=True)),
+        _spread([each["timeouts"][0] for each in found]),
+        f"{min(costs):.0f} to {max(costs):.0f}" if costs else "",
     ]
-
-
-def _range(values: Sequence[float], form: str) -> str:
-    low, high = format(min(values), form), format(max(values), form)
-    return low if low == high else f"{low} to {high}"
 
 
 def _spread(values: Sequence[float]) -> str:
     found = interval(values)
-    return spread(found.estimate, None if np.isnan(found.low) else found.low, found.high, digits=4)
+    return spread(found.estimate, None if np.isnan(found.low) else found.low, found.high, digits=3)
 
 
 def draw(summary: Summary, path: Path) -> None:
-    """Return while learning: a thin line a training, against epochs and against the clock."""
-    kinds = [kind for kind in TITLES if kind in summary["trainings"]]
-    figure, axes = new_figure(len(kinds), width=5.0 * len(kinds), height=4.4, sharey=True)
-    names = ("training epochs", "wall time since learning began (s)")
-    for column, (panel, name, kind) in enumerate(zip(axes, names, kinds, strict=False)):
-        by = summary["trainings"][kind]
-        for learner, style in styles(list(by)).items():
-            curves = [np.array(training["curve"]) for training in by[learner] if training["curve"]]
-            for i, curve in enumerate(curves):
-                shown = learner if i == 0 else None
-                panel.plot(curve[:, column], curve[:, 2], color=style.colour, lw=1.3, label=shown)
-        panel.set_xlabel(name)
-        panel.set_title(TITLES[kind], loc="left")
-        panel.set_xlim(left=0)
-    axes[0].set_ylabel("return (mean reward per host and epoch)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    """Return while learning: a thin line a training of ncc."""
+    figure, (panel,) = new_figure(1, width=6.4, height=4.4)
+    for name, style in styles(list(summary["learners"])).items():
+        curves = [np.array(each["curve"]) for each in summary["learners"][name] if each["curve"]]
+        for i, curve in enumerate(curves):
+            panel.plot(*curve.T, color=style.colour, lw=1.3, label=name if i == 0 else None)
+    panel.set_xlabel("periods, summed over racks")
+    panel.set_ylabel("return (mean reward per host and period)")
+    panel.set_xlim(left=0)
+    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     save_figure(figure, path)
