@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError, NccError
-from ncc.core.flows import IntArray
 from ncc.core.seeding import generator
 from ncc.envs.families import Families, check_families
 from ncc.envs.rack import RackBatch
@@ -126,10 +125,6 @@ class Mixture(Episodes):
         terminated = np.zeros(self.n_racks, dtype=np.bool_)  # never, because arrivals are random
         return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
 
-    def networks_of_racks(self) -> IntArray:
-        """Return the numbers of networks in slots [n_slots]; see `ncc.harness.batch.Divided`."""
-        return np.repeat([racks.n_racks // self._copies for racks in self._running()], self._copies)
-
     def advice(self) -> Advice:
         """Return the advice of `EnvSpec.expert` [n_slots, hosts_per_slot]; see `ncc.harness.batch.Advising`."""
         asked = [racks.advice() for racks in self._running()]
@@ -137,10 +132,6 @@ class Mixture(Episodes):
             label=np.concatenate([self._by_slots(each.label) for each in asked]),
             drive=np.concatenate([self._by_slots(each.drive) for each in asked]),
         )
-
-    def truth(self) -> ObsArray:
-        """Return what hosts do not know of their flows; see `ncc.harness.batch.Telling`."""
-        return np.concatenate([self._by_slots(racks.truth()) for racks in self._running()])
 
     def take_metrics(self) -> dict[str, float]:
         """Return metrics of all networks of all slots; see `ncc.harness.batch.Measuring`."""

@@ -182,10 +182,6 @@ class RackBatch(Episodes):
             raise DatapathError("no episode is running; reset the environment first")
         return self._obs
 
-    def truth(self) -> ObsArray:
-        """Return what hosts do not know of their flows; see `ncc.harness.batch.Telling`."""
-        return self._racks.truth()
-
     def take_metrics(self) -> dict[str, float]:
         """Return the metrics of `ncc.envs.tally.means`; see `ncc.harness.batch.Measuring`."""
         return means(self.take_sums())

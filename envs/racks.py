@@ -17,7 +17,7 @@ from ncc.envs.observation import ReceiverObserver, observer_of
 from ncc.envs.reward import BacklogReward, RewardArray
 from ncc.envs.spec import EnvSpec
 from ncc.envs.tally import Tally
-from ncc.harness.batch import TRUTH_BYTES, ObsArray
+from ncc.harness.batch import ObsArray
 from ncc.harness.networks import Networks
 
 Flags = npt.NDArray[np.bool_]
@@ -167,13 +167,6 @@ class Racks:
         if len(self._begun) < len(rows) and m is None:
             raise DatapathError("no episode is running; reset the environment first")
         return [self._begun[row] if row in self._begun or m is None else m[row] for row in rows]
-
-    def truth(self) -> ObsArray:
-        """Return what hosts do not know of their flows; see `ncc.harness.batch.Telling`."""
-        m = self.measured
-        told = m if isinstance(m, Measurements) and not self._begun else Measurements.of(self.each())
-        flows = np.stack([told.active_flows, told.active_left, TRUTH_BYTES * told.active_per_byte], axis=-1)
-        return np.log1p(flows).astype(np.float32)
 
     def close(self) -> None:
         """Free the networks; may be called twice."""

@@ -11,8 +11,6 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from ncc.core.flows import IntArray
-
 ObsArray = npt.NDArray[np.float32]
 ActionArray = npt.NDArray[np.int64]
 
@@ -99,29 +97,6 @@ class Measuring(Protocol):
         ...
 
 
-@runtime_checkable
-class Divided(Protocol):
-    """A `BatchedEnv` whose racks consist of several networks that share nothing, each with as many hosts."""
-
-    def networks_of_racks(self) -> IntArray:
-        """The number of networks of each rack [n_racks] in this episode, whose hosts follow each other."""
-        ...
-
-
-@runtime_checkable
-class Telling(Protocol):
-    """A `BatchedEnv` that also tells what hosts do not know, for critics. Policies never see it."""
-
-    def truth(self) -> ObsArray:
-        """Numbers of the state that `reset` or `step` returned last [n_racks, n_agents, `TRUTH_DIM`], log(1 + x) of x.
-
-        x is of each host's unfinished flows: their number, the sum of what is left of each (1 before a flow has sent),
-        and the sum of `TRUTH_BYTES` over their true sizes.
-        """
-        ...
-
-
-TRUTH_DIM, TRUTH_BYTES = 3, 1e4
 EnvFactory = Callable[[int], BatchedEnv]
 """Function from a worker's index to its environment; picklable, and called in the process that steps the
 environment."""

@@ -30,8 +30,6 @@ class Learner(Protocol):
 
     racks_per_env: int
     """Racks that each environment should hold, stepped in one call if the datapath can, else in a process each."""
-    copies: int
-    """Consecutive racks that play the same flows: 1, unless the learner compares them, with numbers as actions."""
     processes: int
     """Number of racks simulated at a time, for forecasts."""
     total_epochs: int

@@ -53,14 +53,11 @@ class RackFactory:
         """Make a factory with the racks that the learner asks for, and its workers' share of the processors.
 
         Raises:
-            ConfigError: the learner takes other actions than those of `spec`, or as the class.
+            ConfigError: as `EnvSpec.copies` and the class.
         """
-        kind, numbers = spec.view.action.kind, spec.view.action.n_actions == 0
-        if learner.copies > 1 and not numbers:
-            raise ConfigError(f"ActionSpec.kind is {kind!r}; this agent needs 'residual': set env.action.kind")
         workers = max(1, learner.processes // learner.racks_per_env)
         threads = max(1, usable_cpus() // workers)
-        copies = max(learner.copies, spec.copies(learner.racks_per_env))
+        copies = spec.copies(learner.racks_per_env)
         return cls(spec, datapath, seed, learner.racks_per_env, threads=threads, families=families, copies=copies)
 
     def __call__(self, index: int) -> BatchedEnv:

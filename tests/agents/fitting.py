@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.groups.config import GroupsConfig
 from ncc.agents.rllib.config import RllibConfig
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Progress
 
 
 def fit(
-    config: A3cConfig | GroupsConfig | RllibConfig,
+    config: A3cConfig | RllibConfig,
     make_env: EnvFactory,
     folder: Path,
     *,
@@ -30,7 +29,7 @@ def fit(
         if on_progress is not None:
             on_progress(progress)
 
-    learner = config.build(batching=isinstance(config, GroupsConfig))
+    learner = config.build()
     path = learner.train(make_env, folder, seed, resume=resume, report=report, meta=meta or {})
     assert path == folder / "policy.npz"
     assert path.is_file()

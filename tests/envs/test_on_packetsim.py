@@ -21,7 +21,7 @@ from ncc.envs.spec import EnvSpec
 from ncc.harness.batch import Transition
 from ncc.harness.datapath import HostStack
 from ncc.harness.networks import InTurn, Networks
-from tests.envs.cases import listed, poisson, rack, spec
+from tests.envs.cases import poisson, rack, spec
 
 SMALL = rack(poisson(0.8), periods=8)
 FABRIC = Scenario(
@@ -173,21 +173,3 @@ def test_no_thread_is_left_and_helpers_take_no_signals() -> None:
     env.close()
     assert helpers() == before
     assert threading.active_count() == pythons
-
-
-@pytest.mark.parametrize("n_racks", [1, 2])
-def test_critics_are_told_what_hosts_have_left(n_racks: int) -> None:
-    # 1 Gbit/s for 1 ms is less than 125 kB, of 250 kB and 1 MB; the second host has nothing before 2 ms.
-    flows = listed((0.0, "h0", 1_000_000), (2.5e-3, "h1", 250_000), (2.5e-3, "h1", 50_000_000))
-    env = RackBatch(spec(rack(flows, periods=20)), PacketsimDatapath, 5, n_racks=n_racks)
-    env.reset()
-    assert not env.truth().any()
-    for _ in range(3):
-        env.step(np.full((n_racks, 4), env.n_actions - 1))
-    number, left, per_byte = np.expm1(env.truth()).swapaxes(0, -1)
-    for row in range(n_racks):
-        np.testing.assert_allclose(number[:, row], [1, 2, 0, 0])
-        np.testing.assert_allclose(per_byte[:2, row], [1e4 / 1e6, 1e4 / 250e3 + 1e4 / 50e6], rtol=1e-5)
-        assert 0.6 < left[0, row] < 0.8
-        assert 1.7 < left[1, row] < 2
-    env.close()

@@ -21,13 +21,11 @@ RLLIB = ("ray", "torch", "tensorboard")
 JUDGED = "evaluation.datapaths=[packetsim]"
 
 
-UPDATES = ("experiment=ncc_groups", "agent.updates=rllib")
 MISSING = [
     (NS3, ("evaluate", "datapath=ns3", "scenario=dumbbell", "controller=dctcp"), "ns3", "datapath=ns3 needs ns3"),
     (NS3, ("train", "evaluation.datapaths=[packetsim,ns3]"), "ns3", "datapath=ns3 needs ns3"),
     (("torch", "tensorboard"), ("train", JUDGED), "torch", "training needs torch and tensorboard"),
     (RLLIB, ("train", "agent=rllib_ppo", JUDGED), "rllib", "agent=rllib_* needs ray and torch and tensorboard"),
-    (RLLIB, ("train", *UPDATES, JUDGED), "rllib", "agent.updates=rllib needs ray and torch and tensorboard"),
     (("ray",), ("sweep", "space.seed=[1]"), "rllib", "ncc sweep needs ray"),
     (("onnx",), ("export", "policy=ncc", "onnx=policy.onnx"), "export", "an ONNX model needs onnx"),
     (("pyroute2",), ("evaluate", "datapath=linux", "controller=dctcp"), "linux", "datapath=linux needs pyroute2"),
@@ -75,8 +73,6 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Started:
 def needing(_: tuple[str, ...], arguments: tuple[str, ...], extra: str, says: str) -> ParameterSet:
     """A row of `MISSING` as a case of a test. Where torch is missing as well, training names that first."""
     marks = (needs_extra("torch"),) if arguments[0] == "train" and extra == "ns3" else ()
-    if UPDATES[0] in arguments:
-        marks = (needs_extra("ns3"),)  # what a recipe is laid over says before that it does without ns3
     return pytest.param(arguments, extra, says, marks=marks, id=" ".join(arguments))
 
 

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.groups.config import GroupsConfig
-from ncc.core.errors import ConfigError
 from ncc.envs.action import ActionSpec
 from ncc.envs.families import Families, Family
-from ncc.envs.mixture import Mixture
 from ncc.envs.observation import ObservationSpec
 from ncc.envs.packetsim.datapath import PacketsimDatapath
+from ncc.envs.pairs import Paired, Pairs
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvView
 from ncc.harness.networks import InProcesses, InTurn, Networks
@@ -54,25 +52,22 @@ def test_workers_share_the_processors(mode: str, workers: int) -> None:
     assert factory.threads == max(1, usable_cpus() // workers)
 
 
-def test_learners_take_the_actions_that_they_can_learn() -> None:
-    residual = EnvView(
+def test_learners_get_the_racks_that_they_ask_for_and_copies_where_they_are_paired() -> None:
+    view = EnvView(
         action=ActionSpec(kind="residual", formula="local"), observation=ObservationSpec(neighbours="ordered")
     )
-    a3c, groups = A3cConfig(racks=2).build(), GroupsConfig(copies=2, lists=3).build(batching=True)
-    assert RackFactory.for_learner(spec(view=residual), Batched, 1, a3c).racks == 2
-    with pytest.raises(ConfigError, match=r"ActionSpec.kind is 'levels'; this agent needs 'residual'"):
-        RackFactory.for_learner(spec(), Batched, 1, groups)
-    made = RackFactory.for_learner(spec(view=residual), Batched, 1, groups)
+    paired, a3c = spec(view=view.replace(pairs=Pairs())), A3cConfig(racks=6).build()
+    made = RackFactory.for_learner(spec(view=view), Batched, 1, a3c)
+    assert (made.racks, made.copies) == (6, 1)
+    made = RackFactory.for_learner(paired, Batched, 1, a3c)
     assert (made.racks, made.copies) == (6, 2)
-    with closing(
-        RackFactory.for_learner(
-            spec(view=residual), PacketsimDatapath, 1, groups, Families(of={"one": Family(scenario=rack().to_dict())})
-        )(1)
-    ) as env:
-        assert isinstance(env, Mixture)
+    one = Families(of={"one": Family(scenario=rack().to_dict())})
+    with closing(RackFactory.for_learner(paired, PacketsimDatapath, 1, a3c, one)(1)) as env:
+        assert isinstance(env, Paired)
         obs = env.reset()
         assert obs.shape[0] == 6
-        np.testing.assert_array_equal(env.networks_of_racks(), 16)
+        np.testing.assert_array_equal(obs[::2, :, :-1], obs[1::2, :, :-1])
+        np.testing.assert_array_equal(obs[::2, :, -1], -obs[1::2, :, -1])
 
 
 def test_copies_have_the_flows_of_the_first_of_them() -> None:

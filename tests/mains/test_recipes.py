@@ -146,12 +146,12 @@ def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the torch extra")
-    few = ("agent.copies=4", "agent.lists=2", "agent.epochs=3200", "agent.polish_frac=0.5", "agent.judge_every=1")
+    few = ("agent.mode=sync", "agent.racks=8", "agent.rollout=25", "agent.epochs=3200", "agent.evolve_frac=0.5")
     shorter = ("families.epochs=40", "families.drain_epochs=10")
     short = ("evaluation.duration_s=0.05", "evaluation.seeds=1", "evaluation.datapaths=[packetsim]")
-    done = ncc("train", "experiment=ncc_groups", *few, *shorter, *short, "out=run", cwd=tmp_path)
+    done = ncc("train", "experiment=ncc_pairs", *few, *shorter, *short, "out=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Training groups on incast, uplink, slow_uplink, fast_hosts (32 hosts to a slot, packetsim)" in done.stdout
+    assert "Training a2c on incast, uplink, slow_uplink, fast_hosts (32 hosts to a slot, packetsim)" in done.stdout
     run = tmp_path / "run"
     policy, meta = load_policy(run / "policy.npz")
     assert (policy.n_actions, meta["action"]["formula"]) == (1, "local_hold")

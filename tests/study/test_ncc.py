@@ -115,12 +115,14 @@ def test_ablations_have_a_recipe_or_come_from_a_run_of_ncc_s() -> None:
     contenders = load_experiment("ncc_ablation")[0].contenders.values()
     limits = [load_controller(contender.controller).limit for contender in contenders]
     asked = {limit.pretrained for limit in limits if isinstance(limit, PolicyLimit)}
-    assert asked - set(recipe_names()) == {"ncc_warm", "ncc_learned"}, "runs of ncc, before it learned, and ncc_groups"
+    assert asked - set(recipe_names()) == {"ncc_warm", "ncc_learned"}, (
+        "runs of ncc, before it learned, and an earlier learner"
+    )
     recipes = {name for name in recipe_names() if name.startswith("ncc_")} - {
         "ncc_short",
         "ncc_host",
-        "ncc_groups",
-        "ncc_groups_blind",
+        "ncc_pairs",
+        "ncc_pairs_blind",
     }
     assert asked == {"ncc", "ncc_warm", "ncc_learned"} | recipes
 
