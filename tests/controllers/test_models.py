@@ -125,7 +125,7 @@ def test_noise_that_a_policy_learned_with_is_0_where_it_decides(tmp_path: Path) 
     from ncc.envs.sb3 import HostVecEnv
 
     settings: dict[str, Any] = {"action": "log", "pairs": "mirror"}
-    model = model_of("PPO", HostVecEnv(SCENARIO, num_racks=2, **settings))  # type: ignore[arg-type]
+    model = model_of("PPO", HostVecEnv(SCENARIO, num_racks=2, **settings))
     model.save(tmp_path / "model.zip")
     plain = {"kind": "model", "path": str(tmp_path / "model.zip")}
     factory = LimiterFactory(None)

@@ -98,7 +98,7 @@ def test_seeds_and_masks_of_copies() -> None:
         seen = np.array([env.step(np.zeros((4, 4), np.float32))[0] for _ in range(LENGTH - 1)])
         np.testing.assert_array_equal(seen[:, ::2], seen[:, 1::2])
         assert (seen[:, 0] != seen[:, 2]).any()
-        again = env.reset(seed=[7, 8, None, 9])[0]
+        again = env.reset(seed=[7, 8, None, 9])[0]  # type: ignore[arg-type]
         assert again.shape == first.shape
         info = env.reset(options={"reset_mask": np.array([False, False, True, True])})[1]
         assert info["episode_number"].tolist() == [0, 0, 2, 2]
@@ -114,7 +114,6 @@ def test_hosts_of_all_copies_are_agents_of_pettingzoo(pairs: Pairs) -> None:
         assert env.possible_agents[:: 4 * n - 1] == ["host_h0_copy0", f"host_h3_copy{n - 1}"]
         plain = RackParallelEnv(**SETTINGS)
         alone, _ = plain.reset(seed=2)
-        rewards, infos = {}, {}
         for numbers in drawn(4, LENGTH):  # the same in all copies
             for copy in range(n):
                 for name in plain.agents:
@@ -128,7 +127,7 @@ def test_hosts_of_all_copies_are_agents_of_pettingzoo(pairs: Pairs) -> None:
             obs, rewards, _, over, infos = env.step(dict(zip(env.agents, np.tile(numbers, n), strict=True)))
             np.testing.assert_array_equal([*rewards.values()], 0)
             assert [infos[f"{name}_copy1"]["earned"] for name in earned] == [*earned.values()]
-        assert all(over.values())
+            assert all(over.values()) == (not env.agents)
         assert env.agents == plain.agents == []
         plain.close()
         env.reset(seed=2)
