@@ -31,7 +31,7 @@ Float = npt.NDArray[np.float32]
 
 
 class Pairs(Value, frozen=True):
-    """How many copies there are, what a host is paid, and how long noise lasts."""
+    """Number of copies, pay of a host, and length of the noise."""
 
     paid: Literal["mirror", "mean"] = "mirror"
     copies: Annotated[int, Meta(ge=2, le=256)] = 2
@@ -47,7 +47,7 @@ class Pairs(Value, frozen=True):
 
     @property
     def n_noise(self) -> int:
-        """How many of the last numbers of an observation are noise: 0 or 1."""
+        """Number of the last numbers of an observation that are noise: 0 or 1."""
         return int(self.paid == "mirror")
 
     def reward(self, own: Float) -> Float:

@@ -63,7 +63,7 @@ class EnvView(Value, frozen=True):
 
     @property
     def n_noise(self) -> int:
-        """How many of the last numbers of an observation are noise: 0 or 1."""
+        """Number of the last numbers of an observation that are noise: 0 or 1."""
         return 0 if self.pairs is None else self.pairs.n_noise
 
 

@@ -26,7 +26,7 @@ BOTH = pytest.mark.parametrize("pairs", [Pairs(noise_periods=5), Pairs(paid="mea
 
 
 def reference(pairs: Pairs, n_racks: int, seed: int) -> Any:
-    """What our own learners get."""
+    """Environment of our own learners."""
     made = env_spec(pairs=pairs, **SETTINGS)
     return paired(RackBatch(made, PacketsimDatapath, seed, n_racks=n_racks, copies=pairs.copies), pairs, seed)
 
