@@ -15,7 +15,7 @@ from typing import Any, Unpack
 
 import gymnasium
 
-from ncc.core.errors import DatapathError
+from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.seeding import SEED_LIMIT
 from ncc.envs.make import DEFAULT_DATAPATH, RackSettings, datapath_factory, env_spec
 from ncc.envs.picture import METADATA, Frame, pictures
@@ -59,6 +59,11 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
         **settings: Unpack[RackSettings],
     ) -> None:
         spec = env_spec(scenario, continuous=space == "box", **settings)
+        if spec.view.pairs is not None:
+            raise ConfigError(
+                "pairs are racks with the same flows, and this environment is one rack: use gymnasium.make_vec without "
+                "vectorization_mode, ncc.envs.sb3.HostVecEnv or ncc.envs.parallel.RackParallelEnv, or leave pairs out"
+            )
         self.render_mode = render_mode
         self._pictures = pictures(render_mode, spec.scenario, 1)
         self._spaces = RackSpaces(spec, space)

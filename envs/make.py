@@ -11,6 +11,7 @@ from ncc.core.plausible import CONSENT, require_plausible
 from ncc.core.value import Value, from_dict
 from ncc.envs.action import ActionSpec
 from ncc.envs.observation import ObservationSpec
+from ncc.envs.pairs import Pairs
 from ncc.envs.reward import AnyReward
 from ncc.envs.scenarios import ScenarioLike, make_scenario
 from ncc.envs.spec import DatapathFactory, EnvSpec, EnvView
@@ -47,6 +48,9 @@ class RackSettings(TypedDict, total=False):
     mapping of `ncc.envs.action.ActionSpec`'s fields."""
     reward: AnyReward | Settings | str | None
     """Reward of a host: a ``tag`` of `ncc.envs.reward`, such as ``utility``; or a mapping of its fields."""
+    pairs: Pairs | Settings | str | None
+    """Copies of each rack with the same flows, and a host's pay over them: ``mean`` or ``mirror``; or a mapping of
+    `ncc.envs.pairs.Pairs`' fields. A host is paid its own reward if not given."""
     purpose: str
     """Name of the stream of seeds, ``train`` if not given: training and evaluation never meet the same flows."""
     consent: bool
@@ -74,6 +78,7 @@ def env_spec(scenario: ScenarioLike = None, *, continuous: bool = False, **setti
         "observation": _plain(settings.get("observation"), "observation", "neighbours"),
         "action": ({"kind": "linear"} if continuous else {}) | _plain(settings.get("action"), "action", "kind"),
         "reward": {"kind": "utility"} | _plain(settings.get("reward"), "reward", "kind"),
+        "pairs": None if settings.get("pairs") is None else _plain(settings.get("pairs"), "pairs", "paid"),
     }
     made = make_scenario(
         scenario,

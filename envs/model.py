@@ -17,10 +17,10 @@ from ncc.core.seeding import derive_seed
 from ncc.envs.action import SettingTable
 from ncc.envs.make import env_spec
 from ncc.envs.observation import obs_dim, observer_of
-from ncc.envs.spaces import RackSpaces
+from ncc.envs.spaces import RackSpaces, host_spaces
 from ncc.harness.batch import ObsArray
 
-SETTINGS = ("observation", "action")
+SETTINGS = ("observation", "action", "pairs")
 """Arguments of `ncc.envs.make.env_spec` that a model may have been trained with."""
 
 
@@ -54,8 +54,8 @@ class ModelLimiter:
 
     Args:
         model: the model.
-        settings: `observation` and `action` of its training that differ from the defaults, as for
-            `ncc.envs.make.env_spec`.
+        settings: `observation`, `action` and `pairs` of its training that differ from the defaults, as for
+            `ncc.envs.make.env_spec`. A number of noise that it observed with `pairs` is 0.
         where: name of the model in errors.
         greedy: False samples its actions.
 
@@ -76,8 +76,9 @@ class ModelLimiter:
         """
         found = self._model.observation_space.shape, self._model.action_space
         spec = env_spec(scenario, continuous=isinstance(found[1], spaces.Box), **self._settings)
-        each, n_actions = RackSpaces(spec), spec.view.action.n_actions
-        host = ((obs_dim(spec.view.observation, scenario),), _host_action(n_actions))
+        each, n_actions, self._n_noise = RackSpaces(spec), spec.view.action.n_actions, spec.view.n_noise
+        seen, decided = host_spaces(spec.view, obs_dim(spec.view.observation, scenario) + self._n_noise)
+        host = (seen.shape, decided)
         offered = [(host, each, True), ((each.observation.shape, each.action), each, False)]
         if n_actions:
             one = RackSpaces(spec, "discrete")
@@ -92,7 +93,7 @@ class ModelLimiter:
         raise ConfigError(
             f"{self._where} takes observations of shape {found[0]} and gives actions {found[1]}, and scenario "
             f"{scenario.name!r} has {offers}: choose a scenario with as many hosts as in its training, or say in a "
-            "controller's YAML how it observed and acted, limit.env.observation and limit.env.action"
+            "controller's YAML how it observed and acted, limit.env.observation, limit.env.action and limit.env.pairs"
         )
 
     def reset(self, scenario: Scenario, seed: int) -> None:
@@ -105,12 +106,9 @@ class ModelLimiter:
     def decide(self, measurement: Measurement) -> FloatArray | Decision:
         obs = self._observer.observe(measurement)
         if self._shared:
-            actions = self._model.act(obs, greedy=self._greedy).reshape(len(obs))
+            seen = np.pad(obs, ((0, 0), (0, self._n_noise)))
+            actions = self._model.act(seen, greedy=self._greedy).reshape(len(obs))
         else:
             actions = self._model.act(obs.reshape(1, -1), greedy=self._greedy)[0]
         decided = self._spaces.limits_bps(actions, obs)
         return decided if self._table is None else self._table.decide(decided, measurement)
-
-
-def _host_action(n_actions: int) -> spaces.Space[Any]:
-    return spaces.Discrete(n_actions) if n_actions else spaces.Box(-1.0, 1.0, (1,), np.float32)

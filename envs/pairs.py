@@ -31,7 +31,7 @@ Float = npt.NDArray[np.float32]
 
 
 class Pairs(Value, frozen=True):
-    """How many copies there are, what a host is paid, and how long noise lasts."""
+    """Number of copies, pay of a host, and length of the noise."""
 
     paid: Literal["mirror", "mean"] = "mirror"
     copies: Annotated[int, Meta(ge=2, le=256)] = 2
@@ -47,7 +47,7 @@ class Pairs(Value, frozen=True):
 
     @property
     def n_noise(self) -> int:
-        """How many of the last numbers of an observation are noise: 0 or 1."""
+        """Number of the last numbers of an observation that are noise: 0 or 1."""
         return int(self.paid == "mirror")
 
     def reward(self, own: Float) -> Float:
@@ -66,6 +66,26 @@ class Pairs(Value, frozen=True):
         return np.concatenate([drawn, -drawn], axis=1).reshape(shape)
 
 
+class Noise:
+    """The noise of racks in copies, as the last number of their observations; nothing without mirror images."""
+
+    def __init__(self, pairs: Pairs, n_racks: int, n_agents: int) -> None:
+        self._pairs, self._shape = pairs, (n_racks, n_agents)
+
+    def begin(self, seed: int, index: int, episode: int) -> None:
+        """Begin an episode, whose noise these numbers determine."""
+        self._rng, self._seen = generator(seed, "pairs", index, episode), 0
+
+    def onto(self, obs: ObsArray) -> ObsArray:
+        """Append the noise of the next period to observations [n_racks, n_agents, obs_dim]."""
+        if not self._pairs.n_noise:
+            return obs
+        if self._seen % self._pairs.noise_periods == 0:
+            self._now = self._pairs.noise(self._rng, self._shape)[..., None]
+        self._seen += 1
+        return np.concatenate([obs, self._now], axis=-1)
+
+
 class Paired:
     """A `BatchedEnv` over another whose racks come in copies; see above.
 
@@ -81,8 +101,7 @@ class Paired:
         self.n_racks, self.n_agents, self.n_actions = env.n_racks, env.n_agents, env.n_actions
         self.copies, self.n_noise = pairs.copies, pairs.n_noise
         self.obs_dim = env.obs_dim + self.n_noise
-        self._rng, self._steps = generator(seed, "pairs", index), 0
-        self._noise = np.zeros((env.n_racks, env.n_agents, self.n_noise), np.float32)
+        self._noise = Noise(pairs, env.n_racks, env.n_agents)
 
     @property
     def episode(self) -> int:
@@ -92,18 +111,15 @@ class Paired:
     def reset(self, episode: int = 0) -> ObsArray:
         """Start every rack at that episode; return observations [n_racks, n_agents, obs_dim]."""
         obs = self._env.reset(episode)
-        self._rng, self._steps = generator(self._seed, "pairs", self._index, episode), 0
-        return self._with_noise(obs)
+        self._noise.begin(self._seed, self._index, episode)
+        return self._noise.onto(obs)
 
     def step(self, actions: ActionArray) -> Transition:
         """Run one epoch; rewards are what hosts are paid. Numbers beyond [-1, 1] are cut."""
         moved = self._env.step(actions if self.n_actions else np.clip(actions, -1, 1))
-        self._steps += 1
         paid = self._pairs.reward(moved.reward)
-        final = (
-            np.concatenate([moved.final_obs, np.zeros_like(self._noise)], axis=-1) if self.n_noise else moved.final_obs
-        )
-        return replace(moved, obs=self._with_noise(moved.obs), reward=paid, final_obs=final, earned=moved.reward)
+        final = np.pad(moved.final_obs, ((0, 0), (0, 0), (0, 1))) if self.n_noise else moved.final_obs
+        return replace(moved, obs=self._noise.onto(moved.obs), reward=paid, final_obs=final, earned=moved.reward)
 
     def take_metrics(self) -> Mapping[str, float]:
         """Return the metrics of the racks; see `ncc.harness.batch.Measuring`."""
@@ -113,9 +129,7 @@ class Paired:
         """Free the networks; may be called twice."""
         self._env.close()
 
-    def _with_noise(self, obs: ObsArray) -> ObsArray:
-        if not self.n_noise:
-            return obs
-        if self._steps % self._pairs.noise_periods == 0:
-            self._noise = self._pairs.noise(self._rng, (self.n_racks, self.n_agents))[..., None]
-        return np.concatenate([obs, self._noise], axis=-1)
+
+def paired(env: BatchedEnv, pairs: Pairs | None, seed: int, index: int = 0) -> BatchedEnv:
+    """Return `Paired` racks, or the racks as they are where hosts are paid their own rewards."""
+    return env if pairs is None else Paired(env, pairs, seed, index)

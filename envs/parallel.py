@@ -13,13 +13,16 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.seeding import SEED_LIMIT
 from ncc.envs.action import rate_map
 from ncc.envs.make import DEFAULT_DATAPATH, RackSettings, datapath_factory, env_spec
-from ncc.envs.observation import HIGH, LOW, Rows
+from ncc.envs.observation import Rows
+from ncc.envs.pairs import Noise
 from ncc.envs.picture import METADATA, Frame, pictures
-from ncc.envs.rack import Rack
+from ncc.envs.racks import Racks
 from ncc.envs.scales import scales_of
 from ncc.envs.scenarios import ScenarioLike
+from ncc.envs.spaces import host_spaces
 from ncc.envs.spec import DatapathFactory
 from ncc.harness.batch import ObsArray
+from ncc.harness.networks import networks
 
 Array = npt.NDArray[Any]
 
@@ -32,6 +35,10 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
     Observation: Box of shape (obs_dim,), see `ncc.envs.observation`; `state` is all rows, flat. Action: Discrete(d +
     1), or Box(-1, 1, (1,)) if `action` is continuous. All agents end together. Seeding, arguments and errors are those
     of `ncc.envs.gym.RackEnv`.
+
+    With ``pairs`` the hosts of all copies of the rack are agents, those of copy i called ``host_<name>_copy<i>``. Their
+    rewards are what they are paid over the copies, and ``infos`` have what each ``earned`` by itself. With ``mirror``
+    the last number observed is the noise (`ncc.envs.pairs`).
     """
 
     metadata: dict[str, Any] = METADATA | {"name": "ncc_rack_v0", "is_parallelizable": True}
@@ -44,27 +51,30 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
         render_mode: str | None = None,
         **settings: Unpack[RackSettings],
     ) -> None:
-        spec = env_spec(scenario, **settings)
+        self._spec = spec = env_spec(scenario, **settings)
+        self._pairs = pairs = spec.view.pairs
+        copies = spec.copies(1 if pairs is None else pairs.copies)
         self.render_mode = render_mode
         self._pictures = pictures(render_mode, spec.scenario, 1)
         self._rates = rate_map(spec.view.action, spec.view.observation)
         self._rates.reset(spec.scenario)
-        self._rack = Rack(spec, datapath_factory(datapath), seed=0)
-        self._episode = -1
+        self._racks = Racks(spec, networks(datapath_factory(datapath), copies), range(copies))
+        self._noise = None if pairs is None else Noise(pairs, copies, self._racks.n_agents)
+        self._seed, self._episode = 0, -1
         self._obs: ObsArray | None = None
+        self._shown: ObsArray | None = None
         seen = spec.view.observation
         who, names = "host", scales_of(spec.scenario).names
         if seen.of_receivers:
             who, names = "receiver", Rows(seen, spec.scenario).names
-        self.possible_agents = [f"{who}_{name}" for name in names]
+        copied = [""] if pairs is None else [f"_copy{i}" for i in range(copies)]
+        self.possible_agents = [f"{who}_{name}{copy}" for copy in copied for name in names]
         self.agents: list[str] = []
-        n_actions, size = spec.view.action.n_actions, self._rack.obs_dim
-        self.observation_spaces = {name: spaces.Box(LOW, HIGH, (size,), np.float32) for name in self.possible_agents}
-        self.action_spaces = {
-            name: spaces.Discrete(n_actions) if n_actions else spaces.Box(-1.0, 1.0, (1,), np.float32)
-            for name in self.possible_agents
-        }
-        self.state_space = spaces.Box(LOW, HIGH, (size * len(self.possible_agents),), np.float32)
+        made = [host_spaces(spec.view, self._racks.obs_dim + spec.view.n_noise) for _ in self.possible_agents]
+        self.observation_spaces = {name: seen for name, (seen, _) in zip(self.possible_agents, made, strict=True)}
+        self.action_spaces = {name: decided for name, (_, decided) in zip(self.possible_agents, made, strict=True)}
+        low, high = (np.concatenate([getattr(seen, end) for seen, _ in made]) for end in ("low", "high"))
+        self.state_space = spaces.Box(low, high)
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         return self.observation_spaces[agent]
@@ -78,54 +88,58 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
         if seed is None and self._episode < 0:
             seed = int(seeding.np_random()[0].integers(SEED_LIMIT))
         if seed is not None:
-            self._rack.seed, self._episode = seed, -1
+            self._seed, self._episode = seed, -1
         self._episode += 1
-        self._obs = self._rack.begin(self._episode)
-        self._see()
+        flows = self._spec.episode_seed(self._seed, 0, self._episode)
+        self._obs = np.stack([self._racks.begin(row, flows) for row in self._racks.racks])
+        if self._noise is not None:
+            self._noise.begin(self._seed, 0, self._episode)
         self.agents = list(self.possible_agents)
-        return self._by_agent(self._obs), {name: {} for name in self.agents}
+        return self._show(self._obs), {name: {} for name in self.agents}
 
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, ObsArray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
         names = self.agents
-        if not names:
+        if not names or self._obs is None:
             raise DatapathError("no episode is running; reset the environment first")
         if set(actions) != set(names):
             wrong = sorted(set(names) ^ set(actions))[0]
             raise ConfigError(f"actions must have exactly one entry per agent; {wrong!r} is missing or unknown")
-        chosen = np.concatenate([np.ravel(actions[name]) for name in names])
-        epoch = self._rack.advance(self._rates.rates_bps(chosen, self._rack.obs))
-        self._obs = epoch.obs
-        self._see()
+        chosen = np.concatenate([np.ravel(actions[name]) for name in names]).reshape(len(self._obs), -1)
+        limits_bps = self._rates.rack_rates_bps(chosen, self._obs, 0)
+        self._obs, earned, terminated, truncated, ended = self._racks.advance(limits_bps)
         infos: dict[str, dict[str, Any]] = {name: {} for name in names}
+        paid = earned
+        if self._pairs is not None:
+            paid = self._pairs.reward(earned)
+            infos = {name: {"earned": each} for name, each in zip(names, earned.ravel().tolist(), strict=True)}
         result = (
-            self._by_agent(epoch.obs),
-            dict(zip(names, epoch.reward.tolist(), strict=True)),
-            dict.fromkeys(names, epoch.terminated),
-            dict.fromkeys(names, epoch.truncated),
+            self._show(self._obs),
+            dict(zip(names, paid.ravel().tolist(), strict=True)),
+            dict.fromkeys(names, bool(terminated[0])),
+            dict.fromkeys(names, bool(truncated[0])),
             infos,
         )
-        if epoch.terminated or epoch.truncated:
+        if ended:
             self.agents = []
         return result
 
     def state(self) -> Array:
-        if self._obs is None:
+        if self._shown is None:
             raise DatapathError("there is no state yet; reset the environment first")
-        return cast(Array, self._obs.ravel().copy())
+        return cast(Array, self._shown.ravel().copy())
 
     def render(self) -> Frame | None:
-        """Draw the rack like `ncc.envs.gym.RackEnv.render`."""
+        """Draw the rack, of copies the first, like `ncc.envs.gym.RackEnv.render`."""
         return self._pictures[0].frame() if self._pictures else None
 
     def close(self) -> None:
-        self._rack.close()
+        self._racks.close()
 
-    def _see(self) -> None:
+    def _show(self, obs: ObsArray) -> dict[str, ObsArray]:
+        """Return what each agent sees of the last epoch."""
         for picture in self._pictures:
-            if self._rack.measurement is not None:
-                picture.see(self._rack.measurement)
-
-    def _by_agent(self, obs: ObsArray) -> dict[str, ObsArray]:
-        return dict(zip(self.possible_agents, obs, strict=True))
+            picture.see(self._racks.each()[0])
+        self._shown = obs if self._noise is None else self._noise.onto(obs)
+        return dict(zip(self.possible_agents, self._shown.reshape(len(self.possible_agents), -1), strict=True))

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 import numpy as np
-from gymnasium import spaces
 
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
 from ncc.envs.make import DEFAULT_DATAPATH, RackSettings, datapath_factory, env_spec
-from ncc.envs.observation import HIGH, LOW
+from ncc.envs.pairs import paired
 from ncc.envs.rack import RackBatch
 from ncc.envs.scenarios import ScenarioLike
+from ncc.envs.spaces import host_spaces
 from ncc.envs.spec import DatapathFactory
 from ncc.harness.networks import side_by_side
 
@@ -33,6 +33,10 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
     Observation: Box of shape (obs_dim,), the host's (`ncc.envs.observation`). Action: Discrete(d + 1), or
     Box(-1, 1, (1,)) if `action` is continuous. Reward: the host's own. Hosts of a rack end together, and ``infos`` have
     SB3's ``terminal_observation`` and ``TimeLimit.truncated`` then.
+
+    With ``pairs`` racks come in groups of copies with the same flows. The reward is what the host is paid over them,
+    and ``infos`` have what it ``earned`` by itself. With ``mirror`` the last number observed is the noise
+    (`ncc.envs.pairs`).
 
     Args:
         scenario: as for `ncc.envs.gym.RackEnv`.
@@ -61,18 +65,19 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
         self.render_mode = None
         racks = side_by_side(datapath_factory(datapath))
         threads = len(os.sched_getaffinity(0)) if threads is None else threads
-        self._env = env = RackBatch(spec, racks, seed, n_racks=num_racks, threads=threads)
+        copies, self._pairs = spec.copies(num_racks), spec.view.pairs
+        self._racks = RackBatch(spec, racks, seed, n_racks=num_racks, threads=threads, copies=copies)
+        self._env = env = paired(self._racks, self._pairs, seed)
         self._shape, self._begun = (num_racks, env.n_agents), False
-        n_actions = spec.view.action.n_actions
-        seen = spaces.Box(LOW, HIGH, (env.obs_dim,), np.float32)
-        decided = spaces.Discrete(n_actions) if n_actions else spaces.Box(-1.0, 1.0, (1,), np.float32)
+        seen, decided = host_spaces(spec.view, env.obs_dim)
         super().__init__(num_racks * env.n_agents, seen, decided)
         self._actions = np.zeros(self._shape, decided.dtype)
 
     def reset(self) -> Any:
         """Begin the next episode of every rack, or the first after a seed; return observations [num_envs, obs_dim]."""
         if self._seeds[0] is not None:
-            self._env.seed, self._begun = int(self._seeds[0]), False
+            self._racks.seed, self._begun = int(self._seeds[0]), False
+            self._env = paired(self._racks, self._pairs, self._racks.seed)
             self._reset_seeds()
         episode, self._begun = self._env.episode + 1 if self._begun else 0, True
         return self._env.reset(episode).reshape(self.num_envs, -1)
@@ -84,10 +89,12 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
         moved = self._env.step(self._actions)
         done = np.repeat(moved.terminated | moved.truncated, self._shape[1])
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        if moved.earned is not None:
+            infos = [{"earned": earned} for earned in moved.earned.ravel().tolist()]
         cut = np.repeat(moved.truncated & ~moved.terminated, self._shape[1])
         last = moved.final_obs.reshape(self.num_envs, -1)
         for row in np.flatnonzero(done).tolist():
-            infos[row] = {"terminal_observation": last[row], "TimeLimit.truncated": bool(cut[row])}
+            infos[row] |= {"terminal_observation": last[row], "TimeLimit.truncated": bool(cut[row])}
         return moved.obs.reshape(self.num_envs, -1).copy(), moved.reward.ravel(), done, infos
 
     def close(self) -> None:

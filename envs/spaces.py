@@ -11,12 +11,24 @@ from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.envs.action import rate_map
 from ncc.envs.observation import HIGH, LOW, Rows, obs_dim
-from ncc.envs.spec import EnvSpec
+from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.batch import ObsArray
 
 Array = npt.NDArray[Any]
 ActionSpace = Literal["multi_discrete", "box", "discrete"]
 SPACES: tuple[ActionSpace, ...] = ("multi_discrete", "box", "discrete")
+
+
+def host_spaces(view: EnvView, obs_dim: int) -> tuple[spaces.Box, spaces.Space[Any]]:
+    """Return the space of a host's observation of `obs_dim` numbers, any noise of `pairs` included, and of its action.
+
+    They are a Box of shape (obs_dim,), and Discrete(d + 1), or Box(-1, 1, (1,)) for numbers.
+    """
+    n_actions, low, high = view.action.n_actions, np.full(obs_dim, LOW), np.full(obs_dim, HIGH)
+    if view.n_noise:
+        low[-1], high[-1] = -np.inf, np.inf
+    decided = spaces.Discrete(n_actions) if n_actions else spaces.Box(-1.0, 1.0, (1,), np.float32)
+    return spaces.Box(low.astype(np.float32), high.astype(np.float32)), decided
 
 
 class RackSpaces:

@@ -61,6 +61,11 @@ class EnvView(Value, frozen=True):
                     f"as they are observed, got {self.observation.ceiling}"
                 )
 
+    @property
+    def n_noise(self) -> int:
+        """Number of the last numbers of an observation that are noise: 0 or 1."""
+        return 0 if self.pairs is None else self.pairs.n_noise
+
 
 class EnvSpec(Value, frozen=True):
     """A scenario and its RL view.

@@ -32,6 +32,10 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
     episode begins the next one, and its action and reward are ignored. Spaces and ``info`` are those of `RackEnv` with
     a leading axis.
 
+    With ``pairs`` (``paid: mean``) racks come in groups of copies, which have the seed of the first of them and begin
+    together. Rewards and ``info["host_rewards"]`` are over the copies then (`ncc.envs.pairs`);
+    ``info["host_earned"]`` has what each host earned by itself.
+
     Args:
         num_envs: number of racks.
         scenario: as for `ncc.envs.gym.RackEnv`.
@@ -65,7 +69,14 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         if num_envs < 1 or threads < 1:
             raise ConfigError(f"num_envs and threads must be at least 1, got {num_envs} and {threads}")
         self._spec = spec = env_spec(scenario, continuous=space == "box", **settings)
+        if spec.view.n_noise:
+            raise ConfigError(
+                "pairs.paid must be mean for an agent that decides for the whole rack, because mirror has a number of "
+                "noise for each host: set it to mean, or use ncc.envs.sb3.HostVecEnv or "
+                "ncc.envs.parallel.RackParallelEnv"
+            )
         self.num_envs, self.render_mode = num_envs, render_mode
+        self._copies, self._pairs = spec.copies(num_envs), spec.view.pairs
         self._pictures = pictures(render_mode, spec.scenario, num_envs)
         self._spaces = RackSpaces(spec, space)
         self.single_observation_space, self.single_action_space = self._spaces.observation, self._spaces.action
@@ -87,13 +98,16 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         """Begin an episode of every rack, or of those in ``options["reset_mask"]``.
 
         Raises:
-            ConfigError: the numbers of seeds and racks differ.
+            ConfigError: the numbers of seeds and racks differ, or the mask has some of a rack's copies only.
         """
         super().reset(seed=seed if isinstance(seed, int) else None)
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
         if seeds is not None and len(seeds) != self.num_envs:
             raise ConfigError(f"seed must be one number or one for each of {self.num_envs} racks, got {len(seeds)}")
         mask = (options or {}).get("reset_mask", self._all)
+        groups = np.reshape(mask, (-1, self._copies))
+        if (groups != groups[:, :1]).any():
+            raise ConfigError(f"reset_mask must have all {self._copies} copies of a rack or none: they begin together")
         rows = np.flatnonzero(mask).tolist()
         if self._obs is None:
             assert self._racks is not None
@@ -102,7 +116,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
             shape = self.num_envs, self._racks.n_agents, -1
             self._obs = np.zeros(self.observation_space.shape or (), np.float32).reshape(shape)
         for row in rows:
-            if seeds is not None and (own := seeds[row]) is not None:
+            if seeds is not None and (own := seeds[self._first(row)]) is not None:
                 self._seeds[row], self._episodes[row] = own, -1
             self._obs[row] = self._begin(row)
         self._over.difference_update(rows)
@@ -120,7 +134,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         over, self._over = self._over, set()
         rewards = np.zeros((self.num_envs, self._racks.n_agents), np.float32)
         terminated, truncated = np.zeros((2, self.num_envs), np.bool_)
-        moved = self._all
+        moved, earned = self._all, rewards
         if len(over) < self.num_envs:
             try:
                 limits_bps = self._spaces.racks_limits_bps(actions, self._obs)
@@ -128,6 +142,9 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
                 self._over = over
                 raise
             self._obs, rewards, ended, cut, rows = self._racks.advance(limits_bps, over)
+            earned = rewards
+            if self._pairs is not None:
+                rewards = self._pairs.reward(earned)
             terminated |= ended
             truncated |= cut
             self._steps += 1
@@ -138,10 +155,12 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
             moved = self._all.copy()
             for row in over:
                 self._obs[row] = self._begin(row)
-                rewards[row], terminated[row], truncated[row], moved[row] = 0, False, False, False
+                rewards[row], earned[row], terminated[row], truncated[row], moved[row] = 0, 0, False, False, False
         info = self._info(began=bool(over))
         if len(over) < self.num_envs:
             info |= {"host_rewards": rewards, "_host_rewards": moved}
+            if self._pairs is not None:
+                info |= {"host_earned": earned, "_host_earned": moved}
         return self._flat(self._obs), rewards.mean(axis=1).astype(np.float64), terminated, truncated, info
 
     def render(self) -> tuple[Frame, ...] | None:  # type: ignore[override] # Gymnasium's type is any frame's
@@ -160,12 +179,17 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
     def _begin(self, row: int) -> ObsArray:
         """Begin the next episode of a rack; return its first observation."""
         assert self._racks is not None
-        seed = self._seeds[row]
+        first = self._first(row)
+        seed = self._seeds[first]
         if seed is None:
-            seed = self._seeds[row] = int(self.np_random.integers(SEED_LIMIT))
+            seed = self._seeds[first] = int(self.np_random.integers(SEED_LIMIT))
         self._episodes[row] += 1
         self._steps[row] = 0
         return self._racks.begin(row, self._spec.episode_seed(seed, 0, int(self._episodes[row])))
+
+    def _first(self, row: int) -> int:
+        """Return the first of the racks that have the flows of this one."""
+        return row - row % self._copies
 
     def _flat(self, obs: ObsArray) -> ObsArray:
         """Return a flat copy, because the next action may be a share of the observation, which users may overwrite."""

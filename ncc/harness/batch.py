@@ -44,7 +44,7 @@ class BatchedEnv(Protocol):
     copies: int
     """Consecutive racks with the same flows, of which the second half has the noise of the first with minus; or 1."""
     n_noise: int
-    """How many of the last numbers of an observation are noise for the learner to add: 0 or 1 (`ncc.envs.pairs`)."""
+    """Number of the last numbers of an observation that are noise for the learner to add: 0 or 1 (`ncc.envs.pairs`)."""
 
     def reset(self, episode: int = 0) -> ObsArray:
         """Start every rack at that episode number and return observations [n_racks, n_agents, obs_dim]."""

@@ -171,7 +171,8 @@ class ModelLimit(Limit, frozen=True, tag="model"):
     path: Annotated[str, Meta(min_length=1)]
     """Path relative to the current folder."""
     env: dict[str, Any] = field(default_factory=dict)
-    """Its `observation` and `action` in training (`ncc.envs.make.env_spec`), if they differ from the defaults."""
+    """Its `observation`, `action` and `pairs` in training (`ncc.envs.make.env_spec`), if they differ from the
+    defaults."""
     greedy: bool = True
     """Choose the most likely action; false: sample."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ncc.core.errors import ConfigError
 from ncc.envs.families import Families
 from ncc.envs.mixture import Mixture, require_batching
-from ncc.envs.pairs import Paired
+from ncc.envs.pairs import paired
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.harness.batch import BatchedEnv
@@ -61,8 +61,7 @@ class RackFactory:
         return cls(spec, datapath, seed, learner.racks_per_env, threads=threads, families=families, copies=copies)
 
     def __call__(self, index: int) -> BatchedEnv:
-        racks, pairs = self._racks(index), self.spec.view.pairs
-        return racks if pairs is None else Paired(racks, pairs, self.seed, index)
+        return paired(self._racks(index), self.spec.view.pairs, self.seed, index)
 
     def _racks(self, index: int) -> BatchedEnv:
         first = index * self.racks

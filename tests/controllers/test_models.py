@@ -121,6 +121,27 @@ def test_other_observations_and_actions_by_a_yaml(tmp_path: Path) -> None:
         factory(from_dict(Controller, {"name": "mine", "limit": {**plain, "env": {"actoin": {}}}}, "mine"), SCENARIO)
 
 
+def test_noise_that_a_policy_learned_with_is_0_where_it_decides(tmp_path: Path) -> None:
+    from ncc.envs.sb3 import HostVecEnv
+
+    settings: dict[str, Any] = {"action": "log", "pairs": "mirror"}
+    model = model_of("PPO", HostVecEnv(SCENARIO, num_racks=2, **settings))
+    model.save(tmp_path / "model.zip")
+    plain = {"kind": "model", "path": str(tmp_path / "model.zip")}
+    factory = LimiterFactory(None)
+    with pytest.raises(ConfigError, match=r"limit\.env\.pairs"):
+        factory(from_dict(Controller, {"name": "mine", "limit": {**plain, "env": {"action": "log"}}}, "mine"), SCENARIO)
+    limiter = factory(from_dict(Controller, {"name": "mine", "limit": {**plain, "env": settings}}, "mine"), SCENARIO)
+    limiter.reset(SCENARIO, 1)
+    spec = env_spec(SCENARIO, **settings)
+    spaces, observer = RackSpaces(spec), SharedObserver(spec.view.observation)
+    observer.reset(SCENARIO, seed=0)
+    for now in epochs(4):
+        obs = observer.observe(now)
+        numbers = model.predict(np.pad(obs, ((0, 0), (0, 1))), deterministic=True)[0].ravel()
+        np.testing.assert_allclose(parts(limiter.decide(now))[0], spaces.limits_bps(numbers, obs), rtol=1e-4)
+
+
 def test_sampled_actions_depend_on_the_seed(tmp_path: Path) -> None:
     model_of("PPO", environment("multi_discrete")).save(tmp_path / "model.zip")
     limit = ModelLimit(path=str(tmp_path / "model.zip"), greedy=False)

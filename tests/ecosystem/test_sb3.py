@@ -83,6 +83,13 @@ def test_hosts_share_a_policy(action: str) -> None:
     env.close()
 
 
+def test_hosts_share_a_policy_in_pairs() -> None:
+    env = HostVecEnv(TINY, num_racks=4, action="linear", pairs="mean")
+    settings = {"use_sde": True, "sde_sample_freq": 4, "n_steps": 16, "batch_size": 64, "n_epochs": 1, "vf_coef": 0.0}
+    learn(PPO("MlpPolicy", VecMonitor(env), device="cpu", seed=3, **settings), 1024, 1)
+    env.close()
+
+
 def test_receivers_share_a_policy_too() -> None:
     env = HostVecEnv(num_racks=2, **RECEIVERS)
     assert env.num_envs == 6

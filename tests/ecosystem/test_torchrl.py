@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """TorchRL's own checks."""
 
+from typing import Any
+
 import pytest
 from torchrl.envs import GymEnv, PettingZooWrapper, check_env_specs
 
@@ -16,8 +18,9 @@ def test_specs_of_the_rack(name: str) -> None:
     env.close()
 
 
-def test_specs_of_an_agent_for_each_host() -> None:
-    env = PettingZooWrapper(RackParallelEnv(TINY))
+@pytest.mark.parametrize("settings", [{}, {"pairs": "mean"}, {"action": "linear", "pairs": "mirror"}])
+def test_specs_of_an_agent_for_each_host(settings: dict[str, Any]) -> None:
+    env = PettingZooWrapper(RackParallelEnv(TINY, **settings))
     check_env_specs(env)
     assert env.rollout(2 * LENGTH).batch_size == (LENGTH,)
     env.close()

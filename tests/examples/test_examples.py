@@ -6,6 +6,7 @@ import runpy
 import socket
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,9 +20,11 @@ from ncc.harness.run import eval_flow_seed, run_once
 from ncc.run.config_files import use_config_dir
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
+from tests.docs.quoted import NUMBER, blocks, quoted
 from tests.house.files import ROOT, tracked
 from tests.support.linux import needs
 
+PAGE = "docs/agents/README.md"
 FOLDER = Path(__file__).parents[2] / "examples"
 SHORT = DEFAULT_SCENARIO.replace(duration_s=0.01, drain_s=0.01)
 Example = Callable[..., str]
@@ -81,6 +84,32 @@ def test_sb3_ppo(example: Example) -> None:
     told = example("sb3_ppo.py", "--steps", "512", "--rollout", "8")
     assert told == "ncc evaluate controller=ncc,dctcp,sb3_ppo.zip scenario=rack datapath=packetsim"
     stands("sb3_ppo.zip")
+
+
+@pytest.mark.parametrize(("name", "short"), [("sb3_pairs.py", ("--periods", "8000")), ("cleanrl_pairs.py", ("4", "1"))])
+def test_in_pairs_learners_improve_a_formula(example: Example, name: str, short: tuple[str, ...]) -> None:
+    """On own_incast.yaml, in a fiftieth of what the page quotes and more, which prints in the same form."""
+    pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra sb3)")
+    shown = quoted(PAGE, f"python {name}")[1].strip()
+    told = example(name, *short)
+    assert NUMBER.sub("#", told) == NUMBER.sub("#", shown)
+    assert float(NUMBER.findall(shown)[0]) < float(NUMBER.findall(told)[0]) < 0.99
+
+
+def test_a_policy_of_pairs_decides_as_its_page_says(example: Example, tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra sb3)")
+    page = blocks(PAGE)
+    code = next(text for kind, text in page if kind == "python")
+    assert textwrap.indent(code, "    ") in (FOLDER / "sb3_pairs.py").read_text()
+    example("sb3_pairs.py", "--periods", "0")
+    folder = tmp_path / "my_configs" / "controllers"
+    folder.mkdir(parents=True)
+    (folder / "sb3_pairs.yaml").write_text(
+        next(text for kind, text in page if "sb3_pairs.zip" in text and kind == "yaml")
+    )
+    use_config_dir(tmp_path / "my_configs")
+    stands("sb3_pairs", make_scenario(FOLDER / "own_incast.yaml").replace(drain_s=0.01))
+    use_config_dir(None)
 
 
 def test_pettingzoo_supersuit(example: Example) -> None:
