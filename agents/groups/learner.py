@@ -20,6 +20,7 @@ class GroupsLearner:
 
     def __init__(self, config: GroupsConfig) -> None:
         self.config, self.copies = config, config.copies
+        self.indices_only: str | None = None
         self.racks_per_env = self.processes = config.copies * config.lists
         self.total_epochs = self.online_epochs = config.epochs
 

@@ -32,6 +32,8 @@ class Learner(Protocol):
     """Racks that each environment should hold, stepped in one call if the datapath can, else in a process each."""
     copies: int
     """Consecutive racks that play the same flows: 1, unless the learner compares them, with numbers as actions."""
+    indices_only: str | None
+    """The setting that keeps it from learning actions that are numbers, for messages; None: it can."""
     processes: int
     """Number of racks simulated at a time, for forecasts."""
     total_epochs: int

@@ -58,6 +58,11 @@ class RackFactory:
         kind, numbers = spec.view.action.kind, spec.view.action.n_actions == 0
         if learner.copies > 1 and not numbers:
             raise ConfigError(f"ActionSpec.kind is {kind!r}; this agent needs 'residual': set env.action.kind")
+        if numbers and learner.indices_only is not None:
+            raise ConfigError(
+                f"{learner.indices_only} learns actions with indices, got env.action.kind {kind!r}: change it, or set "
+                "env.action.kind to levels, shares or settings"
+            )
         workers = max(1, learner.processes // learner.racks_per_env)
         threads = max(1, usable_cpus() // workers)
         copies = max(learner.copies, spec.copies(learner.racks_per_env))

@@ -60,6 +60,9 @@ def test_learners_take_the_actions_that_they_can_learn() -> None:
     )
     a3c, groups = A3cConfig(racks=2).build(), GroupsConfig(copies=2, lists=3).build(batching=True)
     assert RackFactory.for_learner(spec(view=residual), Batched, 1, a3c).racks == 2
+    a3c.indices_only = "agent.form=multi_agent"
+    with pytest.raises(ConfigError, match=r"agent.form=multi_agent learns actions with indices, got .* 'residual'"):
+        RackFactory.for_learner(spec(view=residual), Batched, 1, a3c)
     with pytest.raises(ConfigError, match=r"ActionSpec.kind is 'levels'; this agent needs 'residual'"):
         RackFactory.for_learner(spec(), Batched, 1, groups)
     made = RackFactory.for_learner(spec(view=residual), Batched, 1, groups)
