@@ -6,6 +6,7 @@ advantages; for V-trace it is added to the last reward and the episode ends. RLl
 purpose.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -154,6 +155,6 @@ def _actions(arrays: Sequence[ActionArray]) -> Tensor:
 def _log_probs(logits: Tensor, actions: Tensor) -> Tensor:
     if actions.is_floating_point():
         mean, log_noise = logits.chunk(2, dim=-1)
-        density: Tensor = torch.distributions.Normal(mean, log_noise.exp()).log_prob(actions).squeeze(-1)
-        return density
+        error = (actions - mean) / log_noise.exp()
+        return (-0.5 * error.square() - log_noise - 0.5 * math.log(2 * math.pi)).squeeze(-1)
     return torch.log_softmax(logits, -1).gather(-1, actions[:, None]).squeeze(-1)

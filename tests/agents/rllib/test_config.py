@@ -10,7 +10,7 @@ import pytest
 from ncc.agents.rllib.config import BATCHED_RACKS, RllibConfig
 from ncc.core.errors import ConfigError
 
-OFFLINE = {"algorithm": "marwil", "env_runners": 0, "entropy_coef": 0.0, "episodes": "episodes.parquet"}
+OFFLINE: dict[str, Any] = {"algorithm": "marwil", "env_runners": 0, "entropy_coef": 0.0, "episodes": "episodes.parquet"}
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="rllib: ray is not installed")
 
 
