@@ -23,6 +23,7 @@ class A3cLearner:
 
     def __init__(self, config: A3cConfig) -> None:
         self.config = config
+        self.indices_only: str | None = None
         self.racks_per_env = config.racks or 1
         self.processes = self.racks_per_env * (config.workers if config.mode == "async" else 1)
         self.total_epochs, self.online_epochs = config.total_epochs, config.epochs

@@ -100,7 +100,9 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
     if config.form == "batched":
         gae_lambda = config.gae_lambda if config.algorithm == "ppo" else None
         made.training(
-            learner_connector=partial(HostBatches, gamma=config.gamma, gae_lambda=gae_lambda),
+            learner_connector=partial(
+                HostBatches, gamma=config.gamma, gae_lambda=gae_lambda, max_advantage=config.max_advantage
+            ),
             add_default_connectors_to_learner_pipeline=False,
         )
     else:
@@ -116,6 +118,7 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
             clip_param=config.clip,
             lambda_=config.gae_lambda,
             vf_clip_param=float("inf"),
+            use_critic=config.value_coef > 0,
             vf_loss_coeff=0.5 * config.value_coef,  # RLlib's PPO omits the factor one half
             use_kl_loss=False,
         )
@@ -148,6 +151,8 @@ def set_up(made: AlgorithmConfig, config: RllibConfig, seed: int) -> AlgorithmCo
         "hidden": config.hidden,
         "seed": derive_seed(seed, "a3c", "init"),
         "unlimited_prob": config.initial_unlimited_prob,
+        "critic": config.value_coef > 0,
+        "noise": (config.noise, config.noise_final, config.epochs),
     }
     made.rl_module(rl_module_spec=RLModuleSpec(module_class=HostModule, model_config=settings))
     made.training(

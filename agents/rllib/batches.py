@@ -6,6 +6,7 @@ advantages; for V-trace it is added to the last reward and the episode ends. RLl
 purpose.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from torch import Tensor
 from ncc.agents.a3c.returns import advantages, following_values
 from ncc.agents.rllib.module import HostModule
 from ncc.agents.rllib.rollout import Float, RackRollout
-from ncc.harness.batch import ObsArray
+from ncc.harness.batch import ActionArray, ObsArray
 
 Batch = dict[str, Tensor]
 
@@ -37,9 +38,10 @@ class HostBatches(ConnectorV2):
         *,
         gamma: float,
         gae_lambda: float | None,
+        max_advantage: float | None = None,
     ) -> None:
         super().__init__(input_observation_space, input_action_space)
-        self._gamma, self._gae_lambda = gamma, gae_lambda
+        self._gamma, self._gae_lambda, self._max_advantage = gamma, gae_lambda, max_advantage
 
     def __call__(
         self, *, rl_module: MultiRLModule, batch: dict[str, Any], episodes: list[RackRollout], **_: Any
@@ -48,12 +50,25 @@ class HostBatches(ConnectorV2):
         if self._gae_lambda is None:
             made = vtrace_batch(module, episodes, gamma=self._gamma)
         else:
-            made = ppo_batch(module, episodes, gamma=self._gamma, gae_lambda=self._gae_lambda)
+            made = ppo_batch(
+                module,
+                episodes,
+                gamma=self._gamma,
+                gae_lambda=self._gae_lambda,
+                max_advantage=self._max_advantage,
+            )
         return {**batch, DEFAULT_MODULE_ID: made}
 
 
-def ppo_batch(module: HostModule, rollouts: Sequence[RackRollout], *, gamma: float, gae_lambda: float) -> Batch:
-    """Samples [all epochs of all hosts] with generalised advantages, scaled to mean square 1 as in A3C."""
+def ppo_batch(
+    module: HostModule,
+    rollouts: Sequence[RackRollout],
+    *,
+    gamma: float,
+    gae_lambda: float,
+    max_advantage: float | None = None,
+) -> Batch:
+    """Samples [all epochs of all hosts] with generalised advantages, scaled to mean square 1 and cut as in A3C."""
     found, returns = [], []
     for rollout in rollouts:
         values = values_of(module, rollout.obs)
@@ -71,15 +86,17 @@ def ppo_batch(module: HostModule, rollouts: Sequence[RackRollout], *, gamma: flo
         found.append(advantage.reshape(-1))
         returns.append(targets.reshape(-1))
     advantage = np.concatenate(found)
-    scale = np.sqrt(np.mean(advantage**2)) + np.float32(1e-8)
+    scaled = advantage / (np.sqrt(np.mean(advantage**2)) + np.float32(1e-8))
+    if max_advantage is not None:
+        scaled = np.clip(scaled, -max_advantage, max_advantage)
     logits = _rows([rollout.logits for rollout in rollouts])
-    actions = torch.from_numpy(np.concatenate([rollout.actions.reshape(-1) for rollout in rollouts]))
+    actions = _actions([rollout.actions.reshape(-1) for rollout in rollouts])
     return {
         Columns.OBS: _rows([rollout.obs for rollout in rollouts]),
         Columns.ACTIONS: actions,
         Columns.ACTION_DIST_INPUTS: logits,
         Columns.ACTION_LOGP: _log_probs(logits, actions),
-        Postprocessing.ADVANTAGES: torch.from_numpy(advantage / scale),
+        Postprocessing.ADVANTAGES: torch.from_numpy(scaled),
         Postprocessing.VALUE_TARGETS: torch.from_numpy(np.concatenate(returns)),
     }
 
@@ -98,7 +115,7 @@ def vtrace_batch(module: HostModule, rollouts: Sequence[RackRollout], *, gamma: 
         rewards.append(_runs(reward))
         ended.append(_runs(np.broadcast_to(end[..., None], reward.shape)))
     logits = _rows([np.moveaxis(rollout.logits, 0, 2) for rollout in rollouts])
-    actions = torch.from_numpy(np.concatenate([_runs(rollout.actions) for rollout in rollouts]))
+    actions = _actions([_runs(rollout.actions) for rollout in rollouts])
     return {
         Columns.OBS: _rows([np.moveaxis(rollout.obs, 0, 2) for rollout in rollouts]),
         Columns.ACTIONS: actions,
@@ -129,5 +146,15 @@ def _runs(array: Any) -> Any:
     return np.moveaxis(array, 0, 2).reshape(-1)
 
 
+def _actions(arrays: Sequence[ActionArray]) -> Tensor:
+    """Indices [rows], or numbers [rows, 1] as RLlib's distributions have them."""
+    actions = torch.from_numpy(np.concatenate(arrays))
+    return actions[:, None] if actions.is_floating_point() else actions
+
+
 def _log_probs(logits: Tensor, actions: Tensor) -> Tensor:
+    if actions.is_floating_point():
+        mean, log_noise = logits.chunk(2, dim=-1)
+        error = (actions - mean) / log_noise.exp()
+        return (-0.5 * error.square() - log_noise - 0.5 * math.log(2 * math.pi)).squeeze(-1)
     return torch.log_softmax(logits, -1).gather(-1, actions[:, None]).squeeze(-1)

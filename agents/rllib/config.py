@@ -56,7 +56,14 @@ class RllibConfig(Value, frozen=True):
     entropy_coef: NonNegative = 0.01
     entropy_coef_final: NonNegative | None = None
     """Value that `entropy_coef` reaches linearly at the end of training; null: it stays constant."""
-    value_coef: Positive = 0.5
+    noise: Positive = 0.17
+    """Standard deviation of actions that are numbers (`env.action.kind` residual, linear or log)."""
+    noise_final: Positive | None = 0.08
+    """Value that `noise` reaches linearly at the end of training; null: it stays constant."""
+    value_coef: NonNegative = 0.5
+    """0: there is no critic, and returns are those of the rollout. Rewards over copies (`env.pairs`) need none."""
+    max_advantage: Positive | None = None
+    """Largest size of a normalised advantage, in PPO; null: any."""
     max_grad_norm: Positive = 0.5
     clip: Positive = 0.2
     """Largest deviation from 1 of the ratio of new to old probability, in PPO and APPO."""
@@ -107,6 +114,16 @@ class RllibConfig(Value, frozen=True):
             raise ConfigError(f"RllibConfig.form multi_agent steps environments, which {self.algorithm} never does")
         if self.form == "multi_agent" and self.racks not in (None, 1):
             raise ConfigError(f"RllibConfig.racks must be 1 in the form multi_agent, got {self.racks}")
+        if self.algorithm != "ppo" and not self.value_coef:
+            raise ConfigError(
+                f"RllibConfig.value_coef must be above 0 with {self.algorithm}, whose loss needs a critic, got 0: set "
+                "it, or algorithm to ppo"
+            )
+        if self.max_advantage is not None and (self.algorithm != "ppo" or self.form == "multi_agent"):
+            raise ConfigError(
+                f"RllibConfig.max_advantage is for ppo in the form batched, got {self.algorithm} and {self.form}: "
+                "leave it null"
+            )
         check_cluster(self.address, self.wheel, "RllibConfig.")
 
     @staticmethod
@@ -118,6 +135,15 @@ class RllibConfig(Value, frozen=True):
     def offline(self) -> bool:
         """True if the algorithm learns from recorded episodes."""
         return self.algorithm in OFFLINE
+
+    @property
+    def indices_only(self) -> str | None:
+        """The setting that keeps the agent from learning actions that are numbers, or None."""
+        if self.offline:
+            return f"agent.algorithm={self.algorithm}"
+        if self.form == "multi_agent":
+            return "agent.form=multi_agent"
+        return None if self.initial_unlimited_prob is None else "agent.initial_unlimited_prob"
 
     @property
     def total_epochs(self) -> int:

@@ -64,8 +64,9 @@ def log_rollout(runner: EnvRunner, worker: int, next_episode: int, returns: Any,
 
 
 def host_spaces(env: BatchedEnv) -> tuple[Space[Any], Space[Any]]:
-    """The observation space and the action space of one host."""
-    return Box(-np.inf, np.inf, (env.obs_dim,), np.float32), Discrete(env.n_actions)
+    """The observation space, without noise, and the action space of one host."""
+    chosen = Discrete(env.n_actions) if env.n_actions else Box(-np.inf, np.inf, (1,), np.float32)
+    return Box(-np.inf, np.inf, (env.obs_dim - env.n_noise,), np.float32), chosen
 
 
 class BatchedEnvRunner(EnvRunner, Checkpointable):
@@ -172,15 +173,19 @@ class _Recorder:
         self.obs: list[ObsArray] = []
         self.logits: list[Float] = []
 
-    def act(self, obs: ObsArray, uniform: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
+    def act(self, obs: ObsArray, drawn: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
         """Act as `ncc.agents.a3c.network.ActorCritic.act`, but leave the values to the learner."""
         seen = torch.tensor(obs)
         with torch.no_grad():
-            logits = self._module.policy(seen)  # RLlib's forward_exploration searches all layers before each call
+            logits = self._module.logits(seen)  # RLlib's forward_exploration searches all layers before each call
             upto = torch.softmax(logits, -1).cumsum_(-1).numpy()
         self.obs.append(seen.numpy())
         self.logits.append(logits.numpy())
         if not np.isfinite(upto).all():
             return False
-        actions[:] = (upto[:, :-1] <= uniform[:, None]).sum(-1)
+        if self._module.n_actions:
+            actions[:] = (upto[:, :-1] <= drawn[:, None]).sum(-1)
+        else:
+            mean, log_noise = self.logits[-1].T
+            actions[:] = mean + np.exp(log_noise) * drawn
         return True

@@ -24,7 +24,7 @@ class RllibLearner:
     """
 
     def __init__(self, config: RllibConfig) -> None:
-        self.config = config
+        self.config, self.indices_only = config, config.indices_only
         self.racks_per_env = config.racks or 1
         self.processes = self.racks_per_env * config.collectors
         self.total_epochs = self.online_epochs = config.total_epochs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RLlib's learners with A3C's Adam and with the errors of env runners; their losses are RLlib's own."""
+"""RLlib's learners with A3C's Adam, its noise, and the errors of env runners; their losses are RLlib's own."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from ray.rllib.algorithms.impala.torch.impala_torch_learner import IMPALATorchLe
 from ray.rllib.algorithms.marwil.torch.marwil_torch_learner import MARWILTorchLearner
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.rllib.core.learner.training_data import TrainingData
+from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME
 
 from ncc.agents.a3c.adam import BETA1, BETA2, EPS
 from ncc.agents.rllib.module import HostModule
@@ -19,7 +20,7 @@ _SCALE = "ncc_squared_advantage"
 
 
 class SameAdam:
-    """A mixin that gives RLlib's learners Adam with A3C's constants."""
+    """A mixin that gives RLlib's learners Adam with A3C's constants, and numbers A3C's noise."""
 
     def configure_optimizers_for_module(self: Any, module_id: str, config: Any = None) -> None:
         """Register A3C's Adam for a module, at the rate `config.lr`."""
@@ -38,6 +39,13 @@ class SameAdam:
             if isinstance(episode, FailedRollout):
                 raise InvalidRunError(episode.message)
         return super().update(training_data=training_data, **settings)  # type: ignore[misc]
+
+    def after_gradient_based_update(self: Any, *, timesteps: dict[str, Any]) -> None:
+        """Lower rates as RLlib does, and the noise; those who act get it with the weights."""
+        super().after_gradient_based_update(timesteps=timesteps)  # type: ignore[misc]
+        for module in self.module.values():
+            if isinstance(found := module.unwrapped(), HostModule):
+                found.lower_noise(timesteps.get(NUM_ENV_STEPS_SAMPLED_LIFETIME, 0))
 
 
 class PpoLearner(SameAdam, PPOTorchLearner):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A3C's networks as an RLModule, so that RLlib trains what `ncc.agents.policy` runs."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from ray.rllib.core.rl_module.apis import (
 from ray.rllib.core.rl_module.torch import TorchRLModule
 from torch import Tensor, nn
 
+from ncc.agents.a3c.config import scheduled
 from ncc.agents.a3c.network import Net, NetShape, initial_params
 from ncc.agents.policy import Layer
 
@@ -23,28 +25,49 @@ from ncc.agents.policy import Layer
 class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI, TargetNetworkAPI):
     """Separate tanh networks of one host's observation: logits of its actions, and the value.
 
-    `model_config` has `hidden` (sizes), `seed` (of the weights) and `unlimited_prob` (see `initial_params`). Equal
-    seeds give A3C's weights. Batches are {"obs": [..., obs_dim]}.
+    In a space of numbers the policy has one output u and draws from a Gaussian around tanh(u), as A3C does.
+
+    `model_config` has `hidden` (sizes), `seed` (of the weights), `unlimited_prob` (see `initial_params`), `critic`
+    (false: all values are 0) and `noise` (first and last deviation of numbers, and the epochs between). Equal seeds
+    give A3C's weights. Batches are {"obs": [..., obs_dim]}.
     """
 
     def setup(self) -> None:
         config = self.model_config
-        shape = NetShape(self.observation_space.shape[0], tuple(config["hidden"]), int(self.action_space.n))
+        self.n_actions = int(getattr(self.action_space, "n", 0))
+        shape = NetShape(self.observation_space.shape[0], tuple(config["hidden"]), self.n_actions)
         policy, value = shape.split(initial_params(shape, config["seed"], config["unlimited_prob"]))
         self.policy, self.value = _layers(policy), _layers(value)
+        self.register_buffer("log_noise", torch.zeros(1))  # travels with the weights, and into checkpoints
+        self.lower_noise(0)
+
+    def lower_noise(self, epochs: int) -> None:
+        """Set the deviation of numbers after so many epochs of training."""
+        first, last, total = self.model_config["noise"]
+        self.log_noise.fill_(math.log(scheduled(first, last, epochs / total)))
 
     @property
     def shape(self) -> NetShape:
         """Sizes of both networks."""
         affine = [layer for layer in self.policy if isinstance(layer, nn.Linear)]
         sizes = [layer.out_features for layer in affine]
-        return NetShape(affine[0].in_features, tuple(sizes[:-1]), sizes[-1])
+        return NetShape(affine[0].in_features, tuple(sizes[:-1]), self.n_actions)
+
+    def logits(self, obs: Tensor, policy: nn.Module | None = None) -> Tensor:
+        """Logits [..., n_actions], or mean and logarithm of the deviation [..., 2], of `policy` or the newest."""
+        found: Tensor = (self.policy if policy is None else policy)(obs)
+        if self.n_actions:
+            return found
+        mean = torch.tanh(found)
+        return torch.cat([mean, self.log_noise.expand_as(mean)], -1)
 
     def _forward(self, batch: Mapping[str, Any], **_: Any) -> dict[str, Tensor]:
-        return {Columns.ACTION_DIST_INPUTS: self.policy(batch[Columns.OBS])}
+        return {Columns.ACTION_DIST_INPUTS: self.logits(batch[Columns.OBS])}
 
     def compute_values(self, batch: Mapping[str, Any], embeddings: Tensor | None = None) -> Tensor:
         """Values [...], in units of the mean reward per epoch."""
+        if not self.model_config["critic"]:
+            return torch.zeros(batch[Columns.OBS].shape[:-1])
         values: Tensor = self.value(batch[Columns.OBS]).squeeze(-1)
         return values
 
@@ -59,7 +82,7 @@ class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI, TargetNetwor
         return [(self.policy, self.old_policy)]
 
     def forward_target(self, batch: Mapping[str, Any]) -> dict[str, Tensor]:
-        return {TARGET_NETWORK_ACTION_DIST_INPUTS: self.old_policy(batch[Columns.OBS])}
+        return {TARGET_NETWORK_ACTION_DIST_INPUTS: self.logits(batch[Columns.OBS], self.old_policy)}
 
 
 def policy_layers(module: HostModule) -> list[Layer]:

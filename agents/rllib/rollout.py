@@ -40,7 +40,7 @@ class RackRollout:
     actions: ActionArray
     """[T, R, N]"""
     logits: Float
-    """[T, R, N, n_actions] of the policy that acted."""
+    """[T, R, N, n_actions] of the policy that acted; of numbers: their mean and the logarithm of their deviation."""
     rewards: Float
     """[T, R, N] scaled by 1 - gamma."""
     terminated: Bool

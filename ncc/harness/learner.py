@@ -30,6 +30,8 @@ class Learner(Protocol):
 
     racks_per_env: int
     """Racks that each environment should hold, stepped in one call if the datapath can, else in a process each."""
+    indices_only: str | None
+    """The setting that keeps it from learning actions that are numbers, for messages; None: it can."""
     processes: int
     """Number of racks simulated at a time, for forecasts."""
     total_epochs: int

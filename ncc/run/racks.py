@@ -53,8 +53,14 @@ class RackFactory:
         """Make a factory with the racks that the learner asks for, and its workers' share of the processors.
 
         Raises:
-            ConfigError: as `EnvSpec.copies` and the class.
+            ConfigError: the learner cannot choose numbers, or as `EnvSpec.copies` and the class.
         """
+        kind, numbers = spec.view.action.kind, spec.view.action.n_actions == 0
+        if numbers and learner.indices_only is not None:
+            raise ConfigError(
+                f"{learner.indices_only} learns actions with indices, got env.action.kind {kind!r}: change it, or set "
+                "env.action.kind to levels, shares or settings"
+            )
         workers = max(1, learner.processes // learner.racks_per_env)
         threads = max(1, usable_cpus() // workers)
         copies = spec.copies(learner.racks_per_env)

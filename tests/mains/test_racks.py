@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ncc.agents.a3c.config import A3cConfig
+from ncc.core.errors import ConfigError
 from ncc.envs.action import ActionSpec
 from ncc.envs.families import Families, Family
 from ncc.envs.observation import ObservationSpec
@@ -60,6 +61,10 @@ def test_learners_get_the_racks_that_they_ask_for_and_copies_where_they_are_pair
     made = RackFactory.for_learner(spec(view=view), Batched, 1, a3c)
     assert (made.racks, made.copies) == (6, 1)
     made = RackFactory.for_learner(paired, Batched, 1, a3c)
+    other = A3cConfig(racks=6).build()
+    other.indices_only = "agent.form=multi_agent"
+    with pytest.raises(ConfigError, match=r"agent.form=multi_agent learns actions with indices, got .* 'residual'"):
+        RackFactory.for_learner(paired, Batched, 1, other)
     assert (made.racks, made.copies) == (6, 2)
     one = Families(of={"one": Family(scenario=rack().to_dict())})
     with closing(RackFactory.for_learner(paired, PacketsimDatapath, 1, a3c, one)(1)) as env:

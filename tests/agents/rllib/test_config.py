@@ -10,7 +10,7 @@ import pytest
 from ncc.agents.rllib.config import BATCHED_RACKS, RllibConfig
 from ncc.core.errors import ConfigError
 
-OFFLINE = {"algorithm": "marwil", "env_runners": 0, "entropy_coef": 0.0, "episodes": "episodes.parquet"}
+OFFLINE: dict[str, Any] = {"algorithm": "marwil", "env_runners": 0, "entropy_coef": 0.0, "episodes": "episodes.parquet"}
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="rllib: ray is not installed")
 
 
@@ -25,6 +25,11 @@ needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="
         ({**OFFLINE, "beta": 1.5}, "beta"),
         ({"algorithm": "ppo", "episodes": "episodes.parquet"}, "leave it null"),
         ({"form": "multi_agent", "racks": 2}, "must be 1 in the form multi_agent, got 2"),
+        ({"algorithm": "appo", "value_coef": 0.0}, "value_coef must be above 0 with appo, .* or algorithm to ppo"),
+        ({**OFFLINE, "value_coef": 0.0}, "value_coef must be above 0 with marwil"),
+        ({"algorithm": "impala", "max_advantage": 3.0}, "max_advantage is for ppo in the form batched, got impala"),
+        ({"form": "multi_agent", "max_advantage": 3.0}, "got ppo and multi_agent: leave it null"),
+        ({"noise": 0.0}, "noise"),
         ({"hidden": ()}, "at least one layer"),
         ({"wheel": "ncc.whl"}, "set address"),
         ({"wheel": "ncc", "address": "auto"}, "wheel must be a .whl file, got 'ncc'"),
@@ -46,6 +51,13 @@ def test_bad_settings_are_refused(fields: dict[str, Any], told: str) -> None:
 @pytest.mark.parametrize("address", ["auto", "127.0.0.1:1", "head-1.example:65535"])
 def test_addresses_of_clusters_are_taken(address: str) -> None:
     assert RllibConfig(address=address).address == address
+
+
+def test_what_takes_indices_alone_says_so() -> None:
+    assert RllibConfig().indices_only is RllibConfig(algorithm="impala").indices_only is None
+    assert RllibConfig(form="multi_agent").indices_only == "agent.form=multi_agent"
+    assert RllibConfig(initial_unlimited_prob=0.5).indices_only == "agent.initial_unlimited_prob"
+    assert RllibConfig(**OFFLINE).indices_only == "agent.algorithm=marwil"
 
 
 @needs_ray

@@ -16,7 +16,7 @@ from gymnasium.spaces import Box, Discrete  # noqa: E402 - behind the skip
 from ncc.agents.a3c.network import NetShape, initial_params  # noqa: E402
 from ncc.agents.a3c.network import policy_layers as a3c_layers  # noqa: E402
 from ncc.agents.a3c.returns import advantages  # noqa: E402
-from ncc.agents.policy import load_policy, save_policy  # noqa: E402
+from ncc.agents.policy import NumberPolicy, load_policy, save_policy  # noqa: E402
 from ncc.agents.rllib.batches import ppo_batch, values_of, vtrace_batch  # noqa: E402
 from ncc.agents.rllib.module import HostModule, policy_layers  # noqa: E402
 from ncc.agents.rllib.rollout import RackRollout  # noqa: E402
@@ -29,12 +29,26 @@ T, RACKS, HOSTS, GAMMA = 6, 3, 2, 0.9
 pytestmark = pytest.mark.rllib
 
 
-def module(unlimited_prob: float | None = 0.7) -> HostModule:
+def module(unlimited_prob: float | None = 0.7, *, numbers: bool = False, critic: bool = True) -> HostModule:
+    noise = (0.2, 0.1, 1000)
     return HostModule(
         observation_space=Box(-np.inf, np.inf, (OBS,), np.float32),
-        action_space=Discrete(ACTIONS),
-        model_config={"hidden": HIDDEN, "seed": SEED, "unlimited_prob": unlimited_prob},
+        action_space=Box(-np.inf, np.inf, (1,), np.float32) if numbers else Discrete(ACTIONS),
+        model_config={
+            "hidden": HIDDEN,
+            "seed": SEED,
+            "unlimited_prob": unlimited_prob,
+            "critic": critic,
+            "noise": noise,
+        },
     )
+
+
+def drift(made: HostModule) -> None:
+    """Move the weights away from where they begin."""
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)) * 0.3)
 
 
 def rollout(rng: np.random.Generator) -> RackRollout:
@@ -72,15 +86,67 @@ def test_equal_seeds_give_a3cs_weights(unlimited_prob: float | None) -> None:
 
 def test_the_policy_file_answers_as_the_module_does(tmp_path: Path) -> None:
     made = module()
-    with torch.no_grad():
-        for parameter in made.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)) * 0.3)
+    drift(made)
     save_policy(tmp_path / "policy.npz", policy_layers(made), {})
     policy, _ = load_policy(tmp_path / "policy.npz")
     obs = np.random.default_rng(0).standard_normal((50, OBS)).astype(np.float32)
     with torch.no_grad():
         logits = made.forward_inference({"obs": torch.from_numpy(obs)})["action_dist_inputs"].numpy()
     np.testing.assert_allclose(policy.logits(obs), logits, atol=1e-5)
+
+
+def test_a_policy_of_numbers_starts_as_the_formula_and_its_file_holds_the_mean(tmp_path: Path) -> None:
+    shape, made = NetShape(OBS, HIDDEN, 0), module(None, numbers=True)
+    assert made.shape == shape
+    for ours, theirs in zip(policy_layers(made), a3c_layers(shape, initial_params(shape, SEED, None)), strict=True):
+        np.testing.assert_array_equal(ours[0], theirs[0])
+    obs = np.random.default_rng(0).standard_normal((50, OBS)).astype(np.float32)
+    given = {"obs": torch.from_numpy(obs)}
+    with torch.no_grad():
+        np.testing.assert_array_equal(made.forward_inference(given)["action_dist_inputs"][:, 0], 0)
+        drift(made)
+        mean = made.forward_inference(given)["action_dist_inputs"].numpy()[:, 0]
+    save_policy(tmp_path / "policy.npz", policy_layers(made), {})
+    numbers = NumberPolicy(load_policy(tmp_path / "policy.npz")[0].layers).act(obs, None)
+    np.testing.assert_allclose(numbers, mean, atol=1e-5)
+    assert mean.std() > 0.1
+
+
+def test_noise_falls_and_travels_with_the_weights() -> None:
+    made, other, obs = module(None, numbers=True), module(None, numbers=True), {"obs": torch.ones(1, OBS)}
+    other.make_target_networks()
+    for epochs, expected in ((0, 0.2), (500, 0.15), (1000, 0.1), (2000, 0.1)):
+        made.lower_noise(epochs)
+        other.set_state(made.get_state(inference_only=True))
+        inputs = other.forward_exploration(obs)["action_dist_inputs"]
+        drawn = other.get_exploration_action_dist_cls().from_logits(inputs.expand(4000, 2)).sample()
+        assert drawn.std().item() == pytest.approx(expected, rel=0.1)
+        torch.testing.assert_close(other.forward_target(obs)["target_network_action_dist_inputs"], inputs)
+
+
+def test_numbers_have_gaussian_odds_in_batches() -> None:
+    made, rng = module(None, numbers=True), np.random.default_rng(1)
+    mean, noise = 0.5, 0.2
+    logits = np.broadcast_to(np.array([mean, np.log(noise)], np.float32), (T, RACKS, HOSTS, 2))
+    error = rng.standard_normal((T, RACKS, HOSTS)).astype(np.float32)
+    one = replace(rollout(rng), logits=logits, actions=(mean + noise * error).astype(np.float32))
+    density = -0.5 * error**2 - np.log(noise * np.sqrt(2 * np.pi))
+    ppo = ppo_batch(made, [one], gamma=GAMMA, gae_lambda=1)
+    np.testing.assert_allclose(ppo["action_logp"].numpy(), density.reshape(-1), rtol=1e-4)
+    np.testing.assert_array_equal(ppo["actions"].numpy(), one.actions.reshape(-1, 1))
+    vtrace = vtrace_batch(made, [one], gamma=GAMMA)
+    np.testing.assert_allclose(vtrace["action_logp"].numpy(), np.moveaxis(density, 0, 2).reshape(-1), rtol=1e-4)
+
+
+def test_without_a_critic_advantages_are_returns_of_the_rollout_and_can_be_cut() -> None:
+    made, one = module(numbers=True, critic=False), rollout(np.random.default_rng(1))
+    batch = ppo_batch(made, [one], gamma=GAMMA, gae_lambda=1, max_advantage=1.5)
+    nothing = np.zeros_like(one.rewards)
+    ends = {"terminated": one.terminated, "truncated": one.truncated}
+    expected, _ = advantages(one.rewards, nothing, nothing, **ends, gamma=GAMMA, gae_lambda=1)
+    scaled = expected.reshape(-1) / np.sqrt((expected**2).mean())
+    np.testing.assert_allclose(batch["advantages"].numpy(), scaled.clip(-1.5, 1.5), rtol=1e-4)
+    assert np.abs(scaled).max() > 1.5
 
 
 def test_the_target_network_follows_only_when_told() -> None:

@@ -18,9 +18,11 @@ from ncc.agents.policy import POLICY_FILE, load_policy
 from ncc.agents.rllib import algorithms, run
 from ncc.agents.rllib.config import RllibConfig
 from ncc.core.errors import DatapathError, InvalidRunError, ResultError, WorkerDiedError
+from ncc.envs.pairs import Paired, Pairs
 from ncc.harness.batch import ActionArray, BatchedEnv, EnvFactory, Transition
 from ncc.harness.learner import Progress
 from tests.agents.fitting import fit
+from tests.agents.test_numbers import AimingEnv, missed
 from tests.agents.toy_envs import Identity, IdentityEnv
 
 pytestmark = [pytest.mark.rllib, pytest.mark.usefixtures("ray_here")]
@@ -179,6 +181,31 @@ def test_identity_is_learnt_in_the_form_multi_agent(tmp_path: Path) -> None:
     assert len(returns) == 400 / 50, "one in each update"
     assert returns[0] < 0.5
     assert np.mean(returns[-2:]) > 0.7
+
+
+def paired(worker: int) -> BatchedEnv:
+    return Paired(AimingEnv(n_racks=4, same=2), Pairs(noise_periods=2), 1, worker)
+
+
+def unpaired(worker: int) -> BatchedEnv:
+    return AimingEnv(n_racks=4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "make_env"),
+    [
+        ({"value_coef": 0.0, "max_advantage": 3.0}, paired),
+        ({}, unpaired),
+        ({"algorithm": "appo"}, unpaired),
+    ],
+)
+def test_numbers_are_learnt(tmp_path: Path, changes: dict[str, Any], make_env: EnvFactory) -> None:
+    config = SMALL.replace(
+        epochs=4000, gamma=0.1, noise=0.3, noise_final=0.2, learning_rate=0.02, checkpoint_epochs=4000, **changes
+    )
+    reports = fit(config, make_env, tmp_path)
+    assert missed(tmp_path / "policy.npz") < 0.5 * missed(tmp_path / "policy_untrained.npz")
+    assert max(value for report in reports for value in report.returns) < 0, "they are what hosts earn themselves"
 
 
 @pytest.mark.usefixtures("every_update")

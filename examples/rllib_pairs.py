@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""PPO of plain RLlib improves on a formula in minutes: copies of racks, noise that lasts, and no critic.
+
+pip install "ray[rllib]" torch; python rllib_pairs.py [epochs [seed [lists]]]
+"""
+
+import sys
+
+import gymnasium
+import numpy as np
+import ray
+import torch
+from ray import tune
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.connectors.connector_v2 import ConnectorV2
+from ray.rllib.core.rl_module import RLModuleSpec
+from ray.rllib.core.rl_module.apis import ValueFunctionAPI
+from ray.rllib.core.rl_module.torch import TorchRLModule
+
+from ncc.agents.policy import NumberPolicy
+from ncc.envs.action import rate_map
+from ncc.envs.make import env_spec
+from ncc.envs.observation import observer_of
+from ncc.envs.packetsim.datapath import PacketsimDatapath
+from ncc.envs.pairs import Pairs
+from ncc.envs.vector import RackVectorEnv
+from ncc.harness.limiter import PolicyLimiter
+from ncc.harness.run import eval_flow_seed, run_once
+from ncc.metrics.fct import fct_s
+from ncc.run.controllers import load_controller
+
+RACKS, ROLLOUT, GAMMA, NOISE, LASTS, RATE = 16, 125, 0.97, 0.12, 10, 5e-3
+WEB = {
+    "kind": "poisson",
+    "distribution": "websearch",
+    "load_frac": 0.3,
+    "sources": "senders",
+    "destinations": "receiver",
+}
+RACK = {"name": "incast", "topology": {"senders": 16}, "workload": {"queries": {"events_per_s": 40}, "background": WEB}}
+SETTINGS = {
+    "observation": {"neighbours": "ordered", "ages": True},
+    "action": {"kind": "residual", "formula": "local_hold", "min_rate_frac": 0.002},
+    "reward": {"kind": "backlog", "flows_scale": 1.0},  # minus the unfinished flows
+    "stack": {"order": "upsilon", "order_params": [["omega_milli", 500]]},
+    "period_s": 1e-4,
+}
+
+
+class Copies(gymnasium.vector.VectorWrapper):
+    """Two racks at a time have the same flows; a host is paid what it earns more than in the other copy."""
+
+    def reset(self, *, seed=None, options=None):
+        return self.env.reset(seed=[(seed or 0) + row // 2 for row in range(self.num_envs)], options=options)
+
+    def step(self, actions):
+        *moved, info = self.env.step(actions)
+        return *moved, info | {"paid": Pairs(paid="mean").reward(info.get("host_rewards", actions))}
+
+
+class Hosts(TorchRLModule, ValueFunctionAPI):
+    """A multiple of the formula's limit for each host, with noise whose sign is the other in the other copy."""
+
+    def setup(self):
+        self.hosts, self.calls = self.action_space.shape[0], 0
+        seen = self.observation_space.shape[0] // self.hosts
+        self.policy = torch.nn.Sequential(torch.nn.Linear(seen, 24), torch.nn.Tanh(), torch.nn.Linear(24, 1))
+        torch.nn.init.zeros_(self.policy[2].weight)  # the formula as it is
+        torch.nn.init.zeros_(self.policy[2].bias)
+
+    def gaussian(self, obs):
+        mean = torch.tanh(self.policy(obs))
+        return torch.cat([mean, torch.full_like(mean, np.log(NOISE))], -1)
+
+    def _forward_exploration(self, batch, **_):
+        inputs = self.gaussian(batch["obs"].unflatten(-1, (self.hosts, -1)))
+        if self.calls % LASTS == 0:
+            drawn = torch.randn(len(inputs) // 2, 1, self.hosts)
+            self.noise = torch.cat([drawn, -drawn], 1).flatten(0, 1)
+        self.calls += 1
+        return {"actions": inputs[..., 0] + NOISE * self.noise, "action_dist_inputs": inputs}
+
+    def _forward_train(self, batch, **_):
+        return {"action_dist_inputs": self.gaussian(batch["obs"])}
+
+    def compute_values(self, batch, embeddings=None):
+        return torch.zeros(len(batch["obs"]))  # there is no critic: it would take out what noise does
+
+
+class EachHost(ConnectorV2):
+    """Each host of each rack as a sample of its own, with its returns to the end of the rollout."""
+
+    def __call__(self, *, episodes, batch, **_):
+        rows = {"obs": [], "actions": [], "action_dist_inputs": [], "advantages": []}
+        for episode in episodes:
+            returns = np.array([info["paid"] for info in episode.get_infos(slice(1, None))], np.float32)
+            for t in range(len(returns) - 2, -1, -1):
+                returns[t] += GAMMA * returns[t + 1]
+            inputs = np.array(episode.get_extra_model_outputs("action_dist_inputs"))
+            found = (episode.get_observations(slice(0, len(episode))), episode.get_actions(), inputs, returns)
+            for name, array in zip(rows, found, strict=True):
+                rows[name].append(np.reshape(array, (returns.size, -1)))
+        made = {name: torch.from_numpy(np.concatenate(parts)) for name, parts in rows.items()}
+        advantage = made["advantages"][:, 0]
+        made["advantages"] = (advantage / advantage.square().mean().sqrt()).clip(-3, 3)
+        mean = made["action_dist_inputs"][:, :1]
+        made["action_logp"] = torch.distributions.Normal(mean, NOISE).log_prob(made["actions"])[:, 0]
+        return {"default_policy": made | {"value_targets": torch.zeros_like(advantage)}}
+
+
+def racks(given):
+    """As many racks as RLlib asks for."""
+    return Copies(RackVectorEnv(given["num_envs"], RACK, duration_s=0.0375, threads=1, **SETTINGS))
+
+
+def trained(epochs, seed):
+    """The trained network's layers: weights and biases."""
+    tune.register_env("racks", racks)
+    algorithm = (
+        PPOConfig()
+        .environment("racks", disable_env_checking=True)
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=RACKS, rollout_fragment_length=ROLLOUT)
+        .env_runners(gym_env_vectorize_mode="vector_entry_point")
+        .debugging(seed=seed, log_level="ERROR")
+        .rl_module(rl_module_spec=RLModuleSpec(module_class=Hosts))
+        .learners(learner_connector=lambda *_: EachHost(), add_default_connectors_to_learner_pipeline=False)
+        .training(use_critic=False, use_kl_loss=False, num_epochs=1, minibatch_size=None, grad_clip=1.0)
+        .training(train_batch_size_per_learner=RACKS * ROLLOUT, lr=[[0, RATE], [epochs, RATE / 10]])
+        .build_algo()
+    )
+    for _ in range(-(-epochs // (RACKS * ROLLOUT))):
+        algorithm.train()
+    weights = algorithm.get_module().get_state()
+    algorithm.stop()
+    return [(np.asarray(weights[f"policy.{i}.weight"]), np.asarray(weights[f"policy.{i}.bias"])) for i in (0, 2)]
+
+
+def mean_fct_s(layers, seed):
+    """Mean time to deliver a list of flows that no training meets."""
+    spec = env_spec(RACK, duration_s=0.1, **SETTINGS)
+    seen, acts = observer_of(spec.view.observation), rate_map(spec.view.action, spec.view.observation)
+    limiter, hosts = PolicyLimiter(NumberPolicy(layers), seen, acts), load_controller("local_hold")
+    run = run_once(PacketsimDatapath(), spec.scenario, hosts, limiter, seed, flow_seed=eval_flow_seed(seed))
+    return fct_s(run.flows, run.records.flows, spec.scenario.duration_s + spec.scenario.drain_s).mean()
+
+
+if __name__ == "__main__":
+    ray.init("local", include_dashboard=False, logging_level="ERROR", ignore_reinit_error=True)
+    torch.set_num_threads(1)  # small networks: more threads are slower
+    given = [int(number) for number in sys.argv[1:]]
+    epochs, seed, lists = given + [300_000, 1, 16][len(given) :]
+    policy = trained(epochs, seed)
+    formula = [(0 * weight, 0 * bias) for weight, bias in policy]
+    logs = [np.log(mean_fct_s(policy, number) / mean_fct_s(formula, number)) for number in range(lists)]
+    print(f"mean FCT over that of the formula, on {lists} other lists of flows: {np.exp(np.mean(logs)):.3f}")
