@@ -97,11 +97,12 @@ class ActorCritic:
     Args:
         shape: sizes of the networks.
         anchor: layers of a policy of the same sizes near which `learn` can hold this one; they do not change.
+        critic: False leaves the value network as it is; all values are 0.
     """
 
-    def __init__(self, shape: NetShape, anchor: Sequence[Layer] | None = None) -> None:
+    def __init__(self, shape: NetShape, anchor: Sequence[Layer] | None = None, *, critic: bool = True) -> None:
         sizes, self.n_actions = (shape.obs_dim, *shape.hidden), shape.n_actions
-        self.deviation = 1.0
+        self._critic, self.deviation = critic, 1.0
         """Standard deviation of numbers around the policy's; it is not learnt."""
         self._policy, self._value = network([*sizes, shape.n_outputs]), network([*sizes, 1])
         self._anchor: Network | None = None
@@ -127,7 +128,7 @@ class ActorCritic:
             actions: [rows] filled.
             values: [rows] filled with the values of the observations, in units of the mean reward per epoch.
         """
-        values[:] = self._value.forward(obs)[:, 0]
+        values[:] = self._value.forward(obs)[:, 0] if self._critic else 0
         if self.n_actions:
             return self._policy.act(obs, drawn, actions)
         actions[:] = np.tanh(self._policy.forward(obs)[:, 0]) + self.deviation * drawn
@@ -135,6 +136,8 @@ class ActorCritic:
 
     def value(self, obs: ObsArray) -> Float:
         """Values [...] of observations [..., obs_dim] for which no action is chosen; the last step of a rollout."""
+        if not self._critic:
+            return np.zeros(obs.shape[:-1], np.float32)
         rows = np.ascontiguousarray(obs.reshape(-1, obs.shape[-1]))
         return self._value.look(rows).reshape(obs.shape[:-1])
 
@@ -198,8 +201,8 @@ class ActorCritic:
             clip: largest deviation from 1 of the ratio of probabilities in it.
         """
         taken, advantage, target = (torch.from_numpy(array).reshape(-1) for array in (actions, advantages, returns))
-        logits, values = self._outputs(self._policy), self._outputs(self._value)
-        value = 0.5 * (target - values.squeeze(-1)).square().mean()
+        logits, values = self._outputs(self._policy), self._outputs(self._value) if self._critic else None
+        value = torch.zeros(()) if values is None else 0.5 * (target - values.squeeze(-1)).square().mean()
         chosen = self._log_probs(logits, taken)
         gain = chosen * advantage
         if before is not None:
@@ -227,7 +230,8 @@ class ActorCritic:
         """Begin a rollout with observations [samples, obs_dim] of an earlier one."""
         self._begin()
         self._policy.forward(obs.numpy())
-        self._value.forward(obs.numpy())
+        if self._critic:
+            self._value.forward(obs.numpy())
 
     def _log_probs(self, logits: Tensor, taken: Tensor) -> Tensor:
         if self.n_actions:

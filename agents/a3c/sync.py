@@ -35,7 +35,7 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
     config, shape = run.config, run.shape(env)
     rng = run.actions_rng()
     state, first_episode = run.begin(shape), 0
-    model = ActorCritic(shape, run.anchor(shape))
+    model = ActorCritic(shape, run.anchor(shape), critic=config.value_coef > 0)
     if run.loaded is not None and run.loaded.rng is not None:
         first_episode = run.loaded.episodes[0]
         rng.bit_generator.state = run.loaded.rng

@@ -106,11 +106,9 @@ def _said(rollout: Rollout, advantage: Float, returns: Float) -> Scalars:
 
 def returns_of(model: ActorCritic, rollout: Rollout, config: A3cConfig, *, gae_lambda: float) -> tuple[Float, Float]:
     """Advantages and returns, each [T, n_racks, n_agents], in units of the mean reward per epoch."""
-    values = following = np.zeros_like(rollout.values)
-    if config.value_coef:
-        cut_values = model.value(np.stack(rollout.cut_obs)) if rollout.cut else ()
-        values = rollout.values
-        following = following_values(values, model.value(rollout.last_obs), rollout.cut, cut_values)
+    cut_values = model.value(np.stack(rollout.cut_obs)) if rollout.cut else ()
+    values = rollout.values
+    following = following_values(values, model.value(rollout.last_obs), rollout.cut, cut_values)
     return advantages(
         rollout.rewards * np.float32(1 - config.gamma),
         values,

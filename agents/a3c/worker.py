@@ -78,7 +78,7 @@ def work(pipe: "Connection[Ready | Update | None, Start]", setup: WorkerSetup) -
         pipe.send(Ready(env.obs_dim, env.n_actions, env.n_noise, env.copies))
         start = pipe.recv()
         state, params = start.state, torch.empty_like(start.state.params)
-        model = ActorCritic(start.shape, start.anchor)
+        model = ActorCritic(start.shape, start.anchor, critic=config.value_coef > 0)
         # The epoch in the seed keeps a resumed run from drawing the same actions again.
         rng = generator(setup.seed, "a3c", "actions", setup.index, state.epochs)
         collector = Collector(env, rng, config.steps, start.episode)
