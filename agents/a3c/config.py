@@ -64,9 +64,7 @@ class A3cConfig(Value, frozen=True):
     value_coef: NonNegative = 0.5
     """0: there is no critic, and returns are those of the rollout. Rewards over copies (`env.pairs`) need none."""
     passes: Annotated[int, Meta(ge=1, le=1000)] = 1
-    """Passes over the samples of a rollout. 1: A3C's one gradient. More: with the loss of PPO."""
-    minibatches: Annotated[int, Meta(ge=1, le=1000)] = 1
-    """Gradients in a pass, each of a random part of the samples; with several passes."""
+    """Gradients of a rollout, each of all its samples. 1: A3C's. More: of the loss of PPO."""
     clip: Annotated[float, Meta(gt=0, lt=1)] = 0.2
     """Largest deviation from 1 of the ratio of new to old probability; with several passes."""
     max_advantage: Positive | None = None
@@ -103,8 +101,6 @@ class A3cConfig(Value, frozen=True):
         """Check settings against each other."""
         if not self.hidden:
             raise ConfigError("A3cConfig.hidden must name at least one layer, for instance [64, 64]")
-        if self.minibatches > 1 and self.passes == 1:
-            raise ConfigError("A3cConfig.minibatches are for several passes: raise passes, or leave minibatches 1")
         if not self.gradient_epochs:
             raise ConfigError(f"A3cConfig.evolve_frac must leave A3C some epochs, got {self.evolve_frac}")
         if self.anchored and self.warm_start is None:

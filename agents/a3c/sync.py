@@ -49,7 +49,7 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
         model.deviation = config.deviation(state.epochs)
         rollout = collector.collect(model, steps, stop_at_boundary=due)
         left = rollout.epochs
-        for scalars in gradients(model, rollout, config, state.epochs / config.gradient_epochs, rng):
+        for scalars in gradients(model, rollout, config, state.epochs / config.gradient_epochs):
             state.apply(model.gradient, scalars["update/learning_rate"], left)
             model.load(state.params)
             left = 0

@@ -28,9 +28,7 @@ def compute_gradient(model: ActorCritic, rollout: Rollout, config: A3cConfig, fr
     return scalars | _said(rollout, advantage, returns)
 
 
-def gradients(
-    model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction: float, rng: np.random.Generator
-) -> Iterator[Scalars]:
+def gradients(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction: float) -> Iterator[Scalars]:
     """Yield numbers for logs whenever ``model.gradient`` has another gradient of `rollout`.
 
     The caller applies it, and loads the new weights, before it asks for the next.
@@ -45,12 +43,9 @@ def gradients(
     scaled, taken, target = _scaled(advantage, config).ravel(), rollout.actions.ravel(), returns.ravel()
     obs, before = model.observed().clone(), model.chosen(taken)
     for _ in range(config.passes):
-        for part in np.array_split(rng.permutation(len(taken)), config.minibatches):
-            model.replay(obs[part])
-            scalars = _learn(
-                model, taken[part], scaled[part], target[part], config=config, fraction=fraction, before=before[part]
-            )
-            yield scalars | _said(rollout, advantage, returns)
+        model.replay(obs)
+        scalars = _learn(model, taken, scaled, target, config=config, fraction=fraction, before=before)
+        yield scalars | _said(rollout, advantage, returns)
 
 
 def _scaled(advantage: Float, config: A3cConfig) -> Float:

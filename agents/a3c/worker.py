@@ -92,7 +92,7 @@ def work(pipe: "Connection[Ready | Update | None, Start]", setup: WorkerSetup) -
             model.deviation = config.deviation(state.epochs)
             rollout = collector.collect(model, steps)
             left = rollout.epochs
-            for scalars in gradients(model, rollout, config, state.epochs / config.gradient_epochs, rng):
+            for scalars in gradients(model, rollout, config, state.epochs / config.gradient_epochs):
                 with _holding(lock, start.stop):
                     state.apply(model.gradient, scalars["update/learning_rate"], left)
                     params.copy_(state.params)
