@@ -49,7 +49,7 @@ if __name__ == "__main__":
     updates, seed = map(int, sys.argv[1:]) if sys.argv[1:] else (150, 1)
     torch.set_num_threads(1)  # small networks: more threads are slower
     torch.manual_seed(seed)
-    env = HostVecEnv(SCENARIO, num_racks=RACKS, seed=seed, pairs="mirror", threads=1, **SETTINGS)
+    env = HostVecEnv(SCENARIO, num_racks=RACKS, seed=seed, duration_s=0.0375, pairs="mirror", threads=1, **SETTINGS)
     agent = Agent(env.observation_space.shape[0] - 1)
     optimizer = torch.optim.Adam(agent.parameters(), eps=1e-5)
     formula, obs = waited(agent), env.reset()

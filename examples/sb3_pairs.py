@@ -18,12 +18,13 @@ SETTINGS = {
     "observation": {"neighbours": "ordered", "ages": True},
     "action": {"kind": "residual", "formula": "local_hold", "min_rate_frac": 0.002},  # multiples of a formula's limits
     "reward": {"kind": "backlog", "flows_scale": 1.0},  # minus unfinished flows
+    "threads": 1,
 }
 
 
 def waited(model, racks=16, periods=1000):
     """Sum of the completion times of flows that no training plays."""
-    env = HostVecEnv(SCENARIO, num_racks=racks, purpose="held_out", duration_s=periods * 1e-4, threads=1, **SETTINGS)
+    env = HostVecEnv(SCENARIO, num_racks=racks, purpose="held_out", duration_s=periods * 1e-4, **SETTINGS)
     obs, total = env.reset(), 0.0
     for _ in range(periods):
         obs, reward, _, _ = env.step(model.predict(obs, deterministic=True)[0])
@@ -41,7 +42,7 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)  # small networks: more threads are slower
 
-    env = HostVecEnv(SCENARIO, num_racks=16, pairs={"paid": "mean", "copies": 4}, threads=1, **SETTINGS)
+    env = HostVecEnv(SCENARIO, num_racks=16, duration_s=0.0375, pairs={"paid": "mean", "copies": 4}, **SETTINGS)
     model = PPO(
         "MlpPolicy",
         env,

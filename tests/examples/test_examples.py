@@ -109,7 +109,7 @@ def test_a_policy_of_pairs_decides_as_its_page_says(example: Example, tmp_path: 
         next(text for kind, text in page if "sb3_pairs.zip" in text and kind == "yaml")
     )
     use_config_dir(tmp_path / "my_configs")
-    stands("sb3_pairs", make_scenario(FOLDER / "own_incast.yaml").replace(drain_s=0.01))
+    stands("sb3_pairs", make_scenario(FOLDER / "own_incast.yaml").replace(duration_s=0.04, drain_s=0.01))
     use_config_dir(None)
 
 
