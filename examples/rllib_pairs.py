@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PPO of plain RLlib improves on a formula in minutes: copies of racks, noise that lasts, and no critic.
+"""PPO of plain RLlib on multiples of a formula's limits: copies of racks, noise that lasts, and no critic.
 
 pip install "ray[rllib]" torch; python rllib_pairs.py [epochs [seed [lists]]]
 """
