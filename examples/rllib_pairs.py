@@ -102,7 +102,7 @@ class EachHost(ConnectorV2):
                 rows[name].append(np.reshape(array, (returns.size, -1)))
         made = {name: torch.from_numpy(np.concatenate(parts)) for name, parts in rows.items()}
         advantage = made["advantages"][:, 0]
-        made["advantages"] = (advantage / advantage.square().mean().sqrt()).clip(-3, 3)
+        made["advantages"] = (advantage / (advantage.square().mean().sqrt() + 1e-8)).clip(-3, 3)
         mean = made["action_dist_inputs"][:, :1]
         made["action_logp"] = torch.distributions.Normal(mean, NOISE).log_prob(made["actions"])[:, 0]
         return {"default_policy": made | {"value_targets": torch.zeros_like(advantage)}}
