@@ -110,7 +110,8 @@ class A3cConfig(Value, frozen=True):
     def called(settings: Mapping[str, Any]) -> str:
         """The name of an agent with these settings, which is that of its YAML file in configs/agent."""
         name = "a2c" if settings.get("mode") == "sync" else "a3c"
-        return f"{name}_warm" if settings.get("warm_start") else name
+        paired = settings.get("value_coef") == 0  # it has no critic where pairs take its place
+        return f"{name}_warm" if settings.get("warm_start") else f"{name}_pairs" if paired else name
 
     @property
     def anchored(self) -> bool:

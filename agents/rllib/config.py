@@ -129,7 +129,7 @@ class RllibConfig(Value, frozen=True):
     @staticmethod
     def called(settings: Mapping[str, Any]) -> str:
         """The name of an agent with these settings."""
-        return f"rllib_{settings.get('algorithm', 'ppo')}"
+        return f"rllib_{settings.get('algorithm', 'ppo')}" + ("_pairs" if settings.get("value_coef") == 0 else "")
 
     @property
     def offline(self) -> bool:
