@@ -119,4 +119,4 @@ def test_refused_before_anything_is_trained(
 @needs_extra("sb3")
 def test_the_comparison_on_disk_can_be_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    assert len(LearnersSpec.from_plain(composed("learners")).learners) == 7
+    assert LearnersSpec.from_plain(composed("learners")).learners
