@@ -12,6 +12,7 @@ import ray
 import torch
 from ray import tune
 from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.core.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.apis import ValueFunctionAPI
@@ -108,6 +109,15 @@ class EachHost(ConnectorV2):
         return {"default_policy": made | {"value_targets": torch.zeros_like(advantage)}}
 
 
+class Learner(PPOTorchLearner):
+    """PPO with an Adam that does not take full steps where there was next to nothing to learn from."""
+
+    def configure_optimizers_for_module(self, module_id, config=None):
+        weights = self.get_parameters(self.module[module_id])
+        adam = torch.optim.Adam(weights, eps=1e-5)
+        self.register_optimizer(module_id=module_id, optimizer=adam, params=weights, lr_or_lr_schedule=config.lr)
+
+
 def racks(given):
     """As many racks as RLlib asks for."""
     return Copies(RackVectorEnv(given["num_envs"], RACK, duration_s=0.0375, threads=1, **SETTINGS))
@@ -124,7 +134,9 @@ def trained(epochs, seed):
         .debugging(seed=seed, log_level="ERROR")
         .rl_module(rl_module_spec=RLModuleSpec(module_class=Hosts))
         .learners(learner_connector=lambda *_: EachHost(), add_default_connectors_to_learner_pipeline=False)
-        .training(use_critic=False, use_kl_loss=False, num_epochs=1, minibatch_size=None, grad_clip=1.0)
+        .training(
+            learner_class=Learner, use_critic=False, use_kl_loss=False, num_epochs=1, minibatch_size=None, grad_clip=1.0
+        )
         .training(train_batch_size_per_learner=RACKS * ROLLOUT, lr=[[0, RATE], [epochs, RATE / 10]])
         .build_algo()
     )
