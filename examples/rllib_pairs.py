@@ -30,7 +30,7 @@ from ncc.harness.run import eval_flow_seed, run_once
 from ncc.metrics.fct import fct_s
 from ncc.run.controllers import load_controller
 
-RACKS, ROLLOUT, GAMMA, NOISE, LASTS, RATE = 16, 125, 0.97, 0.12, 10, 5e-3
+RACKS, ROLLOUT, GAMMA, NOISE, LASTS, RATE = 16, 125, 0.97, 0.12, 10, 1.5e-3
 WEB = {
     "kind": "poisson",
     "distribution": "websearch",
