@@ -60,7 +60,7 @@ class Judged(Value, frozen=True):
     """The networks on which policies are judged."""
 
     families: Name
-    """Of configs/recipes/families."""
+    """Name in configs/recipes/families."""
     networks: Count
     periods: Count
     """Periods in which flows arrive."""

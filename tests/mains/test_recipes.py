@@ -151,7 +151,9 @@ def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     short = ("evaluation.duration_s=0.05", "evaluation.seeds=1", "evaluation.datapaths=[packetsim]")
     done = ncc("train", "experiment=ncc_pairs", *few, *shorter, *short, "out=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Training a2c on incast, uplink, slow_uplink, fast_hosts (32 hosts to a slot, packetsim)" in done.stdout
+    assert (
+        "Training a2c_pairs on incast, uplink, slow_uplink, fast_hosts (32 hosts to a slot, packetsim)" in done.stdout
+    )
     run = tmp_path / "run"
     policy, meta = load_policy(run / "policy.npz")
     assert (policy.n_actions, meta["action"]["formula"]) == (1, "local_hold")
