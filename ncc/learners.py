@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compare learners by what their policies are worth, and by what training costs.
+"""Compare learners by what their policies are worth and cost.
 
 Finished trainings are kept. One that was interrupted is begun again by the same command, for its time counts.
 """
