@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Pairs: copies of a network play one list of flows, and a host is paid what it earns more than in the other copies.
 
-Flows change a reward 25 times as much as a learner's noise does. So a host's own reward says almost nothing about its
+Flows change a reward far more than a learner's noise does. So a host's own reward says almost nothing about its
 limits, and a critic cannot help: it does not know which flows will come. The copies have them in common.
 
 - ``paid: mean`` pays a host its reward less the mean of the other copies. It is for learners with noise of their own.

@@ -5,8 +5,8 @@ pip install "ray[rllib]" torch; python rllib_pairs.py [epochs [seed [lists]]]
 """
 
 import sys
+from pathlib import Path
 
-import gymnasium
 import numpy as np
 import ray
 import torch
@@ -23,7 +23,6 @@ from ncc.envs.action import rate_map
 from ncc.envs.make import env_spec
 from ncc.envs.observation import observer_of
 from ncc.envs.packetsim.datapath import PacketsimDatapath
-from ncc.envs.pairs import Pairs
 from ncc.envs.vector import RackVectorEnv
 from ncc.harness.limiter import PolicyLimiter
 from ncc.harness.run import eval_flow_seed, run_once
@@ -31,32 +30,13 @@ from ncc.metrics.fct import fct_s
 from ncc.run.controllers import load_controller
 
 RACKS, ROLLOUT, GAMMA, NOISE, LASTS, RATE = 16, 125, 0.97, 0.12, 10, 1.5e-3
-WEB = {
-    "kind": "poisson",
-    "distribution": "websearch",
-    "load_frac": 0.3,
-    "sources": "senders",
-    "destinations": "receiver",
-}
-RACK = {"name": "incast", "topology": {"senders": 16}, "workload": {"queries": {"events_per_s": 40}, "background": WEB}}
+RACK = Path(__file__).with_name("own_incast.yaml")
 SETTINGS = {
     "observation": {"neighbours": "ordered", "ages": True},
     "action": {"kind": "residual", "formula": "local_hold", "min_rate_frac": 0.002},
     "reward": {"kind": "backlog", "flows_scale": 1.0},  # minus the unfinished flows
     "stack": {"order": "upsilon", "order_params": [["omega_milli", 500]]},
-    "period_s": 1e-4,
 }
-
-
-class Copies(gymnasium.vector.VectorWrapper):
-    """Two racks at a time have the same flows; a host is paid what it earns more than in the other copy."""
-
-    def reset(self, *, seed=None, options=None):
-        return self.env.reset(seed=[(seed or 0) + row // 2 for row in range(self.num_envs)], options=options)
-
-    def step(self, actions):
-        *moved, info = self.env.step(actions)
-        return *moved, info | {"paid": Pairs(paid="mean").reward(info.get("host_rewards", actions))}
 
 
 class Hosts(TorchRLModule, ValueFunctionAPI):
@@ -94,7 +74,9 @@ class EachHost(ConnectorV2):
     def __call__(self, *, episodes, batch, **_):
         rows = {"obs": [], "actions": [], "action_dist_inputs": [], "advantages": []}
         for episode in episodes:
-            returns = np.array([info["paid"] for info in episode.get_infos(slice(1, None))], np.float32)
+            returns = np.array(
+                [info.get("host_rewards", np.zeros(16)) for info in episode.get_infos(slice(1, None))], np.float32
+            )
             for t in range(len(returns) - 2, -1, -1):
                 returns[t] += GAMMA * returns[t + 1]
             inputs = np.array(episode.get_extra_model_outputs("action_dist_inputs"))
@@ -120,7 +102,7 @@ class Learner(PPOTorchLearner):
 
 def racks(given):
     """As many racks as RLlib asks for."""
-    return Copies(RackVectorEnv(given["num_envs"], RACK, duration_s=0.0375, threads=1, **SETTINGS))
+    return RackVectorEnv(given["num_envs"], RACK, duration_s=0.0375, threads=1, pairs="mean", **SETTINGS)
 
 
 def trained(epochs, seed):

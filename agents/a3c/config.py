@@ -55,6 +55,7 @@ class A3cConfig(Value, frozen=True):
     """Normalise the advantages of each rack on their own, so that among networks of different kinds (`families`) the
     one with the largest rewards does not decide alone."""
     entropy_coef: NonNegative = 0.01
+    """Weight of the entropy of actions with indices; that of numbers is given by `noise`."""
     entropy_coef_final: NonNegative | None = None
     """Value that `entropy_coef` reaches linearly at the end of training; null: it stays constant."""
     noise: Positive = 0.17

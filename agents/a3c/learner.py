@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ncc.agents.a3c.config import A3cConfig
+from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
 from ncc.harness.batch import EnvFactory
-from ncc.harness.learner import Report
+from ncc.harness.learner import Report, refuse_numbers
 
 WARM_FILE = "policy_warm.npz"
 
@@ -23,10 +24,22 @@ class A3cLearner:
 
     def __init__(self, config: A3cConfig) -> None:
         self.config = config
-        self.indices_only: str | None = None
         self.racks_per_env = config.racks or 1
         self.processes = self.racks_per_env * (config.workers if config.mode == "async" else 1)
         self.total_epochs, self.online_epochs = config.total_epochs, config.epochs
+
+    def check_env(self, n_actions: int, copies: int) -> None:
+        """Check settings against an environment; see `ncc.harness.learner.Learner`."""
+        config = self.config
+        if not n_actions:
+            for setting in ("warm_start", "initial_unlimited_prob"):
+                if getattr(config, setting) is not None:
+                    refuse_numbers(f"agent.{setting}")
+        if config.evolve_frac and (copies % 2 or n_actions):
+            raise ConfigError(
+                "agent.evolve_frac compares mirror images whose actions are numbers: set env.pairs with an even number "
+                "of copies and env.action.kind=residual, or agent.evolve_frac=0"
+            )
 
     def train(
         self,

@@ -102,7 +102,8 @@ class ActorCritic:
 
     def __init__(self, shape: NetShape, anchor: Sequence[Layer] | None = None, *, critic: bool = True) -> None:
         sizes, self.n_actions = (shape.obs_dim, *shape.hidden), shape.n_actions
-        self._critic, self.deviation = critic, 1.0
+        self._critic = critic
+        self.deviation = 1.0
         """Standard deviation of numbers around the policy's; it is not learnt."""
         self._policy, self._value = network([*sizes, shape.n_outputs]), network([*sizes, 1])
         self._anchor: Network | None = None

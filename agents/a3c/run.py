@@ -33,8 +33,6 @@ class Sized(Protocol):
     def n_actions(self) -> int: ...
     @property
     def n_noise(self) -> int: ...
-    @property
-    def copies(self) -> int: ...
 
 
 class TrainingRun:
@@ -78,16 +76,6 @@ class TrainingRun:
         obs_dim = env.obs_dim - env.n_noise
         if obs_dim < 1 or env.n_actions < 0:
             raise ConfigError(f"an environment needs an obs_dim of at least 1, got {obs_dim}")
-        if not env.n_actions and (self.config.warm_start or self.config.initial_unlimited_prob):
-            raise ConfigError(
-                "agent.warm_start and agent.initial_unlimited_prob are for actions with indices: set them to null, or "
-                "env.action.kind to levels, shares or settings"
-            )
-        if self.config.evolve_frac and (env.copies == 1 or env.n_actions):
-            raise ConfigError(
-                "agent.evolve_frac compares copies whose actions are numbers: set env.pairs and "
-                "env.action.kind=residual, or agent.evolve_frac=0"
-            )
         return NetShape(obs_dim, self.config.hidden, env.n_actions)
 
     def begin(self, shape: NetShape) -> TrainState:

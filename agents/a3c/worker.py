@@ -28,7 +28,6 @@ class Ready:
     obs_dim: int
     n_actions: int
     n_noise: int
-    copies: int
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def work(pipe: "Connection[Ready | Update | None, Start]", setup: WorkerSetup) -
     torch.set_num_threads(1)
     config, lock, env = setup.config, setup.lock, setup.make_env(setup.index)
     try:
-        pipe.send(Ready(env.obs_dim, env.n_actions, env.n_noise, env.copies))
+        pipe.send(Ready(env.obs_dim, env.n_actions, env.n_noise))
         start = pipe.recv()
         state, params = start.state, torch.empty_like(start.state.params)
         model = ActorCritic(start.shape, start.anchor, critic=config.value_coef > 0)

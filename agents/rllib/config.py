@@ -137,15 +137,6 @@ class RllibConfig(Value, frozen=True):
         return self.algorithm in OFFLINE
 
     @property
-    def indices_only(self) -> str | None:
-        """The setting that keeps the agent from learning actions that are numbers, or None."""
-        if self.offline:
-            return f"agent.algorithm={self.algorithm}"
-        if self.form == "multi_agent":
-            return "agent.form=multi_agent"
-        return None if self.initial_unlimited_prob is None else "agent.initial_unlimited_prob"
-
-    @property
     def total_epochs(self) -> int:
         """Epochs of the whole training."""
         return self.epochs

@@ -8,7 +8,7 @@ from typing import Any
 from ncc.agents.rllib.config import RllibConfig
 from ncc.core.extras import require_extra
 from ncc.harness.batch import EnvFactory
-from ncc.harness.learner import Report
+from ncc.harness.learner import Report, refuse_numbers
 
 
 def require_installed() -> None:
@@ -24,10 +24,22 @@ class RllibLearner:
     """
 
     def __init__(self, config: RllibConfig) -> None:
-        self.config, self.indices_only = config, config.indices_only
+        self.config = config
         self.racks_per_env = config.racks or 1
         self.processes = self.racks_per_env * config.collectors
         self.total_epochs = self.online_epochs = config.total_epochs
+
+    def check_env(self, n_actions: int, copies: int) -> None:
+        """Check settings against an environment; see `ncc.harness.learner.Learner`."""
+        config = self.config
+        if n_actions:
+            return
+        if config.offline:
+            refuse_numbers(f"agent.algorithm={config.algorithm}")
+        if config.form == "multi_agent":
+            refuse_numbers("agent.form=multi_agent")
+        if config.initial_unlimited_prob is not None:
+            refuse_numbers("agent.initial_unlimited_prob")
 
     def train(
         self,

@@ -4,8 +4,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
+from ncc.core.errors import ConfigError
 from ncc.harness.batch import EnvFactory
 
 
@@ -25,19 +26,28 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
+def refuse_numbers(setting: str) -> NoReturn:
+    """Raise `ConfigError`: this setting is for actions with indices."""
+    raise ConfigError(
+        f"{setting} learns actions with indices: change it, or set env.action.kind to levels, shares or settings"
+    )
+
+
 class Learner(Protocol):
     """A learner that trains a policy and keeps all its state in one folder."""
 
     racks_per_env: int
     """Racks that each environment should hold, stepped in one call if the datapath can, else in a process each."""
-    indices_only: str | None
-    """The setting that keeps it from learning actions that are numbers, for messages; None: it can."""
     processes: int
     """Number of racks simulated at a time, for forecasts."""
     total_epochs: int
     """Environment epochs that `train` will use, summed over racks."""
     online_epochs: int
     """Epochs of these in which it learns from its own reward: all, unless it first imitates."""
+
+    def check_env(self, n_actions: int, copies: int) -> None:
+        """Raise `ConfigError` if it cannot learn from a `ncc.harness.batch.BatchedEnv` that is like this."""
+        ...
 
     def train(
         self,

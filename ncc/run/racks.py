@@ -37,8 +37,6 @@ class RackFactory:
     threads: int = 1
     """Threads of each worker, for a datapath that can batch."""
     families: Families = _ONE_SCENARIO
-    copies: int = 1
-    """Consecutive racks, or slots, with the same flows."""
 
     def __post_init__(self) -> None:
         if self.families.of:
@@ -53,24 +51,18 @@ class RackFactory:
         """Make a factory with the racks that the learner asks for, and its workers' share of the processors.
 
         Raises:
-            ConfigError: the learner cannot choose numbers, or as `EnvSpec.copies` and the class.
+            ConfigError: as `Learner.check_env`, `EnvSpec.copies` and the class.
         """
-        kind, numbers = spec.view.action.kind, spec.view.action.n_actions == 0
-        if numbers and learner.indices_only is not None:
-            raise ConfigError(
-                f"{learner.indices_only} learns actions with indices, got env.action.kind {kind!r}: change it, or set "
-                "env.action.kind to levels, shares or settings"
-            )
+        learner.check_env(spec.view.action.n_actions, spec.copies(learner.racks_per_env))
         workers = max(1, learner.processes // learner.racks_per_env)
         threads = max(1, usable_cpus() // workers)
-        copies = spec.copies(learner.racks_per_env)
-        return cls(spec, datapath, seed, learner.racks_per_env, threads=threads, families=families, copies=copies)
+        return cls(spec, datapath, seed, learner.racks_per_env, threads=threads, families=families)
 
     def __call__(self, index: int) -> BatchedEnv:
         return paired(self._racks(index), self.spec.view.pairs, self.seed, index)
 
     def _racks(self, index: int) -> BatchedEnv:
-        first = index * self.racks
+        first, copies = index * self.racks, self.spec.copies(self.racks)
         if self.families.of:
             return Mixture(
                 self.families,
@@ -80,7 +72,7 @@ class RackFactory:
                 slot=first,
                 n_slots=self.racks,
                 threads=self.threads,
-                copies=self.copies,
+                copies=copies,
             )
         datapath = side_by_side(self.datapath)
-        return RackBatch(self.spec, datapath, self.seed, first, self.racks, threads=self.threads, copies=self.copies)
+        return RackBatch(self.spec, datapath, self.seed, first, self.racks, threads=self.threads, copies=copies)

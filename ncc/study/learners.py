@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Learners from one untrained formula: what their policies are worth on held-out flows, and what training costs."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,13 +16,13 @@ from msgspec import Meta
 from ncc.agents.policy import UNTRAINED_FILE
 from ncc.core.errors import ConfigError, InvalidRunError
 from ncc.core.value import Count, Name, Natural, Value, from_dict
+from ncc.harness.atomic import file_digest, write_text
 from ncc.harness.controller import Controller, ModelLimit
 from ncc.harness.manifest import provenance
 from ncc.metrics.stats import interval
 from ncc.results.palette import styles
 from ncc.results.plot import new_figure, save_figure
 from ncc.run.controllers import load_controller
-from ncc.run.learning import read_learning
 from ncc.run.limiters import LimiterFactory
 from ncc.study.page import render, spread
 from ncc.study.random_networks import Met, drawn, load_families, play
@@ -32,8 +33,7 @@ Summary = dict[str, Any]
 """Plain data: the contents of results.json."""
 OWN = ("agent.epochs", "seed", "out", "resume")
 """Keys that the comparison itself sets of each training."""
-CURVE_POINTS = 60
-PICTURE = "learning.png"
+PICTURE = "trainings.png"
 DRAIN = 10.0
 """Longest wait for the last flows, in episodes."""
 
@@ -91,7 +91,7 @@ class LearnersSpec(Value, frozen=True):
         Raises:
             ConfigError: a training cannot be composed, or sets what the comparison sets.
         """
-        spec = from_dict(cls, {key: value for key, value in plain.items() if key != "compare"}, "configuration")
+        spec = from_dict(cls, plain, "configuration")
         for name, learner in spec.learners.items():
             leave_out(map(key_of, (*spec.common, *learner.train)), OWN, f"learners.{name} is set by the comparison")
             if not learner.script:
@@ -181,21 +181,31 @@ def _trained(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> Trai
 
 
 def _scripted(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> tuple[Controller, Summary]:
-    """Run a script, unless its policy is there; return its policy and what it cost."""
+    """Run a script, unless its policy is there; return its policy and what it cost.
+
+    Raises:
+        ConfigError: a policy of another script, or of other options, is there.
+    """
     path = Path(spec.out) / f"{name}_s{seed}{learner.writes}"
-    spent = path.with_suffix(".cpu_s")
-    if not spent.exists():
+    made_by = path.with_suffix(".json")
+    command = [*learner.script, f"--seed={seed}", f"--periods={spec.epochs}", f"--out={path}"]
+    digest = file_digest(Path(learner.script[0]))
+    if not made_by.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         began = sum(os.times()[2:4])
-        options = [f"--seed={seed}", f"--periods={spec.epochs}", f"--out={path}"]
-        _run(f"{name}, seed {seed}", [*learner.script, *options])
-        spent.write_text(f"{sum(os.times()[2:4]) - began:.1f}\n")  # written last: both are there or neither counts
+        _run(f"{name}, seed {seed}", command)
+        cost = round(sum(os.times()[2:4]) - began, 1)
+        # Written last: both are there, or neither counts.
+        write_text(made_by, json.dumps({"command": command, "digest": digest, "cpu_s": cost}) + "\n")
+    made = json.loads(made_by.read_text())
+    if (made["command"], made["digest"]) != (command, digest):
+        raise ConfigError(f"{path} was made by another script or with other options: remove {made_by}, or set out")
     controller = load_controller(str(path))
     if isinstance(controller.limit, ModelLimit):  # it does not say how it observed and acted: as all do here
         plan = training_plan(spec.overrides(Learner(), seed))
         view = {key: getattr(plan.env, key).to_dict() for key in ("observation", "action")}
         controller = controller.replace(limit=controller.limit.replace(env=view)).over(plan.stack)
-    return controller, {"cpu_s": float(spent.read_text()), "curve": []}
+    return controller, {"cpu_s": made["cpu_s"]}
 
 
 def _run(said: str, arguments: list[str]) -> None:
@@ -205,19 +215,7 @@ def _run(said: str, arguments: list[str]) -> None:
 
 
 def _cost(training: Training) -> Summary:
-    rows = [row for row in read_learning(training.folder) if row["returns"]]
-    return {"cpu_s": round(training.manifest.facts["trained_cpu_s"], 1), "curve": _curve(rows)}
-
-
-def _curve(rows: Sequence[Mapping[str, Any]]) -> list[list[float]]:
-    """[epochs, mean return] of consecutive stretches of the training."""
-    size = max(1, -(-len(rows) // CURVE_POINTS))
-    points = []
-    for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        values = [value for row in part for value in row["returns"]]
-        points.append([part[-1]["epochs"], round(sum(values) / len(values), 5)])
-    return points
+    return {"cpu_s": round(training.manifest.facts["trained_cpu_s"], 1)}
 
 
 def page(summary: Summary) -> str:
@@ -244,14 +242,14 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def draw(summary: Summary, path: Path) -> None:
-    """Return while learning: a thin line a training of ncc."""
-    figure, (panel,) = new_figure(1, width=6.4, height=4.4)
-    for name, style in styles(list(summary["learners"])).items():
-        curves = [np.array(each["curve"]) for each in summary["learners"][name] if each["curve"]]
-        for i, curve in enumerate(curves):
-            panel.plot(*curve.T, color=style.colour, lw=1.3, label=name if i == 0 else None)
-    panel.set_xlabel("periods, summed over racks")
-    panel.set_ylabel("return (mean reward per host and period)")
-    panel.set_xlim(left=0)
-    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    """A point for each training: what its policy takes over the formula, on the first seed of lists."""
+    learners = summary["learners"]
+    figure, (panel,) = new_figure(1, width=6.4, height=0.8 + 0.32 * len(learners))
+    for row, (name, style) in enumerate(styles(list(learners)).items()):
+        ratios = [each["over_formula"][0] for each in learners[name]]
+        panel.plot(ratios, [row] * len(ratios), style.marker, color=style.colour, alpha=0.7)
+    panel.set_yticks(range(len(learners)), list(learners))
+    panel.invert_yaxis()
+    panel.axvline(1.0, color="0.6", lw=1)
+    panel.set_xlabel("mean FCT over that of the untrained formula (a point a training)")
     save_figure(figure, path)

@@ -211,20 +211,6 @@ def test_a_step_of_the_evolution_strategy_points_uphill() -> None:
     assert found @ uphill / np.linalg.norm(found) > 0.95
 
 
-@pytest.mark.parametrize(
-    ("settings", "make_env", "message"),
-    [
-        ({"evolve_frac": 0.5}, lambda _: AimingEnv(), "agent.evolve_frac compares copies whose actions are numbers"),
-        ({"initial_unlimited_prob": 0.5}, aiming, "agent.warm_start and agent.initial_unlimited_prob are for actions"),
-    ],
-)
-def test_what_numbers_cannot_have_is_refused(
-    settings: dict[str, Any], make_env: Any, message: str, tmp_path: Path
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        fit(CONFIG.replace(**settings), make_env, tmp_path)
-
-
 def test_all_epochs_for_the_evolution_strategy_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"A3cConfig\.evolve_frac must leave A3C some epochs, got 1"):
         A3cConfig(evolve_frac=1.0)

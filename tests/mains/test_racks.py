@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.a3c.warm_start import WarmStart
+from ncc.agents.rllib.config import RllibConfig
 from ncc.core.errors import ConfigError
 from ncc.envs.action import ActionSpec
 from ncc.envs.families import Families, Family
@@ -59,13 +61,7 @@ def test_learners_get_the_racks_that_they_ask_for_and_copies_where_they_are_pair
     )
     paired, a3c = spec(view=view.replace(pairs=Pairs())), A3cConfig(racks=6).build()
     made = RackFactory.for_learner(spec(view=view), Batched, 1, a3c)
-    assert (made.racks, made.copies) == (6, 1)
-    made = RackFactory.for_learner(paired, Batched, 1, a3c)
-    other = A3cConfig(racks=6).build()
-    other.indices_only = "agent.form=multi_agent"
-    with pytest.raises(ConfigError, match=r"agent.form=multi_agent learns actions with indices, got .* 'residual'"):
-        RackFactory.for_learner(paired, Batched, 1, other)
-    assert (made.racks, made.copies) == (6, 2)
+    assert made.racks == 6
     one = Families(of={"one": Family(scenario=rack().to_dict())})
     with closing(RackFactory.for_learner(paired, PacketsimDatapath, 1, a3c, one)(1)) as env:
         assert isinstance(env, Paired)
@@ -75,8 +71,38 @@ def test_learners_get_the_racks_that_they_ask_for_and_copies_where_they_are_pair
         np.testing.assert_array_equal(obs[::2, :, -1], -obs[1::2, :, -1])
 
 
+@pytest.mark.parametrize(
+    ("config", "pairs", "said"),
+    [
+        (A3cConfig(initial_unlimited_prob=0.5), Pairs(), "agent.initial_unlimited_prob learns actions with indices"),
+        (A3cConfig(warm_start=WarmStart()), Pairs(), "agent.warm_start learns actions with indices: change it, or"),
+        (A3cConfig(evolve_frac=0.5), None, "agent.evolve_frac compares mirror images whose actions are numbers"),
+        (A3cConfig(evolve_frac=0.5), Pairs(paid="mean", copies=3), "set env.pairs with an even number of copies"),
+        (RllibConfig(form="multi_agent"), Pairs(), "agent.form=multi_agent learns actions with indices"),
+        (RllibConfig(initial_unlimited_prob=0.5), Pairs(), "agent.initial_unlimited_prob learns actions with indices"),
+    ],
+)
+def test_what_a_learner_cannot_learn_is_refused_before_anything_runs(
+    config: A3cConfig | RllibConfig, pairs: Pairs | None, said: str
+) -> None:
+    view = EnvView(
+        action=ActionSpec(kind="residual", formula="local"),
+        observation=ObservationSpec(neighbours="ordered"),
+        pairs=pairs,
+    )
+    if isinstance(config, RllibConfig):
+        pytest.importorskip("ray", reason="Ray is not installed (the extra rllib)")
+        config = config.replace(racks=1 if config.form == "multi_agent" else 6)
+        view = view.replace(pairs=None)
+    else:
+        config = config.replace(racks=6)
+    with pytest.raises(ConfigError, match=said):
+        RackFactory.for_learner(spec(view=view), Batched, 1, config.build())
+
+
 def test_copies_have_the_flows_of_the_first_of_them() -> None:
-    factory = RackFactory(spec(rack(periods=30)), PacketsimDatapath, 1, 6, copies=3)
+    three = EnvView(pairs=Pairs(paid="mean", copies=3))
+    factory = RackFactory(spec(rack(periods=30), view=three), PacketsimDatapath, 1, 6)
     with closing(factory(0)) as copied, closing(RackFactory(spec(rack(periods=30)), PacketsimDatapath, 1, 6)(0)) as own:
         copied.reset()
         own.reset()

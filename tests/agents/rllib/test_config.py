@@ -53,13 +53,6 @@ def test_addresses_of_clusters_are_taken(address: str) -> None:
     assert RllibConfig(address=address).address == address
 
 
-def test_what_takes_indices_alone_says_so() -> None:
-    assert RllibConfig().indices_only is RllibConfig(algorithm="impala").indices_only is None
-    assert RllibConfig(form="multi_agent").indices_only == "agent.form=multi_agent"
-    assert RllibConfig(initial_unlimited_prob=0.5).indices_only == "agent.initial_unlimited_prob"
-    assert RllibConfig(**OFFLINE).indices_only == "agent.algorithm=marwil"
-
-
 @needs_ray
 def test_a_wheel_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
     wheel = tmp_path / "ncc.whl"
