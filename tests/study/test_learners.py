@@ -85,9 +85,7 @@ def test_it_trains_judges_and_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert run_learners(spec, "")["learners"] == summary["learners"]
     assert (cut / "policy.npz").stat().st_mtime_ns == kept
     Path("own.py").write_text("raise SystemExit(1)")
-    with pytest.raises(
-        ConfigError, match="was made by another script or with other options: remove runs/"
-    ):
+    with pytest.raises(ConfigError, match="was made by another script or with other options: remove runs/"):
         run_learners(spec, "")
     other = composed("learners", [*SHORT, "learners.a3c.train=['agent.mode=sync','agent.gamma=0.5']"])
     with pytest.raises(ConfigError, match="holds a training with another agent"):
