@@ -25,6 +25,11 @@ SLOWER = 20
 """Factor by which the form multi_agent needs fewer epochs."""
 LEAST = 6 * PPO_EPOCHS
 """Three updates of PPO with two env runners: the first is start-up."""
+PAIRED: Mapping[str, Any] = {"value_coef": 0.0, "max_advantage": 3.0, "passes": 4, "hidden": (24,)}
+"""Settings of learners in pairs."""
+IN_PAIRS = env_spec(
+    action={"kind": "residual", "formula": "local_hold"}, observation={"neighbours": "ordered"}, pairs="mirror"
+)
 SHORT = {"env_runners": 0, "rollout": 8}
 """Settings of RLlib's learners with which an update takes a moment."""
 
@@ -95,15 +100,22 @@ def each(epochs: int, repeats: int, *, small: bool = False) -> Figures:
         "appo": rllib("appo"),
         "impala": rllib("impala"),
         "ppo_multi_agent": rllib("ppo", "multi_agent", slow_epochs),
+        "a3c_pairs": partial(_ours, a2c.replace(racks=16, **PAIRED), start_up, IN_PAIRS),
+        "ppo_pairs": partial(
+            _ours,
+            from_dict(RllibConfig, {**length(epochs), **few, **PAIRED, "env_runners": 0}, "agent"),
+            start_up,
+            IN_PAIRS,
+        ),
     }
     speeds = dict(zip(tasks, in_turn(repeats, *tasks.values()), strict=True))
     figures = {name: tuple(value / 1e3 for value in values) for name, values in speeds.items()}
     return figures | {"forms": over(speeds["ppo"], speeds["ppo_multi_agent"])}
 
 
-def _ours(config: A3cConfig | RllibConfig, start_up: int) -> float:
+def _ours(config: A3cConfig | RllibConfig, start_up: int, spec: EnvSpec | None = None) -> float:
     learner = config.build(batching=True)
-    factory = RackFactory.for_learner(env_spec(), datapath_factory("packetsim"), SEED, learner)
+    factory = RackFactory.for_learner(spec or env_spec(), datapath_factory("packetsim"), SEED, learner)
     return _speed(learner, factory, time.perf_counter, start_up)
 
 
