@@ -45,31 +45,43 @@ def print_judgement(judgement: Judgement, console: Console | None = None, *, ful
     for grid in grids(judgement) if full else [brief(judgement)]:
         console.print()
         print_grid(grid, console)
-    for sentence in sentences(judgement)[1:]:
+    for sentence in sentences(judgement)[1]:
         _say(console, sentence)
 
 
-def print_verdict(judgement: Judgement, console: Console | None = None) -> None:
-    """Print the first and last line of every comparison: the controllers that finish flows sooner."""
-    _say(console or Console(), sentences(judgement)[0], "bold")
+def print_verdict(judgement: Judgement, console: Console | None = None, *, named: bool = False) -> None:
+    """Print the first and last line of every comparison: the controllers that finish flows sooner.
+
+    Args:
+        named: begin with the scenario's name.
+    """
+    console, where = console or Console(), f"{judgement.any.scenario}: " if named else ""
+    for sentence in sentences(judgement)[0]:
+        _say(console, where + sentence, "bold")
 
 
 def _say(console: Console, text: str, style: str = "") -> None:
     console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
 
 
-def sentences(judgement: Judgement) -> tuple[str, ...]:
-    """Sentences of `ncc.results.verdict.verdicts` for the reference, then those of other datapaths that differ."""
+def sentences(judgement: Judgement) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Sentences of `ncc.results.verdict.verdicts`, for each datapath where they differ, the reference first.
+
+    Returns:
+        Those about the first subject, and the others.
+    """
     found = {name: verdicts(judgement.comparisons[name]) for name in (judgement.reference, *judgement.datapaths)}
     if len(set(found.values())) == 1:
-        return found[judgement.reference]
-    return tuple(f"On {name}: {sentence}" for name, verdict in found.items() for sentence in verdict)
+        first, *others = found[judgement.reference]
+        return (first,), tuple(others)
+    named = [tuple(f"On {name}: {sentence}" for sentence in verdict) for name, verdict in found.items()]
+    return tuple(first for first, *_ in named), tuple(sentence for _, *others in named for sentence in others)
 
 
 def markdown(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> str:
     """Format the full table as GitHub-flavoured Markdown, with the best, and those equal to it, in bold."""
-    first, *others = sentences(judgement)
-    return "\n".join([f"{first}\n", *map(markdown_grid, grids(judgement, rows)), *(f"{s}\n" for s in [*others, first])])
+    first, others = (tuple(f"{sentence}\n" for sentence in part) for part in sentences(judgement))
+    return "\n".join([*first, *map(markdown_grid, grids(judgement, rows)), *others, *first])
 
 
 def grids(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> list[Grid]:

@@ -82,15 +82,18 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
             wandb=wandb,
         )
         cpu_s += sum(os.times()[:4])  # with processes that have ended
-        result = judge(
-            plan.evaluation_scenario,
-            plan.evaluation,
-            plan.judged_on,
-            policies=folder,
-            folder=judged,
-            config=plan.plain,
-            close=False,
-        )
+        results = {
+            name: judge(
+                scenario,
+                plan.evaluation,
+                plan.judged_on,
+                policies=folder,
+                folder=folder / f"{judged.name}_{name}" if name else judged,
+                config=plan.plain,
+                close=False,
+            )
+            for name, scenario in plan.evaluation_scenarios.items()
+        }
         returns = _report(plan, folder, judged)
         facts = {
             "seed": plan.seed,
@@ -98,15 +101,17 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
             "trained_s": trained_s,
             "trained_cpu_s": cpu_s,
             "held_out_returns": returns,
-            "valid": result.valid,
+            "valid": all(result.valid for result in results.values()),
         }
         if plan.families.of:
             facts["families"] = plan.families.digest()
         seal(folder, "training", facts, files_of(folder), made)
     print(f"Run folder: {folder}; the same as a page: ncc report run={folder}")
-    print_verdict(result)
-    print(f"Picture: {judged / result.reference / 'slowdown_cdf.png'}")
-    require_valid(result)
+    for result in results.values():
+        print_verdict(result, named=len(results) > 1)
+    print(f"Picture: {judged / results[''].reference / 'slowdown_cdf.png'}")
+    for result in results.values():
+        require_valid(result)
 
 
 def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:
@@ -142,7 +147,8 @@ def _where(plan: TrainPlan) -> str:
         f"{name} from episode {f.from_episode}" if f.from_episode else name for name, f in plan.families.of.items()
     )
     hosts = f"{plan.families.hosts_per_slot} hosts to a slot, {plan.datapath.name}"
-    return f"{names} ({hosts}), judged on {plan.scenario.name}"
+    judged = " and ".join(scenario.name for scenario in plan.evaluation_scenarios.values())
+    return f"{names} ({hosts}), judged on {judged}"
 
 
 def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, list[float]]]:
@@ -204,7 +210,8 @@ def _forecast(plan: TrainPlan, learner: Learner, epochs_per_s: dict[str, float])
         learned_at, unit, learning_s = epochs_per_s[FAMILIES], f"{hosts} hosts", LEARNING_S * hosts / RACK_HOSTS
     training_s = learner.total_epochs * (1 / learned_at + learning_s) / at_a_time
     e = plan.evaluation
-    epochs = len(e.controllers) * e.seeds * e.duration_s * (1 + DRAIN_FRAC) / plan.scenario.period_s
+    judged = plan.evaluation_scenarios.values()
+    epochs = sum(len(e.controllers) * e.seeds * e.duration_s * (1 + DRAIN_FRAC) / each.period_s for each in judged)
     judging_s = {d.name: epochs / (epochs_per_s[d.name] * min(e.workers, cpus)) for d in plan.judged_on}
     print(
         f"Expected: about {duration_text(training_s)} of training ({learner.total_epochs} epochs of "

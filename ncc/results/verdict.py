@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ncc.metrics.catalogue import CATALOGUE, HEADLINE, Better
 from ncc.metrics.stats import Interval
 from ncc.results.comparison import GAP_METRIC, GAP_START, MIN_SEEDS, Comparison
 from ncc.results.palette import label
@@ -66,12 +67,28 @@ def _sentence(comparison: Comparison, subject: str) -> str:
         verdict = f"{ours} finishes flows {how[0]} than {theirs} {how[1]}"
     if found := _goodput(goodput):
         verdict += f"; {found}"
+    if lost := _losses(comparison, subject, reference):
+        verdict += f"; worse: {', '.join(lost)}"
     said = [
         f"{count} of {label(name)}'s {len(comparison.seeds)} runs are invalid" for name, count in bad.items() if count
     ]
     if bad[subject] and fct.high < 1.0:
         return f"{ours} does not beat {theirs}: {' and '.join(said)} (as they ended: {verdict})."
     return f"{'; '.join([verdict, *said])}."
+
+
+def _losses(comparison: Comparison, subject: str, reference: str) -> list[str]:
+    """Other metrics of the short table that are surely worse than the reference's, each with both values."""
+    found = []
+    for key in HEADLINE:
+        metric = CATALOGUE[key]
+        if key in (GAP_METRIC, GOODPUT) or key not in comparison.metrics or metric.better is Better.NEITHER:
+            continue
+        difference = comparison.difference(subject, reference, key)
+        if difference.low > 0 if metric.better is Better.LOWER else difference.high < 0:
+            ours, theirs = (metric.text(comparison.cell(name, key).estimate) for name in (subject, reference))
+            found.append(f"{metric.short or metric.title} {ours} for {theirs}")
+    return found
 
 
 def _goodput(ratio: Interval) -> str:

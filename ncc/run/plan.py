@@ -33,8 +33,8 @@ FOREIGN = "ns3gym"
 """Value of `env.kind` for other projects' simulations, on which `ncc.results.simulation_training` trains."""
 NO_SCENARIO = "is a simulation of others, without a scenario of ours to be judged in: only ncc train takes it"
 PARTS = ("datapath", "scenario", "stack", "env", "agent", "evaluation")
-OPTIONAL = ("families", "expert")
-"""Parts that run folders of earlier versions lack."""
+OPTIONAL = ("families", "expert", "also_in")
+"""Parts that a configuration may leave out."""
 
 
 class EvaluationSpec(ExecutorSpec, frozen=True):
@@ -116,6 +116,8 @@ class TrainPlan:
     """Datapaths on which results are evaluated: `evaluation.datapaths`."""
     scenario: Scenario
     """Scenario of evaluations and, unless there are families, of training."""
+    also_in: Mapping[str, Scenario]
+    """Further scenarios of evaluations, by name."""
     families: Families
     """Networks from which episodes of training are drawn, if it names any."""
     expert: AnyExpert | None
@@ -151,6 +153,10 @@ class TrainPlan:
                 datapath if name == datapath.name else load_datapath(name) for name in evaluation.datapaths
             ),
             scenario=scenario_from_dict(plain["scenario"]),
+            also_in={
+                name: scenario_from_dict(scenario, f"also_in.{name}")
+                for name, scenario in (plain.get("also_in") or {}).items()
+            },
             families=families_from(plain.get("families") or {}),
             expert=from_dict(_Expert, {"expert": plain.get("expert")}, "configuration").expert,
             stack=from_dict(HostStack, plain["stack"], "stack"),
@@ -180,26 +186,29 @@ class TrainPlan:
         """Check families before training, so that no drawn episode and no evaluation fails later."""
         seen = self.env.observation
         learned = check_families(self.families, seen, self.env.action.within)
-        judged = obs_dim(seen, self.scenario)
-        if learned != judged:
-            raise ConfigError(
-                f"the families' hosts observe {learned} numbers and those of scenario {self.scenario.name!r}, where "
-                f"results are judged, {judged}: set env.observation.neighbours to pooled, or choose another scenario"
-            )
+        for scenario in self.evaluation_scenarios.values():
+            judged = obs_dim(seen, scenario)
+            if learned != judged:
+                raise ConfigError(
+                    f"the families' hosts observe {learned} numbers and those of scenario {scenario.name!r}, where "
+                    f"results are judged, {judged}: set env.observation.neighbours to pooled, or choose another scenario"
+                )
 
     def check_evaluation(self) -> None:
         """Check the evaluation before training, so that it cannot fail afterwards."""
         spec = self.evaluation
-        if spec.duration_s < self.scenario.period_s:
-            raise ConfigError(
-                f"evaluation.duration_s must be at least scenario.period_s ({self.scenario.period_s} s), "
-                f"got {spec.duration_s}"
-            )
-        for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
-            drawn(self.evaluation_scenario, seed, eval_flow_seed(seed))
-        for controller, scenario in spec.contenders(self.evaluation_scenario):
-            if not isinstance(controller.limit, PolicyLimit):  # whose stack is that of the training
-                require_parts(scenario, [controller])
+        for where, judged in self.evaluation_scenarios.items():
+            if spec.duration_s < judged.period_s:
+                key = f"also_in.{where}" if where else "scenario"
+                raise ConfigError(
+                    f"evaluation.duration_s must be at least {key}.period_s ({judged.period_s} s), got "
+                    f"{spec.duration_s}"
+                )
+            for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
+                drawn(judged, seed, eval_flow_seed(seed))
+            for controller, scenario in spec.contenders(judged):
+                if not isinstance(controller.limit, PolicyLimit):  # whose stack is that of the training
+                    require_parts(scenario, [controller])
 
     @property
     def spec(self) -> EnvSpec:
@@ -227,8 +236,15 @@ class TrainPlan:
     @property
     def evaluation_scenario(self) -> Scenario:
         """The training scenario with the evaluation's duration; its flows come from other seeds."""
-        scenario: Scenario = self.scenario.replace(duration_s=self.evaluation.duration_s)
-        return scenario
+        return self.evaluation_scenarios[""]
+
+    @property
+    def evaluation_scenarios(self) -> dict[str, Scenario]:
+        """Scenarios in which results are judged, by their name in `also_in`; that of training by an empty one."""
+        return {
+            name: scenario.replace(duration_s=self.evaluation.duration_s)
+            for name, scenario in {"": self.scenario, **self.also_in}.items()
+        }
 
     def save(self, folder: Path) -> None:
         """Save the plan in the run folder, so that `resume` and `ncc evaluate` can read it."""

@@ -98,6 +98,13 @@ def test_runs_that_are_all_invalid_conclude_nothing() -> None:
     assert said == "NCC against DCTCP: nothing can be concluded, because all runs of both are invalid."
 
 
+def test_a_win_says_what_it_costs() -> None:
+    ours = [summary(fct_mean_s=0.5, jain=0.9 + seed / 1000, fct_p99_s=2.0 + seed) for seed in range(5)]
+    theirs = [summary(fct_mean_s=1.0, jain=0.95 + seed / 1000, fct_p99_s=2.0 + 4 * (seed % 2)) for seed in range(5)]
+    (said,) = verdicts(comparison({"ncc": ours, "dctcp": theirs}, range(5)))
+    assert said.endswith("; worse: Jain index 0.902 for 0.952."), "and of a p99 that chance explains nothing is said"
+
+
 def test_without_completion_times_goodput_speaks() -> None:
     found = comparison({"ncc": [summary(goodput_bps=0.9e9)] * 5, "dctcp": [summary(goodput_bps=1e9)] * 5}, range(5))
     assert verdicts(found) == ("NCC against DCTCP: goodput 10 % lower [10, 10].",)
@@ -122,7 +129,9 @@ FOUR = ("ncc", "cubic", "bbr", "dctcp")
 @pytest.mark.parametrize("width", [80, 120, 200, None])
 def test_four_controllers_fit_a_screen(width: int | None) -> None:
     lines = lines_of(Judgement({"packetsim": full(FOUR), "ns3": full(FOUR)}), width)
-    assert lines[0] == lines[-1] == sentences(Judgement({"ns3": full(FOUR)}))[0]
+    verdict, text = sentences(Judgement({"ns3": full(FOUR)}))[0][0], " ".join(lines)
+    assert text.startswith(verdict)
+    assert text.endswith(verdict)
     assert max(map(len, lines)) <= (width or 120)
     assert len(lines) <= 24
     assert "rack on packetsim and ns3: 5 seeds of 0.2 s, 9,999 flows per controller" in lines
@@ -184,6 +193,7 @@ def test_invalid_runs_are_a_line_for_each_controller() -> None:
 
 def test_more_than_one_datapath_may_say_something_else() -> None:
     ours, theirs = compared({"ncc": (0.5,) * 5, "dctcp": SAME}), compared({"ncc": (0.8,) * 5, "dctcp": SAME})
-    said = sentences(Judgement({"packetsim": ours, "ns3": theirs}))
+    said, others = sentences(Judgement({"packetsim": ours, "ns3": theirs}))
+    assert not others
     assert said[0].startswith("On ns3: NCC finishes flows 20 % sooner")
     assert said[1].startswith("On packetsim: NCC finishes flows 50 % sooner")

@@ -66,7 +66,7 @@ def part_of(
         "same_as": same,
         "training": [] if training is None else training_rows(training),
         "curve": curve_figure(source),
-        "verdicts": sentences(judgement),
+        "verdicts": [sentence for part in sentences(judgement) for sentence in part],
         "comparison": found[0],
         "differences": differences(judgement, reference) if len(names) > 1 else None,
         "agreement": found[1] if len(found) > 1 else None,
