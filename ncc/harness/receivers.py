@@ -5,7 +5,7 @@ It is a `RateLimiter` without limits: its decisions are messages (`ncc.core.rece
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -195,7 +195,8 @@ class ReceiverRule:
         """Follow what comes at each port; of pairs whose flows are over, all that was missing has come."""
         told, n = self._told, self._n_nodes
         over = ~np.isin(told.key, key)
-        all_bytes = np.bincount(edges.dst, came_bytes, n) + np.bincount(told.key[over] % n, told.waiting_bytes[over], n)
+        dst = np.concatenate([edges.dst, told.key[over] % n])
+        all_bytes = np.bincount(dst, np.concatenate([came_bytes, told.waiting_bytes[over]]), n).astype(np.float64)
         self._came_bps += FULL_GAIN * (self._bps(all_bytes) - self._came_bps)
 
     def _claimed_ahead(
@@ -266,7 +267,8 @@ def without_held(measurement: Measurement) -> Measurement:
     if not waits.any():
         return measurement
     names = ("wait_s", "queued_bytes", "next_bytes", "queued_flows")
-    return replace(measurement, **{name: np.where(waits, 0, getattr(measurement, name)) for name in names})
+    idle: dict[str, Any] = {name: np.where(waits, 0, getattr(measurement, name)) for name in names}
+    return replace(measurement, **idle)
 
 
 class WithReceivers:

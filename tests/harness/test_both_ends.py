@@ -61,7 +61,7 @@ def test_only_the_receiver_decides_where_a_period_carries_more_than_its_port_hol
 
 @pytest.mark.parametrize("policy", ["ncc_learned", "ncc", "local_tuned"])
 def test_both_ends_of_one_port_do_not_wait_for_each_other(policy: str) -> None:
-    """Hosts that a receiver held counted as busy, so that the others had small shares, and all took 1.5 times DCTCP's."""
+    """Hosts that a receiver held counted as busy, the others had small shares, and all took 1.5 times DCTCP's time."""
     factory, made = LimiterFactory(None), many_to_one(neighbourhoods="uplink")
     limit = load_controller(policy).limit
     ours = load_controller("ncc_both")
