@@ -14,6 +14,7 @@ from ncc.core.flows import BoolArray, FloatArray, IntArray
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import Decision, Edges, Grants, parts
 from ncc.core.scenario import Scenario
+from ncc.core.topology import Topology
 from ncc.core.units import BITS_PER_BYTE
 from ncc.harness.limiter import RateLimiter
 from ncc.harness.oracles import claims
@@ -114,7 +115,7 @@ class ReceiverRule:
             transport.mtu_bytes - transport.mss_bytes + transport.frame_overhead_bytes,
         )
         self._mtu_bytes = transport.mtu_bytes
-        self._word_s = self._period_s * (scenario.sharing_delay_periods + scenario.sharing_unsynchronised)
+        self._word_s = word_s(scenario)
         self._rate_bps, self._buffer_bytes = np.zeros(self._n_nodes), np.zeros(self._n_nodes)
         self._link_bps, self._came_bps = np.zeros(self._n_nodes), np.zeros(self._n_nodes)
         for host in network.hosts:
@@ -244,6 +245,11 @@ class ReceiverRule:
         return payload_bytes + self._extra_bytes * packets
 
 
+def word_s(scenario: Scenario) -> float:
+    """Time until a word is heard that says what has come about now."""
+    return scenario.period_s * (scenario.sharing_delay_periods + scenario.sharing_unsynchronised)
+
+
 def _came(edges: Edges, before: _Told) -> FloatArray:
     """Payload that has come since the last epoch, also where a flow of a pair is over or another one has begun."""
     received, missing = edges.received_bytes - before.received_bytes, before.waiting_bytes - edges.waiting_bytes
@@ -281,15 +287,21 @@ class WithReceivers:
     Where the neighbours' port is that of a receiver, and a period carries more than the port can hold, a limit for a
     whole period comes too late. There only the receiver decides.
 
+    A receiver's words may come too late as well: where its port carries more than it can hold until a word is heard, or
+    where words get lost. Such a receiver says nothing, if flows learn by its SYN-ACKs when they may begin.
+
     Args:
         limiter: the limiter.
         rule: the rule.
         counts_held: the limiter lets hosts go one by one, in an order that should have held flows as well; it counts
             them.
+        answered: SYN-ACKs tell flows when they may begin (`HostStack.answer_frac`).
     """
 
-    def __init__(self, limiter: RateLimiter, rule: ReceiverRule, *, counts_held: bool = False) -> None:
-        self._limiter, self._rule, self._counts_held = limiter, rule, counts_held
+    def __init__(
+        self, limiter: RateLimiter, rule: ReceiverRule, *, counts_held: bool = False, answered: bool = False
+    ) -> None:
+        self._limiter, self._rule, self._counts_held, self._answered = limiter, rule, counts_held, answered
 
     def reset(self, scenario: Scenario, seed: int) -> None:
         """Prepare both.
@@ -304,20 +316,28 @@ class WithReceivers:
             )
         self._limiter.reset(scenario, seed)
         self._rule.reset(scenario, seed)
-        network = scenario.network()
-        to_hosts = {network.down_port(host) for host in network.hosts}
-        period_bytes = [
-            network.port_rate_bps(area.uplink_port) * scenario.period_s / BITS_PER_BYTE
-            for area in network.neighbourhoods
-        ]
+        network, transport = scenario.network(), scenario.transport
+        down = {host: network.down_port(host) for host in network.hosts}
+        areas = network.neighbourhoods
         alone = [
-            area.uplink_port in to_hosts and network.reach_bytes(area.uplink_port) < carried
-            for area, carried in zip(network.neighbourhoods, period_bytes, strict=True)
+            area.uplink_port in down.values() and _overflows(network, area.uplink_port, scenario.period_s)
+            for area in areas
         ]
         self._receiver_alone = np.array(alone, np.bool_)[list(network.agent_area)]
+        self._speaks = np.ones(len(network.nodes), np.bool_)
+        if self._answered and transport.handshake and not transport.connections_per_pair:
+            lost, heard_s = scenario.sharing_loss_frac > 0, word_s(scenario)
+            for host, port in down.items():
+                self._speaks[host] = not (lost or _overflows(network, port, heard_s))
 
     def decide(self, measurement: Measurement) -> Decision:
         """Return the limits of the one and the messages of the other."""
         seen = measurement if self._counts_held else without_held(measurement)
         limits_bps, _ = parts(self._limiter.decide(seen))
-        return Decision(np.where(self._receiver_alone, np.inf, limits_bps), self._rule.decide(measurement).grants)
+        grants = self._rule.decide(measurement).grants
+        return Decision(np.where(self._receiver_alone, np.inf, limits_bps), grants.where(self._speaks[grants.dst]))
+
+
+def _overflows(network: Topology, port: int, time_s: float) -> bool:
+    """True if a port carries more in this time than its queue can hold."""
+    return network.reach_bytes(port) * BITS_PER_BYTE < network.port_rate_bps(port) * time_s

@@ -42,8 +42,12 @@ class LimiterFactory:
         limiter = self._limiter(controller, scenario)
         if controller.receivers is None:
             return limiter
-        guarded = self._guarded(controller, scenario)
-        return WithReceivers(limiter, controller.receivers.build(), counts_held=guarded)
+        return WithReceivers(
+            limiter,
+            controller.receivers.build(),
+            counts_held=self._guarded(controller, scenario),
+            answered=controller.stack.answer_frac is not None,
+        )
 
     def _limiter(self, controller: Controller, scenario: Scenario) -> RateLimiter:
         with _named_files(controller):

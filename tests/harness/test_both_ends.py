@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One controller at both ends: limits of hosts at their uplink, and the rule of receivers beside them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.measurement import idle
-from ncc.core.receivers import parts
-from ncc.core.scenario import Scenario
+from ncc.core.receivers import Edges, parts
+from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import ManyToOne
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.packetsim import PacketsimDatapath
@@ -37,11 +39,7 @@ def test_a_host_whose_flows_are_all_held_counts_as_idle() -> None:
     for name in ("queued_bytes", "next_bytes", "wait_s"):
         assert getattr(seen, name).tolist() == [0.0, *getattr(now, name)[1:].tolist()]
     assert seen.held_flows is now.held_flows
-    assert without_held(seen.__class__(**{**vars(now), "held_flows": np.zeros(3, np.int64)})).queued_flows.tolist() == [
-        1,
-        2,
-        2,
-    ]
+    assert without_held(idle(3, 1)).queued_flows.tolist() == [0, 0, 0]
 
 
 def test_only_the_receiver_decides_where_a_period_carries_more_than_its_port_holds() -> None:
@@ -57,6 +55,36 @@ def test_only_the_receiver_decides_where_a_period_carries_more_than_its_port_hol
         limits.append(parts(limiter.decide(idle(made.n_agents, len(made.network().neighbourhoods))))[0])
     assert [bool(np.isfinite(limit).all()) for limit in limits] == [True, False, True]
     assert np.isinf(limits[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "answered", "speaks"),
+    [
+        ({"period_s": 7e-4}, True, True),
+        ({"period_s": 9e-4}, True, False),
+        ({"period_s": 4e-4, "sharing_delay_periods": 2}, True, True),
+        ({"period_s": 3e-4, "sharing_delay_periods": 3}, True, False),
+        ({"period_s": 4e-4, "sharing_delay_periods": 2, "sharing_unsynchronised": True}, True, False),
+        ({"sharing_loss_frac": 0.1}, True, False),
+        ({"period_s": 9e-4, "sharing_loss_frac": 0.1}, False, True),
+        ({"period_s": 9e-4, "transport": Transport(connections_per_pair=1)}, True, True),
+        ({"period_s": 9e-4, "transport": Transport(handshake=False)}, True, True),
+    ],
+)
+def test_a_receiver_is_silent_where_its_words_come_too_late(
+    changes: dict[str, object], answered: bool, speaks: bool
+) -> None:
+    """Its port holds 0.8 ms. It speaks in any case where SYN-ACKs do not say when flows may begin."""
+    made = many_to_one(neighbourhoods="both", **changes)
+    limiter = WithReceivers(FixedShare(), ReceiverRuleLimit().build(), answered=answered)
+    limiter.reset(made, 1)
+    network = made.network()
+    (receiver,), sender = network.group("receiver"), network.group("senders")[0]
+    one, much = np.ones(1, np.int64), np.full(1, 1e5)
+    edges = Edges(one * sender, one * receiver, one, much, much, np.zeros(1), np.full(1, 1e-5))
+    _, grants = parts(limiter.decide(replace(idle(made.n_agents, 1), time_s=1.0, edges=edges)))
+    assert grants is not None
+    assert len(grants) == speaks
 
 
 @pytest.mark.parametrize("policy", ["ncc_learned", "ncc", "local_tuned"])
