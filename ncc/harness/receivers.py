@@ -137,7 +137,7 @@ class ReceiverRule:
         key = edges.src * self._n_nodes + edges.dst
         old, known = self._before(key)
         came_bytes = np.where(known, _came(edges, old), edges.received_bytes)
-        self._fill(edges, key, came_bytes)
+        self._follow(edges, key, came_bytes)
         if len(edges) == 0:
             self._told = _NOTHING_TOLD
             return _NO_GRANTS
@@ -192,7 +192,7 @@ class ReceiverRule:
         found = (np.where(known, column[row], 0.0) for column in columns)
         return _Told(key, *found), known
 
-    def _fill(self, edges: Edges, key: IntArray, came_bytes: FloatArray) -> None:
+    def _follow(self, edges: Edges, key: IntArray, came_bytes: FloatArray) -> None:
         """Follow what comes at each port; of pairs whose flows are over, all that was missing has come."""
         told, n = self._told, self._n_nodes
         over = ~np.isin(told.key, key)
