@@ -182,6 +182,11 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
             "stack.anticipates must be nothing on linux, where all flows of a stack that holds any are held: use "
             "datapath=packetsim or ns3"
         )
+    if stack.answer_frac is not None:
+        raise ConfigError(
+            "stack.answer_frac must be null on linux, whose SYN-ACKs say nothing of when a flow may begin: set it so, "
+            "or use datapath=packetsim or ns3"
+        )
     if stack.messages == "instant":
         raise ConfigError(
             "stack.messages must be packets on linux, where no receiver knows of a flow at once: leave this controller "

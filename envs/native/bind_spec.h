@@ -184,6 +184,17 @@ inline void SetHeld(Spec &spec, In<uint8_t> held)
     }
 }
 
+// How the receiver at each node answers SYNs of held flows, as AnswerSpec has it.
+inline void SetAnswers(Spec &spec, In<double> ahead_bytes, In<double> ns_per_byte)
+{
+    SameLength(ahead_bytes.shape(0), spec.is_host.size());
+    SameLength(ns_per_byte.shape(0), spec.is_host.size());
+    spec.answers.clear();
+    for (size_t node = 0; node < spec.is_host.size(); ++node) {
+        spec.answers.push_back({ahead_bytes(node), ns_per_byte(node)});
+    }
+}
+
 // How applications write each flow, as FlowSpec has it.
 inline void SetWrites(Spec &spec, In<int64_t> chunk_bytes, In<int64_t> every_ns)
 {

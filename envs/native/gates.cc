@@ -18,11 +18,12 @@ void Remove(std::vector<uint32_t> &from, uint32_t one)
 
 } // namespace
 
-Gates::Gates(const Spec &spec, At alarm_at, std::function<void(uint32_t)> wake, At leave_at,
+Gates::Gates(const Spec &spec, BytesOf bytes_of, At alarm_at, std::function<void(uint32_t)> wake, At leave_at,
              std::function<void(uint32_t, uint32_t)> message)
     : full_bytes_(spec.mtu_bytes), mss_bytes_(spec.mss_bytes()), instant_(spec.instant), patience_ns_(spec.patience_ns),
-      queue_ns_(spec.queue_ns), flows_(spec.flows.size()), alarm_at_(std::move(alarm_at)),
-      leave_at_(std::move(leave_at)), wake_(std::move(wake)), message_(std::move(message))
+      queue_ns_(spec.queue_ns), answers_(spec.answers), flows_(spec.flows.size()), bytes_of_(std::move(bytes_of)),
+      alarm_at_(std::move(alarm_at)), leave_at_(std::move(leave_at)), wake_(std::move(wake)),
+      message_(std::move(message))
 {
 }
 
@@ -46,17 +47,21 @@ void Gates::Open(uint32_t flow, const FlowSpec &spec)
     }
 }
 
+int64_t Gates::HeldNs(const Flow &flow, int64_t now_ns) const
+{
+    if (!flow.hold || flow.begun) {
+        return 0;
+    }
+    const Grant &grant = gates_[flow.gate].grant;
+    const bool told = flow.heard_ns != kNever && flow.heard_ns <= grant.as_of_ns;
+    const int64_t untold_ns = flow.answer_ns != kNever ? flow.answer_ns : flow.patient_until_ns;
+    return std::max<int64_t>((told ? grant.start_ns : untold_ns) - now_ns, 0);
+}
+
 int64_t Gates::WaitNs(const Flow &flow, int64_t now_ns)
 {
-    Gate &gate = gates_[flow.gate];
-    if (flow.hold && !flow.begun) {
-        const bool told = flow.heard_ns != kNever && flow.heard_ns <= gate.grant.as_of_ns;
-        const int64_t start_ns = told ? gate.grant.start_ns : flow.patient_until_ns;
-        if (start_ns > now_ns) {
-            return start_ns - now_ns;
-        }
-    }
-    return gate.bucket.WaitNs(full_bytes_, now_ns);
+    const int64_t held_ns = HeldNs(flow, now_ns);
+    return held_ns > 0 ? held_ns : gates_[flow.gate].bucket.WaitNs(full_bytes_, now_ns);
 }
 
 bool Gates::Passes(uint32_t flow, int64_t now_ns)
@@ -169,7 +174,36 @@ void Gates::Heard(uint32_t flow, int64_t now_ns)
             edges_.push_back(state.gate);
         }
         heard.push_back(flow);
+        const bool by_syn = state.patient_until_ns == kNever; // else its sender goes on already
+        if (!answers_.empty() && state.hold && by_syn) {
+            state.answer_ns = AnswerNs(flow, now_ns);
+        }
     }
+}
+
+double Gates::LeftBytes(uint32_t flow) const
+{
+    const auto [known_bytes, received_bytes] = bytes_of_(flow);
+    return static_cast<double>(known_bytes - std::min(known_bytes, received_bytes));
+}
+
+// The time at which all but what may lie ahead of the flow has come, of flows to its receiver with no more left.
+int64_t Gates::AnswerNs(uint32_t flow, int64_t now_ns) const
+{
+    const uint32_t dst = gates_[flows_[flow].gate].dst;
+    const double own_bytes = LeftBytes(flow);
+    double ahead_bytes = 0;
+    for (const uint32_t number : edges_) {
+        if (gates_[number].dst != dst) {
+            continue;
+        }
+        for (const uint32_t other : gates_[number].heard) {
+            const double left_bytes = other == flow ? 0 : LeftBytes(other);
+            ahead_bytes += left_bytes <= own_bytes ? left_bytes : 0;
+        }
+    }
+    const AnswerSpec &answer = answers_[dst];
+    return now_ns + static_cast<int64_t>(std::max(ahead_bytes - answer.ahead_bytes, 0.0) * answer.ns_per_byte);
 }
 
 void Gates::Received(uint32_t flow)
@@ -181,8 +215,7 @@ void Gates::Received(uint32_t flow)
     }
 }
 
-std::vector<Gates::Edge> Gates::Edges(const std::function<std::pair<uint64_t, uint64_t>(uint32_t)> &bytes_of,
-                                      int64_t now_ns) const
+std::vector<Gates::Edge> Gates::Edges(int64_t now_ns) const
 {
     std::vector<Edge> out;
     for (const uint32_t number : edges_) {
@@ -191,10 +224,9 @@ std::vector<Gates::Edge> Gates::Edges(const std::function<std::pair<uint64_t, ui
         int64_t newest_ns = 0;
         double next_bytes = std::numeric_limits<double>::infinity();
         for (const uint32_t flow : gate.heard) {
-            const auto [known_bytes, received_bytes] = bytes_of(flow);
-            const double left = static_cast<double>(known_bytes - std::min(known_bytes, received_bytes));
+            const double left = LeftBytes(flow);
             edge.waiting_bytes += left;
-            edge.received_bytes += static_cast<double>(received_bytes);
+            edge.received_bytes += static_cast<double>(bytes_of_(flow).second);
             next_bytes = std::min(next_bytes, left);
             newest_ns = std::max(newest_ns, flows_[flow].heard_ns);
         }

@@ -34,10 +34,12 @@ class Gates
     static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
     static constexpr uint32_t kMessageBytes = 20 + 8 + 24; // IP, UDP, and a grant or a note
     using At = std::function<void(uint32_t, int64_t)>;
-    // `alarm_at(gate, time_ns)`: call `Alarm` then. `wake(flow)`: its sender may try again. `leave_at(place, time_ns)`:
-    // call `Leave` then. `message(flow, place)`: a message goes the way of the ACKs of that live flow, and ends in
-    // `Arrived` or `Lost`.
-    Gates(const Spec &spec, At alarm_at, std::function<void(uint32_t)> wake, At leave_at,
+    using BytesOf = std::function<std::pair<uint64_t, uint64_t>(uint32_t)>;
+    // `bytes_of(flow)`: what the receiver of a live flow knows of its size, and what has come. `alarm_at(gate,
+    // time_ns)`: call `Alarm` then. `wake(flow)`: its sender may try again. `leave_at(place, time_ns)`: call `Leave`
+    // then. `message(flow, place)`: a message goes the way of the ACKs of that live flow, and ends in `Arrived` or
+    // `Lost`.
+    Gates(const Spec &spec, BytesOf bytes_of, At alarm_at, std::function<void(uint32_t)> wake, At leave_at,
           std::function<void(uint32_t, uint32_t)> message);
 
     // The sender's side.
@@ -47,13 +49,16 @@ class Gates
     // True if the flow may hand down a full packet. If not, it is woken when it may.
     bool Passes(uint32_t flow, int64_t now_ns);
     void Sent(uint32_t flow, uint32_t ip_bytes);
+    // True if the flow has sent nothing, as its receiver has not let it begin.
+    bool Held(uint32_t flow, int64_t now_ns) const { return HeldNs(flows_[flow], now_ns) > 0; }
     // Most payload of a flow without an ACK, if TCP's window is `window_bytes`.
     uint32_t WindowBytes(uint32_t flow, uint32_t window_bytes) const;
     // All of the flow is acknowledged. The last one of a pair takes the receiver's word with it.
     void Over(uint32_t flow, int64_t now_ns);
     void Alarm(uint32_t gate, int64_t now_ns);
 
-    // The receiver's side: the first packet of a flow, and the last, have come.
+    // The receiver's side: the first packet of a flow, and the last, have come. A SYN of a held flow is answered: its
+    // SYN-ACK says when the flow may begin.
     void Heard(uint32_t flow, int64_t now_ns);
     void Received(uint32_t flow);
 
@@ -62,9 +67,7 @@ class Gates
         int64_t src, dst, flows;
         double waiting_bytes, next_bytes, received_bytes, age_s;
     };
-    // `bytes_of(flow)`: what the receiver knows of its size, and what has come.
-    std::vector<Edge> Edges(const std::function<std::pair<uint64_t, uint64_t>(uint32_t)> &bytes_of,
-                            int64_t now_ns) const;
+    std::vector<Edge> Edges(int64_t now_ns) const;
 
     // Takes what receivers say of what they knew at `now_ns`, to be sent by `Send`.
     void Tell(std::vector<Grant> grants, int64_t now_ns);
@@ -89,10 +92,14 @@ class Gates
         uint32_t gate = 0;
         bool hold = false, begun = false, waits = false, over = false;
         int64_t heard_ns = kNever;
-        int64_t patient_until_ns = kNever; // without a word, it begins then
+        int64_t answer_ns = kNever;        // start that its SYN-ACK says, until another word comes; kNever: none
+        int64_t patient_until_ns = kNever; // without an answer and a word, it begins then
     };
 
     uint32_t NumberOf(uint32_t src, uint32_t dst);
+    double LeftBytes(uint32_t flow) const; // payload that has not come, as far as the receiver knows
+    int64_t AnswerNs(uint32_t flow, int64_t now_ns) const;
+    int64_t HeldNs(const Flow &flow, int64_t now_ns) const; // until a held flow may begin; 0: it may
     int64_t WaitNs(const Flow &flow, int64_t now_ns);
     void Set(const Grant &grant, int64_t now_ns);
     void Arm(uint32_t gate, int64_t now_ns, int64_t wait_ns);
@@ -100,12 +107,14 @@ class Gates
     uint32_t full_bytes_, mss_bytes_;
     bool instant_;
     int64_t patience_ns_, queue_ns_;
+    std::vector<AnswerSpec> answers_;                // by node; empty: receivers do not answer
     std::unordered_map<uint64_t, uint32_t> numbers_; // index in `gates_` by pair of hosts
     std::vector<Gate> gates_;
     std::vector<Flow> flows_;
     std::vector<Grant> told_, under_way_;
     std::vector<uint32_t> free_;  // places in `under_way_`
     std::vector<uint32_t> edges_; // gates with flows that have been heard of, oldest first
+    BytesOf bytes_of_;
     At alarm_at_, leave_at_;
     std::function<void(uint32_t)> wake_;
     std::function<void(uint32_t, uint32_t)> message_;

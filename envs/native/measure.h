@@ -26,10 +26,11 @@ struct HostEpoch {
 };
 
 // Row i of the host columns, and a new epoch. `view_of(x)` is the FlowView of an entry of `live`, the flows that have
-// arrived and not been delivered; `limited_bytes` counts what the NIC has sent under its limit.
-template <typename Live, typename ViewOf>
+// arrived and not been delivered, and `held(x)` whether its receiver holds it (gates.h); `limited_bytes` counts what
+// the NIC has sent under its limit.
+template <typename Live, typename ViewOf, typename Held>
 void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit_bps, int64_t limited_bytes,
-                 const Live &live, const ViewOf &view_of, int64_t now_ns, int64_t period_ns)
+                 const Live &live, const ViewOf &view_of, const Held &held, int64_t now_ns, int64_t period_ns)
 {
     const double period_s = static_cast<double>(period_ns) * 1e-9;
     out.rate_limit_bps[i] = limit_bps;
@@ -40,7 +41,7 @@ void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit
     }
     out.rtt_s[i] = host.rtt_mean_ns * 1e-9;
     out.rtt_samples[i] = host.rtt_samples;
-    int64_t wait_ns = 0, queued_flows = 0;
+    int64_t wait_ns = 0, queued_flows = 0, held_flows = 0;
     uint64_t queued_bytes = 0, next_bytes = UINT64_MAX;
     double per_byte = 0, left = 0;
     for (const uint32_t entry : live) {
@@ -54,6 +55,7 @@ void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit
             queued_bytes += left_over;
             next_bytes = left_over < next_bytes ? left_over : next_bytes;
             ++queued_flows;
+            held_flows += held(entry);
         }
     }
     out.wait_s[i] = static_cast<double>(wait_ns) * 1e-9;
@@ -62,6 +64,7 @@ void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit
     out.active_per_byte[i] = per_byte;
     out.active_left[i] = left;
     out.queued_flows[i] = queued_flows;
+    out.held_flows[i] = held_flows;
     out.active_flows[i] = static_cast<int64_t>(live.size());
     host.limited_bytes_before = limited_bytes;
     host.goodput_bytes = host.rtt_samples = 0;

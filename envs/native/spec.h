@@ -67,6 +67,12 @@ struct FlowSpec {
     bool limited[2] = {true, true};
 };
 
+// How a receiver answers the SYN of a held flow (gates.h).
+struct AnswerSpec {
+    double ahead_bytes; // payload that may lie ahead of a flow that begins at once
+    double ns_per_byte; // time that the port to the receiver takes for payload
+};
+
 struct Spec {
     std::vector<uint8_t> is_host; // by node id
     std::vector<LinkSpec> links;
@@ -98,12 +104,13 @@ struct Spec {
 
     uint64_t bucket_bytes = 3000;
     uint64_t small_queue_bytes = 6000;
-    uint32_t first_write_pkts = 22; // room of a new socket's send buffer
-    bool backlog = false;           // hosts know what applications have written, not the sizes of flows
-    bool receivers = false;         // receivers tell their senders when to start, and how fast to send (gates.h)
-    int64_t patience_ns = 0;        // for which a held flow waits for a first word
-    int64_t queue_ns = 0;           // longest wait in the queue of a port
-    bool instant = false;           // an oracle: receivers know of flows at once, and what they say is heard at once
+    uint32_t first_write_pkts = 22;  // room of a new socket's send buffer
+    bool backlog = false;            // hosts know what applications have written, not the sizes of flows
+    bool receivers = false;          // receivers tell their senders when to start, and how fast to send (gates.h)
+    int64_t patience_ns = 0;         // for which a held flow waits for a first word
+    int64_t queue_ns = 0;            // longest wait in the queue of a port
+    std::vector<AnswerSpec> answers; // by node id; empty: receivers do not answer SYNs
+    bool instant = false;            // an oracle: receivers know of flows at once, and what they say is heard at once
     int64_t period_ns = 1'000'000;
     int64_t latency_ns = 0;
 

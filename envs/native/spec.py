@@ -92,6 +92,8 @@ def spec_of(
     spec.receivers, spec.instant = scenario.has_receivers, stack.messages == "instant"
     if stack.hold:
         spec.set_held(_held(scenario, flows, stack.anticipates, seed).astype(np.uint8))
+    if stack.answer_frac is not None:
+        spec.set_answers(*_answers(topology, transport, stack.answer_frac))
     spec.patience_ns = to_ns(patience_s(scenario))
     if arrays.slowest_port is not None:
         port = arrays.slowest_port
@@ -110,6 +112,17 @@ def _held(scenario: Scenario, flows: FlowTable, anticipates: Anticipates, seed: 
     if anticipates == "nothing":
         return (announced | ~announced.any())[flows.traffic]
     return announced[flows.traffic] | anticipated(scenario, flows, anticipates, seed)
+
+
+def _answers(topology: Topology, transport: Transport, ahead_frac: float) -> tuple[FloatArray, FloatArray]:
+    """By node, the payload that may lie ahead of a flow that begins at once, and the port's time for a byte of it."""
+    ahead_bytes, ns_per_byte = np.zeros(len(topology.nodes)), np.zeros(len(topology.nodes))
+    on_wire = (transport.mtu_bytes + transport.frame_overhead_bytes) / transport.mss_bytes
+    for host in topology.hosts:
+        port = topology.down_port(host)
+        ahead_bytes[host] = ahead_frac * topology.reach_bytes(port)
+        ns_per_byte[host] = on_wire * BITS_PER_BYTE * NS_PER_S / topology.port_rate_bps(port)
+    return ahead_bytes, ns_per_byte
 
 
 def _set_components(

@@ -105,6 +105,9 @@ class Measured:
         on_hosts=True,
     )
     queued_flows: IntArray = signal("host", "flows", "[f_q] flows with such payload", shared_as=4, on_hosts=True)
+    held_flows: IntArray = signal(
+        "host", "flows", "queued flows that their receivers have not let begin", "simulators; 0 without receivers"
+    )
     active_flows: IntArray = signal(
         "host", "flows", "flows that arrived, to any node, and are not completely delivered"
     )

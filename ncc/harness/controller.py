@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario
 from ncc.core.value import Name, NonNegative, Value, digest_of
 from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import FixedShare, RateLimiter, Unlimited
@@ -188,11 +189,21 @@ class Controller(Value, frozen=True):
     stack: HostStack = HostStack()
     limit: AnyLimit = NoLimit()
     receivers: ReceiverRuleLimit | None = None
-    """The rule of receivers beside `limit`, which is for hosts at their uplink then (`neighbourhoods: both`)."""
+    """The rule of receivers beside `limit`, which is for hosts at their uplink then."""
 
     def check(self) -> None:
         if self.receivers is not None and isinstance(self.limit, ReceiverRuleLimit):
             raise ConfigError(f"controller {self.name!r} has the rule of receivers as its limit: leave `receivers` out")
+
+    def placed(self, scenario: Scenario) -> Scenario:
+        """The scenario with the neighbourhoods that the controller needs: both kinds, if it has a rule of receivers.
+
+        Raises:
+            ConfigError: a host of the scenario has no switch before it, where a receiver could hold flows back.
+        """
+        if self.receivers is None or scenario.neighbourhoods == "both":
+            return scenario
+        return scenario.replace(neighbourhoods="both")
 
     def over(self, stack: HostStack) -> "Controller":
         """The controller over the stack that its policy was trained on.
@@ -201,7 +212,8 @@ class Controller(Value, frozen=True):
         """
         if self.receivers is not None:
             own = self.stack
-            stack = stack.replace(hold=own.hold, anticipates=own.anticipates, messages=own.messages)
+            kept = ("hold", "answer_frac", "anticipates", "messages")
+            stack = stack.replace(**{name: getattr(own, name) for name in kept})
         return self.replace(stack=stack)
 
     def digest(self) -> str:
@@ -209,6 +221,7 @@ class Controller(Value, frozen=True):
         plain = self.to_dict()
         for key, default in (
             ("hold", False),
+            ("answer_frac", None),
             ("anticipates", "nothing"),
             ("messages", "packets"),
             ("components", ()),

@@ -5,7 +5,9 @@ A datapath does per-packet work; decisions come per epoch (the split of CCP, Nar
 """
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Annotated, Literal, Protocol, runtime_checkable
+
+from msgspec import Meta
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, PortRecords
@@ -50,6 +52,10 @@ class HostStack(Value, frozen=True):
     """Flows send nothing but their SYN until their receiver says when (`ncc.core.receivers`); one that hears nothing
     for two periods begins, one without a SYN later by what the longest queue takes. If applications announce their
     fan-in (`Traffic.announced`), this is for their flows alone. Only with a limiter that sends such messages."""
+    answer_frac: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """With `hold`, the SYN-ACK tells a flow when it may begin, until another word comes: at once if the payload that
+    goes before it at its receiver is at most this share of its port's buffer, else when the rest has come at the port's
+    rate. Flows with no more left go before. A flow without a SYN gets no answer. None: SYN-ACKs say nothing."""
     anticipates: Anticipates = "nothing"
     """Kinds of flows, by size or by service (component of the workload, as of a port number), for which hosts learn
     what earlier ones met at their receivers. With `hold` a host holds, beside what is announced, only flows of kinds
@@ -77,6 +83,11 @@ class HostStack(Value, frozen=True):
             raise ConfigError(
                 f"stack.anticipates {self.anticipates} is about flows to hold: set stack.hold to true, or anticipates "
                 "to nothing"
+            )
+        if self.answer_frac is not None and (not self.hold or self.messages == "instant"):
+            raise ConfigError(
+                "stack.answer_frac is about flows that wait for packets of their receivers: set stack.hold to true and "
+                "stack.messages to packets, or answer_frac to null"
             )
 
 

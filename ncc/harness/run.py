@@ -159,7 +159,8 @@ def run_once(
     """Run until every flow is delivered or `duration_s + drain_s` is over (`drain_s` None: no time limit).
 
     A flow of endless traffic (`Traffic.endless`) need not be delivered; once only such flows are left after
-    `duration_s`, the run ends.
+    `duration_s`, the run ends. A controller with the rule of receivers beside its limit meets the scenario with
+    neighbourhoods of both kinds, which only say who hears of whom.
 
     Args:
         seed: seed of the datapath and the limiter (each has its own stream).
@@ -182,8 +183,9 @@ def run_once(
 
     if isinstance(datapath, Hastens):
         limiter = datapath.hastened(limiter)
-    limiter.reset(scenario, limiter_seed(seed))
-    measurement = datapath.start(scenario, flows, controller.stack, derive_seed(seed, "eval", "datapath"))
+    placed = controller.placed(scenario)
+    limiter.reset(placed, limiter_seed(seed))
+    measurement = datapath.start(placed, flows, controller.stack, derive_seed(seed, "eval", "datapath"))
     measured: list[Measurement] = []
     if watch is not None:
         watch(measurement, None)

@@ -40,7 +40,14 @@ class LimiterFactory:
 
     def __call__(self, controller: Controller, scenario: Scenario) -> RateLimiter:
         limiter = self._limiter(controller, scenario)
-        return limiter if controller.receivers is None else WithReceivers(limiter, controller.receivers.build())
+        if controller.receivers is None:
+            return limiter
+        return WithReceivers(
+            limiter,
+            controller.receivers.build(),
+            counts_held=self._guarded(controller, scenario),
+            answered=controller.stack.answer_frac is not None,
+        )
 
     def _limiter(self, controller: Controller, scenario: Scenario) -> RateLimiter:
         with _named_files(controller):
@@ -98,6 +105,13 @@ class LimiterFactory:
     def decides(self, controller: Controller, scenario: Scenario) -> bool:
         """False where a policy that is trusted in some networks only leaves all limits to LOCAL."""
         return LEFT_TO_LOCAL not in self.warnings(controller, scenario)
+
+    def _guarded(self, controller: Controller, scenario: Scenario) -> bool:
+        """True if a policy decides whose guard gives the host that is first in order the whole port."""
+        if not isinstance(controller.limit, PolicyLimit):
+            return False
+        _, _, meta = self._load(controller.name, controller.limit)
+        return meta.get("action", {}).get("kind") == "residual" and self.decides(controller, scenario)
 
     def warnings(self, controller: Controller, scenario: Scenario) -> tuple[str, ...]:
         """Warnings about a controller's numbers on a scenario: sentences without a full stop."""

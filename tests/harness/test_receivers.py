@@ -13,15 +13,14 @@ from ncc.core.flows import FloatArray, FlowRecords
 from ncc.core.measurement import Measurement, idle
 from ncc.core.receivers import Edges, Grants, parts
 from ncc.core.scenario import Scenario, Transport
-from ncc.core.topologies import LeafSpine
+from ncc.core.topologies import LeafSpine, Rack
 from ncc.core.value import from_dict
-from ncc.core.workload import Incast, Poisson
+from ncc.core.workload import Fixed, Flow, Incast, Poisson
 from ncc.envs.packetsim import PacketsimDatapath
-from ncc.harness.controller import Controller, Formula, ReceiverRuleLimit
+from ncc.harness.controller import Controller, Formula
 from ncc.harness.datapath import HostStack
 from ncc.harness.receivers import ReceiverRule
 from ncc.run.controllers import load_controller
-from ncc.run.limiters import LimiterFactory
 from tests.datapaths.runs import Simulator
 
 G = 1e9
@@ -162,6 +161,46 @@ def test_who_is_first_and_comes_slowly_is_told_again() -> None:
     assert len(told(made, at(1.0004, (1, 0, 1, 3e6, 3e6, 3.3e4, 4e-4)))) == 0
 
 
+def test_nobody_waits_for_flows_whose_links_cannot_fill_the_port() -> None:
+    """A port of 4 Gbit/s, links of 1: of five flows of 1 MB each, four begin, and the fifth waits for 3.95 MB."""
+    rack = Rack(hosts=5, host_rate_bps=G, uplink_rate_bps=4 * G, remotes=1, remote_rate_bps=4 * G, buffer_bytes=100_000)
+    network, one = rack.build(), Fixed(flows=(Flow(start_s=0.0, src="h0", dst="r0", size_bytes=9),))
+    made = rule()
+    made.reset(scenario(topology=rack, workload=(("one", one),)), 1)
+    five, (remote,) = np.array(network.group("hosts")), network.group("remotes")
+    whole = np.full(5, 1e6)
+    edges = Edges(five, np.full(5, remote), np.ones(5, np.int64), whole, whole, np.zeros(5), np.full(5, 1e-5))
+    grants = parts(made.decide(replace(idle(5, 1), time_s=1.0, edges=edges)))[1]
+    assert grants is not None
+    on_wire = 1e6 + 78 * np.ceil(1e6 / 1460)
+    assert grants.start_s - 1.0 == pytest.approx([0, 0, 0, 0, (4 * on_wire - 50_000) * 8 / (4 * G)])
+
+
+def test_nobody_waits_for_a_flow_that_something_else_holds_back() -> None:
+    """The first brings 1 KB in a period that could carry 12.5: the second begins once that has been so for a while."""
+    made, starts = rule(), []
+    for epoch in range(6):
+        got, now_s, age_s = 1000.0 * epoch, 1.0 + 1e-4 * epoch, 1e-5 + 1e-4 * epoch
+        rows = [(1, 0, 1, 3e6 - got, 3e6 - got, got, age_s), (2, 0, 1, 4e6, 4e6, 0.0, age_s)]
+        grants = told(made, at(now_s, *rows))
+        starts.append([start_s - now_s for start_s in grants.start_s[grants.src == HOSTS[2]].tolist()])
+    assert starts[0][0] > 0.02
+    assert [0.0] in starts[3:]
+    assert all(start[0] > 0.02 for start in starts[:3] if start)
+
+
+def test_late_words_let_flows_send_until_they_come() -> None:
+    """A flow that has begun and is overtaken by 60 KB, 0.49 ms: slow if the next word comes in 0.1 ms, not in 0.5."""
+    rates = []
+    for periods in (1, 5):
+        made = rule(ahead_frac=0.0)
+        made.reset(scenario(sharing_delay_periods=periods), 1)
+        told(made, at(1.0, (1, 0, 1, 3e6, 3e6, 0.0, 1e-5)))
+        both = told(made, at(1.0001, (1, 0, 1, 3e6, 3e6, 1e4, 1e-4), (2, 0, 1, 58_400.0, 58_400.0, 0.0, 1e-5)))
+        rates.append(dict(zip(both.src.tolist(), both.rate_bps.tolist(), strict=True))[HOSTS[1]])
+    assert rates == [pytest.approx(0.1 * G), G]
+
+
 @given(
     st.lists(
         st.tuples(st.integers(1, 7), st.integers(1, 3), st.integers(1, 10**7), st.floats(0, 1), st.floats(0, 1e7)),
@@ -218,7 +257,7 @@ def test_what_is_configured_holds_flows(name: str) -> None:
 def test_what_holds_nothing_has_the_digest_that_it_had() -> None:
     plain = Controller(name="c", stack=HostStack(transport="dctcp"))
     assert plain.digest() == "a20d45c18f1a976c"
-    for later in ({"hold": True}, {"messages": "instant"}):
+    for later in ({"hold": True}, {"messages": "instant"}, {"hold": True, "answer_frac": 0.6}):
         assert plain.replace(stack=plain.stack.replace(**later)).digest() != plain.digest()
     assert scenario(neighbourhoods="uplink").digest() != scenario().digest()
     together = scenario(workload=(("burst", BURST.replace(receivers=2)),))
@@ -348,42 +387,6 @@ def test_bursts_of_several_receivers_begin_together() -> None:
         assert sorted(np.unique(now, return_counts=True)[1].tolist()) == [24, 24, 24]
     with pytest.raises(ConfigError, match="receivers must be at most the 8 hosts"):
         scenario(workload=(("burst", BURST.replace(receivers=9)),))
-
-
-@pytest.mark.parametrize("uplink", ["local", "shortest_first", "ncc"])
-def test_hosts_may_have_limits_at_their_uplink_beside(uplink: str) -> None:
-    """Eight hosts under an uplink of 1 Gbit/s each: limits are those of the one, messages those of the other."""
-    policies, plain = LimiterFactory(None), load_controller(uplink)
-    both = scenario(topology=FABRIC.replace(spine_rate_bps=G), neighbourhoods="both")
-    beside = policies.resolved(plain.replace(stack=plain.stack.replace(hold=True), receivers=ReceiverRuleLimit()))
-    assert beside.stack == policies.resolved(plain).stack.replace(hold=True)
-    assert beside.digest() != policies.resolved(plain).digest()
-    limiter, alone, only = policies(beside, both), policies(plain, both), ReceiverRuleLimit().build()
-    for each in (limiter, alone, only):
-        each.reset(both, 1)
-    datapath, flows, limited, said = PacketsimDatapath(), both.flows(1), 0, 0
-    now = datapath.start(both, flows, beside.stack, 1)
-    while now.flows_finished < len(flows):
-        limits, grants = parts(limiter.decide(now))
-        np.testing.assert_array_equal(limits, parts(alone.decide(now))[0])
-        expected = only.decide(now).grants
-        assert grants is not None
-        np.testing.assert_array_equal(grants.start_s, expected.start_s)
-        limited, said = limited + int(np.isfinite(limits).sum()), said + len(grants)
-        datapath.tell(grants)
-        now = datapath.step(limits)
-    assert datapath.finish().flows.timeouts.sum() <= 0.05 * len(flows)
-    datapath.close()
-    assert limited > 0
-    assert said > len(flows)
-
-
-def test_limits_beside_receivers_need_both_neighbourhoods() -> None:
-    beside = load_controller("ncc_receivers")
-    with pytest.raises(ConfigError, match=r"need Scenario.neighbourhoods both, got receivers"):
-        LimiterFactory(None)(beside, scenario()).reset(scenario(), 1)
-    with pytest.raises(ConfigError, match="has the rule of receivers as its limit: leave `receivers` out"):
-        beside.replace(limit=ReceiverRuleLimit())
 
 
 def test_many_flows_of_a_pair_meet_in_the_port() -> None:

@@ -201,6 +201,7 @@ def test_words_are_late_or_lost_as_the_scenario_says() -> None:
         (HOLDS, {"neighbourhoods": "uplink"}, "hold needs receivers: set Scenario.neighbourhoods to receivers or both"),
         (HostStack(transport="linux::cubic", hold=True), {}, "Flows cannot be held over linux::cubic"),
         (HostStack(hold=True, messages="instant"), {}, "stack.messages must be packets on linux"),
+        (HostStack(hold=True, answer_frac=0.6), {}, "stack.answer_frac must be null on linux"),
         (HostStack(hold=True, anticipates="sizes"), {}, "stack.anticipates must be nothing on linux"),
         (
             HOLDS,

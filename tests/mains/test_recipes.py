@@ -38,12 +38,13 @@ def test_every_recipe_is_a_plan_and_no_figure_bears_its_name(name: str) -> None:
 
 @pytest.mark.parametrize("hold", [True, False])
 def test_a_training_leaves_it_to_the_rule_of_receivers_whether_flows_wait(hold: bool) -> None:
-    plan = TrainPlan.from_plain(composed("evaluation.controllers=[ncc_receivers,ncc]", f"+stack.hold={not hold!s}"))
-    own, beside = plan.evaluation.load()[0], plan.controllers()[0]
+    plan = TrainPlan.from_plain(composed("evaluation.controllers=[ncc_both,ncc]", f"+stack.hold={not hold!s}"))
+    own, (beside, alone) = plan.evaluation.load()[0], plan.controllers()
     assert own.stack.hold
-    assert beside.stack == plan.stack.replace(hold=True)
-    assert own.replace(stack=own.stack.replace(hold=hold)).over(plan.stack).stack.hold is hold
-    assert plan.controllers()[1].stack == plan.stack
+    assert beside.stack == own.stack
+    held = own.replace(stack=own.stack.replace(hold=hold, answer_frac=None))
+    assert held.over(plan.stack).stack == plan.stack.replace(hold=hold)
+    assert alone.stack == plan.stack
 
 
 def test_the_command_line_wins_over_a_recipe_and_the_recipe_over_the_defaults() -> None:

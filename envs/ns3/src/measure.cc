@@ -10,9 +10,10 @@ namespace ncc
 void Network::Measure(const HostColumns &hosts, const UplinkColumns &uplinks)
 {
     const auto view_of = [this](uint32_t flow) -> const FlowView & { return views_[flow]; };
+    const auto held = [this](uint32_t flow) { return gates_ && gates_->Held(flow, now_ns_); };
     for (size_t i = 0; i < spec_.agents.size(); ++i) {
         Host &host = host_of(spec_.agents[i]);
-        MeasureHost(hosts, i, host, host.nic->limit_bps(), host.nic->limited_bytes(), host.live, view_of, now_ns_,
+        MeasureHost(hosts, i, host, host.nic->limit_bps(), host.nic->limited_bytes(), host.live, view_of, held, now_ns_,
                     spec_.period_ns);
     }
     for (size_t i = 0; i < spec_.uplinks.size(); ++i) {

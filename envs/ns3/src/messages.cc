@@ -14,6 +14,9 @@ void Network::BuildGates()
     }
     gates_ = std::make_unique<Gates>(
         spec_,
+        [this](uint32_t flow) {
+            return std::make_pair(views_[flow].known_bytes, connections_[flow]->receiver->received_bytes());
+        },
         [this](uint32_t gate, int64_t time_ns) {
             const int64_t now = Simulator::Now().GetTimeStep();
             Simulator::Schedule(TimeStep(time_ns - now), &Gates::Alarm, gates_.get(), gate, time_ns);
@@ -78,16 +81,6 @@ void Network::Forget(Frame *frame)
     Release(frame);
 }
 
-std::vector<Gates::Edge> Network::Edges() const
-{
-    if (!gates_) {
-        return {};
-    }
-    return gates_->Edges(
-        [this](uint32_t flow) {
-            return std::make_pair(views_[flow].known_bytes, connections_[flow]->receiver->received_bytes());
-        },
-        now_ns_);
-}
+std::vector<Gates::Edge> Network::Edges() const { return gates_ ? gates_->Edges(now_ns_) : std::vector<Gates::Edge>{}; }
 
 } // namespace ncc

@@ -13,7 +13,9 @@ void Network::BuildGates()
         return;
     }
     gates_ = std::make_unique<Gates>(
-        spec_, [this](uint32_t gate, int64_t time_ns) { Schedule(time_ns, EventKind::kGate, gate); },
+        spec_,
+        [this](uint32_t flow) { return std::make_pair(views_[flow].known_bytes, ReceivedBytes(slot_of_flow_[flow])); },
+        [this](uint32_t gate, int64_t time_ns) { Schedule(time_ns, EventKind::kGate, gate); },
         [this](uint32_t flow) { TcpRoom(*this, slot_of_flow_[flow]); },
         [this](uint32_t place, int64_t time_ns) { Schedule(time_ns, EventKind::kLeave, place); },
         [this](uint32_t flow, uint32_t place) { Message(slot_of_flow_[flow], Kind::kGrant, place); });
@@ -58,18 +60,18 @@ void Network::Hear(const Packet &message)
     }
 }
 
-std::vector<Gates::Edge> Network::Edges() const
+// Payload of a flow that has come, with what lies beyond a gap; a packet is missing.
+uint64_t Network::ReceivedBytes(uint32_t slot) const
 {
-    if (!gates_) {
-        return {};
-    }
-    return gates_->Edges(
-        [this](uint32_t flow) {
-            const TcpReceiver &receiver = connections_[slot_of_flow_[flow]].receiver;
-            const uint64_t bytes = static_cast<uint64_t>(receiver.next + receiver.held) * mss_bytes_;
-            return std::make_pair(views_[flow].known_bytes, bytes); // below the size, as a packet is missing
-        },
-        now_ns_);
+    const Connection &connection = connections_[slot];
+    const TcpReceiver &receiver = connection.receiver;
+    const uint32_t last = connection.packets - 1, words = last / 64 - receiver.next / 64;
+    const bool has_last =
+        receiver.held > 0 && words < receiver.holds.capacity() && (receiver.holds[last / 64] >> last % 64 & 1) != 0;
+    return static_cast<uint64_t>(receiver.next + receiver.held) * mss_bytes_ -
+           (has_last ? mss_bytes_ - connection.last_bytes : 0);
 }
+
+std::vector<Gates::Edge> Network::Edges() const { return gates_ ? gates_->Edges(now_ns_) : std::vector<Gates::Edge>{}; }
 
 } // namespace ncc::packetsim

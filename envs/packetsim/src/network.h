@@ -263,6 +263,7 @@ class Network
     void Gone(const Packet &packet); // called when a packet has arrived or was dropped
     void ApplyLimits();
     [[gnu::noinline]] void Hear(const Packet &message);
+    uint64_t ReceivedBytes(uint32_t slot) const;
     void Message(uint32_t slot, Kind kind, uint32_t grant);
     Port &SwitchPort(uint32_t port);
     Timer &TimerOf(TimerKind kind, uint32_t slot);

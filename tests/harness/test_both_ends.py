@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One controller at both ends: limits of hosts at their uplink, and the rule of receivers beside them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.core.measurement import idle
+from ncc.core.receivers import Edges, parts
+from ncc.core.scenario import Scenario, Transport
+from ncc.core.topologies import ManyToOne
+from ncc.core.workload import Fixed, Flow
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.controller import PolicyLimit, ReceiverRuleLimit
+from ncc.harness.datapath import HostStack
+from ncc.harness.limiter import FixedShare
+from ncc.harness.receivers import WithReceivers, without_held
+from ncc.harness.run import run_once
+from ncc.run.controllers import load_controller
+from ncc.run.limiters import LimiterFactory
+from tests.harness.test_receivers import FABRIC, G, scenario
+
+
+def many_to_one(**changes: object) -> Scenario:
+    """16 servers answer one front end at once."""
+    star = ManyToOne(senders=16, rate_bps=G, delay_s=1e-5, buffer_bytes=100_000, mark_threshold_bytes=30_000)
+    answers = tuple(Flow(start_s=0.01, src=f"s{i}", dst="receiver", size_bytes=32_000) for i in range(16))
+    return scenario(**({"topology": star, "workload": (("answers", Fixed(flows=answers)),)} | changes))
+
+
+def test_a_host_whose_flows_are_all_held_counts_as_idle() -> None:
+    now = idle(3, 1)
+    now.queued_flows[:], now.held_flows[:] = [1, 2, 2], [1, 1, 0]
+    now.queued_bytes[:], now.next_bytes[:], now.wait_s[:] = 5e4, 2e4, 1e-3
+    seen = without_held(now)
+    assert seen.queued_flows.tolist() == [0, 2, 2]
+    for name in ("queued_bytes", "next_bytes", "wait_s"):
+        assert getattr(seen, name).tolist() == [0.0, *getattr(now, name)[1:].tolist()]
+    assert seen.held_flows is now.held_flows
+    assert without_held(idle(3, 1)).queued_flows.tolist() == [0, 0, 0]
+
+
+def test_only_the_receiver_decides_where_a_period_carries_more_than_its_port_holds() -> None:
+    """100 KB are 0.8 ms. An uplink that leads to no host is the hosts' in any case."""
+    limits = []
+    for made in (
+        many_to_one(period_s=7e-4, neighbourhoods="both"),
+        many_to_one(period_s=9e-4, neighbourhoods="both"),
+        scenario(period_s=9e-4, neighbourhoods="both"),
+    ):
+        limiter = WithReceivers(FixedShare(), ReceiverRuleLimit().build())
+        limiter.reset(made, 1)
+        limits.append(parts(limiter.decide(idle(made.n_agents, len(made.network().neighbourhoods))))[0])
+    assert [bool(np.isfinite(limit).all()) for limit in limits] == [True, False, True]
+    assert np.isinf(limits[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "answered", "speaks"),
+    [
+        ({"period_s": 7e-4}, True, True),
+        ({"period_s": 9e-4}, True, False),
+        ({"period_s": 4e-4, "sharing_delay_periods": 2}, True, True),
+        ({"period_s": 3e-4, "sharing_delay_periods": 3}, True, False),
+        ({"period_s": 4e-4, "sharing_delay_periods": 2, "sharing_unsynchronised": True}, True, False),
+        ({"sharing_loss_frac": 0.1}, True, False),
+        ({"period_s": 9e-4, "sharing_loss_frac": 0.1}, False, True),
+        ({"period_s": 9e-4, "transport": Transport(connections_per_pair=1)}, True, True),
+        ({"period_s": 9e-4, "transport": Transport(handshake=False)}, True, True),
+    ],
+)
+def test_a_receiver_is_silent_where_its_words_come_too_late(
+    changes: dict[str, object], answered: bool, speaks: bool
+) -> None:
+    """Its port holds 0.8 ms. It speaks in any case where SYN-ACKs do not say when flows may begin."""
+    made = many_to_one(neighbourhoods="both", **changes)
+    limiter = WithReceivers(FixedShare(), ReceiverRuleLimit().build(), answered=answered)
+    limiter.reset(made, 1)
+    network = made.network()
+    (receiver,), sender = network.group("receiver"), network.group("senders")[0]
+    one, much = np.ones(1, np.int64), np.full(1, 1e5)
+    edges = Edges(one * sender, one * receiver, one, much, much, np.zeros(1), np.full(1, 1e-5))
+    _, grants = parts(limiter.decide(replace(idle(made.n_agents, 1), time_s=1.0, edges=edges)))
+    assert grants is not None
+    assert len(grants) == speaks
+
+
+@pytest.mark.parametrize("policy", ["ncc_learned", "ncc", "local_tuned"])
+def test_both_ends_of_one_port_do_not_wait_for_each_other(policy: str) -> None:
+    """Hosts that a receiver held counted as busy, the others had small shares, and all took 1.5 times DCTCP's time."""
+    factory, made = LimiterFactory(None), many_to_one(neighbourhoods="uplink")
+    limit = load_controller(policy).limit
+    ours = load_controller("ncc_both")
+    ours = ours.replace(limit=limit.replace(stack="own") if isinstance(limit, PolicyLimit) else limit)
+    means = []
+    for controller in (ours, load_controller("dctcp")):
+        limiter = factory(controller, made)
+        run = run_once(PacketsimDatapath(), made, controller, limiter, 1, flow_seed=1).require_valid()
+        means.append(float((run.records.flows.finish_s - run.flows.start_s).mean()))
+    assert means[0] < 0.8 * means[1]
+
+
+def test_a_controller_with_a_rule_of_receivers_asks_for_them() -> None:
+    ours, plain = load_controller("ncc_both"), scenario(neighbourhoods="uplink")
+    assert ours.placed(plain) == ours.placed(scenario()) == scenario(neighbourhoods="both")
+    assert load_controller("dctcp").placed(plain) is plain
+    assert ours.stack.answer_frac == 0.6
+    assert ours.over(HostStack(transport="cubic")).stack == HostStack(transport="cubic", hold=True, answer_frac=0.6)
+
+
+@pytest.mark.parametrize("uplink", ["local", "shortest_first", "ncc"])
+def test_hosts_may_have_limits_at_their_uplink_beside(uplink: str) -> None:
+    """Eight hosts under an uplink of 1 Gbit/s each: limits are those of the one, messages those of the other."""
+    policies, plain = LimiterFactory(None), load_controller(uplink)
+    both = scenario(topology=FABRIC.replace(spine_rate_bps=G), neighbourhoods="both")
+    beside = policies.resolved(plain.replace(stack=plain.stack.replace(hold=True), receivers=ReceiverRuleLimit()))
+    assert beside.stack == policies.resolved(plain).stack.replace(hold=True)
+    assert beside.digest() != policies.resolved(plain).digest()
+    limiter, alone, only = policies(beside, both), policies(plain, both), ReceiverRuleLimit().build()
+    for each in (limiter, alone, only):
+        each.reset(both, 1)
+    datapath, flows, limited, said = PacketsimDatapath(), both.flows(1), 0, 0
+    now = datapath.start(both, flows, beside.stack, 1)
+    while now.flows_finished < len(flows):
+        limits, grants = parts(limiter.decide(now))
+        np.testing.assert_array_equal(limits, parts(alone.decide(without_held(now)))[0])
+        expected = only.decide(now).grants
+        assert grants is not None
+        np.testing.assert_array_equal(grants.start_s, expected.start_s)
+        limited, said = limited + int(np.isfinite(limits).sum()), said + len(grants)
+        datapath.tell(grants)
+        now = datapath.step(limits)
+    assert datapath.finish().flows.timeouts.sum() <= 0.05 * len(flows)
+    datapath.close()
+    assert limited > 0
+    assert said > len(flows)
+
+
+def test_limits_beside_receivers_need_both_neighbourhoods() -> None:
+    beside = load_controller("ncc_both")
+    with pytest.raises(ConfigError, match=r"need Scenario.neighbourhoods both, got receivers"):
+        LimiterFactory(None)(beside, scenario()).reset(scenario(), 1)
+    with pytest.raises(ConfigError, match="has the rule of receivers as its limit: leave `receivers` out"):
+        beside.replace(limit=ReceiverRuleLimit())
