@@ -284,11 +284,11 @@ class WithReceivers:
     the other holds back: a host all of whose flows wait for their receivers counts as idle at its uplink
     (`without_held`), and receivers hold flows only while their port is full (`ReceiverRule`).
 
-    Where the neighbours' port is that of a receiver, and a period carries more than the port can hold, a limit for a
-    whole period comes too late. There only the receiver decides.
+    A receiver's words may come too late: where its port carries more than it can hold until a word is heard, or where
+    words get lost. Such a receiver says nothing, if flows learn by its SYN-ACKs when they may begin.
 
-    A receiver's words may come too late as well: where its port carries more than it can hold until a word is heard, or
-    where words get lost. Such a receiver says nothing, if flows learn by its SYN-ACKs when they may begin.
+    Where the neighbours' port is that of a receiver, and a formula limits the hosts, only the receiver decides. If it
+    says nothing, the formula has the hosts as long as the port can hold what it carries in a period.
 
     Args:
         limiter: the limiter.
@@ -318,17 +318,18 @@ class WithReceivers:
         self._rule.reset(scenario, seed)
         network, transport = scenario.network(), scenario.transport
         down = {host: network.down_port(host) for host in network.hosts}
-        areas = network.neighbourhoods
-        alone = [
-            area.uplink_port in down.values() and _overflows(network, area.uplink_port, scenario.period_s)
-            for area in areas
-        ]
-        self._receiver_alone = np.array(alone, np.bool_)[list(network.agent_area)]
         self._speaks = np.ones(len(network.nodes), np.bool_)
         if self._answered and transport.handshake and not transport.connections_per_pair:
             lost, heard_s = scenario.sharing_loss_frac > 0, word_s(scenario)
             for host, port in down.items():
                 self._speaks[host] = not (lost or _overflows(network, port, heard_s))
+        alone = {
+            port
+            for host, port in down.items()
+            if not self._counts_held and (self._speaks[host] or _overflows(network, port, scenario.period_s))
+        }
+        areas = np.array([area.uplink_port in alone for area in network.neighbourhoods], np.bool_)
+        self._receiver_alone = areas[list(network.agent_area)]
 
     def decide(self, measurement: Measurement) -> Decision:
         """Return the limits of the one and the messages of the other."""

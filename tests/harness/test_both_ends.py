@@ -42,19 +42,24 @@ def test_a_host_whose_flows_are_all_held_counts_as_idle() -> None:
     assert without_held(idle(3, 1)).queued_flows.tolist() == [0, 0, 0]
 
 
-def test_only_the_receiver_decides_where_a_period_carries_more_than_its_port_holds() -> None:
-    """100 KB are 0.8 ms. An uplink that leads to no host is the hosts' in any case."""
-    limits = []
-    for made in (
-        many_to_one(period_s=7e-4, neighbourhoods="both"),
-        many_to_one(period_s=9e-4, neighbourhoods="both"),
-        scenario(period_s=9e-4, neighbourhoods="both"),
-    ):
-        limiter = WithReceivers(FixedShare(), ReceiverRuleLimit().build())
-        limiter.reset(made, 1)
-        limits.append(parts(limiter.decide(idle(made.n_agents, len(made.network().neighbourhoods))))[0])
-    assert [bool(np.isfinite(limit).all()) for limit in limits] == [True, False, True]
-    assert np.isinf(limits[1]).all()
+@pytest.mark.parametrize(
+    ("made", "counts_held", "limited"),
+    [
+        (many_to_one(period_s=7e-4, neighbourhoods="both"), True, True),
+        (many_to_one(period_s=7e-4, neighbourhoods="both"), False, False),
+        (many_to_one(period_s=7e-4, neighbourhoods="both", sharing_loss_frac=0.1), False, True),
+        (many_to_one(period_s=9e-4, neighbourhoods="both", sharing_loss_frac=0.1), False, False),
+        (scenario(period_s=9e-4, neighbourhoods="both"), False, True),
+    ],
+    ids=["a policy decides", "a formula", "silent receivers", "silent, and 100 KB are 0.8 ms", "no host's port"],
+)
+def test_only_the_receiver_decides_at_its_port_unless_a_policy_does(
+    made: Scenario, counts_held: bool, limited: bool
+) -> None:
+    limiter = WithReceivers(FixedShare(), ReceiverRuleLimit().build(), counts_held=counts_held, answered=True)
+    limiter.reset(made, 1)
+    limits = parts(limiter.decide(idle(made.n_agents, len(made.network().neighbourhoods))))[0]
+    assert np.isfinite(limits).all() if limited else np.isinf(limits).all()
 
 
 @pytest.mark.parametrize(
