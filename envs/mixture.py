@@ -11,7 +11,7 @@ from ncc.envs.families import Families, check_families
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.envs.tally import Episodes, means
-from ncc.harness.batch import ActionArray, Advice, ObsArray, Transition
+from ncc.harness.batch import ActionArray, ObsArray, Transition
 from ncc.harness.networks import Batching
 
 
@@ -29,7 +29,7 @@ class Mixture(Episodes):
 
     Args:
         families: families that episodes are drawn from.
-        spec: observations, actions, rewards, stack and expert; its scenario is not used.
+        spec: observations, actions, rewards and stack; its scenario is not used.
         datapath: factory of networks; several are stepped in one call (`Batching`).
         seed: seed of scenarios and flows.
         slot: number of the first slot; the others follow it.
@@ -124,14 +124,6 @@ class Mixture(Episodes):
             raise
         terminated = np.zeros(self.n_racks, dtype=np.bool_)  # never, because arrivals are random
         return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
-
-    def advice(self) -> Advice:
-        """Return the advice of `EnvSpec.expert` [n_slots, hosts_per_slot]; see `ncc.harness.batch.Advising`."""
-        asked = [racks.advice() for racks in self._running()]
-        return Advice(
-            label=np.concatenate([self._by_slots(each.label) for each in asked]),
-            drive=np.concatenate([self._by_slots(each.drive) for each in asked]),
-        )
 
     def take_metrics(self) -> dict[str, float]:
         """Return metrics of all networks of all slots; see `ncc.harness.batch.Measuring`."""

@@ -127,9 +127,9 @@ def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:
     length, remedy = math.ceil(plan.scenario.duration_s / plan.scenario.period_s - 1e-9), "scenario.duration_s"
     if plan.families.of:
         length, remedy = plan.families.epochs, "families.epochs"
-    if learner.online_epochs < (least := length * learner.processes):
+    if learner.total_epochs < (least := length * learner.processes):
         raise ConfigError(
-            f"agent.epochs must be at least {least}, an episode of every rack, got {learner.online_epochs}; raise it "
+            f"agent.epochs must be at least {least}, an episode of every rack, got {learner.total_epochs}; raise it "
             f"or lower {remedy}"
         )
     require_shared_memory("training", SHARED_BYTES)

@@ -77,15 +77,16 @@ def drawn(families: Families, seed: int, n: int, drain: float) -> list[Scenario]
 
 def play(controller: Controller, networks: Sequence[Scenario], seed: int, factory: LimiterFactory) -> Met:
     """Let a controller carry the flows of each network."""
-    controller, datapath = factory.resolved(controller), load_datapath("packetsim").load()()
+    datapath = load_datapath("packetsim").load()()
     rows = []
     for i, scenario in enumerate(networks):
         flow_seed = derive_seed(seed, "random_networks", "flows", i)
         if not len(scenario.flows(flow_seed)):
             rows.append((0, 1.0, 0.0, 0.0))
             continue
-        limiter = factory(controller, scenario)
-        run = run_once(datapath, scenario, controller, limiter, derive_seed(seed, "run"), flow_seed=flow_seed)
+        served = factory.resolved(controller, scenario)
+        limiter = factory(served, scenario)
+        run = run_once(datapath, scenario, served, limiter, derive_seed(seed, "run"), flow_seed=flow_seed)
         records, end_s = run.records.flows, scenario.duration_s + (scenario.drain_s or 0)
         taken_s = fct_s(run.flows, records, end_s)
         rows.append((len(taken_s), taken_s.mean(), records.timeouts.mean(), np.isnan(records.finish_s).sum()))
