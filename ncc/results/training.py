@@ -143,9 +143,7 @@ def _where(plan: TrainPlan) -> str:
     """Text that describes the networks of training."""
     if not plan.families.of:
         return f"{plan.scenario.name} ({plan.scenario.n_agents} hosts, {plan.datapath.name})"
-    names = ", ".join(
-        f"{name} from episode {f.from_episode}" if f.from_episode else name for name, f in plan.families.of.items()
-    )
+    names = ", ".join(plan.families.of)
     hosts = f"{plan.families.hosts_per_slot} hosts to a slot, {plan.datapath.name}"
     judged = " and ".join(scenario.name for scenario in plan.evaluation_scenarios.values())
     return f"{names} ({hosts}), judged on {judged}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Controllers on many networks drawn at random: what one policy is worth on all, and how bad it ever gets.
 
-``python -m ncc.study.random_networks --families mixture --of incast uplink ncc_learned local_tuned`` draws networks and
+``python -m ncc.study.random_networks --families mixture --of incast uplink ncc local_tuned`` draws networks and
 flows from families (configs/recipes/families), by a seed of their own that no training has. All controllers meet the
 same flows. It prints, for each pair, the ratio of mean flow completion times: its geometric mean over networks with a
 95 % bootstrap interval over them, the largest, and the shares above some bounds; and timeouts per flow.
@@ -54,7 +54,7 @@ class Met:
 
 
 def load_families(name: str, only: Sequence[str] = (), *, epochs: int | None = None) -> Families:
-    """Return the families of configs/recipes/families/<name>.yaml, or some of them by name, without stuck hosts.
+    """Return the families of configs/recipes/families/<name>.yaml, or some of them by name.
 
     Raises:
         UnknownNameError: there are no families of that name.
@@ -65,8 +65,8 @@ def load_families(name: str, only: Sequence[str] = (), *, epochs: int | None = N
     for wanted in only:
         if wanted not in found.of:
             raise UnknownNameError("family", wanted, found.of)
-    of = {key: each.replace(from_episode=0) for key, each in found.of.items() if key in only or not only}
-    return found.replace(of=of, stuck_frac=0.0, epochs=epochs or found.epochs)
+    of = {key: each for key, each in found.of.items() if key in only or not only}
+    return found.replace(of=of, epochs=epochs or found.epochs)
 
 
 def drawn(families: Families, seed: int, n: int, drain: float) -> list[Scenario]:

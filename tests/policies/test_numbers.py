@@ -15,7 +15,7 @@ from ncc.policies import check
 from ncc.policies.check import TOLERANCE, check_lines, observations, torch_logits
 from ncc.policies.file import packed, policy_file_from
 from ncc.policies.onnx_model import onnx_logits, onnx_model
-from tests.policies.files import exported
+from tests.policies.files import exported, packaged
 
 SAMPLES = 10_000
 
@@ -25,9 +25,9 @@ def recorded() -> ObsArray:
     return observations(policy_file_from(exported(), "x"), SAMPLES)
 
 
-@pytest.mark.parametrize("name", ["ncc", "ncc_levels", "ncc_alone"])
-def test_all_run_times_compute_the_same(name: str) -> None:
-    first, *rest = check_lines(policy_file_from(exported(name), "x"), "x", SAMPLES)
+@pytest.mark.parametrize("data", [exported(), packaged("ncc"), packaged("ncc_services")])
+def test_all_run_times_compute_the_same(data: bytes) -> None:
+    first, *rest = check_lines(policy_file_from(data, "x"), "x", SAMPLES)
     assert first.endswith("beside PyTorch")
     assert [line.split()[0] for line in rest] == ["numpy", "onnxruntime"]
     assert all(line.endswith("other choices 0") for line in rest)
