@@ -188,13 +188,14 @@ class TrainPlan:
     def check_evaluation(self) -> None:
         """Check the evaluation before training, so that it cannot fail afterwards."""
         spec = self.evaluation
-        for where, judged in self.evaluation_scenarios.items():
+        for where, judged in {"": self.scenario, **self.also_in}.items():
             if spec.duration_s < judged.period_s:
                 key = f"also_in.{where}" if where else "scenario"
                 raise ConfigError(
                     f"evaluation.duration_s must be at least {key}.period_s ({judged.period_s} s), got "
                     f"{spec.duration_s}"
                 )
+        for judged in self.evaluation_scenarios.values():
             for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
                 drawn(judged, seed, eval_flow_seed(seed))
             for controller, scenario in spec.contenders(judged):
