@@ -212,7 +212,7 @@ def test_copies_play_one_draw_and_differ_by_what_they_decide_alone() -> None:
     numbers = np.full((6, 8), 0.2)
     other = numbers.copy()
     other[4, 0] = -1.0  # copy 1 of the second list, a host of its first network
-    size = FAMILIES.draw(1, 3, 1).n_agents
+    size = FAMILIES.draw(9, 3, 1).n_agents
     for t in range(EPOCHS):
         moved = env.step(other)
         assert moved.truncated.all() == (t == EPOCHS - 1)

@@ -8,6 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 
+from ncc.agents.packaged import packaged_names
 from ncc.agents.policy import Layer, MlpPolicy
 from ncc.core.errors import InvalidRunError
 from ncc.harness.batch import ObsArray
@@ -25,9 +26,9 @@ def recorded() -> ObsArray:
     return observations(policy_file_from(exported(), "x"), SAMPLES)
 
 
-@pytest.mark.parametrize("data", [exported(), packaged("ncc"), packaged("ncc_services")])
-def test_all_run_times_compute_the_same(data: bytes) -> None:
-    first, *rest = check_lines(policy_file_from(data, "x"), "x", SAMPLES)
+@pytest.mark.parametrize("name", packaged_names())
+def test_all_run_times_compute_the_same(name: str) -> None:
+    first, *rest = check_lines(policy_file_from(packaged(name), "x"), "x", SAMPLES)
     assert first.endswith("beside PyTorch")
     assert [line.split()[0] for line in rest] == ["numpy", "onnxruntime"]
     assert all(line.endswith("other choices 0") for line in rest)

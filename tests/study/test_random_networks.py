@@ -85,5 +85,5 @@ def test_networks_in_which_a_policy_decides_have_rows_of_their_own(capsys: pytes
         everywhere = next(int(row[3]) for row in rows if row[2] == "all")
         decided = next(int(row[4]) for row in rows if row[2:4] == ["ncc", "decides"])
         assert 0 < decided < everywhere < 30
-    assert main(["ncc_blind", "--networks", "2", *drawing]) == 0
-    assert "ncc_blind decides in none of these networks" in capsys.readouterr().out
+    assert main(["ncc", "--of", "uplink", "--networks", "2", *drawing]) == 0
+    assert "ncc decides in none of these networks" in capsys.readouterr().out
