@@ -10,12 +10,12 @@ from ncc.results.plot import importance_bars, waiting_limits
 from ncc.study.importance import DRAIN, importance
 from ncc.study.random_networks import drawn, load_families
 
-POLICY = "ncc_learned"
+POLICY = "ncc"
 FORMULAS = ("local_hold", "local_tuned")
 LIMITS = Path(__file__).parent / "assets/learned_limits.svg"
 FEATURES = LIMITS.with_name("learned_features.svg")
 SEED, NETWORKS = 9, 48
-"""Networks of the pictures: those of `python -m ncc.study.importance ncc_learned --networks 48 --seed 9`."""
+"""Networks of the pictures: those of `python -m ncc.study.importance ncc --networks 48 --seed 9`."""
 
 
 def drawn_from() -> str:

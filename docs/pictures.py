@@ -28,7 +28,7 @@ def runs() -> dict[str, Run]:
     scenario, policies = scenario_of("incast", *SCENARIO), LimiterFactory(folder=None)
     done = {}
     for name in ("dctcp", "ncc"):
-        controller = policies.resolved(load_controller(name))
+        controller = policies.resolved(load_controller(name), scenario)
         limiter = policies(controller, scenario)
         done[name] = run_once(DATAPATH(), scenario, controller, limiter, 0, flow_seed=eval_flow_seed(0)).require_valid()
     return done

@@ -17,7 +17,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.keys import get_key, set_key
 from ncc.core.scenario import MAX_EPOCHS, Scenario, scenario_from_dict
 from ncc.core.seeding import generator
-from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
+from ncc.core.value import Name, Positive, Value, from_dict
 from ncc.envs.observation import ObservationSpec, obs_dim
 from ncc.envs.ranges import TrainedRanges, TrustedRanges, trained_ranges
 from ncc.envs.scales import scales_of
@@ -122,8 +122,6 @@ class Family(Value, frozen=True):
     powers of other keys (`Range.by`) come last, in the order in which they are listed."""
     weight: Positive = 1.0
     """Relative frequency with which the family is drawn."""
-    from_episode: Natural = 0
-    """First episode of a slot in which the family can be drawn, so that harder ones may come later."""
 
     def check(self) -> None:
         try:
@@ -158,18 +156,8 @@ class Families(Value, frozen=True):
     """Epochs of every episode in which flows arrive, whatever its `Scenario.period_s`."""
     drain_epochs: Annotated[int, Meta(ge=0, le=MAX_EPOCHS)] = 0
     """Epochs after them, so that a learner pays for what it has put off."""
-    stuck_frac: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """Fraction of the time, after the start of an episode, in which a slot's hosts have random limits, whatever they
-    decide. Learners so meet states that good decisions never lead to, such as a rack in which all hosts hold back, and
-    the way out of them. Decisions have no effect meanwhile, which adds noise but no bias to a learner's gradient."""
-    stuck_epochs: Count = 100
-    """Length of each such time in epochs."""
     of: dict[Name, Family] = field(default_factory=dict)
     """The families by name; empty: training uses one scenario."""
-
-    def check(self) -> None:
-        if self.of and all(family.from_episode > 0 for family in self.of.values()):
-            raise ConfigError("Families.of needs a family with from_episode 0: an episode 0 is drawn, too")
 
     def draw(self, seed: int, slot: int, episode: int) -> Scenario:
         """Draw the scenario of an episode, which has its family's name. Equal arguments give equal scenarios.
@@ -184,7 +172,7 @@ class Families(Value, frozen=True):
     def pick(self, seed: int, slot: int, episode: int) -> str:
         """Draw the name of an episode's family."""
         # Sorted by name, so that the order in the configuration does not matter.
-        weights = {name: self.of[name].weight for name in sorted(self.of) if self.of[name].from_episode <= episode}
+        weights = {name: self.of[name].weight for name in sorted(self.of)}
         if not weights:
             raise ConfigError("families.of names no family to draw an episode from")
         mark = generator(seed, "families", "lottery", slot, episode).random() * sum(weights.values())
@@ -200,7 +188,7 @@ class Families(Value, frozen=True):
         Raises:
             ConfigError: one of them cannot be an episode, naming the family and its keys.
         """
-        drawn = [self._values(name, 0, slot, self.of[name].from_episode) for slot in range(TRIED)]
+        drawn = [self._values(name, 0, slot, 0) for slot in range(TRIED)]
         ends = [
             {key: end, **{other: value for other, value in drawn[0].items() if other != key}}
             for key, draw in self.of[name].varies.items()

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError, NccError
-from ncc.core.seeding import generator
 from ncc.envs.families import Families, check_families
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.envs.tally import Episodes, means
-from ncc.harness.batch import ActionArray, Advice, ObsArray, Transition
+from ncc.harness.batch import ActionArray, ObsArray, Transition
 from ncc.harness.networks import Batching
 
 
@@ -29,7 +28,7 @@ class Mixture(Episodes):
 
     Args:
         families: families that episodes are drawn from.
-        spec: observations, actions, rewards, stack and expert; its scenario is not used.
+        spec: observations, actions, rewards and stack; its scenario is not used.
         datapath: factory of networks; several are stepped in one call (`Batching`).
         seed: seed of scenarios and flows.
         slot: number of the first slot; the others follow it.
@@ -39,7 +38,7 @@ class Mixture(Episodes):
 
     Raises:
         ConfigError: the families cannot be episodes of one environment, the datapath does not offer `Batching`, there
-            are no slots, they are no whole groups, or groups and numbers are asked to be stuck.
+            are no slots, or they are no whole groups.
     """
 
     def __init__(
@@ -60,11 +59,6 @@ class Mixture(Episodes):
                 f"{threads} and {copies}"
             )
         require_batching(datapath)
-        if families.stuck_frac and (copies > 1 or not spec.view.action.n_actions):
-            raise ConfigError(
-                "families.stuck_frac must be 0 with an agent that compares copies or chooses numbers, got "
-                f"{families.stuck_frac}"
-            )
         super().__init__(n_slots)
         self.n_racks, self.n_agents = n_slots, families.hosts_per_slot
         self.obs_dim = check_families(families, spec.view.observation, spec.view.action.within)
@@ -77,7 +71,6 @@ class Mixture(Episodes):
         """Beginning of an error's message for each group."""
         self._sums = np.zeros(6)
         """Sums (`ncc.envs.tally.Tally.sums`) of networks whose episode is over."""
-        self._stuck = [_Stuck(families, self.n_agents, self.n_actions) for _ in self._said]
 
     def reset(self, episode: int = 0) -> ObsArray:
         """Start every slot at that episode; return observations [n_slots, hosts_per_slot, obs_dim]."""
@@ -105,10 +98,7 @@ class Mixture(Episodes):
         try:
             for group, racks in enumerate(groups):
                 rows = slice(group * copies, (group + 1) * copies)
-                done = actions[rows]
-                if self._families.stuck_frac:
-                    done = self._stuck[group].instead_of(actions[group])[None]
-                moved = self._step(group, racks, _by_networks(done, racks))
+                moved = self._step(group, racks, _by_networks(actions[rows], racks))
                 obs[rows], reward[rows] = self._by_slots(moved.final_obs), self._by_slots(moved.reward)
                 truncated[rows] = moved.truncated[0]  # the networks of a group end together
             final = obs.copy() if truncated.any() else obs
@@ -124,14 +114,6 @@ class Mixture(Episodes):
             raise
         terminated = np.zeros(self.n_racks, dtype=np.bool_)  # never, because arrivals are random
         return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
-
-    def advice(self) -> Advice:
-        """Return the advice of `EnvSpec.expert` [n_slots, hosts_per_slot]; see `ncc.harness.batch.Advising`."""
-        asked = [racks.advice() for racks in self._running()]
-        return Advice(
-            label=np.concatenate([self._by_slots(each.label) for each in asked]),
-            drive=np.concatenate([self._by_slots(each.drive) for each in asked]),
-        )
 
     def take_metrics(self) -> dict[str, float]:
         """Return metrics of all networks of all slots; see `ncc.harness.batch.Measuring`."""
@@ -149,7 +131,6 @@ class Mixture(Episodes):
         copies, row = self._copies, group * self._copies
         slot = self._first + row
         scenario = self._families.draw(self._seed, slot, episode)
-        self._stuck[group].begin(generator(self._seed, "families", "stuck", slot, episode))
         self._said[group] = f"slot {slot}, family {scenario.name!r}, episode {episode}"
         self._episodes[row : row + copies] = [episode] * copies
         n = copies * (self.n_agents // scenario.n_agents)
@@ -207,32 +188,6 @@ class Mixture(Episodes):
 def _by_networks(actions: ActionArray, racks: RackBatch) -> ActionArray:
     """Return actions of slots [copies, hosts_per_slot] as those of networks [networks * copies, n]."""
     return actions.reshape(len(actions), -1, racks.n_agents).swapaxes(0, 1).reshape(-1, racks.n_agents)
-
-
-class _Stuck:
-    """Random limits in place of a slot's decisions for some time: `Families.stuck_frac`."""
-
-    def __init__(self, families: Families, n_agents: int, n_actions: int) -> None:
-        self._n_agents, self._n_actions, self._epochs = n_agents, n_actions, families.stuck_epochs
-        free_epochs = families.stuck_epochs * (1 / families.stuck_frac - 1) if families.stuck_frac else np.inf
-        self._odds = 1 / (free_epochs + 1)
-        """Probability of such a time beginning in an epoch."""
-
-    def begin(self, rng: np.random.Generator) -> None:
-        self._rng, self._left = rng, 0
-
-    def instead_of(self, actions: ActionArray) -> ActionArray:
-        """Return the actions [n_agents] that take effect."""
-        if not self._odds:
-            return actions
-        if not self._left and self._rng.random() < self._odds:
-            # Drawn below a random bound, so that all hosts hold back often.
-            self._left = self._epochs
-            self._held = self._rng.integers(0, self._rng.integers(1, self._n_actions + 1), self._n_agents)
-        if not self._left:
-            return actions
-        self._left -= 1
-        return self._held
 
 
 def require_batching(datapath: DatapathFactory) -> None:

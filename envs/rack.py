@@ -8,15 +8,12 @@ import numpy as np
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement, Measurements
-from ncc.core.receivers import parts
-from ncc.envs.action import RateTable, rate_map
-from ncc.envs.expert import TransportExpert
+from ncc.envs.action import rate_map
 from ncc.envs.racks import Racks
 from ncc.envs.reward import RewardArray
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.envs.tally import Episodes, means
-from ncc.harness.batch import ActionArray, Advice, ObsArray, Transition
-from ncc.harness.limiter import RateLimiter
+from ncc.harness.batch import ActionArray, ObsArray, Transition
 from ncc.harness.networks import networks
 
 
@@ -127,7 +124,6 @@ class RackBatch(Episodes):
         self._spec = spec
         self.seed = seed
         """Seed, which may be set before a reset."""
-        self._expert: RateLimiter | None = None
         self._obs: ObsArray | None = None
         self._first, self._copies, self._shape = rack, copies, (n_racks, self.n_agents)
         self._now, self._began, self._sums = 0, [0] * n_racks, np.zeros(self._shape)
@@ -159,23 +155,6 @@ class RackBatch(Episodes):
             obs[row] = self._begin(row, self._episodes[row] + 1)
         self._obs = obs
         return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
-
-    def advice(self) -> Advice:
-        """Return the advice of `EnvSpec.expert`; see `ncc.harness.batch.Advising`."""
-        expert, obs, actions = self._spec.expert, self._last_obs(), self._actions
-        if expert is None:
-            raise ConfigError("this environment was given no expert to ask; set expert, say to {kind: shortest_first}")
-        if not isinstance(actions, RateTable):
-            raise ConfigError(
-                f"experts choose among rates: set action.kind to levels or shares, got {actions.spec.kind}"
-            )
-        if self._expert is None:
-            self._expert = expert.build()
-            self._expert.reset(self._spec.scenario, 0)
-        limits_bps = np.stack([parts(self._expert.decide(m))[0] for m in self._racks.each()])
-        label = actions.nearest(limits_bps, obs)
-        drive = np.full_like(label, self.n_actions - 1) if isinstance(expert, TransportExpert) else label
-        return Advice(label, drive)
 
     def _last_obs(self) -> ObsArray:
         if self._obs is None:

@@ -8,11 +8,9 @@ import numpy as np
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement, Measurements
-from ncc.core.receivers import parts
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
 from ncc.envs.action import NO_LIMIT_FROM, RateTable
-from ncc.envs.expert import TransportExpert
 from ncc.envs.observation import SharedObserver
 from ncc.envs.scales import scales_of
 from ncc.envs.spec import EnvSpec, EnvView
@@ -46,8 +44,8 @@ class Recorder:
     delivery; it is truncated there, because an agent would have gone on.
 
     The action of an epoch is the index nearest to the decided limit. For a controller without limits it is the index
-    nearest to the host's throughput in that epoch, as for `TransportExpert`, and the index of no limit if the host sent
-    nothing, had nothing left to send, or filled `NO_LIMIT_FROM` of its link. Observations of such a controller show no
+    nearest to the host's throughput in that epoch, and the index of no limit if the host sent nothing, had nothing left
+    to send, or filled `NO_LIMIT_FROM` of its link. Observations of such a controller show no
     limits.
     """
 
@@ -119,8 +117,9 @@ class Recorder:
         table = RateTable(self._view.action, self._view.observation)
         table.reset(run.scenario)
         if isinstance(run.controller.limit, NoLimit):
-            follow = TransportExpert().build()
-            limits = np.stack([parts(follow.decide(m))[0] for m in measured[1:]])
+            sent = np.stack([m.throughput_bps for m in measured[1:]])
+            left = np.stack([m.queued_flows for m in measured[1:]])
+            limits = np.where((sent > 0) & (left > 0), sent, np.inf)
             limits[limits >= NO_LIMIT_FROM * scales_of(run.scenario).link_rate_bps] = np.inf
         else:
             limits = np.stack(self._limits[: len(measured) - 1])

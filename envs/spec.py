@@ -7,7 +7,6 @@ from ncc.core.seeding import derive_seed
 from ncc.core.value import Name, Natural, Value
 from ncc.core.workload import Fixed, Permutation
 from ncc.envs.action import ActionSpec
-from ncc.envs.expert import AnyExpert
 from ncc.envs.observation import ObservationSpec, fair_share_at
 from ncc.envs.pairs import Pairs
 from ncc.envs.residual import formula_columns
@@ -79,8 +78,6 @@ class EnvSpec(Value, frozen=True):
     scenario: Scenario
     stack: HostStack = HostStack()
     view: EnvView = EnvView()
-    expert: AnyExpert | None = None
-    """Expert that learners may ask (`ncc.harness.batch.Advising`)."""
     purpose: Name = "train"
     """Name of the stream of seeds, so that flows of training and evaluation never coincide."""
     drain_epochs: Natural = 0

@@ -10,11 +10,9 @@ import torch
 import torch.multiprocessing  # makes pipes pass tensors in shared memory
 
 from ncc.agents.a3c.adam import TrainState
-from ncc.agents.a3c.imitation import warm_up
 from ncc.agents.a3c.network import NetShape
-from ncc.agents.a3c.run import TrainingRun, one_thread
+from ncc.agents.a3c.run import TrainingRun
 from ncc.agents.a3c.worker import Start, Update, WorkerSetup, work
-from ncc.agents.policy import Layer
 from ncc.agents.progress import Meter
 from ncc.core.errors import ConfigError, NccError, WorkerDiedError
 from ncc.harness.batch import EnvFactory
@@ -26,18 +24,8 @@ GRACE_S = 5.0
 
 
 def train_async(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
-    """Train with ``run.config.workers`` processes; see `A3cLearner.train`.
-
-    The warm start runs first, in this process: the racks of one environment are enough to imitate.
-    """
+    """Train with ``run.config.workers`` processes; see `A3cLearner.train`."""
     _check_picklable(make_env)
-    if (warm := run.cold) is not None:
-        with one_thread():
-            env = make_env(0)
-            try:
-                warm_up(run, warm, env, report)
-            finally:
-                env.close()
     workers = SharedTraining(run, make_env)
     try:
         shape = workers.shape()
@@ -65,11 +53,11 @@ class _Training:
         """Run to the end; leave a checkpoint even if training fails."""
         config = self._run.config
         try:
-            self._workers.begin(self._shape, self._state, self._episodes, self._run.anchor(self._shape))
+            self._workers.begin(self._shape, self._state, self._episodes)
             for index, update in self._workers.updates():
                 self._episodes[index] = update.episode
                 meter.add(update.epochs, update.returns, update.scalars)
-                if meter.epochs - self._run.warm_epochs - self._saved_epochs >= config.checkpoint_epochs:
+                if meter.epochs - self._saved_epochs >= config.checkpoint_epochs:
                     meter.flush()  # report now, because a resumed run does not repeat it
                     self.save()
             meter.flush()
@@ -112,10 +100,10 @@ class SharedTraining:
             )
         return shapes.pop()
 
-    def begin(self, shape: NetShape, state: TrainState, episodes: list[int], anchor: tuple[Layer, ...] | None) -> None:
-        """Send all workers the shared state, and the policy to stay near if there is one."""
+    def begin(self, shape: NetShape, state: TrainState, episodes: list[int]) -> None:
+        """Send all workers the shared state."""
         for index, episode in enumerate(episodes):
-            self._workers.send(index, Start(shape, state, self._stop, episode, anchor))
+            self._workers.send(index, Start(shape, state, self._stop, episode))
 
     def updates(self) -> Iterator[tuple[int, Update]]:
         """Yield the updates of all workers as they come, until all are done.

@@ -31,8 +31,6 @@ class Checkpoint:
     rng: dict[str, Any] | None = None
     """State of the generator that draws actions; None in `async`. It is the only generator in use once the first
     weights are drawn."""
-    warm_epochs: int = 0
-    """Epochs of the warm start that came before; 0 if there was none or if it has not been done yet."""
 
 
 class CheckpointFolder(Checkpoints):
@@ -58,7 +56,6 @@ class CheckpointFolder(Checkpoints):
             "epochs": state.epochs,
             "episodes": list(checkpoint.episodes),
             "rng": checkpoint.rng,
-            "warm_epochs": checkpoint.warm_epochs,
         }
         return self.add(state.epochs, lambda path: write_arrays(path, KIND, VERSION, arrays, meta))
 
@@ -94,5 +91,4 @@ def _checkpoint(arrays: Arrays, meta: dict[str, Any]) -> Checkpoint:
     mode, rng, episodes = str(meta["mode"]), meta["rng"], tuple(int(episode) for episode in meta["episodes"])
     if not (isinstance(rng, dict) if mode == "sync" else rng is None) or not episodes:
         raise ValueError("rng or episodes missing")
-    warm_epochs = int(meta.get("warm_epochs", 0))  # files from before there were warm starts lack it
-    return Checkpoint(shape, mode, int(meta["seed"]), state, episodes, rng, warm_epochs)
+    return Checkpoint(shape, mode, int(meta["seed"]), state, episodes, rng)

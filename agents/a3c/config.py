@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
-from ncc.agents.a3c.warm_start import WarmStart
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
 from ncc.core.plausible import usual
@@ -42,8 +41,7 @@ class A3cConfig(Value, frozen=True):
     """Racks in each environment: per worker in `async`, in total in `sync`. null: `BATCHED_RACKS` where the datapath
     steps many racks in one call (packetsim), else 1, because each rack then needs a process (ns-3)."""
     epochs: Annotated[Count, usual(high=1e8)] = 200_000
-    """Environment epochs to train for, summed over racks and workers, rounded up to whole steps of all racks. Those of
-    `warm_start` are added."""
+    """Environment epochs to train for, summed over racks and workers, rounded up to whole steps of all racks."""
     rollout: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     """Epochs between updates (t_max of the paper). null: 5 from `BATCHED_RACKS` racks on, 20 below, because many racks
     need fewer epochs for an update."""
@@ -78,7 +76,7 @@ class A3cConfig(Value, frozen=True):
     """Root mean square of a step of the weights; it falls linearly to a tenth."""
     max_grad_norm: Positive = 0.5
     learning_rate: Annotated[float, Meta(gt=0, le=1), usual(high=0.1)] = 1e-3
-    """wang2021 uses 1e-3 for its warm start and 1e-4 online."""
+    """wang2021 uses 1e-3 to imitate and 1e-4 online."""
     learning_rate_final: Annotated[float, Meta(ge=0, le=1)] | None = None
     """Value that `learning_rate` reaches linearly at the end of training; null: it stays constant."""
     hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (64, 64)
@@ -86,14 +84,6 @@ class A3cConfig(Value, frozen=True):
     initial_unlimited_prob: Annotated[float, Meta(gt=0, lt=1)] | None = None
     """Probability of the last action ("no limit") before training; null: all actions are equally likely. A random limit
     hurts hosts that have little to send, so starting near "no limit" keeps early episodes short."""
-    warm_start: WarmStart | None = None
-    """Imitation of the environment's expert before reinforcement learning; it runs in one process and one environment
-    in either mode. null: none."""
-    kl_coef: NonNegative = 0.0
-    """Weight of KL(policy after the warm start || policy), which keeps the policy near the imitated one (as in Baker et
-    al., NeurIPS 2022). 0: the term is not computed."""
-    kl_coef_final: NonNegative | None = None
-    """Value that `kl_coef` reaches linearly at the end of training; null: it stays constant."""
     checkpoint_epochs: Count = 10_000
     """Epochs between checkpoints. `sync` then waits for the end of the episode, for at most as many epochs again."""
     keep_checkpoints: Annotated[int, Meta(ge=1, le=1000)] = 3
@@ -104,30 +94,13 @@ class A3cConfig(Value, frozen=True):
             raise ConfigError("A3cConfig.hidden must name at least one layer, for instance [64, 64]")
         if not self.gradient_epochs:
             raise ConfigError(f"A3cConfig.evolve_frac must leave A3C some epochs, got {self.evolve_frac}")
-        if self.anchored and self.warm_start is None:
-            raise ConfigError("A3cConfig.kl_coef keeps the policy near the warm start; set warm_start, or kl_coef=0")
 
     @staticmethod
     def called(settings: Mapping[str, Any]) -> str:
         """The name of an agent with these settings, which is that of its YAML file in configs/agent."""
         name = "a2c" if settings.get("mode") == "sync" else "a3c"
         paired = settings.get("value_coef") == 0  # it has no critic where pairs take its place
-        return f"{name}_warm" if settings.get("warm_start") else f"{name}_pairs" if paired else name
-
-    @property
-    def anchored(self) -> bool:
-        """True if the policy is held near its warm start."""
-        return max(self.kl_coef, self.kl_coef_final or 0.0) > 0
-
-    @property
-    def total_epochs(self) -> int:
-        """Epochs of the warm start and of reinforcement learning together."""
-        return self.epochs + (0 if self.warm_start is None else self.warm_start.epochs)
-
-    @property
-    def needs_expert(self) -> bool:
-        """True if the environment must have an expert to imitate."""
-        return self.warm_start is not None
+        return f"{name}_pairs" if paired else name
 
     @property
     def gradient_epochs(self) -> int:

@@ -12,29 +12,25 @@ from ncc.core.extras import require_extra
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report, refuse_numbers
 
-WARM_FILE = "policy_warm.npz"
-
 
 class A3cLearner:
     """A learner configured by `A3cConfig`; see `ncc.harness.learner.Learner`.
 
-    It writes into the run folder `policy_untrained.npz` at the start (the weights before training), `policy_warm.npz`
-    after the warm start if there is one, `checkpoints/`, and `policy.npz` when training is complete.
+    It writes into the run folder `policy_untrained.npz` at the start (the weights before training), `checkpoints/`, and
+    `policy.npz` when training is complete.
     """
 
     def __init__(self, config: A3cConfig) -> None:
         self.config = config
         self.racks_per_env = config.racks or 1
         self.processes = self.racks_per_env * (config.workers if config.mode == "async" else 1)
-        self.total_epochs, self.online_epochs = config.total_epochs, config.epochs
+        self.total_epochs = config.epochs
 
     def check_env(self, n_actions: int, copies: int) -> None:
         """Check settings against an environment; see `ncc.harness.learner.Learner`."""
         config = self.config
-        if not n_actions:
-            for setting in ("warm_start", "initial_unlimited_prob"):
-                if getattr(config, setting) is not None:
-                    refuse_numbers(f"agent.{setting}")
+        if not n_actions and config.initial_unlimited_prob is not None:
+            refuse_numbers("agent.initial_unlimited_prob")
         if config.evolve_frac and (copies % 2 or n_actions):
             raise ConfigError(
                 "agent.evolve_frac compares mirror images whose actions are numbers: set env.pairs with an even number "
@@ -55,17 +51,14 @@ class A3cLearner:
 
         Asynchronous training that ends early (a worker died, Ctrl-C, a full disk) leaves a checkpoint of that moment;
         synchronous training goes back to its last one, so that it can continue bit-for-bit. A checkpoint of a finished
-        run resumes with larger `epochs` at a new episode. A warm start that is interrupted starts again; once it is
-        done, it is never repeated. Reports count its epochs first, then those that follow. Policy files hold `meta`
-        and, as `training`, what made them.
+        run resumes with larger `epochs` at a new episode. Policy files hold `meta` and, as `training`, what made them.
 
         Raises:
             ConfigError: PyTorch is missing, `meta` is not JSON, `make_env` cannot be pickled, or the environments
-                contradict themselves or each other, or know no expert for the warm start.
+                contradict themselves or each other.
             WorkerDiedError: a worker process ended early; the last checkpoint can be resumed.
-            ResultError: `resume` without a usable checkpoint, or with one of another shape, mode or seed, or made with
-                a warm start where the configuration has none or the other way round; no `resume` but checkpoints of an
-                earlier run; or the file system refused.
+            ResultError: `resume` without a usable checkpoint, or with one of another shape, mode or seed; no `resume`
+                but checkpoints of an earlier run; or the file system refused.
             InvalidRunError: rewards, logits or gradients that are not finite.
         """
         require_extra("torch", "training")

@@ -6,7 +6,6 @@ the policy is deployed.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -15,9 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from ncc.agents.a3c.samples import Batch
 from ncc.agents.policy import Layer
 from ncc.harness.batch import ActionArray, ObsArray
 from ncc.harness.native.network import Float, Network, network
@@ -85,8 +82,6 @@ class Losses(NamedTuple):
     value: float
     """(return - value)^2 / 2"""
     entropy: float
-    kl: float = 0.0
-    """KL(anchor || policy)"""
 
 
 class ActorCritic:
@@ -96,22 +91,17 @@ class ActorCritic:
 
     Args:
         shape: sizes of the networks.
-        anchor: layers of a policy of the same sizes near which `learn` can hold this one; they do not change.
         critic: False leaves the value network as it is; all values are 0.
     """
 
-    def __init__(self, shape: NetShape, anchor: Sequence[Layer] | None = None, *, critic: bool = True) -> None:
+    def __init__(self, shape: NetShape, *, critic: bool = True) -> None:
         sizes, self.n_actions = (shape.obs_dim, *shape.hidden), shape.n_actions
         self._critic = critic
         self.deviation = 1.0
         """Standard deviation of numbers around the policy's; it is not learnt."""
         self._policy, self._value = network([*sizes, shape.n_outputs]), network([*sizes, 1])
-        self._anchor: Network | None = None
-        if anchor is not None:
-            self._anchor = network([*sizes, shape.n_outputs])
-            self._anchor.load(np.concatenate([part.ravel() for layer in anchor for part in layer]))
         self.gradient = torch.zeros(shape.size)
-        """Gradient [size] that `learn` or `imitate` computed last."""
+        """Gradient [size] that `learn` computed last."""
 
     def load(self, params: Tensor) -> None:
         """Copy the weights [size] and begin a rollout."""
@@ -146,32 +136,6 @@ class ActorCritic:
         """Observations [samples, obs_dim] of the rollout so far."""
         return torch.from_numpy(self._policy.inputs())
 
-    def log_probs(self, obs: Tensor) -> Tensor:
-        """Log-probabilities [samples, n_actions] of the policy."""
-        return torch.log_softmax(torch.from_numpy(self._policy.look(obs.numpy())), -1)
-
-    def imitate(self, batch: Batch, *, weights: Tensor | None, smoothing: float, value_coef: float) -> None:
-        """Compute the gradient of the warm start's loss into `gradient` and begin a rollout.
-
-        loss = cross-entropy to the expert's answers + value_coef (return - value)^2 / 2, means over the samples.
-
-        Args:
-            batch: the samples; only returns whose `counts` is 1 are used.
-            weights: [n_actions] weight of a sample by its label; None: all weigh the same.
-            smoothing: share of the target that is spread over all actions.
-            value_coef: weight of the value's error; 0: the value does not learn.
-        """
-        self._begin()
-        self._policy.forward(batch.obs.numpy())
-        logits, values = self._outputs(self._policy), None
-        loss = functional.cross_entropy(logits, batch.labels, weights, label_smoothing=smoothing)
-        if value_coef > 0:
-            self._value.forward(batch.obs.numpy())
-            values = self._outputs(self._value)
-            errors = (batch.returns - values.squeeze(-1)).square() * batch.counts
-            loss = loss + 0.5 * value_coef * errors.sum() / batch.counts.sum().clamp(min=1)
-        self._differentiate(loss, logits, values)
-
     def learn(
         self,
         actions: ActionArray,
@@ -180,15 +144,14 @@ class ActorCritic:
         *,
         value_coef: float,
         entropy_coef: float,
-        kl_coef: float = 0.0,
         before: Tensor | None = None,
         clip: float = 0.2,
     ) -> Losses:
         """Compute the gradient of the actor-critic loss (Mnih et al., ICML 2016, Alg. S3) and end the rollout.
 
-        loss = policy + value_coef value - entropy_coef entropy + kl_coef kl, over all samples of the rollout, with the
-        weights that acted. Advantages and returns are constants in it. Numbers have neither entropy nor anchor: their
-        distribution is a Gaussian of a given deviation.
+        loss = policy + value_coef value - entropy_coef entropy, over all samples of the rollout, with the weights that
+        acted. Advantages and returns are constants in it. Numbers have no entropy: their distribution is a Gaussian of
+        a given deviation.
 
         Args:
             actions: [...] actions taken, in the order of the samples.
@@ -196,7 +159,6 @@ class ActorCritic:
             returns: [...] targets of the values, in the same order.
             value_coef: weight of the value's error.
             entropy_coef: weight of the entropy.
-            kl_coef: weight of the distance from the anchor; ignored without an anchor.
             before: [samples] log-probabilities of the actions by the policy that took them, for the loss of PPO
                 (Schulman et al., 2017, eq. 7) in place of -log pi(a) times the advantage.
             clip: largest deviation from 1 of the ratio of probabilities in it.
@@ -215,13 +177,8 @@ class ActorCritic:
             return Losses(policy.item(), value.item(), 0.0)
         log_probs = torch.log_softmax(logits, -1)
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-        loss, kl = policy + value_coef * value - entropy_coef * entropy, 0.0
-        if self._anchor is not None:
-            anchor = torch.log_softmax(torch.from_numpy(self._anchor.look(self._policy.inputs())), -1)
-            distance = (anchor.exp() * (anchor - log_probs)).sum(-1).mean()
-            loss, kl = loss + kl_coef * distance, distance.item()
-        self._differentiate(loss, logits, values)
-        return Losses(policy.item(), value.item(), entropy.item(), kl)
+        self._differentiate(policy + value_coef * value - entropy_coef * entropy, logits, values)
+        return Losses(policy.item(), value.item(), entropy.item())
 
     def chosen(self, actions: ActionArray) -> Tensor:
         """Log-probabilities [samples] of the actions [...] of the rollout; of numbers, up to a constant."""

@@ -4,7 +4,6 @@
 from pathlib import Path
 
 from ncc.agents.a3c.evolve import evolve
-from ncc.agents.a3c.imitation import warm_up
 from ncc.agents.a3c.network import ActorCritic
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.run import TrainingRun, one_thread
@@ -24,8 +23,6 @@ def train_sync(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
     with one_thread():
         env = make_env(0)
         try:
-            if (warm := run.cold) is not None:
-                warm_up(run, warm, env, report)
             return _train(run, env, report)
         finally:
             env.close()
@@ -35,7 +32,7 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
     config, shape = run.config, run.shape(env)
     rng = run.actions_rng()
     state, first_episode = run.begin(shape), 0
-    model = ActorCritic(shape, run.anchor(shape), critic=config.value_coef > 0)
+    model = ActorCritic(shape, critic=config.value_coef > 0)
     if run.loaded is not None and run.loaded.rng is not None:
         first_episode = run.loaded.episodes[0]
         rng.bit_generator.state = run.loaded.rng

@@ -23,7 +23,7 @@ def compute_gradient(model: ActorCritic, rollout: Rollout, config: A3cConfig, fr
     Raises:
         InvalidRunError: the gradient is not finite.
     """
-    advantage, returns = returns_of(model, rollout, config, gae_lambda=config.gae_lambda)
+    advantage, returns = returns_of(model, rollout, config)
     scalars = _learn(model, rollout.actions, _scaled(advantage, config), returns, config=config, fraction=fraction)
     return scalars | _said(rollout, advantage, returns)
 
@@ -39,7 +39,7 @@ def gradients(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction:
     if config.passes == 1:
         yield compute_gradient(model, rollout, config, fraction)
         return
-    advantage, returns = returns_of(model, rollout, config, gae_lambda=config.gae_lambda)
+    advantage, returns = returns_of(model, rollout, config)
     scaled, taken, target = _scaled(advantage, config).ravel(), rollout.actions.ravel(), returns.ravel()
     obs, before = model.observed().clone(), model.chosen(taken)
     for _ in range(config.passes):
@@ -70,21 +70,17 @@ def _learn(
     before: Tensor | None = None,
 ) -> Scalars:
     entropy_coef = scheduled(config.entropy_coef, config.entropy_coef_final, fraction)
-    kl_coef = scheduled(config.kl_coef, config.kl_coef_final, fraction)
     losses = model.learn(
         actions,
         advantage,
         returns,
         value_coef=config.value_coef,
         entropy_coef=entropy_coef,
-        kl_coef=kl_coef,
         before=before,
         clip=config.clip,
     )
     norm = clip_gradient(model, config.max_grad_norm, f"{fraction:.0%} of the training")
-    distance = {"policy/kl": losses.kl, "policy/kl_coef": kl_coef} if config.anchored else {}
     return {
-        **distance,
         "loss/policy": losses.policy,
         "loss/value": losses.value,
         "policy/entropy": losses.entropy,
@@ -99,7 +95,7 @@ def _said(rollout: Rollout, advantage: Float, returns: Float) -> Scalars:
     return {"value/mean": float(rollout.values.mean()), "value/explained_variance": variance}
 
 
-def returns_of(model: ActorCritic, rollout: Rollout, config: A3cConfig, *, gae_lambda: float) -> tuple[Float, Float]:
+def returns_of(model: ActorCritic, rollout: Rollout, config: A3cConfig) -> tuple[Float, Float]:
     """Advantages and returns, each [T, n_racks, n_agents], in units of the mean reward per epoch."""
     cut_values = model.value(np.stack(rollout.cut_obs)) if rollout.cut else ()
     values = rollout.values
@@ -111,7 +107,7 @@ def returns_of(model: ActorCritic, rollout: Rollout, config: A3cConfig, *, gae_l
         terminated=rollout.terminated,
         truncated=rollout.truncated,
         gamma=config.gamma,
-        gae_lambda=gae_lambda,
+        gae_lambda=config.gae_lambda,
     )
 
 

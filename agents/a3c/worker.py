@@ -16,7 +16,6 @@ from ncc.agents.a3c.evolve import evolve
 from ncc.agents.a3c.network import ActorCritic, NetShape
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.update import Scalars, gradients
-from ncc.agents.policy import Layer
 from ncc.core.seeding import generator
 from ncc.harness.batch import EnvFactory
 
@@ -38,8 +37,6 @@ class Start:
     state: TrainState
     stop: torch.Tensor
     episode: int
-    anchor: tuple[Layer, ...] | None
-    """The policy to stay near, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ def work(pipe: "Connection[Ready | Update | None, Start]", setup: WorkerSetup) -
         pipe.send(Ready(env.obs_dim, env.n_actions, env.n_noise))
         start = pipe.recv()
         state, params = start.state, torch.empty_like(start.state.params)
-        model = ActorCritic(start.shape, start.anchor, critic=config.value_coef > 0)
+        model = ActorCritic(start.shape, critic=config.value_coef > 0)
         # The epoch in the seed keeps a resumed run from drawing the same actions again.
         rng = generator(setup.seed, "a3c", "actions", setup.index, state.epochs)
         collector = Collector(env, rng, config.steps, start.episode)

@@ -137,16 +137,6 @@ class RllibConfig(Value, frozen=True):
         return self.algorithm in OFFLINE
 
     @property
-    def total_epochs(self) -> int:
-        """Epochs of the whole training."""
-        return self.epochs
-
-    @property
-    def needs_expert(self) -> bool:
-        """False: recorded episodes stand in for an expert."""
-        return False
-
-    @property
     def collectors(self) -> int:
         """Number of environments stepped at a time: one per env runner, or that of the training process."""
         return max(1, self.env_runners)

@@ -27,7 +27,7 @@ class RllibLearner:
         self.config = config
         self.racks_per_env = config.racks or 1
         self.processes = self.racks_per_env * config.collectors
-        self.total_epochs = self.online_epochs = config.total_epochs
+        self.total_epochs = config.epochs
 
     def check_env(self, n_actions: int, copies: int) -> None:
         """Check settings against an environment; see `ncc.harness.learner.Learner`."""

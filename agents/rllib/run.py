@@ -126,11 +126,11 @@ class Run:
 
     def learn(self, report: Report) -> Path:
         """Iterate until all epochs are used; return the path of the policy file."""
-        meter = Meter(report, self.epochs, self._config.total_epochs)
+        meter = Meter(report, self.epochs, self._config.epochs)
         saved, heard_s = self.epochs, time.monotonic()
         if not self.epochs:
             self._save_checkpoint()
-        while self.epochs < self._config.total_epochs:
+        while self.epochs < self._config.epochs:
             result = self.algorithm.train()
             found = result.get(ENV_RUNNER_RESULTS, {})
             epochs = _whole(found.get(NUM_ENV_STEPS_SAMPLED, 0))

@@ -30,6 +30,7 @@ from ncc.run.config_files import (
     typed_config_dir,
     use_config_dir,
 )
+from ncc.run.old_names import now_called
 
 STATUS_CONFIG = 2
 STATUS_FAILED = 1
@@ -188,7 +189,7 @@ def _composition_error(error: HydraException, main: str) -> str:
         group, _, option = error.missing_cfg_file.rpartition("/")
         found = groups(main).get(group, [])
         known = error.options if error.options is not None and group != "experiment" else found
-        return str(UnknownNameError(group or "configuration", option, known))
+        return now_called(group, option) or str(UnknownNameError(group or "configuration", option, known))
     if isinstance(cause, OmegaConfBaseException) and cause.full_key and isinstance(cause.parent_node, Mapping):
         parent, _, key = cause.full_key.rpartition(".")
         return str(UnknownNameError(f"key of {parent}" if parent else "key", key, map(str, cause.parent_node)))

@@ -64,30 +64,6 @@ class BatchedEnv(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Advice:
-    """An expert's answer to the last observation, as action indices [n_racks, n_agents]."""
-
-    label: ActionArray
-    """Actions that a learner should choose for that observation."""
-    drive: ActionArray
-    """Actions to take while the expert drives; they differ from `label` if the expert is a transport, which must run
-    unlimited."""
-
-
-@runtime_checkable
-class Advising(Protocol):
-    """A `BatchedEnv` that has an expert, for imitation (warm start)."""
-
-    def advice(self) -> Advice:
-        """The expert's advice on the observations that `reset` or `step` returned last.
-
-        Raises:
-            ConfigError: the environment has no expert.
-        """
-        ...
-
-
 @runtime_checkable
 class Measuring(Protocol):
     """A `BatchedEnv` with metrics of its networks, for logs."""

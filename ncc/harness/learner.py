@@ -42,8 +42,6 @@ class Learner(Protocol):
     """Number of racks simulated at a time, for forecasts."""
     total_epochs: int
     """Environment epochs that `train` will use, summed over racks."""
-    online_epochs: int
-    """Epochs of these in which it learns from its own reward: all, unless it first imitates."""
 
     def check_env(self, n_actions: int, copies: int) -> None:
         """Raise `ConfigError` if it cannot learn from a `ncc.harness.batch.BatchedEnv` that is like this."""

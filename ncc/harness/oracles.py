@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rate limits by formulas that use the current state of all hosts, which no host can know: bounds and experts.
+"""Rate limits by formulas that use the current state of all hosts, which no host can know: bounds.
 
 Each formula is applied per neighbourhood, for its uplink. A host with nothing queued is never limited, so that a new
 small flow leaves at line rate.

@@ -55,7 +55,7 @@ def judge(
     """
     datapaths = reference_last(datapaths)
     factory = LimiterFactory(policies)
-    contenders = [(factory.resolved(controller), own) for controller, own in spec.contenders(scenario)]
+    contenders = [(factory.resolved(controller, own), own) for controller, own in spec.contenders(scenario)]
     controllers, scenarios = [each for each, _ in contenders], {each.name: own for each, own in contenders}
     require_transports(datapaths, controllers)
     for controller, own in contenders:

@@ -127,9 +127,9 @@ def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:
     length, remedy = math.ceil(plan.scenario.duration_s / plan.scenario.period_s - 1e-9), "scenario.duration_s"
     if plan.families.of:
         length, remedy = plan.families.epochs, "families.epochs"
-    if learner.online_epochs < (least := length * learner.processes):
+    if learner.total_epochs < (least := length * learner.processes):
         raise ConfigError(
-            f"agent.epochs must be at least {least}, an episode of every rack, got {learner.online_epochs}; raise it "
+            f"agent.epochs must be at least {least}, an episode of every rack, got {learner.total_epochs}; raise it "
             f"or lower {remedy}"
         )
     require_shared_memory("training", SHARED_BYTES)
@@ -143,9 +143,7 @@ def _where(plan: TrainPlan) -> str:
     """Text that describes the networks of training."""
     if not plan.families.of:
         return f"{plan.scenario.name} ({plan.scenario.n_agents} hosts, {plan.datapath.name})"
-    names = ", ".join(
-        f"{name} from episode {f.from_episode}" if f.from_episode else name for name, f in plan.families.of.items()
-    )
+    names = ", ".join(plan.families.of)
     hosts = f"{plan.families.hosts_per_slot} hosts to a slot, {plan.datapath.name}"
     judged = " and ".join(scenario.name for scenario in plan.evaluation_scenarios.values())
     return f"{names} ({hosts}), judged on {judged}"

@@ -13,6 +13,7 @@ from ncc.core.value import from_dict
 from ncc.harness.controller import Controller, HostsLimit, ModelLimit, PolicyLimit
 from ncc.run.compose import datapath_names, load_datapath
 from ncc.run.config_files import config_paths, read_config
+from ncc.run.old_names import now_called
 from ncc.run.own_class import class_controller
 from ncc.run.tuned import tuned_names
 
@@ -45,7 +46,7 @@ def load_controller(name: str) -> Controller:
 
     Raises:
         UnknownNameError: there is no such controller; the message lists those that exist.
-        ConfigError: the class or file cannot be used, or its name cannot be used in results.
+        ConfigError: the class or file cannot be used, its name cannot be used in results, or the name is an old one.
     """
     if (Path(name) / "config.json").is_file() and not _is_training(name):
         raise ConfigError(f"controller {name!r} is a training that has not ended: ncc train resume={name}")
@@ -63,6 +64,8 @@ def load_controller(name: str) -> Controller:
         )
     if name in tuned_names():
         raise ConfigError(f"{name} is for ncc evaluate and the evaluations of ncc train: name it there")
+    if said := now_called("controller", name):
+        raise ConfigError(said)
     raise UnknownNameError("controller", name, config_paths("controllers"))
 
 

@@ -70,18 +70,13 @@ def _given_back(folder: Path, made: Sequence[Path]) -> Iterator[None]:
         yield
     except (ConfigError, DatapathError) as error:
         # A failed simulation may come after the checkpoint of the untrained policy, which is worth nothing.
-        if not (begun(folder) if isinstance(error, ConfigError) else _learnt(folder)):
+        if not (begun(folder) if isinstance(error, ConfigError) else read_learning(folder)):
             for path in folder.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             with suppress(OSError):  # another training may be in one of them
                 for path in made:
                     path.rmdir()
         raise
-
-
-def _learnt(folder: Path) -> bool:
-    """True if the folder has more than the same command makes at once: learning, or an imitated expert."""
-    return bool(read_learning(folder)) or any(folder.glob("*_warm.npz"))
 
 
 def _make(folder: Path) -> None:

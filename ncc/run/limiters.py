@@ -32,7 +32,8 @@ LEFT_TO_LOCAL = "hosts have the limits of the formula LOCAL"
 class LimiterFactory:
     """A factory that makes the rate limiter of a controller in the process that runs it.
 
-    Policies come from the run folder `folder` or, without one, from the package's folder `packaged`.
+    Policies come from the run folder `folder` or, without one, from the package's folder `packaged`. There, hosts that
+    predict sizes from services have one of their own: `<pretrained>_services`.
     """
 
     folder: Path | None
@@ -50,6 +51,7 @@ class LimiterFactory:
         )
 
     def _limiter(self, controller: Controller, scenario: Scenario) -> RateLimiter:
+        controller = self._serving(controller, scenario)
         with _named_files(controller):
             match controller.limit:
                 case Formula() as formula:
@@ -63,16 +65,30 @@ class LimiterFactory:
                 case policy:
                     return self._policy(controller.name, policy, scenario)
 
-    def resolved(self, controller: Controller) -> Controller:
-        """Return the controller with the stack that its policy was trained on, unless it uses its own."""
+    def resolved(self, controller: Controller, scenario: Scenario | None = None) -> Controller:
+        """Return the controller with the policy that serves in the scenario, and the stack that this was trained on.
+
+        A controller that uses its own stack keeps it. Without a scenario the policy is the one that it names.
+        """
         if isinstance(controller.limit, ModelLimit):
             trained = _trained_with(Path(controller.limit.path)).get("stack")
             return controller if trained is None else controller.over(from_dict(HostStack, trained, "stack"))
+        controller = controller if scenario is None else self._serving(controller, scenario)
         if not isinstance(controller.limit, PolicyLimit) or controller.limit.stack == "own":
             return controller
         with _named_files(controller):
             path, _, meta = self._load(controller.name, controller.limit)
         return controller.over(from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack"))
+
+    def _serving(self, controller: Controller, scenario: Scenario) -> Controller:
+        """Return the controller with the packaged policy for what hosts know: of services, there may be one."""
+        limit = controller.limit
+        if not isinstance(limit, PolicyLimit) or not limit.pretrained or self.folder is not None:
+            return controller
+        name = f"{limit.pretrained}_{scenario.nic.knows}"
+        if name not in packaged_names(self.packaged):
+            return controller
+        return controller.replace(limit=limit.replace(pretrained=name))
 
     def path(self, controller: str, limit: PolicyLimit) -> Path:
         """Path of the policy file; a packaged one is checked against its manifest."""
@@ -115,6 +131,7 @@ class LimiterFactory:
 
     def warnings(self, controller: Controller, scenario: Scenario) -> tuple[str, ...]:
         """Warnings about a controller's numbers on a scenario: sentences without a full stop."""
+        controller = self._serving(controller, scenario)
         if not isinstance(controller.limit, PolicyLimit):
             return ()
         from ncc.envs.ranges import TrainedRanges, TrustedRanges

@@ -15,7 +15,6 @@ from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.plausible import CONSENT
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Name, Natural, Positive, Value, from_dict
-from ncc.envs.expert import AnyExpert
 from ncc.envs.families import Families, check_families, families_from
 from ncc.envs.observation import obs_dim
 from ncc.envs.spec import EnvSpec, EnvView
@@ -33,7 +32,7 @@ FOREIGN = "ns3gym"
 """Value of `env.kind` for other projects' simulations, on which `ncc.results.simulation_training` trains."""
 NO_SCENARIO = "is a simulation of others, without a scenario of ours to be judged in: only ncc train takes it"
 PARTS = ("datapath", "scenario", "stack", "env", "agent", "evaluation")
-OPTIONAL = ("families", "expert", "also_in")
+OPTIONAL = ("families", "also_in")
 """Parts that a configuration may leave out."""
 
 
@@ -120,8 +119,6 @@ class TrainPlan:
     """Further scenarios of evaluations, by name."""
     families: Families
     """Networks from which episodes of training are drawn, if it names any."""
-    expert: AnyExpert | None
-    """Expert that the agent may imitate at first."""
     stack: HostStack
     """Host stack below the agent's rate limit during training."""
     env: EnvView
@@ -158,7 +155,6 @@ class TrainPlan:
                 for name, scenario in (plain.get("also_in") or {}).items()
             },
             families=families_from(plain.get("families") or {}),
-            expert=from_dict(_Expert, {"expert": plain.get("expert")}, "configuration").expert,
             stack=from_dict(HostStack, plain["stack"], "stack"),
             env=from_dict(EnvView, plain["env"], "env"),
             learner=from_dict(configs[name], agent, "agent"),
@@ -167,11 +163,6 @@ class TrainPlan:
         )
         plan.evaluation.load()
         plan.check_evaluation()
-        if plan.expert is None and getattr(plan.learner, "needs_expert", False):
-            raise ConfigError(
-                "agent.warm_start imitates an expert and none is set: set expert, say to {kind: shortest_first}, or "
-                "agent.warm_start to null"
-            )
         if plan.families.of:
             plan.check_families()
         return plan
@@ -191,19 +182,20 @@ class TrainPlan:
             if learned != judged:
                 raise ConfigError(
                     f"the families' hosts observe {learned} numbers and those of scenario {scenario.name!r}, where "
-                    f"results are judged, {judged}: set env.observation.neighbours to pooled, or choose another scenario"
+                    f"results are judged, {judged}: set env.observation.neighbours to pooled, or choose other networks"
                 )
 
     def check_evaluation(self) -> None:
         """Check the evaluation before training, so that it cannot fail afterwards."""
         spec = self.evaluation
-        for where, judged in self.evaluation_scenarios.items():
+        for where, judged in {"": self.scenario, **self.also_in}.items():
             if spec.duration_s < judged.period_s:
                 key = f"also_in.{where}" if where else "scenario"
                 raise ConfigError(
                     f"evaluation.duration_s must be at least {key}.period_s ({judged.period_s} s), got "
                     f"{spec.duration_s}"
                 )
+        for judged in self.evaluation_scenarios.values():
             for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
                 drawn(judged, seed, eval_flow_seed(seed))
             for controller, scenario in spec.contenders(judged):
@@ -213,7 +205,7 @@ class TrainPlan:
     @property
     def spec(self) -> EnvSpec:
         """Environment that the agent learns in; families replace its scenario by theirs."""
-        return EnvSpec(scenario=self.scenario, stack=self.stack, view=self.env, expert=self.expert)
+        return EnvSpec(scenario=self.scenario, stack=self.stack, view=self.env)
 
     def check_transports(self) -> None:
         """Check that every datapath has the transports that it must run; this loads their extension modules.
@@ -388,7 +380,3 @@ def _check_parts(plain: Any) -> None:
 
 class _Seed(Value, frozen=True):
     seed: Natural
-
-
-class _Expert(Value, frozen=True):
-    expert: AnyExpert | None

@@ -15,7 +15,7 @@ from ncc.run.compose import learner_configs
 from ncc.run.plan import FOREIGN, is_foreign, not_ours, read_plain, save_plain
 
 PARTS = ("env", "agent", "seed")
-OURS = ("scenario", "datapath", "stack", "families", "expert", "evaluation", "experiment")
+OURS = ("scenario", "datapath", "stack", "families", "evaluation", "experiment")
 """Parts of a configuration that concern only networks of ours."""
 
 
@@ -49,10 +49,6 @@ class SimulationPlan:
             raise UnknownNameError("agent.learner", str(name), configs)
         learner: Any = from_dict(configs[name], agent, "agent")
         env = from_dict(SimulationSpec, plain["env"], "env")
-        if getattr(learner, "needs_expert", False):
-            raise ConfigError(
-                "agent.warm_start imitates an expert, and a foreign simulation has none: set agent.warm_start to null"
-            )
         if getattr(learner, "offline", False):
             raise ConfigError(
                 f"agent.algorithm {learner.algorithm!r} learns from recorded episodes and never steps a simulation: "

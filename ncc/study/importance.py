@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Groups of observed numbers by what they are worth to a policy.
 
-``python -m ncc.study.importance ncc_learned --families mixture --of incast --networks 32`` prints two numbers of each
+``python -m ncc.study.importance ncc --families mixture --of incast --networks 32`` prints two numbers of each
 group (`ncc.results.insight.GROUPS`). The first is the usual factor between the limit and that which the policy would
 have set on the group's numbers of another state. The second is the mean flow completion time of a policy to which the
 group always says its mean over busy hosts, over that of the policy itself: the geometric mean over networks drawn at

@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 from ncc.baselines.registry import check_params, controllers
-from ncc.core.errors import UnknownNameError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.run.compose import composed, experiment_names
 from ncc.run.config_files import read_config
+from ncc.run.old_names import now_called
 from ncc.study.points import Grid
 from ncc.study.spec import Experiment, experiment_from
 
@@ -27,7 +28,8 @@ def load_experiment(name: str) -> Loaded:
         ConfigError: names the key and what is allowed.
     """
     if name not in (known := experiment_names()):
-        raise UnknownNameError("experiment", name, known)
+        said = now_called("experiment", name)
+        raise ConfigError(said) if said else UnknownNameError("experiment", name, known)
     return experiment_from(composed("evaluate", [f"experiment={name}"])["experiment"], f"experiment/{name}")
 
 

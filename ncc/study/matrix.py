@@ -134,13 +134,9 @@ class Matrix:
 
 
 def _all_on(datapath: DatapathSpec) -> list[Controller]:
-    """Controllers that run on the datapath, without NCC's ablations, which take trainings of their own.
-
-    Those whose flows wait for receivers are left out: its networks have none.
-    """
+    """Controllers that run on the datapath, without those whose flows wait for receivers: its networks have none."""
     has = datapath.load()().transports()
-    found = [c for c in map(load_controller, controller_names()) if c.stack.transport in has and not c.stack.hold]
-    return [c for c in found if not (isinstance(c.limit, PolicyLimit) and c.limit.pretrained not in ("", "ncc"))]
+    return [c for c in map(load_controller, controller_names()) if c.stack.transport in has and not c.stack.hold]
 
 
 def _case(name: str, spec: CaseSpec, controllers: Sequence[Controller]) -> Case:
@@ -170,7 +166,7 @@ def run_matrix(matrix: Matrix, config: Mapping[str, Any], command: str) -> Summa
             factory = LimiterFactory(out / "policies" / case.spec.policy if case.spec.policy else None)
             done[case.name] = run_controllers(
                 case.scenario,
-                [factory.resolved(controller) for controller in case.controllers],
+                [factory.resolved(controller, case.scenario) for controller in case.controllers],
                 seeds,
                 matrix.datapath,
                 factory,

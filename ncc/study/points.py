@@ -122,7 +122,9 @@ def _cell(
     plain = {
         "scenario": copy.deepcopy(dict(scenario)),
         "contenders": {
-            each: copy.deepcopy({key: getattr(c, key) for key in ("params", "stack", "limit", "receivers", "tuned")})
+            each: copy.deepcopy(
+                {key: getattr(c, key) for key in ("params", "stack", "limit", "receivers", "tuned", "changes")}
+            )
             for each, c in experiment.contenders.items()
         },
     }
@@ -134,14 +136,15 @@ def _cell(
     for axis, x in point.items():
         change(experiment.axes[axis].at(x))
     own = plain["contenders"][contender]
+    changes = own.pop("changes")
     if tuned := own.pop("tuned"):
         tuning = tuning_of(tuned, chosen.controller, plain["scenario"])
         change(tuning.changes)
         own["params"] = {**tuning.params, **own["params"]}
-    change(chosen.changes)
+    change(changes)
     change(experiment.presets[preset].changes)
     made = scenario_from_dict({**plain["scenario"], "name": scenario["name"]})
-    controller = _controller(chosen.controller, **own, policies=policies)
+    controller = _controller(chosen.controller, **own, scenario=made, policies=policies)
     policies(controller, made)  # refuses a policy that does not fit the network
     require_parts(made, [controller])
     for measure, kind in experiment.measures.items():
@@ -158,6 +161,7 @@ def _controller(
     stack: Mapping[str, Any],
     limit: Mapping[str, Any],
     receivers: Mapping[str, Any],
+    scenario: Scenario,
     policies: LimiterFactory,
 ) -> Controller:
     """The controller of that name with other parameters, and with other fields of its stack and of its limits."""
@@ -170,7 +174,7 @@ def _controller(
         own = controller.limit.to_dict()
         kept = own if limit.get("kind", own["kind"]) == own["kind"] else {}
         controller = from_dict(Controller, {**controller.to_dict(), "limit": {**kept, **limit}}, "contender")
-    controller = policies.resolved(controller)
+    controller = policies.resolved(controller, scenario)
     if stack:
         merged = controller.stack.to_dict()
         for part, its in (("transport", "params"), ("order", "order_params"), ("tags", "tag_params")):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Controllers on many networks drawn at random: what one policy is worth on all, and how bad it ever gets.
 
-``python -m ncc.study.random_networks --families mixture --of incast uplink ncc_learned local_tuned`` draws networks and
+``python -m ncc.study.random_networks --families mixture --of incast uplink ncc local_tuned`` draws networks and
 flows from families (configs/recipes/families), by a seed of their own that no training has. All controllers meet the
 same flows. It prints, for each pair, the ratio of mean flow completion times: its geometric mean over networks with a
 95 % bootstrap interval over them, the largest, and the shares above some bounds; and timeouts per flow.
@@ -54,7 +54,7 @@ class Met:
 
 
 def load_families(name: str, only: Sequence[str] = (), *, epochs: int | None = None) -> Families:
-    """Return the families of configs/recipes/families/<name>.yaml, or some of them by name, without stuck hosts.
+    """Return the families of configs/recipes/families/<name>.yaml, or some of them by name.
 
     Raises:
         UnknownNameError: there are no families of that name.
@@ -65,8 +65,8 @@ def load_families(name: str, only: Sequence[str] = (), *, epochs: int | None = N
     for wanted in only:
         if wanted not in found.of:
             raise UnknownNameError("family", wanted, found.of)
-    of = {key: each.replace(from_episode=0) for key, each in found.of.items() if key in only or not only}
-    return found.replace(of=of, stuck_frac=0.0, epochs=epochs or found.epochs)
+    of = {key: each for key, each in found.of.items() if key in only or not only}
+    return found.replace(of=of, epochs=epochs or found.epochs)
 
 
 def drawn(families: Families, seed: int, n: int, drain: float) -> list[Scenario]:
@@ -77,15 +77,16 @@ def drawn(families: Families, seed: int, n: int, drain: float) -> list[Scenario]
 
 def play(controller: Controller, networks: Sequence[Scenario], seed: int, factory: LimiterFactory) -> Met:
     """Let a controller carry the flows of each network."""
-    controller, datapath = factory.resolved(controller), load_datapath("packetsim").load()()
+    datapath = load_datapath("packetsim").load()()
     rows = []
     for i, scenario in enumerate(networks):
         flow_seed = derive_seed(seed, "random_networks", "flows", i)
         if not len(scenario.flows(flow_seed)):
             rows.append((0, 1.0, 0.0, 0.0))
             continue
-        limiter = factory(controller, scenario)
-        run = run_once(datapath, scenario, controller, limiter, derive_seed(seed, "run"), flow_seed=flow_seed)
+        served = factory.resolved(controller, scenario)
+        limiter = factory(served, scenario)
+        run = run_once(datapath, scenario, served, limiter, derive_seed(seed, "run"), flow_seed=flow_seed)
         records, end_s = run.records.flows, scenario.duration_s + (scenario.drain_s or 0)
         taken_s = fct_s(run.flows, records, end_s)
         rows.append((len(taken_s), taken_s.mean(), records.timeouts.mean(), np.isnan(records.finish_s).sum()))

@@ -2,7 +2,7 @@
 """The search for the constants of `local_tuned` (`ncc.harness.local`) by CMA-ES, on what a policy trains on.
 
 ``python -m ncc.study.tuning_local`` prints the controller's YAML with what the search was. Every generation draws
-lists of flows from the families that the recipe `ncc_pairs` trains on, each on as many networks as fill a slot. All
+lists of flows from the families that the recipe `ncc` trains on, each on as many networks as fill a slot. All
 candidates meet the same flows, and so does `local_hold`, where the search begins. A candidate's value is the mean over
 the lists of the logarithm of its mean FCT over that of `local_hold`. Of the start and the means of the last
 generations, the one that is best on further lists is kept, and judged on others yet.
@@ -202,7 +202,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     print(f"# Mean FCT over {start.name}'s, where the search began, on {JUDGED} other lists of the same families:")
     print(f"# {ratio:.3f} (95 % {low:.3f} to {high:.3f}).")
     print(f"name: local_tuned{'_blind' if options.blind else ''}")
-    print(f"summary: local with constants by CMA-ES on the networks that ncc_pairs trains on,{knows or ' sizes known'}")
+    print(f"summary: local with constants by CMA-ES on the networks that ncc trains on,{knows or ' sizes known'}")
     stack = start.stack
     order = (
         f", order_params: {[list(each) for each in stack.order_params]}".replace("'", "") if stack.order_params else ""

@@ -89,7 +89,7 @@ def test_a_rollout_in_parts_gives_the_gradient_of_the_whole(
     advantages, returns = rng.standard_normal((2, rows)).astype(np.float32)
     losses = model.learn(actions, advantages, returns, value_coef=0.7, entropy_coef=entropy_coef)
     terms = loss_terms(logits, expected, *map(torch.from_numpy, (actions, advantages, returns)))
-    assert losses == pytest.approx((*(term.item() for term in terms), 0.0), rel=1e-4, abs=1e-5)
+    assert losses == pytest.approx(tuple(term.item() for term in terms), rel=1e-4, abs=1e-5)
     torch.autograd.backward([terms[0] + 0.7 * terms[1] - entropy_coef * terms[2]])
     assert params.grad is not None
     np.testing.assert_allclose(model.gradient, params.grad, atol=2e-6, rtol=1e-4)

@@ -149,7 +149,7 @@ def test_a_resumed_run_has_the_weights_of_one_without_a_break(after: int, tmp_pa
     for name, seed in (("one", 1), ("two", 1), ("other", 2)):
         fit(config, aiming, tmp_path / name, seed=seed)
     with pytest.raises(KeyboardInterrupt):
-        fit(config, lambda _: cut(aiming(), after), tmp_path / "cut")  # type: ignore[type-var]
+        fit(config, lambda _: cut(aiming(), after), tmp_path / "cut")
     fit(config, aiming, tmp_path / "cut", resume=True)
     one, two, other, resumed = (
         np.concatenate(

@@ -14,9 +14,11 @@ from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.manifest import seal
 from ncc.pack import main
+from ncc.results.notebook import scenario_of
 from ncc.run.compose import composed
-from ncc.run.controllers import load_controller
-from ncc.run.limiters import LimiterFactory
+from ncc.run.controllers import controller_names, load_controller
+from ncc.run.limiters import LEFT_TO_LOCAL, LimiterFactory
+from ncc.run.old_names import OLD
 from ncc.run.plan import TrainPlan, planned
 from tests.support.experiments import small_rack
 from tests.support.policies import package, write_policy
@@ -149,6 +151,39 @@ def test_without_a_run_the_package_s_policy_is_taken_and_with_one_the_run_s(tmp_
     assert named.path("ncc", PolicyLimit(pretrained="ncc")) == own
     assert named.resolved(learned()).stack.transport == "dctcp"
     assert named.inputs(learned()) != alone.inputs(learned())
+
+
+def test_weights_follow_from_what_hosts_know(tmp_path: Path) -> None:
+    scenario, folder = small_rack(), tmp_path / "pretrained"
+    services = scenario.replace(nic=scenario.nic.replace(knows="services"))
+    packed = package(folder, scenario)
+    factory = LimiterFactory(None, folder)
+    assert factory.resolved(learned(), services) == factory.resolved(learned(), scenario), "there is no other"
+    theirs = package(folder, services, name="ncc_services", action=3, stack=HostStack(transport="newreno"))
+    for asked, path, transport in ((scenario, packed, "dctcp"), (services, theirs, "newreno")):
+        found = factory.resolved(learned(), asked)
+        assert factory.inputs(found) == {"policy": file_digest(path)}
+        assert found.stack.transport == transport
+        assert factory.resolved(found, asked) == found
+    assert factory.warnings(learned(), services) == ()
+    write_policy(tmp_path / "run" / "policy.npz", scenario)
+    assert LimiterFactory(tmp_path / "run", folder).resolved(learned(), services).limit == learned().limit
+
+
+def test_where_hosts_know_backlogs_the_policy_of_sizes_leaves_them_to_local() -> None:
+    scenario = scenario_of("incast", "scenario.period_s=1e-4", "scenario.nic.knows=backlog")
+    factory, ncc = LimiterFactory(None), load_controller("ncc")
+    assert isinstance(ncc.limit, PolicyLimit)
+    assert factory.resolved(ncc, scenario).limit == ncc.limit
+    assert not factory.decides(ncc, scenario)
+    assert factory.warnings(ncc, scenario)[-1] == LEFT_TO_LOCAL
+    assert factory.decides(ncc, scenario.replace(nic=scenario.nic.replace(knows="sizes")))
+
+
+@pytest.mark.parametrize("name", sorted({*OLD["controller"]} - {*controller_names()}))
+def test_a_controller_of_old_says_what_takes_its_place(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^controller {name} is (gone|now called ncc)[^.]*$"):
+        load_controller(name)
 
 
 def test_without_either_it_is_said_what_to_do(tmp_path: Path) -> None:

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ncc.core.errors import DatapathError
 from ncc.core.seeding import generator
-from ncc.harness.batch import ActionArray, Advice, BatchedEnv, ObsArray, Transition
+from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray, Transition
 
 
 class IdentityEnv:
@@ -69,7 +68,7 @@ class IdentityEnv:
         return np.eye(self.obs_dim, dtype=np.float32)[self._targets()]
 
 
-Env = TypeVar("Env", IdentityEnv, "SteeringEnv")
+Env = TypeVar("Env", bound=BatchedEnv)
 
 
 def cut(env: Env, after_steps: int) -> Env:
@@ -83,72 +82,6 @@ def cut(env: Env, after_steps: int) -> Env:
 
     env.step = cut_step  # type: ignore[method-assign]
     return env
-
-
-class SteeringEnv:
-    """Each host holds a number in [-1, 1], which drifts; its action pushes it by up to 0.2 to the left or right.
-
-    Pay is 1 - |x| after the push, so the best action is the push nearest to -x: near 0 the last one, none. The expert
-    knows it. `transport`: an expert that drives by not pushing at all, whatever it answers.
-    """
-
-    n_agents, obs_dim, n_actions, copies, n_noise = 4, 2, 6, 1, 0
-    pushes = np.array([-0.2, -0.1, 0.1, 0.2, 0.05, 0.0])
-
-    def __init__(self, seed: int = 1, n_racks: int = 4, length: int = 40, *, transport: bool = False) -> None:
-        self.n_racks, self._seed, self._length, self._transport = n_racks, seed, length, transport
-        self.resets: list[int] = []
-        self.actions: list[ActionArray] = []
-        self.advised: list[Advice] = []
-        self._x: npt.NDArray[np.float64]
-        self.closed = False
-
-    def reset(self, episode: int = 0) -> ObsArray:
-        self.resets.append(episode)
-        self._begin(episode)
-        return self._observe()
-
-    def step(self, actions: ActionArray) -> Transition:
-        self.actions.append(actions.copy())
-        self._x = np.clip(self._x + self.pushes[actions], -1, 1)
-        reward = (1 - np.abs(self._x)).astype(np.float32)
-        self._x = np.clip(self._x + self._rng.uniform(-0.1, 0.1, self._x.shape), -1, 1)
-        self._t += 1
-        final, over = self._observe(), self._t >= self._length
-        if over:
-            self._begin(self._episode + 1)
-        ended = np.full(self.n_racks, over)
-        return Transition(self._observe(), reward, np.zeros_like(ended), ended, final)
-
-    def advice(self) -> Advice:
-        label = np.abs(self._x[..., None] + self.pushes).argmin(axis=-1)
-        self.advised.append(Advice(label, np.full_like(label, self.n_actions - 1) if self._transport else label))
-        return self.advised[-1]
-
-    @property
-    def episode(self) -> int:
-        return self._episode
-
-    def close(self) -> None:
-        self.closed = True
-
-    def _begin(self, episode: int) -> None:
-        self._episode, self._t = episode, 0
-        self._rng = generator(self._seed, episode)
-        self._x = self._rng.uniform(-1, 1, (self.n_racks, self.n_agents))
-
-    def _observe(self) -> ObsArray:
-        return np.stack([self._x, np.square(self._x)], axis=-1).astype(np.float32)
-
-
-@dataclass(frozen=True)
-class Steering:
-    """Factory of `SteeringEnv`."""
-
-    seed: int = 1
-
-    def __call__(self, worker: int) -> BatchedEnv:
-        return SteeringEnv(self.seed + worker)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 
 from ncc.core.errors import DatapathError, NccError, UnknownNameError, hint
 
-CONTROLLERS = ("cubic", "dctcp", "linux_dctcp", "ncc", "ncc_cold", "newreno", "ns3_cubic", "vegas")
+CONTROLLERS = ("cubic", "dctcp", "linux_dctcp", "ncc", "ncc_order", "newreno", "ns3_cubic", "vegas")
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ CONTROLLERS = ("cubic", "dctcp", "linux_dctcp", "ncc", "ncc_cold", "newreno", "n
         ("NCC", CONTROLLERS, "ncc"),
         ("Cubic", CONTROLLERS, "cubic"),
         ("reno", CONTROLLERS, "newreno"),
-        ("cold", CONTROLLERS, "ncc_cold"),
+        ("order", CONTROLLERS, "ncc_order"),
         ("tcp_vegas", CONTROLLERS, "vegas"),
         ("ppo", ("a2c", "a3c", "rllib_appo", "rllib_ppo"), "rllib_ppo"),
         ("incast_32", ("incast", "rack"), "incast"),

@@ -78,17 +78,14 @@ def test_ranges_are_spread_as_they_say() -> None:
     assert np.bincount(whole)[1:] == pytest.approx([2000, 1170, 830], abs=120)
 
 
-def test_weights_decide_how_often_and_from_episode_from_when() -> None:
+def test_weights_decide_how_often() -> None:
     of = {
         "often": Family(scenario=plain(), weight=3),
         "seldom": Family(scenario=plain(), weight=1),
-        "late": Family(scenario=plain(), weight=4, from_episode=2),
     }
     both = Families(hosts_per_slot=4, of=of)
-    early = [both.pick(1, slot, episode) for slot in range(500) for episode in (0, 1)]
-    assert "late" not in early
-    assert early.count("often") == pytest.approx(750, abs=60)
-    assert [both.pick(1, slot, 2) for slot in range(1000)].count("late") == pytest.approx(500, abs=60)
+    picked = [both.pick(1, slot, episode) for slot in range(500) for episode in (0, 1)]
+    assert picked.count("often") == pytest.approx(750, abs=60)
     turned = Families(hosts_per_slot=4, of=dict(reversed(of.items())))
     assert [turned.pick(1, slot, 2) for slot in range(50)] == [both.pick(1, slot, 2) for slot in range(50)]
 
@@ -138,8 +135,6 @@ def test_keys_and_ranges_are_refused_by_name(varies: dict[str, Any], said: str) 
 def test_a_bad_scenario_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"families\.of\.a\.scenario\.topology has no field 'hostz'"):
         families_from({"of": {"a": {"scenario": {**plain(), "topology": {"kind": "rack", "hostz": 4}}}}})
-    with pytest.raises(ConfigError, match=r"families\.of needs a family with from_episode 0"):
-        families_from({"of": {"a": {"scenario": plain(), "from_episode": 1}}})
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from ncc.envs.parallel import RackParallelEnv
 from ncc.envs.rack import RackBatch
 from ncc.envs.ranges import trained_ranges
 from ncc.envs.vector import RackVectorEnv
-from ncc.harness.controller import ShareLimit
 from ncc.harness.networks import InProcesses
 from ncc.harness.run import run_once
 from ncc.policies.export import ExportSpec, Source, describe
@@ -206,10 +205,6 @@ def test_bad_choices_are_refused_by_name() -> None:
         env.step(np.zeros((1, 3), int))
     with pytest.raises(ConfigError, match="has action"):
         RackVectorEnv(1, space="box", **GYM)
-    advised = RackBatch(spec().replace(expert=ShareLimit()), PacketsimDatapath, 1)
-    advised.reset()
-    with pytest.raises(ConfigError, match=r"experts choose among rates: set action\.kind"):
-        advised.advice()
 
 
 def test_families_are_refused() -> None:

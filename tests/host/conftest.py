@@ -10,7 +10,7 @@ from ncc.envs.linux.machine import FOLDER
 from ncc.policies.export import ExportSpec, export
 from ncc.policies.file import PolicyFile, load_policy_file
 from tests.host.hosts import FOR_ALL
-from tests.host.policies import residual
+from tests.host.policies import discrete, residual
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -33,9 +33,11 @@ def key(tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def policy_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The policy that comes with the package, once a millisecond."""
+    """A policy of shares that nobody trained, once a millisecond."""
     path = tmp_path_factory.mktemp("policy") / "policy.ncc"
-    return export(ExportSpec(policy="ncc", out=str(path), period_s=0.001))
+    packaged = load_policy_file(export(ExportSpec(policy="ncc", out=str(path), period_s=0.001)))
+    path.write_bytes(discrete(packaged)[0])
+    return path
 
 
 @pytest.fixture(scope="session")

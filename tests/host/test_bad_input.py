@@ -190,8 +190,8 @@ def test_a_policy_that_does_not_fit_is_refused(
     each.write_bytes(untrained(policy_file, ObservationSpec(neighbours="each"), 6 + 3 * 3 + 2)[0])
     damaged.write_bytes(policy_path.read_bytes()[:-100])
     refused([str(each), *HOST], 2, "takes exactly 3 neighbours and this neighbourhood has 0", capsys)
-    refused([str(gone), *HOST], 2, "fallback of policy 'ncc' is not to be had here: Unknown transport 'nope'", capsys)
-    refused([str(other), *HOST], 2, "the fallback of policy 'ncc' runs cubic and the policy dctcp", capsys)
+    refused([str(gone), *HOST], 2, "policy 'untrained' is not to be had here: Unknown transport 'nope'", capsys)
+    refused([str(other), *HOST], 2, "the fallback of policy 'untrained' runs cubic and the policy dctcp", capsys)
     refused([str(damaged), *HOST], 1, "damaged.ncc", capsys)
     refused([str(tmp_path / "none.ncc"), *HOST], 1, "none.ncc", capsys)
 

@@ -214,9 +214,9 @@ def test_a_filter_that_somebody_removes_leaves_no_limit(policy_path: Path, kille
 
 
 def test_the_size_that_an_application_tells_gives_its_place_in_the_order(tmp_path: Path) -> None:
-    file = load_policy_file(export(ExportSpec(policy="ncc_host", out=str(tmp_path / "trained.ncc"), period_s=0.001)))
+    file = load_policy_file(export(ExportSpec(policy="ncc", out=str(tmp_path / "trained.ncc"), period_s=0.001)))
     largest = tuple((f"class{i}_bytes", PIECE_BYTES * i) for i in range(1, 8))
-    stack = file.header.stack.replace(order_params=largest)
+    stack = file.header.stack.replace(order="known", order_params=largest)
     (policy := tmp_path / "policy.ncc").write_bytes(packed(file.header.replace(stack=stack), file.policy))
     with line() as on, on.connected() as sender:
         before = on.state()

@@ -39,16 +39,16 @@ def incast() -> Scenario:
 
 @pytest.fixture(scope="module")
 def learned() -> Learned:
-    return load_learned(load_controller("ncc_learned"))[1]
+    return load_learned(load_controller("ncc"))[1]
 
 
 @pytest.fixture(scope="module")
 def met(incast: Scenario) -> Waiting:
-    return waiting(["ncc_learned", FORMULA], [incast] * 4)
+    return waiting(["ncc", FORMULA], [incast] * 4)
 
 
 def test_a_multiple_of_a_formula_is_what_the_run_had(learned: Learned, incast: Scenario) -> None:
-    _, measurements, limits = watched_run(incast, "ncc_learned")
+    _, measurements, limits = watched_run(incast, "ncc")
     observer = SharedObserver(learned.observation)
     observer.reset(incast)
     obs = np.array([observer.observe(m) for m in measurements[:-1]])
@@ -61,7 +61,7 @@ def test_a_multiple_of_a_formula_is_what_the_run_had(learned: Learned, incast: S
 
 def test_a_formula_needs_a_network_of_equals(learned: Learned) -> None:
     obs = np.zeros((1, learned.policy.obs_dim), dtype=np.float32)
-    with pytest.raises(ConfigError, match=r"ncc_learned multiplies a formula, which takes the network's rates"):
+    with pytest.raises(ConfigError, match=r"ncc multiplies a formula, which takes the network's rates"):
         learned.log_rate(obs)
 
 

@@ -3,6 +3,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -41,12 +42,6 @@ INCAST = Scenario(
 )
 
 
-def limiter_of(name: str, scenario: Scenario) -> PolicyLimiter:
-    made = LimiterFactory(None)(load_controller(name), scenario)
-    assert type(made) is PolicyLimiter
-    return made
-
-
 def random_limiter(spec: ObservationSpec, actions: ActionSpec, scenario: Scenario) -> PolicyLimiter:
     """A policy that nobody trained."""
     observer, rng = SharedObserver(spec), np.random.default_rng(3)
@@ -56,6 +51,11 @@ def random_limiter(spec: ObservationSpec, actions: ActionSpec, scenario: Scenari
         (rng.normal(size=(b, a)).astype(np.float32), rng.normal(size=b).astype(np.float32)) for a, b in pairwise(sizes)
     ]
     return PolicyLimiter(MlpPolicy(layers), observer, RateTable(actions, spec))
+
+
+def sharing(scenario: Scenario) -> PolicyLimiter:
+    """One that chooses among shares of what is fair."""
+    return random_limiter(ObservationSpec(neighbours="ranked", ceiling=1), ActionSpec(kind="shares"), scenario)
 
 
 def drawn(scenario: Scenario, n: int, seed: int) -> list[Measurement]:
@@ -106,9 +106,10 @@ def check_equal(reference: PolicyLimiter, scenario: Scenario, measurements: list
     return len(np.unique(np.concatenate(limits)))
 
 
-@pytest.mark.parametrize("name", ["ncc", "ncc_levels"])
-def test_packaged_policies_decide_alike_on_what_was_recorded(name: str) -> None:
-    reference, seen = limiter_of(name, INCAST), []
+@pytest.mark.parametrize("kind", ["levels", "shares"])
+def test_policies_decide_alike_on_what_was_recorded(kind: Literal["levels", "shares"]) -> None:
+    spec = ObservationSpec(neighbours="ranked", ceiling=1)
+    reference, seen = random_limiter(spec, ActionSpec(kind=kind), INCAST), list[Measurement]()
     run_once(
         PacketsimDatapath(),
         INCAST,
@@ -144,12 +145,12 @@ def test_any_policy_decides_alike_on_anything(neighbours: str, ages: bool, kind:
 
 
 def test_what_has_no_equal_in_one_call_decides_itself() -> None:
-    reference = limiter_of("ncc", INCAST)
+    reference = sharing(INCAST)
     assert hastened(unlimited := Unlimited()) is unlimited
     drawing = PolicyLimiter(reference.policy, reference.observer, reference.actions, greedy=False)
     assert hastened(drawing) is drawing
     lossy = INCAST.replace(sharing_loss_frac=0.5)
-    limiter = limiter_of("ncc", lossy)
+    limiter = sharing(lossy)
     fast = hastened(limiter)
     fast.reset(lossy, 4)
     assert isinstance(fast, HastenedPolicy)
@@ -200,7 +201,7 @@ def test_types_must_be_exact() -> None:
 
 def test_what_is_held_to_bounds_is_decided_in_one_call_and_facts_say_so() -> None:
     bounds = RateBounds(min_rate_frac=0.05, max_rate_frac=0.5, rise_ratio=2)
-    plain, fast = (HeldLimiter(limiter_of("ncc", INCAST), bounds) for _ in range(2))
+    plain, fast = (HeldLimiter(sharing(INCAST), bounds) for _ in range(2))
     assert plain.facts == {}
     quick = hastened(fast)
     assert isinstance(quick, HeldLimiter)
@@ -241,7 +242,7 @@ def test_a_policy_file_whose_table_of_actions_is_another_is_refused(tmp_path: Pa
 
 
 def test_another_run_begins_anew() -> None:
-    fast = hastened(limiter_of("ncc", INCAST))
+    fast = hastened(sharing(INCAST))
     runs = []
     for _ in range(2):
         fast.reset(INCAST, 1)
@@ -251,7 +252,7 @@ def test_another_run_begins_anew() -> None:
 
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_a_number_that_is_not_finite_is_named() -> None:
-    fast = hastened(limiter_of("ncc", INCAST))
+    fast = hastened(sharing(INCAST))
     fast.reset(INCAST, 1)
     with pytest.raises(DatapathError, match=r"epoch 0: the datapath measured a number that is not finite \(wait_s\)"):
         fast.decide(measured(INCAST, wait_s=[0, np.nan, 0, 0, 0]))
@@ -280,5 +281,5 @@ def test_a_hidden_number_that_is_not_one_makes_no_decision() -> None:
 
 def test_the_linux_datapath_hastens() -> None:
     assert isinstance(LinuxDatapath(), Hastens)
-    assert isinstance(LinuxDatapath().hastened(limiter_of("ncc", INCAST)), HastenedPolicy)
+    assert isinstance(LinuxDatapath().hastened(sharing(INCAST)), HastenedPolicy)
     assert not isinstance(PacketsimDatapath(), Hastens)

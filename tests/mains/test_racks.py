@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.a3c.warm_start import WarmStart
 from ncc.agents.rllib.config import RllibConfig
 from ncc.core.errors import ConfigError
 from ncc.envs.action import ActionSpec
@@ -75,7 +74,6 @@ def test_learners_get_the_racks_that_they_ask_for_and_copies_where_they_are_pair
     ("config", "pairs", "said"),
     [
         (A3cConfig(initial_unlimited_prob=0.5), Pairs(), "agent.initial_unlimited_prob learns actions with indices"),
-        (A3cConfig(warm_start=WarmStart()), Pairs(), "agent.warm_start learns actions with indices: change it, or"),
         (A3cConfig(evolve_frac=0.5), None, "agent.evolve_frac compares mirror images whose actions are numbers"),
         (A3cConfig(evolve_frac=0.5), Pairs(paid="mean", copies=3), "set env.pairs with an even number of copies"),
         (RllibConfig(form="multi_agent"), Pairs(), "agent.form=multi_agent learns actions with indices"),

@@ -142,8 +142,6 @@ def test_what_cannot_be_trained_is_refused(peer: str, tmp_path: Path) -> None:
     plain = _plan(peer).plain
     with pytest.raises(ConfigError, match="leave out scenario=incast"):
         SimulationPlan.from_plain(plain, ["env=ns3gym", "scenario=incast"])
-    with pytest.raises(ConfigError, match=r"a foreign simulation has none: set agent\.warm_start to null"):
-        _plan(peer, warm_start={"epochs": 100})
     with pytest.raises(ConfigError, match=r"asks for 2 simulations at a time, and env\.port=5555 is for one"):
         _plan(peer, env={"port": 5555}).build()
     with pytest.raises(ConfigError, match=rf"env\.command names '{tmp_path}/absent', which is not a program"):

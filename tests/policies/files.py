@@ -11,15 +11,22 @@ from typing import Any
 import safetensors.numpy
 
 from ncc.policies.export import ExportSpec, export
-from ncc.policies.file import Tensors, _packed
+from ncc.policies.file import Tensors, _packed, policy_file_from
 from ncc.policies.header import KIND
+from tests.host.policies import discrete
 
 
 @cache
-def exported(policy: str = "ncc") -> bytes:
+def packaged(policy: str) -> bytes:
     """The file of a packaged policy."""
     with TemporaryDirectory() as folder:
         return export(ExportSpec(policy=policy, out=str(Path(folder) / "policy.ncc"))).read_bytes()
+
+
+@cache
+def exported() -> bytes:
+    """The file of a policy with a table of actions, which nobody trained."""
+    return discrete(policy_file_from(packaged("ncc"), "x"))[0]
 
 
 def tensors() -> Tensors:

@@ -19,7 +19,7 @@ from ncc.policies import PolicyFile, load_policy_file
 from ncc.policies.file import MAX_BYTES, _packed, packed, policy_file_from, read_bytes
 from ncc.policies.header import KIND
 from tests.host.policies import residual
-from tests.policies.files import exported, header, tensors, with_header, with_metadata, with_tensors
+from tests.policies.files import exported, header, packaged, tensors, with_header, with_metadata, with_tensors
 from tests.support.tables import table
 
 
@@ -29,7 +29,7 @@ def opened(data: bytes) -> PolicyFile:
 
 @pytest.mark.parametrize("name", sorted(packaged_names()))
 def test_every_packaged_policy_makes_the_round_trip(name: str) -> None:
-    data = exported(name)
+    data = packaged(name)
     assert len(data) < MAX_BYTES
     found, (policy, meta) = opened(data), load_policy(packaged_policy(name, FOLDER))
     for (weight, bias), (kept, kept_bias) in zip(policy.layers, found.policy.layers, strict=True):
@@ -53,7 +53,7 @@ def test_any_tool_for_safetensors_opens_a_file(tmp_path: Path) -> None:
     path.write_bytes(exported())
     with safetensors.safe_open(path, framework="np") as file:
         assert sorted(file.keys()) == ["b0", "b1", "b2", "w0", "w1", "w2"]
-        assert json.loads(file.metadata()[KIND])["name"] == "ncc"
+        assert json.loads(file.metadata()[KIND])["name"] == "untrained"
 
 
 def test_another_format_is_refused_as_such_whatever_else_it_has() -> None:

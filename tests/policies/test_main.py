@@ -23,7 +23,7 @@ from ncc.run.limiters import LimiterFactory
 from ncc.run.plan import EvaluationSpec, TrainPlan
 from tests.agents.test_packaged import finished_run
 from tests.mains.commands import ncc
-from tests.policies.files import exported
+from tests.policies.files import exported, packaged
 from tests.support.experiments import small_rack
 from tests.support.tables import table
 
@@ -53,9 +53,9 @@ def test_an_onnx_model_is_written_beside_the_file_if_asked_for(tmp_path: Path) -
     done = ncc("export", "policy=ncc", "onnx=policy.onnx", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "policy.onnx, the same policy for ONNX run times" in done.stdout
-    assert (tmp_path / "policy.ncc").read_bytes() == exported()
+    assert (tmp_path / "policy.ncc").read_bytes() == packaged("ncc")
     policy = load_policy_file(tmp_path / "policy.ncc").policy
-    obs = np.random.default_rng(1).uniform(-1, 1, (64, 25)).astype(np.float32)
+    obs = np.random.default_rng(1).uniform(-1, 1, (64, policy.obs_dim)).astype(np.float32)
     logits = onnx_logits((tmp_path / "policy.onnx").read_bytes())
     np.testing.assert_allclose(logits(obs), policy.logits(obs), atol=1e-5)
 
@@ -80,7 +80,7 @@ def test_a_file_is_replaced_where_that_is_asked_for(tmp_path: Path) -> None:
     out = tmp_path / "policy.ncc"
     out.write_bytes(b"mine")
     export(ExportSpec(policy="ncc", out=str(out), overwrite=True))
-    assert out.read_bytes() == exported()
+    assert out.read_bytes() == packaged("ncc")
 
 
 def test_runs_that_are_not_whole_are_refused(tmp_path: Path) -> None:
@@ -136,16 +136,16 @@ def test_inspect_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFi
     assert out.splitlines()[0] == f"{path}: checked in full"
     for line in (
         f"sha256: {found.sha256}\n",
-        "weights: 6734\nformat: 4\nname: ncc\n",
-        "  neighbours: ranked\n  ages: false\n  rtt_scale: 20.0\n",
-        "  unit: fair share\n  multiples: [0.1, 0.25,",
-        "  floor_frac: 0.01\n",
+        "weights: 1033\nformat: 4\nname: ncc\n",
+        "  neighbours: ordered\n  ages: true\n  rtt_scale: 20.0\n",
+        "  formula: local_hold\n",
+        "table: null\n",
         "period_s: 0.001\n",
-        "  hosts: [4, 64]\n",
-        "limits: {min_rate_frac: 0.01, max_rate_frac: 1.0, rise_ratio: null, fall_ratio: 2.0}\n",
+        "  hosts: [2, 32]\n",
+        "limits: {min_rate_frac: 0.0001, max_rate_frac: 1.0, rise_ratio: null, fall_ratio: 2.0}\n",
         "  order: upsilon\n",
         "  source: ncc\n",
-        "training:\n  scenario: rack\n  families: [",
+        "training:\n  scenario: incast\n  families: [",
     ):
         assert line in out
     for name in found.header.entries:
@@ -174,7 +174,7 @@ def test_a_policy_file_is_evaluated_as_the_policy_that_was_exported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "policy.ncc").write_bytes(exported())
+    (tmp_path / "policy.ncc").write_bytes(packaged("ncc"))
     slow = LimitsChosen(max_rate_frac=0.02)
     export(ExportSpec(policy="ncc", out="slow.ncc", limits=slow))
     factory = LimiterFactory(None)

@@ -8,6 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 
+from ncc.agents.packaged import packaged_names
 from ncc.agents.policy import Layer, MlpPolicy
 from ncc.core.errors import InvalidRunError
 from ncc.harness.batch import ObsArray
@@ -15,7 +16,7 @@ from ncc.policies import check
 from ncc.policies.check import TOLERANCE, check_lines, observations, torch_logits
 from ncc.policies.file import packed, policy_file_from
 from ncc.policies.onnx_model import onnx_logits, onnx_model
-from tests.policies.files import exported
+from tests.policies.files import exported, packaged
 
 SAMPLES = 10_000
 
@@ -25,9 +26,9 @@ def recorded() -> ObsArray:
     return observations(policy_file_from(exported(), "x"), SAMPLES)
 
 
-@pytest.mark.parametrize("name", ["ncc", "ncc_levels", "ncc_alone"])
+@pytest.mark.parametrize("name", packaged_names())
 def test_all_run_times_compute_the_same(name: str) -> None:
-    first, *rest = check_lines(policy_file_from(exported(name), "x"), "x", SAMPLES)
+    first, *rest = check_lines(policy_file_from(packaged(name), "x"), "x", SAMPLES)
     assert first.endswith("beside PyTorch")
     assert [line.split()[0] for line in rest] == ["numpy", "onnxruntime"]
     assert all(line.endswith("other choices 0") for line in rest)

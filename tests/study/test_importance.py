@@ -10,7 +10,7 @@ from ncc.study.importance import ALL, importance, main
 
 def test_without_the_order_flows_of_an_incast_take_longer() -> None:
     size = ("scenario.topology.senders=8", "scenario.workload.queries.fan_in=8", "scenario.duration_s=0.05")
-    found = importance("ncc_learned", [scenario_of("incast", "scenario.period_s=1e-4", *size)] * 2)
+    found = importance("ncc", [scenario_of("incast", "scenario.period_s=1e-4", *size)] * 2)
     middle = dict(zip(found.names, found.without[:, 0], strict=True))
     assert middle["order: bytes and hosts before"] > 1.05
     assert middle["ages of messages"] == pytest.approx(1, abs=0.02), "none is lost here"
@@ -19,7 +19,7 @@ def test_without_the_order_flows_of_an_incast_take_longer() -> None:
 
 
 def test_it_prints_the_most_important_first(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ncc_learned", "--networks", "1", "--seed", "3"]) == 0
+    assert main(["ncc", "--networks", "1", "--seed", "3"]) == 0
     within, head, *rows = capsys.readouterr().out.splitlines()
     assert within == "1 of 1 networks are inside its ranges"
     assert "mean FCT without it" in head

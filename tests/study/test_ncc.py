@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from ncc.agents.packaged import packaged_names
 from ncc.core.scenario import Scenario
 from ncc.core.workload import Poisson
-from ncc.harness.controller import LocalLimit, PolicyLimit
+from ncc.harness.controller import LocalLimit
 from ncc.run.compose import experiment_names, recipe_names
 from ncc.run.controllers import load_controller
 from ncc.study.experiments_page import Results, markdown_page
@@ -22,7 +23,7 @@ MAIN = ("ncc_uplink", "ncc_incast", "ncc_wan")
 TRAINED_ON = {"cachefollower", "webserver", "datamining"}
 FORMULAS = {"local", "local_hold", "local_tuned", "local_blind", "local_hold_blind"}
 TABLE = FORMULAS | {
-    "ncc", "ncc_learned", "dctcp", "bbr", "cubic", "gemini", "vegas", "bcc", "ncc_order", "max_min", "shortest_first",
+    "ncc", "dctcp", "bbr", "cubic", "gemini", "vegas", "bcc", "ncc_order", "max_min", "shortest_first",
     "fixed_share", "dctcp_tuned", "bbr_tuned", "cubic_tuned", "gemini_tuned", "vegas_tuned",
 }  # fmt: skip
 
@@ -39,10 +40,11 @@ def test_flows_are_held_out_and_the_same_for_all_over_ten_seeds(name: str) -> No
     assert all(len(each) == 1 for each in flows.values())
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "ncc_linux_learned"])  # its order is the kernel's
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"ncc_linux_learned", "ncc_worth"}))
 def test_every_table_has_the_formulas_and_only_those_called_blind_know_no_sizes(name: str) -> None:
+    """`ncc_linux_learned` has the kernel's order, and `ncc_worth` the best formulas alone."""
     found = grid(name)
-    assert set(found.experiment.contenders) >= {*FORMULAS, "ncc_learned"}
+    assert set(found.experiment.contenders) >= {*FORMULAS, "ncc"}
     for cell in found.cells:
         if cell.contender in FORMULAS:
             assert isinstance(cell.controller.limit, LocalLimit)
@@ -64,9 +66,9 @@ def test_the_main_tables_have_every_contender_on_a_switch_as_deep(name: str) -> 
         assert cell.scenario.topology.mark_threshold_bytes == dctcp.scenario.topology.mark_threshold_bytes
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {"ncc_incast_tcp"}))
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"ncc_incast_tcp", "ncc_worth"}))
 def test_ncc_is_judged_against_tuned_opponents_over_a_modern_tcp(name: str) -> None:
-    """`ncc_incast_tcp` alone also shows what settings change."""
+    """`ncc_incast_tcp` alone also shows what settings change, and `ncc_worth` what Vegas is worth as it is."""
     found = grid(name)
     contenders = found.experiment.contenders
     for other in {"dctcp", "bbr", "cubic", "gemini", "vegas"} & set(contenders):
@@ -78,7 +80,7 @@ def test_ncc_is_judged_against_tuned_opponents_over_a_modern_tcp(name: str) -> N
     assert {cell.scenario.transport.recovery for cell in found.cells} == {"modern"}
 
 
-@pytest.mark.parametrize("name", ["ncc_ablation", "ncc_knows", "ncc_sharing"])
+@pytest.mark.parametrize("name", ["ncc_blind", "ncc_sharing"])
 def test_settings_of_tuned_contenders_are_theirs_alone(name: str) -> None:
     """Their threshold is set on a topology that a case of an axis gives to all."""
     found = grid(name)
@@ -102,29 +104,15 @@ def test_the_two_cells_are_those_of_the_main_tables() -> None:
         point = tuple(at[axis] for axis in found.axes)
         return next(c.scenario for c in found.cells if c.contender == "ncc" and c.point == point)
 
-    cells = {c.point[0]: c.scenario for c in grid("ncc_ablation").cells if c.contender == "ncc"}
-    uplink, incast = cells["uplink"], cells["incast"]
+    uplink, incast = (one("ncc_sharing", cell=cell, delay=1.0) for cell in ("uplink", "incast"))
     same = {"name": "same", "duration_s": 1.0}
     assert uplink.replace(**same) == one("ncc_uplink", sizes="websearch", load=80.0).replace(**same)
     assert incast.replace(**same) == one("ncc_incast", sizes="websearch", fan_in=32.0).replace(**same)
-    for name in ("ncc_sharing", "ncc_period"):
-        assert load_experiment(name)[0].axes["cell"] == load_experiment("ncc_ablation")[0].axes["cell"]
+    assert load_experiment("ncc_period")[0].axes["cell"] == load_experiment("ncc_sharing")[0].axes["cell"]
 
 
-def test_ablations_have_a_recipe_or_come_from_a_run_of_ncc_s() -> None:
-    contenders = load_experiment("ncc_ablation")[0].contenders.values()
-    limits = [load_controller(contender.controller).limit for contender in contenders]
-    asked = {limit.pretrained for limit in limits if isinstance(limit, PolicyLimit)}
-    assert asked - set(recipe_names()) == {"ncc_warm", "ncc_learned"}, (
-        "runs of ncc, before it learned, and an earlier learner"
-    )
-    recipes = {name for name in recipe_names() if name.startswith("ncc_")} - {
-        "ncc_short",
-        "ncc_host",
-        "ncc_pairs",
-        "ncc_pairs_blind",
-    }
-    assert asked == {"ncc", "ncc_warm", "ncc_learned"} | recipes
+def test_packaged_policies_have_a_recipe() -> None:
+    assert set(packaged_names()) <= set(recipe_names())
 
 
 def test_two_datapaths_are_held_against_each_other_on_the_page() -> None:

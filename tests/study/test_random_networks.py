@@ -77,13 +77,13 @@ def test_unknown_families_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_networks_in_which_a_policy_decides_have_rows_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
     drawing = ["--epochs", "20", "--drain", "2", "--seed", "2"]
-    assert main(["ncc_learned", "local", "--families", "wide", "--networks", "30", *drawing]) == 0
+    assert main(["ncc", "local", "--families", "wide", "--networks", "30", *drawing]) == 0
     printed = capsys.readouterr().out
     assert "of 30 networks have no flow and are left out" in printed
-    for name in ("ncc_learned", "local"):
+    for name in ("ncc", "local"):
         rows = [line.split() for line in printed.splitlines() if line.startswith(name)]
         everywhere = next(int(row[3]) for row in rows if row[2] == "all")
-        decided = next(int(row[4]) for row in rows if row[2:4] == ["ncc_learned", "decides"])
+        decided = next(int(row[4]) for row in rows if row[2:4] == ["ncc", "decides"])
         assert 0 < decided < everywhere < 30
-    assert main(["ncc_blind", "--networks", "2", *drawing]) == 0
-    assert "ncc_blind decides in none of these networks" in capsys.readouterr().out
+    assert main(["ncc", "--of", "uplink", "--networks", "2", *drawing]) == 0
+    assert "ncc decides in none of these networks" in capsys.readouterr().out

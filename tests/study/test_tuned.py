@@ -13,9 +13,8 @@ import pytest
 
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.workload import Poisson
-from ncc.envs.families import Choice, Range, families_from
 from ncc.envs.scenarios import make_scenario
-from ncc.run.compose import composed, experiment_names
+from ncc.run.compose import experiment_names
 from ncc.run.config_files import config_paths, read_config
 from ncc.run.tuned import GROUP, tuned_for, tuned_names, tuning_of
 from ncc.study import tuning
@@ -27,40 +26,6 @@ from tests.study.grids import grid
 from tests.study.toy import toy
 
 SWEEPS = tuple(name for name in experiment_names() if name.startswith("tuning_"))
-FAMILIES = {
-    "tuning_incast": ("incast",),
-    "tuning_rack": ("uplink", "slow_uplink", "fast_hosts"),
-    "tuning_datacentres": ("datacentres",),
-}
-SET_BY_THE_SWEEP = ("topology.mark_threshold_bytes", "period_s")
-
-
-@pytest.mark.parametrize("name", SWEEPS)
-def test_a_sweep_s_networks_are_of_the_families_of_training(name: str) -> None:
-    families = families_from(composed("train", ["experiment=ncc", "evaluation.datapaths=[packetsim]"])["families"]).of
-    for cell in grid(name, "quick").cells:
-        plain = cell.scenario.to_dict()
-        plain["workload"] = dict(plain["workload"])
-
-        def value(key: str, of: dict[str, Any] = plain) -> Any:
-            found: Any = of
-            for part in key.split("."):
-                found = found[part]
-            return found
-
-        wrong = {}
-        for family in FAMILIES[name]:
-            draws = {k: draw for k, draw in families[family].varies.items() if k not in SET_BY_THE_SWEEP}
-            wrong[family] = [k for k, draw in draws.items() if not allowed(draw, value(k))]
-            assert families[family].plain()["transport"]["recovery"] == cell.scenario.transport.recovery
-        assert any(not keys for keys in wrong.values()), (cell.point, wrong)
-
-
-def allowed(draw: Any, value: Any) -> bool:
-    if isinstance(draw, Choice):
-        return value in draw.values
-    assert isinstance(draw, Range)
-    return bool(draw.low <= value <= draw.high)
 
 
 def test_no_sweep_runs_on_a_network_or_on_flow_sizes_that_ncc_is_judged_on() -> None:

@@ -58,7 +58,7 @@ def evaluate_here(name: str, scenario: Scenario, controllers: Sequence[str], *, 
     from ncc.run.plan import require_parts
 
     factory, datapath = LimiterFactory(run), load_datapath("packetsim")
-    loaded = [factory.resolved(load_controller(controller)) for controller in controllers]
+    loaded = [factory.resolved(load_controller(controller), scenario) for controller in controllers]
     require_parts(scenario, loaded)
     inputs = [factory.inputs(controller) for controller in loaded]
     what = [scenario.digest(), *(controller.digest() for controller in loaded), inputs]

@@ -30,7 +30,7 @@ def watched_run(
         bits/s, each decided on the measurement of the same index.
     """
     factory = LimiterFactory(training)
-    found = factory.resolved(load_controller(controller))
+    found = factory.resolved(load_controller(controller), scenario)
     measurements: list[Measurement] = []
     decided: list[FloatArray] = []
 
@@ -52,6 +52,6 @@ def replayed(scenario: Scenario, controller: str, measurements: Sequence[Measure
         measurements: measurements as `watched_run` returns them.
     """
     factory = LimiterFactory(None)
-    limiter = factory(factory.resolved(load_controller(controller)), scenario)
+    limiter = factory(factory.resolved(load_controller(controller), scenario), scenario)
     limiter.reset(scenario, limiter_seed(0))
     return np.array([parts(limiter.decide(measurement))[0].copy() for measurement in measurements[:-1]])

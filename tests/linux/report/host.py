@@ -75,7 +75,7 @@ def agent(*, quick: bool) -> Iterator[Row]:
     words = [*("--interface", "line0", "--link-rate", "1e8", "--uplink-rate", "1e8", "--outside-training")]
     words += ["--max-rate-frac", "0.5", "--default", "--realtime", "--name", "ncc_report", "--log-s", "0.2"]
     with tempfile.TemporaryDirectory() as folder:
-        policy = export(ExportSpec(policy="ncc_host", out=f"{folder}/policy.ncc", period_s=0.001))
+        policy = export(ExportSpec(policy="ncc", out=f"{folder}/policy.ncc", period_s=0.001))
         for order, connections in product(("kernel", "pacing"), (16, 256)):
             with line() as on, ExitStack() as opened:
                 started = opened.enter_context(closing(AgentProcess(on.host, [str(policy), *words, "--order", order])))

@@ -260,7 +260,7 @@ def reordering(*, quick: bool) -> Iterator[Row]:
     """Packets that hosts sent twice for nothing, and packets that overtook others, as the kernel counts them."""
     for case in ("lab_incast", "lab_uplink"):
         scenario = lab(case, "scenario.nic.knows=backlog", f"scenario.duration_s={1 if quick else 4}")
-        for name in ("ncc_host", "dctcp", "linux_cubic"):
+        for name in ("ncc", "dctcp", "linux_cubic"):
             controller, total, flows, order = controller_of(name), Counter[str](), 0, ""
             limiter = hastened(LimiterFactory(None)(controller, scenario))
             for seed in range(1, 2 if quick else 6):

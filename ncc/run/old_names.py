@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Names of earlier versions, and what takes their place."""
+
+SERVED = ("ncc_learned", "ncc_blind", "ncc_host")
+"""Controllers of policies for different knowledge of hosts."""
+LOST = ("alone", "backlog", "cold", "levels", "profit", "slowdown", "utility")
+"""Endings of controllers and recipes that each changed one part of NCC."""
+
+OLD: dict[str, dict[str, str]] = {
+    "controller": {
+        **dict.fromkeys(SERVED, "is now called ncc, which chooses its weights by what hosts know"),
+        "ncc_receivers": "is now called ncc, whose receivers decide where scenario.neighbourhoods=both",
+        "ncc_warm": "is gone with imitation: take ncc",
+        **{f"ncc_{each}": "is gone: take ncc, or a training of your own (experiment=thesis)" for each in LOST},
+    },
+    "experiment": {
+        "ncc_pairs": "is now called ncc",
+        "ncc_pairs_blind": "is now called ncc_services",
+        "ncc_host": "is gone: take ncc, or ncc_services for hosts that predict sizes",
+        "ncc_ablation": "is gone with the policies that it compared: take ncc_worth",
+        "ncc_knows": "is gone with the policies that it compared: take ncc_blind",
+        **{f"ncc_{each}": "is gone: take thesis, and change that part of it" for each in LOST},
+    },
+}
+"""By kind of name: the end of a sentence that begins with kind and name."""
+
+
+def now_called(kind: str, name: str) -> str:
+    """Return a sentence for a name of an earlier version, else an empty text."""
+    return f"{kind} {name} {said}" if (said := OLD.get(kind, {}).get(name)) else ""
