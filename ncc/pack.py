@@ -31,11 +31,19 @@ def _main(arguments: Sequence[str] | None) -> int:
         default="{}",
         help="narrower ranges in which a residual is trusted, as YAML: {uplink_frac: [0.05, 1]}",
     )
+    parser.add_argument(
+        "--stack",
+        default="{}",
+        help="what the stack below it has that training's had not, as YAML: {order: srpt, order_params: []}",
+    )
     options = parser.parse_args(arguments)
-    within = yaml.safe_load(options.within)
+    within, stack = yaml.safe_load(options.within), yaml.safe_load(options.stack)
     if not isinstance(within, dict):
         raise ConfigError(f"--within must be ranges by name, for instance {{hosts: [2, 16]}}; got {options.within}")
-    print(*pack(options.run, options.name, policy=options.policy, folder=options.out, within=within), sep="\n")
+    if not isinstance(stack, dict):
+        raise ConfigError(f"--stack must be keys of a stack, for instance {{order: srpt}}; got {options.stack}")
+    said = pack(options.run, options.name, policy=options.policy, folder=options.out, within=within, stack=stack)
+    print(*said, sep="\n")
     return 0
 
 
@@ -46,6 +54,7 @@ def pack(
     policy: str = "policy.npz",
     folder: Path | None = None,
     within: Mapping[str, Any] | None = None,
+    stack: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Pack a run's policy, and return lines that say what was done.
 
@@ -61,9 +70,10 @@ def pack(
     manifest = finished_training(run, policy)
     plan = TrainPlan.load(run)
     facts = {"policy": policy, **manifest.facts}
-    if within:
-        facts["narrowed"] = dict(within)
-    with _narrowed(run / policy, within or {}) as source:
+    for changed, how in (("narrowed", within), ("stack", stack)):
+        if how:
+            facts[changed] = dict(how)
+    with _changed(run / policy, within or {}, stack or {}) as source:
         path = package_policy(
             source,
             name,
@@ -81,22 +91,29 @@ def pack(
 
 
 @contextmanager
-def _narrowed(path: Path, within: Mapping[str, Any]) -> Iterator[Path]:
-    """Yield a policy file that is trusted in narrower ranges than the one of the run; that file if there are none."""
+def _changed(path: Path, within: Mapping[str, Any], stack: Mapping[str, Any]) -> Iterator[Path]:
+    """Yield a policy file that is trusted in narrower ranges, and runs over another stack, than the one of the run.
+
+    It is that file if nothing changes.
+    """
     from ncc.agents.policy import load_policy, save_policy
     from ncc.envs.ranges import TrustedRanges
+    from ncc.harness.datapath import HostStack
 
-    if not within:
+    if not within and not stack:
         yield path
         return
     found, meta = load_policy(path)
-    stated = meta["action"].get("within")
-    if stated is None:
-        raise ConfigError(f"{path} states no ranges in which it is trusted: leave --within out")
-    narrower = from_dict(TrustedRanges, stated, f"{path}: within").narrowed(within)
+    meta = {**meta, "stack": from_dict(HostStack, {**meta["stack"], **stack}, "stack").to_dict()}
+    if within:
+        stated = meta["action"].get("within")
+        if stated is None:
+            raise ConfigError(f"{path} states no ranges in which it is trusted: leave --within out")
+        narrower = from_dict(TrustedRanges, stated, f"{path}: within").narrowed(within)
+        meta["action"] = {**meta["action"], "within": narrower.to_dict()}
     with TemporaryDirectory() as folder:
         made = Path(folder) / path.name
-        save_policy(made, found.layers, {**meta, "action": {**meta["action"], "within": narrower.to_dict()}})
+        save_policy(made, found.layers, meta)
         yield made
 
 

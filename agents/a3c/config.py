@@ -98,9 +98,9 @@ class A3cConfig(Value, frozen=True):
     @staticmethod
     def called(settings: Mapping[str, Any]) -> str:
         """The name of an agent with these settings, which is that of its YAML file in configs/agent."""
-        name = "a2c" if settings.get("mode") == "sync" else "a3c"
-        paired = settings.get("value_coef") == 0  # it has no critic where pairs take its place
-        return f"{name}_pairs" if paired else name
+        if settings.get("value_coef") == 0:  # it has no critic where pairs take its place
+            return "a3c_pairs"
+        return "a2c" if settings.get("mode") == "sync" else "a3c"
 
     @property
     def gradient_epochs(self) -> int:

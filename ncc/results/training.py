@@ -230,7 +230,8 @@ def _epochs_per_s(plan: TrainPlan, processes: int) -> dict[str, float]:
     is listed as `FAMILIES`.
     """
     others = [datapath for datapath in plan.judged_on if datapath.name != plan.datapath.name]
-    stack = plan.controllers()[0].stack  # the training stack may not exist where the agent is not evaluated
+    judged = plan.controllers()[0].stack  # the training stack may not exist where the agent is not evaluated
+    stack = judged.replace(hold=False, answer_frac=None)  # its hosts hear no receivers
     below = [(plan.datapath, plan.stack), *((datapath, stack) for datapath in others)]
     alone = plan.spec.replace(view=plan.env.replace(pairs=None))
     tried = [

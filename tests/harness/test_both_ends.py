@@ -92,12 +92,12 @@ def test_a_receiver_is_silent_where_its_words_come_too_late(
     assert len(grants) == speaks
 
 
-@pytest.mark.parametrize("policy", ["ncc_learned", "ncc", "local_tuned"])
+@pytest.mark.parametrize("policy", ["ncc", "local_tuned"])
 def test_both_ends_of_one_port_do_not_wait_for_each_other(policy: str) -> None:
     """Hosts that a receiver held counted as busy, the others had small shares, and all took 1.5 times DCTCP's time."""
     factory, made = LimiterFactory(None), many_to_one(neighbourhoods="uplink")
     limit = load_controller(policy).limit
-    ours = load_controller("ncc_both")
+    ours = load_controller("ncc")
     ours = ours.replace(limit=limit.replace(stack="own") if isinstance(limit, PolicyLimit) else limit)
     means = []
     for controller in (ours, load_controller("dctcp")):
@@ -108,14 +108,14 @@ def test_both_ends_of_one_port_do_not_wait_for_each_other(policy: str) -> None:
 
 
 def test_a_controller_with_a_rule_of_receivers_asks_for_them() -> None:
-    ours, plain = load_controller("ncc_both"), scenario(neighbourhoods="uplink")
+    ours, plain = load_controller("ncc"), scenario(neighbourhoods="uplink")
     assert ours.placed(plain) == ours.placed(scenario()) == scenario(neighbourhoods="both")
     assert load_controller("dctcp").placed(plain) is plain
     assert ours.stack.answer_frac == 0.6
     assert ours.over(HostStack(transport="cubic")).stack == HostStack(transport="cubic", hold=True, answer_frac=0.6)
 
 
-@pytest.mark.parametrize("uplink", ["local", "shortest_first", "ncc"])
+@pytest.mark.parametrize("uplink", ["local", "shortest_first"])
 def test_hosts_may_have_limits_at_their_uplink_beside(uplink: str) -> None:
     """Eight hosts under an uplink of 1 Gbit/s each: limits are those of the one, messages those of the other."""
     policies, plain = LimiterFactory(None), load_controller(uplink)
@@ -144,7 +144,7 @@ def test_hosts_may_have_limits_at_their_uplink_beside(uplink: str) -> None:
 
 
 def test_limits_beside_receivers_need_both_neighbourhoods() -> None:
-    beside = load_controller("ncc_both")
+    beside = load_controller("ncc")
     with pytest.raises(ConfigError, match=r"need Scenario.neighbourhoods both, got receivers"):
         LimiterFactory(None)(beside, scenario()).reset(scenario(), 1)
     with pytest.raises(ConfigError, match="has the rule of receivers as its limit: leave `receivers` out"):

@@ -37,7 +37,7 @@ def test_every_recipe_is_a_plan_and_no_figure_bears_its_name(name: str) -> None:
 
 @pytest.mark.parametrize("hold", [True, False])
 def test_a_training_leaves_it_to_the_rule_of_receivers_whether_flows_wait(hold: bool) -> None:
-    plan = TrainPlan.from_plain(composed("evaluation.controllers=[ncc_both,ncc]", f"+stack.hold={not hold!s}"))
+    plan = TrainPlan.from_plain(composed("evaluation.controllers=[ncc,trained]", f"+stack.hold={not hold!s}"))
     own, (beside, alone) = plan.evaluation.load()[0], plan.controllers()
     assert own.stack.hold
     assert beside.stack == own.stack
@@ -147,7 +147,7 @@ def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     done = ncc("train", "experiment=ncc", *few, *shorter, *short, "out=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (
-        "Training a2c_pairs on incast, uplink, slow_uplink, fast_hosts (32 hosts to a slot, packetsim)" in done.stdout
+        "Training a3c_pairs on incast, uplink, slow_uplink, fast_hosts (32 hosts to a slot, packetsim)" in done.stdout
     )
     run = tmp_path / "run"
     policy, meta = load_policy(run / "policy.npz")
