@@ -48,8 +48,8 @@ def incast(of: dict[str, Run], path: Path = INCAST) -> None:
         took_ms = np.sort(run.records.flows.finish_s - asked_s) / MS
         answers.step([0, *took_ms], range(len(took_ms) + 1), where="post", **line)
         answers.plot(took_ms[-1], len(took_ms), "o", color=look.colour)
-        took = f"{look.label}: {took_ms[-1]:.1f} ms"
-        answers.text(took_ms[-1] + 0.25, len(took_ms) - 8 * i, took, color=look.colour, ha="left", va="center")
+        took = f"{look.label}: {took_ms.mean():.1f} ms each"
+        answers.text(*((7.3, 6), (3.9, 24))[i], took, color=look.colour, ha="right", va="center")
     lost = {name: int(run.epochs.columns["uplink_dropped_pkts"].sum()) for name, run in of.items()}
     says = {
         "dctcp": (2.5, f"DCTCP:\n{lost['dctcp']} packets lost"),

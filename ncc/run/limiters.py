@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 LEFT_TO_LOCAL = "hosts have the limits of the formula LOCAL"
 """Warning where a learned policy is not trusted."""
+OR_NONE = ", and none where only a receiver decides"
+"""The rest of it if receivers say when flows begin."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class LimiterFactory:
 
     def decides(self, controller: Controller, scenario: Scenario) -> bool:
         """False where a policy that is trusted in some networks only leaves all limits to LOCAL."""
-        return LEFT_TO_LOCAL not in self.warnings(controller, scenario)
+        return not any(said.startswith(LEFT_TO_LOCAL) for said in self.warnings(controller, scenario))
 
     def _guarded(self, controller: Controller, scenario: Scenario) -> bool:
         """True if a policy decides whose guard gives the host that is first in order the whole port."""
@@ -139,7 +141,8 @@ class LimiterFactory:
         path, _, meta = self._load(controller.name, controller.limit)
         if (within := meta.get("action", {}).get("within")) is not None:
             outside = from_dict(TrustedRanges, within, f"{path}: within").outside(scenario)
-            return (*outside, LEFT_TO_LOCAL) if outside else ()
+            said = LEFT_TO_LOCAL + (OR_NONE if controller.receivers is not None else "")
+            return (*outside, said) if outside else ()
         if "trained" not in meta:
             return (f"{path.name} does not say on which networks it was trained",)
         return from_dict(TrainedRanges, meta["trained"], f"{path}: trained").outside(scenario)

@@ -17,7 +17,7 @@ def runs() -> dict[str, Run]:
 
 
 def test_the_front_page_says_what_the_picture_shows(runs: dict[str, Run]) -> None:
-    took = {name: float(run.records.flows.finish_s.max() - run.flows.start_s.min()) for name, run in runs.items()}
+    took = {name: float((run.records.flows.finish_s - run.flows.start_s).mean()) for name, run in runs.items()}
     said = (ROOT / "README.md").read_text().partition("incast.svg)")[2].partition("##")[0]
     assert re.findall(r"\d+\.\d+ ms", said) == [f"{took[name] * 1e3:.1f} ms" for name in ("dctcp", "ncc")]
     lost = {name: int(run.epochs.columns["uplink_dropped_pkts"].sum()) for name, run in runs.items()}

@@ -48,7 +48,7 @@ def test_a_training_leaves_it_to_the_rule_of_receivers_whether_flows_wait(hold: 
 
 def test_the_command_line_wins_over_a_recipe_and_the_recipe_over_the_defaults() -> None:
     default, recipe = composed(), composed("experiment=ncc")
-    assert (default["stack"]["order"], recipe["stack"]["order"]) == ("fifo", "upsilon")
+    assert (default["stack"]["order"], recipe["stack"]["order"]) == ("fifo", "srpt")
     assert (default["env"]["observation"]["neighbours"], recipe["env"]["observation"]["neighbours"]) == (
         "each",
         "ordered",

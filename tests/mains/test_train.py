@@ -36,7 +36,7 @@ def test_a_training_prints_a_screen_with_its_verdict(training: tuple[Path, str])
     assert "Expected: about" in out
     lines = out.splitlines()
     assert len(lines) <= 35, "a screen"
-    said = "NCC against DCTCP: nothing can be concluded from 2 seeds; take at least 5."
+    said = "trained policy against DCTCP: nothing can be concluded from 2 seeds; take at least 5."
     assert lines[-2] == said
     assert said in lines[:-2]
     assert lines[-1].startswith("Picture: run/evaluation/ns3/")
@@ -53,7 +53,7 @@ def test_the_run_folder_holds_what_the_readme_promises(trained: Path) -> None:
     assert set(manifest.facts["held_out_returns"]) == set(judged_on(trained)) == {"packetsim", "ns3"}
     for datapath in judged_on(trained):
         evaluation = load_evaluation(trained / "evaluation" / datapath)
-        assert evaluation.controllers == ("ncc", "ncc_untrained", "fixed_share", "dctcp")
+        assert evaluation.controllers == ("trained", "ncc_untrained", "fixed_share", "dctcp")
         assert {run.seed for run in evaluation.runs} == {0, 1}
         assert (trained / "evaluation" / datapath / "slowdown_cdf.png").stat().st_size > 100
     for name in ("comparison.md", "comparison.json", "comparison.parquet"):

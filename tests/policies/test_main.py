@@ -143,7 +143,7 @@ def test_inspect_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFi
         "period_s: 0.001\n",
         "  hosts: [2, 32]\n",
         "limits: {min_rate_frac: 0.0001, max_rate_frac: 1.0, rise_ratio: null, fall_ratio: 2.0}\n",
-        "  order: upsilon\n",
+        "  order: srpt\n",
         "  source: ncc\n",
         "training:\n  scenario: incast\n  families: [",
     ):
@@ -179,8 +179,9 @@ def test_a_policy_file_is_evaluated_as_the_policy_that_was_exported(
     export(ExportSpec(policy="ncc", out="slow.ncc", limits=slow))
     factory = LimiterFactory(None)
     names = ["ncc", "policy.ncc", "slow.ncc"]
-    controllers = [factory.resolved(load_controller(name)) for name in names]
-    assert len({one.stack for one in controllers}) == 1
+    both_ends, *controllers = (factory.resolved(load_controller(name)) for name in names)
+    controllers = [both_ends.replace(receivers=None, stack=controllers[0].stack), *controllers]
+    assert both_ends.stack == controllers[0].stack.replace(hold=True, answer_frac=0.6)
     done = run_controllers(
         small_rack(duration_s=0.02, drain_s=5.0),
         controllers,
