@@ -184,8 +184,8 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
         )
     if stack.answer_frac is not None:
         raise ConfigError(
-            "stack.answer_frac must be null on linux, whose SYN-ACKs say nothing of when a flow may begin: set it so, "
-            "or use datapath=packetsim or ns3"
+            "stack.answer_frac must be null on linux, whose SYN-ACKs say nothing of when a flow may begin: take "
+            "controller=ncc_limit for ncc, or datapath=packetsim or ns3"
         )
     if stack.messages == "instant":
         raise ConfigError(
