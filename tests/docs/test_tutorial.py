@@ -12,6 +12,7 @@ from ncc.core.value import from_dict
 from ncc.harness.controller import Controller
 from ncc.results.notebook import scenario_of
 from ncc.run.controllers import controller_names
+from ncc.run.tuned import tuned_names
 from tests.baselines.test_headers import tool
 from tests.house.files import ROOT
 
@@ -54,4 +55,4 @@ def test_its_scenario_is_what_it_says() -> None:
 def test_commands_name_what_exists() -> None:
     named = {name for options in re.findall(r"controller=([\w.,]+)", TEXT) for name in options.split(",")}
     assert {"aimd", "policy.ncc", "list", "dctcp"} <= named
-    assert named - {"aimd", "policy.ncc", "list"} <= set(controller_names())
+    assert named - {"aimd", "policy.ncc", "list"} <= {*controller_names(), *tuned_names()}

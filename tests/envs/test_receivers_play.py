@@ -161,14 +161,14 @@ def test_a_trained_policy_is_a_controller(tmp_path: Path) -> None:
     save_policy(tmp_path / "policy.npz", layers, meta)
     factory = LimiterFactory(tmp_path)
     finish_s = {}
-    for name in ("ncc", "receiver_rule"):
+    for name in ("trained", "receiver_rule"):
         controller = factory.resolved(load_controller(name))
         limiter = factory(controller, STAR)
         done = run_once(PacketsimDatapath(), STAR, controller, limiter, 1, flow_seed=2).require_valid()
         finish_s[name] = done.records.flows.finish_s
-    np.testing.assert_array_equal(finish_s["ncc"], finish_s["receiver_rule"])
+    np.testing.assert_array_equal(finish_s["trained"], finish_s["receiver_rule"])
     with pytest.raises(ConfigError, match="decides for receivers, and scenario 'small' has none"):
-        factory(factory.resolved(load_controller("ncc")), rack())
+        factory(factory.resolved(load_controller("trained")), rack())
     origin = Origin(source="run", policy_sha256="0" * 64, seed=1, recipe={}, facts={}, provenance={}, exported_by="0")
     with pytest.raises(ConfigError, match="is a policy of receivers, and agents on hosts only set limits"):
         describe(ExportSpec(run="run"), Source(tmp_path / "policy.npz", "ncc", origin), None)

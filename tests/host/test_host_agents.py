@@ -258,7 +258,7 @@ def test_agents_are_chosen_by_name(policy_path: Path) -> None:
     for name, kind in ((f"hosts:{policy_path}", HostAgents), (str(policy_path), PolicyLimiter)):
         controller = load_controller(name)
         assert type(LimiterFactory(None)(controller, INCAST)) is kind
-        assert LimiterFactory(None).resolved(controller).stack.order == "upsilon"
+        assert LimiterFactory(None).resolved(controller).stack.order == "srpt"
         assert from_dict(Controller, controller.to_dict(), "test") == controller
     packaged = Controller(name="no_file", limit=HostsLimit(pretrained="ncc"))
     with pytest.raises(ConfigError, match="takes a policy file"):

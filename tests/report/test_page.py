@@ -141,7 +141,7 @@ def test_differences_are_paired_and_to_the_reference(read: Reader, judgement: Ju
     found = [rows for caption, rows in read.tables.items() if caption.startswith(title)]
     (rows,) = [rows for rows in found if any("packetsim" in row[:2] for row in rows)]
     assert rows[0][2:] == [label(name) for name in judgement.any.controllers if name != "dctcp"]
-    ours, theirs = (judgement.comparisons["packetsim"].values[name]["goodput_bps"] for name in ("ncc", "dctcp"))
+    ours, theirs = (judgement.comparisons["packetsim"].values[name]["goodput_bps"] for name in ("trained", "dctcp"))
     mean = sum(a - b for a, b in zip(ours, theirs, strict=True)) / len(ours)
     (row,) = [row for row in rows if row[0] == "Goodput (Gbps)" and row[1] == "packetsim"]
     assert float(row[2].split()[0].replace("\N{MINUS SIGN}", "-")) == pytest.approx(mean * 1e-9, abs=5e-4)

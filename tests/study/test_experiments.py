@@ -64,10 +64,10 @@ def test_every_contender_starts_at_every_point(simulator: str, name: str) -> Non
     assert cells
     with closing(load_datapath(simulator).load()()) as datapath:
         for cell in cells:
-            flows = cell.scenario.flows(eval_flow_seed(0))
-            limiter = of.policies(cell.controller, cell.scenario)
-            limiter.reset(cell.scenario, 0)
-            limits_bps, grants = parts(limiter.decide(datapath.start(cell.scenario, flows, cell.controller.stack, 0)))
+            placed = cell.controller.placed(cell.scenario)
+            flows, limiter = placed.flows(eval_flow_seed(0)), of.policies(cell.controller, cell.scenario)
+            limiter.reset(placed, 0)
+            limits_bps, grants = parts(limiter.decide(datapath.start(placed, flows, cell.controller.stack, 0)))
             if grants is not None:
                 tell(datapath, grants)
             assert datapath.step(limits_bps).epoch == 1

@@ -20,7 +20,7 @@ from ncc.study.trainings import key_of, leave_out, training_plan
 ASHA = "asha"
 OWN = ("out", "resume")
 """Keys that the sweep itself sets of each trial."""
-RANKED = "ncc"
+RANKED = "trained"
 """The controller that ranks the trials by its return."""
 SEED = "seed"
 """The key that means are taken over."""

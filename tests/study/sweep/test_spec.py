@@ -44,7 +44,7 @@ def test_agents_of_each_kind_can_be_swept(plain: dict[str, Any], agent: str) -> 
         ({}, {"env/reward": ["backlog", "utility"]}, "differ in env.reward, so that their returns cannot be compared"),
         ({}, {"evaluation.seeds": [2, 3]}, "differ in evaluation,"),
         ({}, {"scenario.duration_s": [0.1, 0.2]}, "differ in scenario,"),
-        ({"train": ["evaluation.controllers=[dctcp]"]}, {"seed": [1]}, "evaluation.controllers must have ncc"),
+        ({"train": ["evaluation.controllers=[dctcp]"]}, {"seed": [1]}, "evaluation.controllers must have trained"),
         ({"wheel": "ncc.whl"}, {"seed": [1]}, "wheel is for the workers of a cluster"),
         ({"concurrent": 0}, {"seed": [1]}, "concurrent"),
         ({"space": [1]}, {}, "space must be a mapping"),

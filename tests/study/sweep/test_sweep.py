@@ -28,7 +28,7 @@ TRAIN = (
     "agent.checkpoint_epochs=1000",
     *TINY,
     "evaluation.datapaths=[packetsim]",
-    "evaluation.controllers=[ncc]",
+    "evaluation.controllers=[trained]",
     "evaluation.bounds=false",
 )
 SPACE = {"agent.epochs": [400, LONG], "seed": [1, 2]}
