@@ -98,7 +98,7 @@ def test_a_sweep_is_interrupted_goes_on_past_a_failure_and_keeps_what_it_has(
     assert means == sorted(means, reverse=True)
     (whole,) = (each for each in told["settings"] if {trial["state"] for trial in each["trials"]} == {"finished"})
     returns = [
-        read_manifest(tmp_path / trial["folder"], "training").facts["held_out_returns"]["packetsim"]["ncc"]
+        read_manifest(tmp_path / trial["folder"], "training").facts["held_out_returns"]["packetsim"]["trained"]
         for trial in whole["trials"]
     ]
     level = interval([np.mean(values) for values in returns])
