@@ -21,7 +21,7 @@ class Style:
 
 PALETTE = {
     "ncc": Style("NCC", "#0072B2", "o", "-"),
-    "trained": Style("trained policy", "#0072B2", "D", "--"),
+    "trained": Style("trained policy", "#00A6D6", "D", "--"),
     "ncc_untrained": Style("NCC untrained", "#56B4E9", "v", ":"),
     "fixed_share": Style("fixed share", "#777777", "s", "--"),
     "dctcp": Style("DCTCP", "#D55E00", "^", "-"),
