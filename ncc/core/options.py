@@ -4,6 +4,7 @@
 import argparse
 import codecs
 import io
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -45,7 +46,12 @@ def exit_status(body: Callable[[], int]) -> int:
     """Return what `body` returns; on an error, print it and return 2 for unusable settings, 1 otherwise."""
     print_anywhere()
     try:
-        return body()
+        status = body()
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left (| head), which is no error
+        return 0
     except NccError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1

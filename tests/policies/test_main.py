@@ -2,6 +2,9 @@
 """``ncc export``, as a user meets it."""
 
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +153,13 @@ def test_inspect_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFi
         assert line in out
     for name in found.header.entries:
         assert name in " ".join(out.split())
+
+
+def test_a_reader_may_leave_before_the_end(tmp_path: Path) -> None:
+    (tmp_path / "policy.ncc").write_bytes(exported())
+    command = f"{shlex.quote(sys.executable)} -m ncc export inspect policy.ncc | true"
+    done = subprocess.run(command, check=False, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
 
 
 def test_inspect_and_check_refuse_what_reading_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
