@@ -20,7 +20,7 @@ from yaml import MarkedYAMLError
 from ncc.cli.verbs import version_line
 from ncc.cli.words import as_hydra_reads, require_no_options
 from ncc.core.errors import ConfigError, NccError, UnknownNameError
-from ncc.core.options import print_anywhere
+from ncc.core.options import let_reader_leave, print_anywhere
 from ncc.run.compose import experiment_names, plain_config, recipe_names, register
 from ncc.run.config_files import (
     PACKAGE,
@@ -172,7 +172,7 @@ def _user_errors(body: Callable[[], None], more: str = "", *, main: str) -> None
     except KeyboardInterrupt as interrupt:
         _fail(str(interrupt) or "interrupted", STATUS_INTERRUPTED, more)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left (| head), which is no error
+        let_reader_leave()
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             _fail(f"error: the name {error.filename} is too long for a file or folder", STATUS_CONFIG, more)

@@ -42,6 +42,11 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
     return "".join(ASCII.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
 
 
+def let_reader_leave() -> None:
+    """Discard what is still to be printed: the reader of stdout left (`| head`), which is no error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def exit_status(body: Callable[[], int]) -> int:
     """Return what `body` returns; on an error, print it and return 2 for unusable settings, 1 otherwise."""
     print_anywhere()
@@ -50,7 +55,7 @@ def exit_status(body: Callable[[], int]) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left (| head), which is no error
+        let_reader_leave()
         return 0
     except NccError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -22,7 +22,7 @@ from ncc.results.insight import (
     waiting,
 )
 from ncc.results.insight.waiting import VIEW
-from ncc.results.notebook import scenario_of, watched_run
+from ncc.results.notebook import replayed, scenario_of, watched_run
 from ncc.results.plot import importance_bars, waiting_limits
 from ncc.run.controllers import load_controller
 from tests.insight.test_insight import by_queue, observations
@@ -49,6 +49,7 @@ def met(incast: Scenario) -> Waiting:
 
 def test_a_multiple_of_a_formula_is_what_the_run_had(learned: Learned, incast: Scenario) -> None:
     _, measurements, limits = watched_run(incast, "ncc")
+    np.testing.assert_array_equal(replayed(incast, "ncc", measurements), limits[: len(measurements) - 1])
     observer = SharedObserver(learned.observation)
     observer.reset(incast)
     obs = np.array([observer.observe(m) for m in measurements[:-1]])

@@ -14,6 +14,7 @@ from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.workload import Incast, Poisson
 from ncc.envs.families import Choice, Families, Family
 from ncc.harness.manifest import read_manifest
+from ncc.pack import main as pack
 from ncc.run import compose
 from ncc.run.compose import experiment_names, recipe_names
 from ncc.run.learning import read_learning
@@ -144,11 +145,14 @@ def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     few = ("agent.mode=sync", "agent.racks=8", "agent.rollout=25", "agent.epochs=3200", "agent.evolve_frac=0.5")
     shorter = ("families.epochs=40", "families.drain_epochs=10")
     short = ("evaluation.duration_s=0.05", "evaluation.seeds=1", "evaluation.datapaths=[packetsim]")
-    done = ncc("train", "experiment=ncc", *few, *shorter, *short, "out=run", cwd=tmp_path)
+    done = ncc("train", "experiment=ncc_short", *few, *shorter, *short, "out=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (
         "Training a3c_pairs on incast, uplink, slow_uplink, fast_hosts (32 hosts to a slot, packetsim)" in done.stdout
     )
+    assert "judged on incast and uplink" in done.stdout
+    assert [line.split(":")[0] for line in done.stdout.splitlines()[-3:]] == ["incast", "uplink", "Picture"]
+    assert (tmp_path / "run/evaluation_uplink/comparison.json").is_file()
     run = tmp_path / "run"
     policy, meta = load_policy(run / "policy.npz")
     assert (policy.n_actions, meta["action"]["formula"]) == (1, "local_hold")
@@ -162,3 +166,6 @@ def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     assert "decides on numbers and has no odds" in done.stderr
     done = ncc("export", "run=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert pack([str(run), "--name", "mine", "--out", str(tmp_path), "--stack", "{transport: cubic}"]) == 0
+    assert load_policy(tmp_path / "mine.npz")[1]["stack"] == {**meta["stack"], "transport": "cubic"}
+    assert pack([str(run), "--name", "mine", "--out", str(tmp_path), "--stack", "cubic"]) == 2

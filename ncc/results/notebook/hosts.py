@@ -52,6 +52,7 @@ def replayed(scenario: Scenario, controller: str, measurements: Sequence[Measure
         measurements: measurements as `watched_run` returns them.
     """
     factory = LimiterFactory(None)
-    limiter = factory(factory.resolved(load_controller(controller), scenario), scenario)
-    limiter.reset(scenario, limiter_seed(0))
+    found = factory.resolved(load_controller(controller), scenario)
+    limiter = factory(found, scenario)
+    limiter.reset(found.placed(scenario), limiter_seed(0))
     return np.array([parts(limiter.decide(measurement))[0].copy() for measurement in measurements[:-1]])
