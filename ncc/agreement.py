@@ -89,9 +89,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise ResultError(
-            f"{path} cannot be read ({error}); run ncc agreement first, or say --out"
-        ) from None
+        raise ResultError(f"{path} cannot be read ({error}); run ncc agreement first, or say --out") from None
     return found
 
 

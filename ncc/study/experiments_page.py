@@ -120,19 +120,24 @@ def _said(check: Mapping[str, Any]) -> str:
 
 
 def _beside(results: Results) -> list[str]:
-    """The paper's values and ours, one text per value of the paper."""
-    found: dict[str, str] = {}
-    for result in results.values():
+    """The paper's values and ours, a text per measure."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for datapath, result in results.items():
         for cell in result["cells"]:
             if cell["paper"] is None:
                 continue
             measure = result["measures"][cell["measure"]]
             at = [f"{axis} {point(x)}" for axis, x in zip(result["axes"], cell["at"], strict=True)]
-            key = ", ".join(map(plain, [measure["title"], result["contenders"][cell["contender"]], *at]))
-            paper = number(cell["paper"], measure["scale"], measure["digits"])
-            ours = f"{result['datapath']} {number(cell['value'], measure['scale'], measure['digits'])}"
-            found[key] = f"{found[key]}, {ours}" if key in found else f"{key}: paper {paper}, {ours}"
-    return [*found.values()]
+            where = plain(", ".join([result["contenders"][cell["contender"]], *at]))
+            values = found.setdefault(plain(measure["title"]), {}).setdefault(where, {})
+            for column, value in (("paper", cell["paper"]), (datapath, cell["value"])):
+                values[column] = number(value, measure["scale"], measure["digits"])
+    columns = ["paper", *results]
+    return [
+        f"{title}, {' / '.join(columns)}: "
+        + "; ".join(f"{at}: {' / '.join(values.get(each, DASH) for each in columns)}" for at, values in rows.items())
+        for title, rows in found.items()
+    ]
 
 
 def _values(result: Mapping[str, Any]) -> tuple[list[str], Rows]:

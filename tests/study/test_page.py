@@ -120,9 +120,11 @@ def test_the_page_has_the_claim_the_verdict_and_the_paper_s_values_beside_ours()
     results = {"toy": {"packetsim": result(holds=False).to_dict()}}
     of = pages(results, {}, {})
     assert set(of) == {"README.md", "toy.md"}
-    assert "**A toy**: **does not hold** (0 of 1) on packetsim.\n" in of["toy.md"]
+    assert "**A toy.** On packetsim: **does not hold** (0 of 1).\n" in of["toy.md"]
     assert "| a shorter queue | **does not hold**: 1 &lt; 2 \\| 3 |" in of["toy.md"]
-    assert "(table 1) beside ours: queue (KB), DCTCP, k 10, size large: paper 15.0, packetsim 15.0." in of["toy.md"]
+    assert (
+        "(table 1) beside ours: queue (KB), paper / packetsim: DCTCP, k 10, size large: 15.0 / 15.0.\n" in of["toy.md"]
+    )
     assert "![toy on packetsim](toy_packetsim.png)" in of["toy.md"]
     assert "| [toy](toy.md#toy) | A toy | Figure 1 | **does not hold** (0 of 1) |" in of["README.md"]
 
@@ -165,8 +167,9 @@ def test_words_are_those_of_the_experiment_as_it_is_now() -> None:
     )
     of = pages(results, {"toy": now}, {})
     assert "| Another title | Figure 2 |" in of["README.md"]
-    assert "**Another title**" in of["toy.md"]
-    assert "- Paper: Paper, Figure 2, section 2." in of["toy.md"]
+    assert "**Another title.** On packetsim" in of["toy.md"]
+    assert "\nPaper. Written by `ncc report`;" in of["toy.md"]
+    assert "- Paper: Figure 2, section 2." in of["toy.md"]
     assert "- Set-up: Another note." in of["toy.md"]
     assert "| said otherwise | holds: 1 &lt; 2 \\| 3 |" in of["toy.md"]
     assert "| looked at since | not judged in this result |" in of["toy.md"]
@@ -235,7 +238,7 @@ def test_a_narrow_outcome_is_said_in_the_verdict_and_on_the_page() -> None:
     found = replace(result(), findings={"less": Finding(True, "1 < 2", narrow=True)})
     assert found.outcome == "shape holds: 1 of 1 checks hold, 1 narrowly decided (other seeds may turn it)"
     page = pages({"toy": {"packetsim": found.to_dict()}}, {}, {})["toy.md"]
-    assert "holds (1 of 1, 1 narrowly) on packetsim" in page
+    assert "On packetsim: holds (1 of 1, 1 narrowly)." in page
     assert "| holds, narrowly: 1 &lt; 2 |" in page
 
 
