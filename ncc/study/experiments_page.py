@@ -20,6 +20,10 @@ FEW_POINTS = 3
 """Points of a check that holds whose numbers a page shows; of more, the first and the last."""
 
 
+WRITTEN = "Written by `ncc report`"
+"""Words by which a page of a system is known."""
+
+
 def pages(
     found: Mapping[str, Results], experiments: Mapping[str, Experiment], old: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
@@ -45,7 +49,8 @@ def pages(
     index = render("experiments.md.jinja", datapaths=datapaths, rows=[row for _, row in sorted(rows.items())])
     systems = {each["system"]: [one for one in shown if one["system"] == each["system"]] for each in shown}
     return {README: index} | {
-        f"{system}.md": render("experiments_system.md.jinja", system=system, shown=of) for system, of in systems.items()
+        f"{system}.md": render("experiments_system.md.jinja", system=system, shown=of, written=WRITTEN)
+        for system, of in systems.items()
     }
 
 

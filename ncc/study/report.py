@@ -12,7 +12,7 @@ from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.options import Parser, exit_status
 from ncc.harness.atomic import replacing, write_text
 from ncc.run.compose import experiment_names
-from ncc.study.experiments_page import Results, full_tables, pages
+from ncc.study.experiments_page import WRITTEN, Results, full_tables, pages
 from ncc.study.load import Loaded, load_experiment, runs_digest, source_digest
 from ncc.study.page import json_text
 from ncc.study.points import grid_of
@@ -58,8 +58,13 @@ def _report(runs: Path, out: Path) -> int:
     if found:
         loaded = {name: load_experiment(name) for name in experiment_names()}
         shown = {name: each for name, (each, _) in loaded.items() if name in found or FULL in each.presets}
-        for name, text in pages(found, shown, old_results(found, loaded)).items():
+        written = pages(found, shown, old_results(found, loaded))
+        for name, text in written.items():
             write_text(out / name, text)
+        for path in sorted(out.glob("*.md")):
+            if path.name not in written and WRITTEN in path.read_text(encoding="utf-8"):
+                path.unlink()
+                print(f"Removed: {path}, as none of its experiments has a result")
         for what in taken:
             print(f"New: {what}")
         for results in found.values():

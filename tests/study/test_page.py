@@ -272,6 +272,11 @@ def test_the_command_writes_the_pages_and_prints_every_number(
     assert "toy on packetsim: shape holds" in capsys.readouterr().out
     assert "holds (1 of 1) *old* |" in (out / "README.md").read_text()
     assert "ncc_uplink *not run*" in (out / "README.md").read_text()
+    (out / "gone.md").write_text((out / "toy.md").read_text())
+    (out / "mine.md").write_text("# Mine\n")
+    assert main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
+    assert "gone.md, as none of its experiments has a result" in capsys.readouterr().out
+    assert sorted(path.name for path in out.glob("*.md")) == ["README.md", "mine.md", "toy.md"]
     before = sorted(out.iterdir())
     assert main(["toy", "--out", str(out)]) == 0
     assert capsys.readouterr().out == tables(["toy"], out) == full_tables("toy", read_all(out)["toy"])
