@@ -2,7 +2,7 @@
 """Tables in pages, made from committed results and the table of signals, so that no number is typed or out of date.
 
 A page contains `<!-- figures: NAME -->` on a line of its own, which code hosts do not show; the site shows a table
-there.
+there. A word after the name chooses a part: `<!-- figures: experiments bcc -->`.
 """
 
 import json
@@ -16,8 +16,10 @@ from docs.hooks import pages
 from ncc.core.errors import NccError
 from ncc.core.signals import SIGNALS
 from ncc.results.grid import markdown_table
+from ncc.study.experiments_page import full_tables
+from ncc.study.report import read_all
 
-MARK = re.compile(r"^<!-- figures: ([\w-]+) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- figures: ([\w-]+)(?: (\w+))? -->$", re.MULTILINE)
 
 
 class FiguresError(NccError):
@@ -39,8 +41,8 @@ def filled(text: str, page: str) -> str:
             )
         folder, written = TABLES[name]
         try:
-            return written(pages.ROOT / "docs" / folder)
-        except (KeyError, IndexError, OSError, ValueError) as error:
+            return written(pages.ROOT / "docs" / folder, *filter(None, [mark[2]]))
+        except (KeyError, IndexError, OSError, ValueError, TypeError) as error:
             wanted = f"{page} shows figures {name!r} of docs/{folder}, where {type(error).__name__} {error} came up"
             raise FiguresError(f"{wanted}: write that folder anew, or change docs/hooks/figures.py.") from error
 
@@ -79,7 +81,11 @@ def _agreement(folder: Path) -> str:
     return markdown_table(head, rows, "lr") + f"\n\n{_origin(result['git']['commit'], result['written_at'])}"
 
 
-def _experiments(folder: Path) -> str:
+def _experiments(folder: Path, system: str = "") -> str:
+    """Every number of a system's experiments; without one, a row per system."""
+    if system:
+        found = {name: results for name, results in read_all(folder).items() if name.startswith(f"{system}_")}
+        return "## Every number\n\n" + "\n".join(full_tables(name, results) for name, results in found.items())
     counted: dict[str, list[tuple[bool, int, int]]] = {}
     for path in sorted(folder.glob("*.json")):
         family = path.stem.split("_")[0]
@@ -130,7 +136,7 @@ def _origin(commit: str, written_at: str) -> str:
     return f"From commit {commit[:10]}, written {written_at[:10]}."
 
 
-TABLES: dict[str, tuple[str, Callable[[Path], str]]] = {
+TABLES: dict[str, tuple[str, Callable[..., str]]] = {
     "agreement": ("agreement", _agreement),
     "experiments": ("experiments", _experiments),
     "controllers": ("controllers", _controllers),

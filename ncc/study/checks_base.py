@@ -26,7 +26,7 @@ class Finding:
     holds: bool | None
     """None: not judged, because the preset leaves out what it is about."""
     text: str
-    """The numbers."""
+    """The numbers, or why it is not judged."""
     narrow: bool = False
     """True if other seeds may well turn it: of `DRAWS` drawings of the seeds with replacement (a bootstrap, as in
     `ncc.metrics.stats.interval`) more than 5 % have the other outcome."""
@@ -35,8 +35,8 @@ class Finding:
 DRAWS = 200
 TURNED_FRAC = 0.05
 FEWEST_SEEDS = 3
-NOT_JUDGED = Finding(None, "not judged: the preset leaves these points out")
-NOWHERE = Finding(None, "not judged: its condition is met at no point")
+NOT_JUDGED = Finding(None, "the preset leaves these points out")
+NOWHERE = Finding(None, "its condition is met at no point")
 
 
 class Parts(NamedTuple):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""All experiments in one page: the paper's values beside ours, what was expected and whether it is so, the figures."""
+"""Pages of experiments: an index with a verdict per datapath, a page per system, and tables of every number."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
 from ncc.results.captions import WARNED
-from ncc.study.page import DASH, number, plain, point, render, spread
+from ncc.study.page import DASH, README, number, plain, point, render, spread
 from ncc.study.spec import Experiment
 
 Results = dict[str, dict[str, Any]]
@@ -16,56 +16,58 @@ AGREE_FRAC = 0.05
 Rows = list[list[str]]
 WORDS = {True: "holds", False: "**does not hold**", None: "not judged"}
 NARROWLY = ", narrowly"
+FEW_POINTS = 3
+"""Points of a check that holds whose numbers a page shows; of more, the first and the last."""
 
 
-def markdown_page(
-    found: Mapping[str, Results],
-    stale: Mapping[str, str],
-    missing: Sequence[str],
-    experiments: Mapping[str, Experiment],
-) -> str:
-    """The page as Markdown.
+WRITTEN = "Written by `ncc report`"
+"""Words by which a page of a system is known."""
+
+
+def pages(
+    found: Mapping[str, Results], experiments: Mapping[str, Experiment], old: Mapping[str, Sequence[str]]
+) -> dict[str, str]:
+    """The Markdown of every page, by file name.
 
     Args:
-        stale: by experiment, why its result is not that of the experiment as it is now.
-        missing: experiments without a result.
-        experiments: as they are now: their words stand in the page. Without one, those of its result do.
+        experiments: as they are now: their words stand in the pages. Those without a result have a row of the index.
+        old: by experiment, datapaths on which its result is not that of the experiment as it is now.
     """
     datapaths = sorted({datapath for results in found.values() for datapath in results})
-    shown = [_experiment(name, results, stale.get(name, ""), experiments.get(name)) for name, results in found.items()]
+    shown = [_experiment(name, found[name], experiments.get(name), old.get(name, ())) for name in found]
+    rows = {
+        each["name"]: [
+            f"[{each['name']}]({each['system']}.md#{each['name']})",
+            *(plain(words) for words in (each["title"], each["paper"]["figure"])),
+            *(each["verdicts"].get(datapath, "") for datapath in datapaths),
+        ]
+        for each in shown
+    }
+    for name in experiments.keys() - found.keys():
+        words = experiments[name]
+        rows[name] = [f"{name} *not run*", plain(words.title), plain(words.paper.figure), *[""] * len(datapaths)]
+    index = render("experiments.md.jinja", datapaths=datapaths, rows=[row for _, row in sorted(rows.items())])
+    systems = {each["system"]: [one for one in shown if one["system"] == each["system"]] for each in shown}
+    return {README: index} | {
+        f"{system}.md": render("experiments_system.md.jinja", system=system, shown=of, written=WRITTEN)
+        for system, of in systems.items()
+    }
+
+
+def full_tables(name: str, results: Results) -> str:
+    """Every number of an experiment as Markdown, and the ratios of two datapaths that ran the same."""
+    numbers = {datapath: _values(result) for datapath, result in results.items()}
     return render(
-        "experiments.md.jinja",
-        datapaths=datapaths,
-        overview=[_overview(each, datapaths) for each in shown],
-        missing=missing,
-        experiments=shown,
+        "experiments_tables.md.jinja",
+        name=name,
+        results=results,
+        numbers=numbers,
+        ratios=_ratios(results),
         warned=WARNED,
     )
 
 
-def html_page(markdown: str) -> str:
-    """The Markdown page as one HTML file."""
-    from markdown_it import MarkdownIt
-
-    _, _, text = markdown.partition("\n\n")  # without the licence, which the HTML has a line of its own for
-    return render("experiments.html.jinja", body=MarkdownIt("commonmark").enable("table").render(text))
-
-
-def _overview(shown: Mapping[str, Any], datapaths: Sequence[str]) -> list[str]:
-    name, paper = shown["name"], shown["paper"]
-    old = " (older than the experiment)" if shown["stale"] else ""
-    verdicts = [_verdict(shown["results"][d]) if d in shown["results"] else "" for d in datapaths]
-    return [f"[{name}](#{name}){old}", f"{plain(paper['title'])}, {plain(paper['figure'])}", *verdicts]
-
-
-def _verdict(result: Mapping[str, Any]) -> str:
-    judged = [check["holds"] for check in result["checks"] if check["holds"] is not None]
-    shape = "shape holds" if result["holds"] else "**shape does not hold**"
-    narrow = sum(check.get("narrow", False) for check in result["checks"])
-    return f"{shape}, {sum(judged)} of {len(judged)} checks" + (f", {narrow} narrowly" if narrow else "")
-
-
-def _experiment(name: str, results: Results, stale: str, now: Experiment | None) -> dict[str, Any]:
+def _experiment(name: str, results: Results, now: Experiment | None, old: Sequence[str]) -> dict[str, Any]:
     """The template's data of an experiment, in the words of the experiment as it is now, if there is one."""
     first = next(iter(results.values()))
     before = {check["name"]: check["claim"] for result in results.values() for check in result["checks"]}
@@ -75,43 +77,72 @@ def _experiment(name: str, results: Results, stale: str, now: Experiment | None)
     claims = before if now is None else {key: check.claim for key, check in now.checks.items()}
     return {
         "name": name,
-        "results": results,
-        "stale": stale,
+        "system": name.partition("_")[0],
         **words,
+        "verdicts": {at: _verdict(result) + (" *old*" if at in old else "") for at, result in results.items()},
+        "runs": [_runs(result) for result in results.values()],
         "checks": _checks(results, claims, {key: text for key, text in before.items() if key not in claims}),
         "beside": _beside(results),
         "sources": [value["source"] for result in results.values() for value in result["values"]],
-        "numbers": {datapath: _values(result) for datapath, result in results.items()},
-        "ratios": _ratios(results),
     }
+
+
+def _verdict(result: Mapping[str, Any]) -> str:
+    judged = [check["holds"] for check in result["checks"] if check["holds"] is not None]
+    narrow = sum(check.get("narrow", False) for check in result["checks"])
+    counted = f"{sum(judged)} of {len(judged)}" + (f", {narrow} narrowly" if narrow else "")
+    return f"{WORDS[result['holds']]} ({counted})"
+
+
+def _runs(result: Mapping[str, Any]) -> str:
+    """The runs behind a result in a sentence."""
+    seeds, bad, warned = result["seeds"], len(result["problems"]), result.get("warnings", {})
+    said = [result.get("runs_text") or f"{len(seeds)} seeds", f"commit {', '.join(result['commits'])}"]
+    said += [f"less than the paper: {plain(result['reduced'])}"] * (not result["reduced"].startswith("nothing"))
+    said += [f"invalid runs, which count against their contenders: {bad}"] * bool(bad)
+    said += [f"with warnings: {', '.join(plain(result['contenders'][name]) for name in warned)}"] * bool(warned)
+    return f"On {result['datapath']}: {'; '.join(said)}."
 
 
 def _checks(results: Results, claims: Mapping[str, str], dropped: Mapping[str, str]) -> Rows:
     """Every check of the experiment; at the end those of results that it no longer has."""
     rows = []
     for name, text in [*claims.items(), *dropped.items()]:
-        cells = []
-        for result in results.values():
-            found = [check for check in result["checks"] if check["name"] == name]
-            said = [f"{WORDS[c['holds']]}{NARROWLY * c.get('narrow', False)}: {plain(c['numbers'])}" for c in found]
-            cells += said or ["not judged in this result"]
+        cells = [
+            next((_said(check) for check in result["checks"] if check["name"] == name), "not judged in this result")
+            for result in results.values()
+        ]
         rows.append([plain(text) + (" (no longer a check of the experiment)" if name in dropped else ""), *cells])
     return rows
 
 
-def _beside(results: Results) -> Rows:
-    """The paper's values and ours."""
-    rows: dict[tuple[str, ...], list[str]] = {}
-    for i, result in enumerate(results.values()):
+def _said(check: Mapping[str, Any]) -> str:
+    """The outcome of a check and its numbers; of many that hold, those of the first point and the last."""
+    points = plain(check["numbers"]).split("; ")
+    if check["holds"] and len(points) > FEW_POINTS:
+        points[1:-1] = ["..."]
+    return f"{WORDS[check['holds']]}{NARROWLY * check.get('narrow', False)}: {'; '.join(points)}"
+
+
+def _beside(results: Results) -> list[str]:
+    """The paper's values and ours, a text per measure."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for datapath, result in results.items():
         for cell in result["cells"]:
             if cell["paper"] is None:
                 continue
             measure = result["measures"][cell["measure"]]
-            at = ", ".join(f"{axis} {point(x)}" for axis, x in zip(result["axes"], cell["at"], strict=True))
-            key = (plain(measure["title"]), plain(result["contenders"][cell["contender"]]), plain(at))
-            paper = number(cell["paper"], measure["scale"], measure["digits"])
-            rows.setdefault(key, [paper, *[""] * len(results)])[1 + i] = _cell(cell, measure)
-    return [[*key, *row] for key, row in rows.items()]
+            at = [f"{axis} {point(x)}" for axis, x in zip(result["axes"], cell["at"], strict=True)]
+            where = plain(", ".join([result["contenders"][cell["contender"]], *at]))
+            values = found.setdefault(plain(measure["title"]), {}).setdefault(where, {})
+            for column, value in (("paper", cell["paper"]), (datapath, cell["value"])):
+                values[column] = number(value, measure["scale"], measure["digits"])
+    columns = ["paper", *results]
+    return [
+        f"{title}, {' / '.join(columns)}: "
+        + "; ".join(f"{at}: {' / '.join(values.get(each, DASH) for each in columns)}" for at, values in rows.items())
+        for title, rows in found.items()
+    ]
 
 
 def _values(result: Mapping[str, Any]) -> tuple[list[str], Rows]:

@@ -25,7 +25,7 @@ from ncc.run.controllers import controller_names, load_controller
 from ncc.run.executors import ExecutorSpec
 from ncc.run.limiters import LimiterFactory
 from ncc.run.plan import TrainPlan, require_parts, require_transports, with_params
-from ncc.study.page import render, spread
+from ncc.study.page import number, render
 from ncc.study.result import commits_of
 from ncc.study.table import rounded
 from ncc.study.trainings import Training, training_plan
@@ -243,12 +243,10 @@ def page(summary: Summary) -> str:
 
 
 def _table(case: Summary) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of a case: a row per controller, without metrics that no controller has."""
+    """Head and rows of a case: a row of means per controller, without metrics that no controller has."""
     found = case["controllers"]
     shown = [CATALOGUE[m] for m in METRICS if any(each["metrics"][m]["mean"] is not None for each in found.values())]
     rows = []
     for name, each in found.items():
-        cells = [(metric, each["metrics"][metric.key]) for metric in shown]
-        spreads = [spread(c["mean"], c["low"], c["high"], metric.scale, metric.digits) for metric, c in cells]
-        rows.append([label(name), f"{each['flows']:,}", f"{each['finished']:,}", *spreads])
-    return ["", "flows", "delivered", *(metric.title.replace("<", "&lt;") for metric in shown)], rows
+        rows.append([label(name), *(number(each["metrics"][m.key]["mean"], m.scale, m.digits) for m in shown)])
+    return ["", *(metric.title.replace("<", "&lt;") for metric in shown)], rows

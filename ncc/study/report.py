@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gather the experiments' results, and write them as one page, docs/experiments/."""
+"""Gather the experiments' results into docs/experiments, and write its pages; or print every number of some."""
 
 import json
 import shutil
@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ncc.core.errors import ConfigError, ResultError
+from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.options import Parser, exit_status
 from ncc.harness.atomic import replacing, write_text
 from ncc.run.compose import experiment_names
-from ncc.study.experiments_page import Results, html_page, markdown_page
+from ncc.study.experiments_page import WRITTEN, Results, full_tables, pages
 from ncc.study.load import Loaded, load_experiment, runs_digest, source_digest
-from ncc.study.page import README, json_text
+from ncc.study.page import json_text
 from ncc.study.points import grid_of
 from ncc.study.result import DIRTY, FIGURE, FULL, JSON, read_result
 
@@ -30,22 +30,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(arguments: Sequence[str] | None) -> int:
     parser = Parser(prog="ncc report", description=__doc__)
+    parser.add_argument("experiments", nargs="*", help="print every number of these, and write nothing")
     parser.add_argument("--runs", type=Path, default=Path("runs/experiments"), help="where ncc evaluate left results")
-    parser.add_argument("--out", type=Path, default=Path("docs/experiments"), help="where the page and its tables are")
+    parser.add_argument("--out", type=Path, default=Path("docs/experiments"), help="where the pages and results are")
     options = parser.parse_args(arguments)
+    if options.experiments:
+        print(tables(options.experiments, options.out), end="")
+        return 0
     return _report(options.runs, options.out)
+
+
+def tables(names: Sequence[str], out: Path) -> str:
+    """Every number of experiments, as Markdown.
+
+    Raises:
+        UnknownNameError: an experiment without a result in `out`.
+    """
+    found = read_all(out)
+    if unknown := [name for name in names if name not in found]:
+        raise UnknownNameError("experiment with a result", unknown[0], found)
+    return "\n".join(full_tables(name, found[name]) for name in names)
 
 
 def _report(runs: Path, out: Path) -> int:
     taken, refused = gather(runs, out)
     found = read_all(out)
     if found:
-        names = experiment_names()
-        loaded = {name: load_experiment(name) for name in found if name in names}
-        missing = [name for name in names if name not in found and FULL in load_experiment(name)[0].presets]
-        page = markdown_page(found, stale(found, loaded), missing, {name: each for name, (each, _) in loaded.items()})
-        write_text(out / README, page)
-        write_text(out / "index.html", html_page(page))
+        loaded = {name: load_experiment(name) for name in experiment_names()}
+        shown = {name: each for name, (each, _) in loaded.items() if name in found or FULL in each.presets}
+        written = pages(found, shown, old_results(found, loaded))
+        for name, text in written.items():
+            write_text(out / name, text)
+        for path in sorted(out.glob("*.md")):
+            if path.name not in written and WRITTEN in path.read_text(encoding="utf-8"):
+                path.unlink()
+                print(f"Removed: {path}, as none of its experiments has a result")
         for what in taken:
             print(f"New: {what}")
         for results in found.values():
@@ -118,19 +137,17 @@ def read_all(out: Path) -> dict[str, Results]:
     return found
 
 
-def stale(found: Mapping[str, Results], loaded: Mapping[str, Loaded]) -> dict[str, str]:
-    """Find experiments whose configuration has changed since they were run, with the reason for each.
+def old_results(found: Mapping[str, Results], loaded: Mapping[str, Loaded]) -> dict[str, list[str]]:
+    """Find the datapaths, by experiment, whose results are not those of the experiment as it is now.
 
     Args:
         loaded: current configurations of the experiments.
     """
-    why = {}
+    old = {}
     for name, results in found.items():
-        if name not in loaded:
-            why[name] = "This experiment is no longer in configs/experiment."
-            continue
-        now = {"runs": runs_digest(grid_of(name, *loaded[name], FULL)), "source": source_digest(name)}
+        now = {}
+        if name in loaded:
+            now = {"runs": runs_digest(grid_of(name, *loaded[name], FULL)), "source": source_digest(name)}
         keys = {datapath: "runs" if "runs" in result else "source" for datapath, result in results.items()}
-        if old := [datapath for datapath, key in keys.items() if results[datapath][key] != now[key]]:
-            why[name] = f"The experiment has changed since it was run on {', '.join(old)}; run it again."
-    return why
+        old[name] = [datapath for datapath, key in keys.items() if results[datapath][key] != now.get(key)]
+    return {name: datapaths for name, datapaths in old.items() if datapaths}

@@ -21,7 +21,6 @@ LINKED = ("agents", "baselines", "configs", "envs")
 LINES = 400
 LONG: dict[str, str] = {
     "LICENSES/GPL-2.0-only.txt": "the licence's own text",
-    "docs/experiments/README.md": "written by ncc.report, a table per experiment",
 }
 """Files that may be longer than `LINES`, each with the reason."""
 RESULTS = re.compile(r"docs/(experiments/\w+|agreement/results)\.json")

@@ -19,10 +19,11 @@ from ncc.harness.pool import evaluate
 from ncc.harness.run import eval_flow_seed
 from ncc.run.compose import experiment_names, load_datapath
 from ncc.study.draw import draw
-from ncc.study.experiments_page import html_page, markdown_page
+from ncc.study.experiments_page import full_tables, pages
 from ncc.study.load import load_experiment, source_digest
 from ncc.study.measures import measure_all
 from ncc.study.measures_base import Seen
+from ncc.study.page import plain as text_of
 from ncc.study.points import Cell
 from ncc.study.result import FIGURE, JSON, Result, read_result
 from ncc.study.table import Table
@@ -103,6 +104,9 @@ def test_a_run_is_measured_judged_and_shown(name: str, tmp_path: Path, monkeypat
     courses = {(key, *at): measure.course(Seen(run)) for key, measure in timed.items() for at in everywhere}
     draw(result, courses, tmp_path / FIGURE)
     result.save(tmp_path)
-    page = markdown_page({name: {simulator: read_result(tmp_path / JSON)}}, {}, [], {name: experiment})
-    assert experiment.title in page
-    assert html_page(page).startswith("<!DOCTYPE html>")
+    plain = {simulator: read_result(tmp_path / JSON)}
+    index, page = pages({name: plain}, {name: experiment}, {}).values()
+    assert text_of(experiment.title) in index
+    assert text_of(experiment.title) in page
+    shown = full_tables(name, plain)
+    assert all(text_of(measure.shown.title) in shown for measure in experiment.measures.values())

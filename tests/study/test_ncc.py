@@ -12,7 +12,7 @@ from ncc.core.workload import Poisson
 from ncc.harness.controller import LocalLimit
 from ncc.run.compose import experiment_names, recipe_names
 from ncc.run.controllers import load_controller
-from ncc.study.experiments_page import Results, markdown_page
+from ncc.study.experiments_page import Results, full_tables
 from ncc.study.load import load_experiment, runs_digest
 from ncc.study.result import Result
 from ncc.study.table import Table
@@ -131,7 +131,7 @@ def test_two_datapaths_are_held_against_each_other_on_the_page() -> None:
             "ns3": result("ns3", theirs, [0, 1]),
             "packetsim": result("packetsim", ours, [*range(seeds)]),
         }
-        return markdown_page({"e": results}, {}, [], {})
+        return full_tables("e", results)
 
     assert "packetsim over ns3" in page(1.0, 1.04)
     assert re.search(r"\| measure \| 1 \| 0\.962 \|", page(1.0, 1.04))

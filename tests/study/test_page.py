@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Results are taken over when they are complete and newer, and the page shows the paper's values beside ours."""
+"""Results are taken over when they are complete and newer, and pages show the paper's values beside ours."""
 
 import json
 from dataclasses import replace
@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from ncc.baselines.registry import controllers
-from ncc.core.errors import ResultError
+from ncc.core.errors import ResultError, UnknownNameError
 from ncc.harness.datapath import HostStack
 from ncc.run.controllers import load_controller
-from ncc.study.checks_base import Finding
-from ncc.study.experiments_page import html_page, markdown_page
+from ncc.study.checks_base import NOT_JUDGED, Finding
+from ncc.study.experiments_page import full_tables, pages
 from ncc.study.load import source_digest
 from ncc.study.points import grid_of
-from ncc.study.report import gather, main, read_all, stale
+from ncc.study.report import gather, main, old_results, read_all, tables
 from ncc.study.result import FIGURE, JSON, Result
 from ncc.study.spec import experiment_from
 from ncc.study.table import At, Table
@@ -116,19 +116,41 @@ def test_the_newest_result_of_a_datapath_wins_and_others_stay(tmp_path: Path) ->
     assert found["packetsim"]["holds"]
 
 
-def test_the_page_has_the_paper_s_values_beside_ours_and_says_what_fails(tmp_path: Path) -> None:
+def test_the_page_has_the_claim_the_verdict_and_the_paper_s_values_beside_ours() -> None:
     results = {"toy": {"packetsim": result(holds=False).to_dict()}}
-    page = markdown_page(results, {"toy": "It has changed."}, ["other"], {})
-    assert "| queue (KB) | DCTCP | k 10, size large | 15.0 | 15.0 [10.0, 20.0] |" in page
-    assert "**does not hold**: 1 &lt; 2 \\| 3" in page
-    assert "**shape does not hold**, 0 of 1 checks" in page
-    assert "The paper's values: table 1." in page
-    assert "It has changed." in page
-    assert "Not run yet: `other`." in page
-    html = html_page(page)
-    assert html.count("<table>") == sum(line.startswith("| ---") for line in page.splitlines()) == 4
-    assert '<img src="toy_packetsim.png"' in html
-    assert "does not hold</strong>: 1 &lt; 2 | 3" in html
+    of = pages(results, {}, {})
+    assert set(of) == {"README.md", "toy.md"}
+    assert "**A toy.** On packetsim: **does not hold** (0 of 1).\n" in of["toy.md"]
+    assert "| a shorter queue | **does not hold**: 1 &lt; 2 \\| 3 |" in of["toy.md"]
+    assert (
+        "(table 1) beside ours: queue (KB), paper / packetsim: DCTCP, k 10, size large: 15.0 / 15.0.\n" in of["toy.md"]
+    )
+    assert "![toy on packetsim](toy_packetsim.png)" in of["toy.md"]
+    assert "| [toy](toy.md#toy) | A toy | Figure 1 | **does not hold** (0 of 1) |" in of["README.md"]
+
+
+def test_the_index_marks_what_is_old_and_what_was_not_run() -> None:
+    results = {"toy": {name: result().to_dict() for name in ("ns3", "packetsim")}}
+    other, _ = experiment_from(toy(title="Another"), "toy")
+    index = pages(results, {"other": other}, {"toy": ["ns3"]})["README.md"]
+    assert "| holds (1 of 1) *old* | holds (1 of 1) |" in index
+    assert "| other *not run* | Another | Figure 1 |  |  |" in index
+
+
+def test_what_is_not_judged_says_why_once() -> None:
+    found = replace(result(), findings={"less": NOT_JUDGED})
+    page = pages({"toy": {"packetsim": found.to_dict()}}, {}, {})["toy.md"]
+    assert "| a shorter queue | not judged: the preset leaves these points out |" in page
+
+
+def test_of_many_points_that_hold_a_page_shows_the_first_and_the_last() -> None:
+    def page(holds: bool, text: str) -> str:
+        found = replace(result(), findings={"less": Finding(holds, text)})
+        return pages({"toy": {"packetsim": found.to_dict()}}, {}, {})["toy.md"]
+
+    assert "| holds: k 1: 1; ...; k 4: 4 |" in page(True, "k 1: 1; k 2: 2; k 3: 3; k 4: 4")
+    assert "| holds: k 1: 1; k 2: 2; k 3: 3 |" in page(True, "k 1: 1; k 2: 2; k 3: 3")
+    assert "k 1: 1; k 2: 2; k 3: 3; k 4: 4 |" in page(False, "k 1: 1; k 2: 2; k 3: 3; k 4: 4")
 
 
 def test_words_are_those_of_the_experiment_as_it_is_now() -> None:
@@ -143,16 +165,18 @@ def test_words_are_those_of_the_experiment_as_it_is_now() -> None:
         ),
         "toy",
     )
-    page = markdown_page(results, {}, [], {"toy": now})
-    assert "**Another title** (Paper, Figure 2, section 2)" in page
-    assert "[toy](#toy) | Paper, Figure 2 |" in page
-    assert "Set-up: Another note." in page
-    assert "| said otherwise | holds: 1 &lt; 2 \\| 3 |" in page
-    assert "| looked at since | not judged in this result |" in page
-    assert "a shorter queue" not in page
+    of = pages(results, {"toy": now}, {})
+    assert "| Another title | Figure 2 |" in of["README.md"]
+    assert "**Another title.** On packetsim" in of["toy.md"]
+    assert "\nPaper. Written by `ncc report`;" in of["toy.md"]
+    assert "- Paper: Figure 2, section 2." in of["toy.md"]
+    assert "- Set-up: Another note." in of["toy.md"]
+    assert "| said otherwise | holds: 1 &lt; 2 \\| 3 |" in of["toy.md"]
+    assert "| looked at since | not judged in this result |" in of["toy.md"]
+    assert "a shorter queue" not in of["toy.md"]
 
     checks = {"fresh": PLAIN["checks"]["less"] | {"claim": "the only one"}}
-    page = markdown_page(results, {}, [], {"toy": experiment_from(toy(checks=checks), "toy")[0]})
+    page = pages(results, {"toy": experiment_from(toy(checks=checks), "toy")[0]}, {})["toy.md"]
     assert "| the only one | not judged in this result |" in page
     assert "| a shorter queue (no longer a check of the experiment) | holds: 1" in page
 
@@ -161,36 +185,35 @@ def test_a_result_is_old_when_what_would_run_is_another(monkeypatch: pytest.Monk
     monkeypatch.setattr("ncc.study.load.read_config", lambda *_: toy())
     found = {"toy": {"packetsim": result().to_dict()}}
 
-    def why(**changes: Any) -> str:
-        return stale(found, {"toy": experiment_from(toy(**changes), "toy")}).get("toy", "")
+    def old(**changes: Any) -> bool:
+        return old_results(found, {"toy": experiment_from(toy(**changes), "toy")}) == {"toy": ["packetsim"]}
 
-    assert why() == why(title="Another", checks__less__claim="otherwise", measures__queue__label="line") == ""
+    assert not old()
+    assert not old(title="Another", checks__less__claim="otherwise", measures__queue__label="line")
     # `read_config` is as it was: these came from what the YAML inherits.
-    assert why(scenario=PLAIN["scenario"] | {"duration_s": 0.2}) == (
-        "The experiment has changed since it was run on packetsim; run it again."
-    )
-    assert why(measures__queue__statistic="max")
-    assert why(presets__full__seeds=3)
-    assert "no longer" in stale(found, {})["toy"]
+    assert old(scenario=PLAIN["scenario"] | {"duration_s": 0.2})
+    assert old(measures__queue__statistic="max")
+    assert old(presets__full__seeds=3)
+    assert old_results(found, {}) == {"toy": ["packetsim"]}, "it is no longer in configs/experiment"
 
 
 def test_defaults_of_headers_and_controllers_count(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = {"toy": experiment_from(toy(), "toy")}
     monkeypatch.setattr("ncc.study.load.read_config", lambda *_: toy())
     found = {"toy": {"packetsim": result().to_dict()}}
-    assert not stale(found, loaded)
+    assert not old_results(found, loaded)
     table = controllers()
     first, *rest = table["newreno"].params
     other = replace(table["newreno"], params=(replace(first, default=first.default + 1), *rest))
     with monkeypatch.context() as patched:
         patched.setattr("ncc.baselines.registry._table", lambda: table | {"newreno": other})
-        assert stale(found, loaded)
+        assert old_results(found, loaded)
     yaml = load_controller("newreno")
     monkeypatch.setattr(
         "ncc.study.points.load_controller",
         lambda name: load_controller(name) if name != "newreno" else yaml.replace(stack=HostStack(transport="vegas")),
     )
-    assert stale(found, loaded)
+    assert old_results(found, loaded)
 
 
 def test_a_result_from_before_is_held_against_its_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,8 +221,8 @@ def test_a_result_from_before_is_held_against_its_yaml(monkeypatch: pytest.Monke
     before = result().to_dict()
     del before["runs"]
     loaded = {"toy": experiment_from(toy(), "toy")}
-    assert stale({"toy": {"packetsim": before}}, loaded), "its source is that of another YAML"
-    assert not stale({"toy": {"packetsim": before | {"source": source_digest("toy")}}}, loaded)
+    assert old_results({"toy": {"packetsim": before}}, loaded), "its source is that of another YAML"
+    assert not old_results({"toy": {"packetsim": before | {"source": source_digest("toy")}}}, loaded)
 
 
 def test_verdicts() -> None:
@@ -214,33 +237,52 @@ def test_verdicts() -> None:
 def test_a_narrow_outcome_is_said_in_the_verdict_and_on_the_page() -> None:
     found = replace(result(), findings={"less": Finding(True, "1 < 2", narrow=True)})
     assert found.outcome == "shape holds: 1 of 1 checks hold, 1 narrowly decided (other seeds may turn it)"
-    page = markdown_page({"toy": {"packetsim": found.to_dict()}}, {}, [], {})
-    assert "shape holds, 1 of 1 checks, 1 narrowly" in page
-    assert "holds, narrowly: 1 &lt; 2" in page
+    page = pages({"toy": {"packetsim": found.to_dict()}}, {}, {})["toy.md"]
+    assert "On packetsim: holds (1 of 1, 1 narrowly)." in page
+    assert "| holds, narrowly: 1 &lt; 2 |" in page
 
 
-def test_the_page_says_how_many_runs_how_long_which_are_invalid_and_what_to_know() -> None:
+def test_pages_say_how_many_runs_how_long_which_are_invalid_and_what_to_know() -> None:
     found = replace(result(), warnings={"gentle": ("outside its training: load 0.9, trained 0.1 to 0.8",)})
-    assert found.runs_text == "2 seeds of 0.1 s"
-    page = markdown_page({"toy": {"packetsim": found.to_dict()}}, {}, [], {})
-    assert "On packetsim, 2 seeds of 0.1 s:" in page
-    assert "seeds 0 to 1: 2 seeds of 0.1 s" in page
-    assert "| DCTCP † |" in page
-    assert "† DCTCP: outside its training: load 0.9, trained 0.1 to 0.8." in page
-    assert "(1 invalid)" not in page
-    spoilt = replace(found, table=replace(found.table, invalid={("gentle", found.table.points()[0]): 1}))
-    page = markdown_page({"toy": {"packetsim": spoilt.to_dict()}}, {}, [], {})
-    assert page.count("(1 invalid)") == len(found.grid.experiment.measures)
+    plain = {"packetsim": found.to_dict()}
+    runs = "On packetsim: 2 seeds of 0.1 s; commit abc"
+    assert f"{runs}; with warnings: DCTCP." in pages({"toy": plain}, {}, {})["toy.md"]
+    shown = full_tables("toy", plain)
+    assert "On packetsim, 2 seeds of 0.1 s;" in shown
+    assert "| DCTCP † |" in shown
+    assert "† DCTCP: outside its training: load 0.9, trained 0.1 to 0.8." in shown
+    assert "| queue (KB) | 10 | large | 15.0 [10.0, 20.0] |" in shown
+    assert "(1 invalid)" not in shown
+    table = replace(found.table, invalid={("gentle", found.table.points()[0]): 1})
+    plain = {"packetsim": replace(result(), table=table, problems=("seed 1: undelivered",)).to_dict()}
+    assert f"{runs}; invalid runs, which count against their contenders: 1." in pages({"toy": plain}, {}, {})["toy.md"]
+    shown = full_tables("toy", plain)
+    assert shown.count("(1 invalid)") == len(found.grid.experiment.measures)
+    assert "against their contenders: seed 1: undelivered." in shown
 
 
-def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_the_pages_and_prints_every_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["--runs", str(tmp_path), "--out", str(tmp_path)]) == 2
     assert "experiment=<name> preset=full" in capsys.readouterr().err
     keep(result(), tmp_path / "runs" / "toy" / "packetsim")
-    assert main(["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "docs")]) == 0
+    out = tmp_path / "docs"
+    assert main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
     assert "toy on packetsim: shape holds" in capsys.readouterr().out
-    assert "no longer in configs/experiment" in (tmp_path / "docs" / "README.md").read_text()
-    assert (tmp_path / "docs" / "index.html").read_text().startswith("<!DOCTYPE html>")
+    assert "holds (1 of 1) *old* |" in (out / "README.md").read_text()
+    assert "ncc_uplink *not run*" in (out / "README.md").read_text()
+    (out / "gone.md").write_text((out / "toy.md").read_text())
+    (out / "mine.md").write_text("# Mine\n")
+    assert main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
+    assert "gone.md, as none of its experiments has a result" in capsys.readouterr().out
+    assert sorted(path.name for path in out.glob("*.md")) == ["README.md", "mine.md", "toy.md"]
+    before = sorted(out.iterdir())
+    assert main(["toy", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == tables(["toy"], out) == full_tables("toy", read_all(out)["toy"])
+    assert sorted(out.iterdir()) == before
+    with pytest.raises(UnknownNameError, match=r"Unknown experiment with a result 'toys'.*Did you mean 'toy'\?"):
+        tables(["toys"], out)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 99}', '{"format": 1}', "{}"])

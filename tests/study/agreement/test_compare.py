@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Verdicts by hand, pairing, and the pages that say them."""
+"""Verdicts by hand, pairing, and the page that says them."""
 
 import json
 from dataclasses import replace
@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncc.core.errors import InvalidRunError
+from ncc.core.errors import InvalidRunError, UnknownNameError
 from ncc.harness.results import save_run
 from ncc.metrics.stats import Interval
 from ncc.study.agreement.cases import LoadCase
 from ncc.study.agreement.compare import Compared, Figure, FlowByFlow, Sample, compare_runs, figures, sample
-from ncc.study.agreement.figures import draw
-from ncc.study.agreement.pages import write_pages
+from ncc.study.agreement.figures import FIGURE, draw
+from ncc.study.agreement.pages import page, tables
 from ncc.study.agreement.run import Summary, summarised
 from ncc.study.agreement.small import SMALL_CASES, Row, inside
 from tests.support.experiments import fluid_run, small_rack
@@ -139,26 +139,32 @@ def test_a_report_agrees_unless_a_bound_or_a_run_fails(fluid: list[Sample]) -> N
     assert not summary(compared(fluid, 1.0), small(1.02))["agrees"]
 
 
-def test_pages_say_what_was_found_and_keep_the_causes(fluid: list[Sample], tmp_path: Path) -> None:
-    (tmp_path / "causes.md").write_text("<!-- SPDX-License-Identifier: BSD-3-Clause -->\nTies are broken otherwise.\n")
+def test_the_page_says_what_was_found_and_tables_have_every_figure(fluid: list[Sample], tmp_path: Path) -> None:
     found = compared(fluid, 1.2, ("seed 1: lost a flow",))
     data = summary(found, small())
-    draw(data, [found], tmp_path)
-    write_pages(data, tmp_path)
-    overview, page = ((tmp_path / name).read_text() for name in ("README.md", "dctcp.md"))
+    draw(data, [found], tmp_path / FIGURE)
+    overview, shown = page(data), tables(data, ["dctcp"])
     assert "Not all bounds hold." in overview
-    assert "Ties are broken otherwise." in overview
-    assert overview.count("SPDX") == 1
-    assert "0.1000 %, ce 2 / 3" in overview
-    assert "invalid runs" in overview
-    assert "| **outside** |" in page
-    assert "| 1.200 |" in page
-    assert "lost a flow" in page
-    named = {text.split(")")[0] for text in (overview + page).split("](")[1:]}
-    assert {name for name in named if not (tmp_path / name).exists()} == set()
-    for picture in tmp_path.glob("*.png"):
-        assert picture.read_bytes().startswith(b"\x89PNG")
+    (row,) = (line for line in overview.splitlines() if line.startswith("| DCTCP |"))
+    n, judged = 2 * len(SMALL_CASES), sum(f.verdict in ("inside", "outside") for f in found.figures)
+    assert f"| {n} of {n} | {len(found.flows.ratio)} | 0 | 100.0% |" in row
+    assert row.endswith(f" of {judged} | {judged} of {judged} |")
+    assert "- `rack_fluid_60`, DCTCP: FCT slowdown, all flows, mean: ratio 1.200\n" in overview
+    assert "- `rack_fluid_60`, DCTCP: invalid run: seed 1: lost a flow\n" in overview
+    assert "| **outside** |" in shown
+    assert "| 1.200 |" in shown
+    named = {text.split(")")[0] for text in overview.split("](")[1:]}
+    assert {name for name in named if not (tmp_path / name).exists()} == {"results.json"}
+    assert (tmp_path / FIGURE).read_bytes().startswith(b"\x89PNG")
     assert json.loads(json.dumps(data, allow_nan=False))["agrees"] is False
     (load,) = data["load"]
     assert load["figures"]["slowdown_all_mean"]["ratio"] == pytest.approx([1.2, 1.2, 1.2])
     assert load["flows_within"] == {"0.01": 0.0, "0.05": 0.0, "0.1": 0.0}
+    with pytest.raises(UnknownNameError, match="controller of the report 'dctpc'"):
+        tables(data, ["dctpc"])
+
+
+def test_a_small_flow_that_is_outside_is_named(fluid: list[Sample]) -> None:
+    overview = page(summary(compared(fluid, 1.0), small(1.02)))
+    assert "- `one_flow`, DCTCP, flow 0: FCT +2.0000 %, marks 2 / 3\n" in overview
+    assert "\nOutside:\n" not in page(summary(compared(fluid, 1.0), small()))
