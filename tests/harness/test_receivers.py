@@ -15,7 +15,7 @@ from ncc.core.receivers import Edges, Grants, parts
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import LeafSpine, Rack
 from ncc.core.value import from_dict
-from ncc.core.workload import Fixed, Flow, Incast, Poisson
+from ncc.core.workload import Fixed, Flow, Incast
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.controller import Controller, Formula
 from ncc.harness.datapath import HostStack
@@ -325,29 +325,6 @@ def test_faults_of_messages_cost_little_and_stop_nobody(fault: dict[str, object]
     ill, after = burst_fct_s("receiver_rule", scenario(**fault))
     assert ill < (well + plain) / 2
     assert after <= timeouts
-
-
-def test_announced_bursts_leave_others_alone() -> None:
-    """With a period of 1 ms everybody waits; if bursts are announced, other flows do not."""
-    others = Poisson(distribution="hadoop", load_frac=0.5, sources="hosts", destinations="hosts", link="leaf0->h0_0")
-
-    def others_s(made: Scenario) -> float:
-        flows = made.flows(1)
-        mask = (flows.traffic == 1) & (flows.size_bytes < 20_000)
-        return float(np.mean(fct_s("receiver_rule", made)[mask]))
-
-    held = scenario(workload=(("burst", BURST), ("others", others)), period_s=1e-3)
-    announced = scenario(workload=(("burst", BURST.replace(announced=True)), ("others", others)), period_s=1e-3)
-    assert others_s(announced) < 0.8 * others_s(held)
-    plain, lost = burst_fct_s("dctcp", scenario(neighbourhoods="uplink", transport=Transport(recovery="classic")))
-    ruled, timeouts = burst_fct_s(
-        "receiver_rule",
-        scenario(
-            workload=(("burst", BURST.replace(announced=True)),), period_s=1e-3, transport=Transport(recovery="classic")
-        ),
-    )
-    assert ruled < 0.9 * plain
-    assert timeouts < lost
 
 
 def test_messages_take_at_most_a_twentieth_of_a_receivers_uplink() -> None:
