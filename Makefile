@@ -27,7 +27,7 @@ NOW := $(wildcard $(foreach folder,$(subst :, ,$(PATH)),$(folder)/clang $(folder
 $(shell mkdir -p build; echo "$(NOW)" | cmp -s - $(TOOLS) || echo "$(NOW)" > $(TOOLS))
 
 # What shows what NCC is worth. A shape that does not hold (status 3) stays to be read; whatever else fails ends it.
-NCC_EXPERIMENTS := $(filter-out ncc_datapaths,$(basename $(notdir $(wildcard configs/experiment/ncc_*.yaml configs/experiment/spread_*.yaml))))
+NCC_EXPERIMENTS := $(basename $(notdir $(wildcard configs/experiment/ncc_*.yaml configs/experiment/spread_*.yaml)))
 
 # Every check says in one sentence what is missing and which Debian or Ubuntu package brings it.
 define CHECK
@@ -94,7 +94,6 @@ ncc-report: $(VENV)/.built ## run all that shows what NCC is worth, in full, and
 	for name in $(NCC_EXPERIMENTS); do \
 	  $(BIN)/python -m ncc.evaluate experiment=$$name preset=full $(ARGS) || [ $$? -eq 3 ]; \
 	done
-	$(BIN)/python -m ncc.evaluate experiment=ncc_datapaths preset=full datapath=[packetsim,ns3] $(ARGS) || [ $$? -eq 3 ]
 	$(BIN)/python -m ncc.report
 
 linux-report: $(VENV)/.built ## measure the Linux datapath on this machine (root, quiet, 20 minutes) and print the tables of docs/linux (ARGS=--quick)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Decision of a host in each epoch: one of d+1 sending rates (wang2021 eq. 5.15), or a number in [-1, 1].
-
-Receivers choose among settings of their rule.
-"""
+"""Decision of a host in each epoch: one of d+1 sending rates (wang2021 eq. 5.15), or a number in [-1, 1]."""
 
 from typing import Annotated, Any, Literal
 
@@ -12,17 +9,13 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
-from ncc.core.measurement import Measurement
-from ncc.core.receivers import Decision
 from ncc.core.scenario import Scenario
 from ncc.core.value import Positive, Value
-from ncc.envs.observation import ObservationSpec, Rows, fair_share_at, guard_at, rule_of
+from ncc.envs.observation import ObservationSpec, fair_share_at, guard_at
 from ncc.envs.ranges import TrustedRanges
 from ncc.envs.residual import Residual
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ActionArray, ObsArray
-from ncc.harness.limiter import PolicyLimiter
-from ncc.harness.receivers import AHEAD_FRAC, FLOOR_FRAC, WINDOW_FRAC, Chosen
 
 FEW = 64
 """Number of small integers up to which Python's comparison is faster than numpy's reduction."""
@@ -37,39 +30,8 @@ GUARD_FRAC = 0.9
 is below 1 because limits that add up to more than the port's rate build a queue."""
 
 
-class RuleSetting(Value, frozen=True):
-    """Parameters of `ncc.harness.receivers.ReceiverRule` for a decision; the defaults are the rule's own."""
-
-    ahead_frac: Annotated[float, Meta(ge=0, lt=1)] = AHEAD_FRAC
-    window_frac: Annotated[float, Meta(gt=0, le=1)] = WINDOW_FRAC
-    floor_frac: Annotated[float, Meta(gt=0, le=0.9)] = FLOOR_FRAC
-    wait_periods: Annotated[float, Meta(ge=0, le=1000)] = 0.0
-    """A flow begins no earlier than so long after its receiver has heard of it: to hold it for what may come."""
-
-    def check(self) -> None:
-        if self.ahead_frac + self.window_frac > 1:
-            raise ConfigError(
-                "action.settings: ahead_frac and window_frac must be at most 1 together, or what is on its way does "
-                f"not fit the buffer, got {self.ahead_frac} and {self.window_frac}"
-            )
-
-
-SETTINGS = (
-    RuleSetting(ahead_frac=0.0),
-    RuleSetting(ahead_frac=0.25),
-    RuleSetting(ahead_frac=0.75, window_frac=0.25),
-    RuleSetting(ahead_frac=0.25, window_frac=0.75),
-    RuleSetting(window_frac=0.25),
-    RuleSetting(floor_frac=0.1),
-    RuleSetting(floor_frac=0.5),
-    RuleSetting(wait_periods=1.0),
-    RuleSetting(wait_periods=4.0),
-)
-"""Default settings: earlier and later starts, smaller and larger windows and floors, and holds."""
-
-
 class ActionSpec(Value, frozen=True):
-    """The rates that a host can choose, or the settings that a receiver can.
+    """The rates that a host can choose.
 
     `kind` ``levels``: index k in 0..d (d = `levels`) means k/d of the host's link rate, except at the ends. The top
     means *no limit*: a limiter at line rate would still hold back a burst, and idle hosts must be able to send a new
@@ -90,17 +52,12 @@ class ActionSpec(Value, frozen=True):
     `kind` ``residual``: a number a in [-1, 1] multiplies the limit of `formula` by exp(`scale` a), so that 0 is the
     formula itself. No limit counts as the link rate, also of an idle host. What goes below the formula ends at
     `min_rate_frac` of the link. Networks outside `within` have ``local``; a guard holds the rest (`ncc.envs.residual`).
-
-    `kind` ``settings``, of receivers: index k means `settings[k]` for all senders of the row's receiver, or for the
-    row's sender (`observation.neighbours` ``senders`` or ``pairs``). The top is the rule as it is, which also decides
-    on senders without a row.
     """
 
-    kind: Literal["levels", "shares", "linear", "log", "residual", "settings"] = "levels"
+    kind: Literal["levels", "shares", "linear", "log", "residual"] = "levels"
     levels: Annotated[int, Meta(ge=1, le=1000)] = 10
     min_rate_frac: Annotated[float, Meta(gt=0, lt=1)] = 0.01
     shares: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=1000)] = SHARES
-    settings: Annotated[tuple[RuleSetting, ...], Meta(max_length=1000)] = SETTINGS
     formula: Literal["local", "local_hold", "local_tuned"] | None = None
     scale: Annotated[float, Meta(gt=0, le=10)] = 3.0
     within: TrustedRanges | None = None
@@ -125,7 +82,7 @@ class ActionSpec(Value, frozen=True):
     @property
     def n_actions(self) -> int:
         """Number of action indices; 0 for continuous actions."""
-        several = {"levels": self.levels, "shares": len(self.shares), "settings": len(self.settings)}
+        several = {"levels": self.levels, "shares": len(self.shares)}
         return several[self.kind] + 1 if self.kind in several else 0
 
     @property
@@ -292,64 +249,11 @@ class RateScale:
         return np.where(v < 1, frac * self._link_bps, np.inf)
 
 
-class SettingTable:
-    """An `ActionMap` of receivers: indices stay what they are until `decide` makes messages of them.
-
-    It remembers what was told, so that it serves one network at a time.
-    """
-
-    def __init__(self, spec: ActionSpec, observation: ObservationSpec) -> None:
-        self.spec, self._observation = spec, observation
-        each = [*spec.settings, RuleSetting()]
-        self._parts = [[getattr(s, name) for s in each] for name in ("ahead_frac", "window_frac", "floor_frac")]
-        self._wait_periods = np.array([s.wait_periods for s in each])
-
-    def reset(self, scenario: Scenario) -> None:
-        """Take the receivers of a scenario, who have told nothing."""
-        self._rows, self._rule = Rows(self._observation, scenario), rule_of(scenario).build()
-        self._rule.reset(scenario, 0)
-        self._choices = [*map(np.array, self._parts), self._wait_periods * scenario.period_s]
-
-    def rates_bps(self, actions: ActionArray, obs: ObsArray) -> FloatArray:
-        """Return the indices [rows], once they are checked.
-
-        Raises:
-            ConfigError: wrong shape, not whole numbers, or out of range, naming the receiver.
-        """
-        check_actions(actions, self._rows.names, self.spec.n_actions)
-        return actions.astype(np.float64)
-
-    def rack_rates_bps(self, actions: ActionArray, obs: ObsArray, first: int) -> FloatArray:
-        """Return the indices [n_racks, rows] of racks numbered from `first`; raises as `rates_bps`."""
-        check_rack_actions(actions, self._rows.names, self.spec.n_actions, first)
-        return actions.astype(np.float64)
-
-    def decide(self, chosen: FloatArray, measurement: Measurement) -> Decision:
-        """Return the messages of receivers that have chosen these indices [rows]; hosts have no limits."""
-        edges, per = measurement.edges, self._rows.per_receiver
-        receiver, place, _ = self._rows.place(edges)
-        place = place if self._observation.neighbours == "pairs" else np.zeros_like(place)
-        row = receiver * per + np.minimum(place, per - 1)
-        index = np.where(place < per, chosen.astype(np.int64)[row], self.spec.n_actions - 1)
-        return self._rule.decide(measurement, Chosen(*(choice[index] for choice in self._choices)))
-
-
-class ReceiverLimiter(PolicyLimiter):
-    """A policy of receivers; its `actions` are a `SettingTable`."""
-
-    def decide(self, measurement: Measurement) -> Decision:  # type: ignore[override] # messages too
-        actions = self.actions
-        assert isinstance(actions, SettingTable)
-        return actions.decide(super().decide(measurement), measurement)
-
-
-AnyRateMap = RateTable | RateScale | SettingTable
+AnyRateMap = RateTable | RateScale
 
 
 def rate_map(spec: ActionSpec, observation: ObservationSpec) -> AnyRateMap:
     """Make the map that a spec describes, for hosts with such observations."""
-    if spec.kind == "settings":
-        return SettingTable(spec, observation)
     return RateTable(spec, observation) if spec.n_actions else RateScale(spec, observation)
 
 

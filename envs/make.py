@@ -41,11 +41,11 @@ class RackSettings(TypedDict, total=False):
     """Transport below the rate limit: its name (``cubic``); or a mapping of `ncc.harness.datapath.HostStack`'s
     fields."""
     observation: ObservationSpec | Settings | str | None
-    """Neighbours that a host sees: ``each``, ``pooled``, ``ranked``, ``ordered`` or ``none``; what receivers see:
-    ``senders`` or ``pairs``; or a mapping of `ncc.envs.observation.ObservationSpec`'s fields."""
+    """Neighbours that a host sees: ``each``, ``pooled``, ``ranked``, ``ordered`` or ``none``; or a mapping of
+    `ncc.envs.observation.ObservationSpec`'s fields."""
     action: ActionSpec | Settings | str | None
-    """Decision of a host: ``levels``, ``shares``, ``linear``, ``log`` or ``residual``; of a receiver ``settings``; or a
-    mapping of `ncc.envs.action.ActionSpec`'s fields."""
+    """Decision of a host: ``levels``, ``shares``, ``linear``, ``log`` or ``residual``; or a mapping of
+    `ncc.envs.action.ActionSpec`'s fields."""
     reward: AnyReward | Settings | str | None
     """Reward of a host: a ``tag`` of `ncc.envs.reward`, such as ``utility``; or a mapping of its fields."""
     pairs: Pairs | Settings | str | None

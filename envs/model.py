@@ -11,12 +11,10 @@ from gymnasium import spaces
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
-from ncc.core.receivers import Decision
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
-from ncc.envs.action import SettingTable
 from ncc.envs.make import env_spec
-from ncc.envs.observation import obs_dim, observer_of
+from ncc.envs.observation import SharedObserver, obs_dim
 from ncc.envs.spaces import RackSpaces, host_spaces
 from ncc.harness.batch import ObsArray
 
@@ -85,9 +83,7 @@ class ModelLimiter:
             offered.append(((one.observation.shape, one.action), one, False))
         for wanted, self._spaces, self._shared in offered:
             if found == wanted:
-                self._observer = observer_of(spec.view.observation)
-                receivers = spec.view.observation.of_receivers
-                self._table = SettingTable(spec.view.action, spec.view.observation) if receivers else None
+                self._observer = SharedObserver(spec.view.observation)
                 return
         offers = " or ".join(f"{shape} and {action}" for (shape, action), _, _ in offered)
         raise ConfigError(
@@ -99,16 +95,13 @@ class ModelLimiter:
     def reset(self, scenario: Scenario, seed: int) -> None:
         self.fit(scenario)
         self._observer.reset(scenario, seed=derive_seed(seed, "sharing"))
-        if self._table is not None:
-            self._table.reset(scenario)
         self._model.reset(seed)
 
-    def decide(self, measurement: Measurement) -> FloatArray | Decision:
+    def decide(self, measurement: Measurement) -> FloatArray:
         obs = self._observer.observe(measurement)
         if self._shared:
             seen = np.pad(obs, ((0, 0), (0, self._n_noise)))
             actions = self._model.act(seen, greedy=self._greedy).reshape(len(obs))
         else:
             actions = self._model.act(obs.reshape(1, -1), greedy=self._greedy)[0]
-        decided = self._spaces.limits_bps(actions, obs)
-        return decided if self._table is None else self._table.decide(decided, measurement)
+        return self._spaces.limits_bps(actions, obs)

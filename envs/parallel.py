@@ -13,7 +13,6 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.seeding import SEED_LIMIT
 from ncc.envs.action import rate_map
 from ncc.envs.make import DEFAULT_DATAPATH, RackSettings, datapath_factory, env_spec
-from ncc.envs.observation import Rows
 from ncc.envs.pairs import Noise
 from ncc.envs.picture import METADATA, Frame, pictures
 from ncc.envs.racks import Racks
@@ -29,8 +28,6 @@ Array = npt.NDArray[Any]
 
 class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # PettingZoo has no types
     """An environment in which every host is an agent called ``host_<name>``.
-
-    With an observation of receivers these are: ``receiver_<name>``, or ``receiver_<name>_<place>`` for their senders.
 
     Observation: Box of shape (obs_dim,), see `ncc.envs.observation`; `state` is all rows, flat. Action: Discrete(d +
     1), or Box(-1, 1, (1,)) if `action` is continuous. All agents end together. Seeding, arguments and errors are those
@@ -63,12 +60,9 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
         self._seed, self._episode = 0, -1
         self._obs: ObsArray | None = None
         self._shown: ObsArray | None = None
-        seen = spec.view.observation
-        who, names = "host", scales_of(spec.scenario).names
-        if seen.of_receivers:
-            who, names = "receiver", Rows(seen, spec.scenario).names
+        names = scales_of(spec.scenario).names
         copied = [""] if pairs is None else [f"_copy{i}" for i in range(copies)]
-        self.possible_agents = [f"{who}_{name}{copy}" for copy in copied for name in names]
+        self.possible_agents = [f"host_{name}{copy}" for copy in copied for name in names]
         self.agents: list[str] = []
         made = [host_spaces(spec.view, self._racks.obs_dim + spec.view.n_noise) for _ in self.possible_agents]
         self.observation_spaces = {name: seen for name, (seen, _) in zip(self.possible_agents, made, strict=True)}

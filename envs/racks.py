@@ -10,11 +10,9 @@ import numpy.typing as npt
 from ncc.core.errors import DatapathError, NccError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement, Measurements
-from ncc.core.receivers import Grants
 from ncc.core.seeding import derive_seed
-from ncc.envs.action import SettingTable
-from ncc.envs.observation import ReceiverObserver, observer_of
-from ncc.envs.reward import BacklogReward, RewardArray
+from ncc.envs.observation import SharedObserver
+from ncc.envs.reward import RewardArray
 from ncc.envs.spec import EnvSpec
 from ncc.envs.tally import Tally
 from ncc.harness.batch import ObsArray
@@ -54,16 +52,12 @@ class Racks:
         self.measured: Measurement | Measurements | None = None
         """Measurement of the last epoch, or of the start of a single rack."""
         self._networks = networks
-        self._observer = observer_of(spec.view.observation)
+        self._observer = SharedObserver(spec.view.observation)
         # A single rack is measured and observed without the leading axis, which makes every numpy call cheaper.
         self._lone = len(racks) == 1
         self._observer.reset(spec.scenario, None if self._lone else racks)
         self.n_agents = spec.scenario.n_agents
-        """Number of rows of a rack: hosts, receivers, or their senders."""
-        self._tables: list[SettingTable] = []
-        if isinstance(self._observer, ReceiverObserver):
-            self.n_agents = len(self._observer.rows)
-            self._tables = [SettingTable(spec.view.action, spec.view.observation) for _ in racks]
+        """Number of hosts of a rack whose rate is decided."""
         self._reward = spec.view.reward.build()
         self._reward.reset(spec.scenario)
         self._last_epoch_s = spec.scenario.duration_s + (spec.drain_epochs - 0.5) * spec.scenario.period_s
@@ -97,8 +91,6 @@ class Racks:
             self._n_flows[row] = len(flows)
         self._over.discard(row)
         self.tally.begin(row)
-        for table in self._tables[row : row + 1]:
-            table.reset(scenario)
         if not self._lone:
             self._begun[row] = first
             return self._observer.restart(row, first, seed=derive_seed(seed, "sharing"))
@@ -110,7 +102,7 @@ class Racks:
         """Run one epoch of each rack under rate limits [n_racks, n_agents] in bits/s.
 
         Args:
-            limits_bps: inf means no limit. Of receivers: the indices of their settings.
+            limits_bps: inf means no limit.
             past: rows whose episode is over; their networks may run on with the others, but begin anew next, and
                 their results of this epoch mean nothing.
 
@@ -120,13 +112,8 @@ class Racks:
         """
         if self._over.difference(past):
             raise DatapathError("no episode is running; reset the environment first")
-        said: list[list[Grants]] = []
-        if self._tables:
-            decided = zip(self._tables, limits_bps, self.each(), strict=True)
-            told = [table.decide(chosen, seen) for table, chosen, seen in decided]
-            limits_bps, said = np.stack([each.limits_bps for each in told]), [[each.grants for each in told]]
         try:
-            m = self.measured = self._networks.step(limits_bps, *said)
+            m = self.measured = self._networks.step(limits_bps)
         except BaseException:
             # A single rack can go on if its datapath can; of several racks, some may be an epoch ahead of others.
             if not self._lone:
@@ -134,7 +121,7 @@ class Racks:
             raise
         self._begun.clear()
         self.tally.add(m, limits_bps)
-        obs, reward = self._observer.observe(m), self._rewards(m)
+        obs, reward = self._observer.observe(m), self._reward.reward(m)
         # a > b means "a and not b" for flags.
         if isinstance(m, Measurements):
             terminated = m.flows_finished == self._n_flows
@@ -147,12 +134,6 @@ class Racks:
         ended = [0] if done or cut else []
         self._over.update(ended)
         return Epochs(obs[None], reward[None], _FLAG[done], _FLAG[cut], ended)
-
-    def _rewards(self, m: Measurement | Measurements) -> RewardArray:
-        observer, reward = self._observer, self._reward
-        if not isinstance(observer, ReceiverObserver) or not isinstance(reward, BacklogReward):
-            return reward.reward(m)
-        return reward.of_receivers(observer.flows(m)).repeat(observer.rows.per_receiver, axis=-1)
 
     def each(self) -> list[Measurement]:
         """Return the last measurement of every rack: of its last epoch, or of its start.

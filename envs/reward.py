@@ -102,9 +102,6 @@ class Backlog(RewardSpec, frozen=True, tag="backlog"):
 
     By Little's law the time average of unfinished flows is the arrival rate times the mean flow completion time, so the
     sum of this reward over an episode is that metric itself, up to a constant.
-
-    A receiver that decides (`ncc.envs.observation`) is charged for the flows to it of which it knows, and its
-    neighbourhood is all receivers.
     """
 
     flows_scale: Positive = 10.0
@@ -227,9 +224,3 @@ class BacklogReward(_Team):
         if spec.left_frac:
             flows = flows + spec.left_frac * (m.active_left - flows)
         return self.mix(flows / -spec.flows_scale, spec.team_frac)
-
-    def of_receivers(self, flows: FloatArray) -> RewardArray:
-        """Return rewards of receivers [..., receivers] with so many unfinished flows; all of them are a team."""
-        own, team = flows / -self.spec.flows_scale, self.spec.team_frac
-        rewards: RewardArray = ((1 - team) * own + team * own.mean(axis=-1, keepdims=True)).astype(np.float32)
-        return rewards

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.envs.action import rate_map
-from ncc.envs.observation import HIGH, LOW, Rows, obs_dim
+from ncc.envs.observation import HIGH, LOW, obs_dim
 from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.batch import ObsArray
 
@@ -32,7 +32,7 @@ def host_spaces(view: EnvView, obs_dim: int) -> tuple[spaces.Box, spaces.Space[A
 
 
 class RackSpaces:
-    """The spaces of one agent that decides for all hosts of a rack, or for all its receivers.
+    """The spaces of one agent that decides for all hosts of a rack.
 
     `observation` is a Box of shape (n_agents * obs_dim,), the hosts' rows joined. `action` depends on `kind`:
 
@@ -47,13 +47,13 @@ class RackSpaces:
 
     def __init__(self, spec: EnvSpec, kind: ActionSpace | None = None) -> None:
         seen, n_actions = spec.view.observation, spec.view.action.n_actions
-        n = len(Rows(seen, spec.scenario)) if seen.of_receivers else spec.scenario.n_agents
+        n = spec.scenario.n_agents
         kind = kind or ("multi_discrete" if n_actions else "box")
         if kind not in SPACES:
             raise ConfigError(f"space must be one of {', '.join(SPACES)}, got {kind!r}")
         if (kind == "box") == bool(n_actions):
             raise ConfigError(
-                f"space {kind!r} has action.kind {'linear or log' if n_actions else 'levels, shares or settings'}, got "
+                f"space {kind!r} has action.kind {'linear or log' if n_actions else 'levels or shares'}, got "
                 f"{spec.view.action.kind!r}"
             )
         self.observation = spaces.Box(LOW, HIGH, (n * obs_dim(seen, spec.scenario),), np.float32)
@@ -69,8 +69,6 @@ class RackSpaces:
 
     def limits_bps(self, action: Any, obs: ObsArray) -> FloatArray:
         """Return rate limits [n_agents] for an action chosen on an observation [n_agents, obs_dim]; inf means no limit.
-
-        Of receivers it returns the indices of their settings, for `ncc.envs.racks.Racks`.
 
         Raises:
             ConfigError: the action is not in the space; the message names the host.

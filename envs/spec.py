@@ -10,17 +10,11 @@ from ncc.envs.action import ActionSpec
 from ncc.envs.observation import ObservationSpec, fair_share_at
 from ncc.envs.pairs import Pairs
 from ncc.envs.residual import formula_columns
-from ncc.envs.reward import AnyReward, Backlog, Utility
+from ncc.envs.reward import AnyReward, Utility
 from ncc.harness.datapath import HostStack
 from ncc.harness.networks import DatapathFactory
 
 __all__ = ["DatapathFactory", "EnvSpec", "EnvView"]
-
-
-RECEIVERS_ALONE = (
-    "receivers that choose settings: set observation.neighbours to senders or pairs, action.kind to settings and "
-    "reward.kind to backlog (env=receivers), or use another scenario"
-)
 
 
 class EnvView(Value, frozen=True):
@@ -37,17 +31,6 @@ class EnvView(Value, frozen=True):
             raise ConfigError(
                 f"pairs add noise to numbers, got action.kind {self.action.kind!r}: set it to residual, linear or log, "
                 "or set pairs.paid to mean, for learners that draw actions themselves"
-            )
-        receivers = self.observation.of_receivers
-        if (self.action.kind == "settings") != receivers:
-            raise ConfigError(
-                "action.kind 'settings' and observation.neighbours 'senders' or 'pairs' need each other: receivers "
-                f"choose settings, hosts rates; got {self.action.kind!r} and {self.observation.neighbours!r}"
-            )
-        if receivers and (not isinstance(self.reward, Backlog) or self.reward.left_frac or self.reward.weigh_bytes):
-            raise ConfigError(
-                "reward.kind must be 'backlog' for receivers, with left_frac and weigh_bytes 0: they know how many "
-                "flows to them are not complete, and no more of what other rewards count"
             )
         if self.action.kind in ("shares", "residual"):
             if self.action.kind == "shares":
@@ -84,11 +67,10 @@ class EnvSpec(Value, frozen=True):
     """Epochs of an episode after the last arrival."""
 
     def check(self) -> None:
-        decides, asked = self.view.observation.of_receivers, self.scenario.neighbourhoods
-        if asked == ("uplink" if decides else "receivers"):
+        if self.scenario.neighbourhoods == "receivers":
             raise ConfigError(
-                f"Scenario.neighbourhoods={asked} goes with "
-                + ("hosts that choose rates: set it to receivers or both" if decides else RECEIVERS_ALONE)
+                "Scenario.neighbourhoods is receivers, and hosts that learn limits need neighbours at an uplink: set "
+                "it to uplink or both, or use another scenario"
             )
 
     def copies(self, n_racks: int) -> int:

@@ -81,9 +81,6 @@ class A3cConfig(Value, frozen=True):
     """Value that `learning_rate` reaches linearly at the end of training; null: it stays constant."""
     hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (64, 64)
     """Sizes of the tanh layers, the same for the policy and the value network."""
-    initial_unlimited_prob: Annotated[float, Meta(gt=0, lt=1)] | None = None
-    """Probability of the last action ("no limit") before training; null: all actions are equally likely. A random limit
-    hurts hosts that have little to send, so starting near "no limit" keeps early episodes short."""
     checkpoint_epochs: Count = 10_000
     """Epochs between checkpoints. `sync` then waits for the end of the episode, for at most as many epochs again."""
     keep_checkpoints: Annotated[int, Meta(ge=1, le=1000)] = 3

@@ -10,7 +10,7 @@ from ncc.agents.a3c.config import A3cConfig
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
 from ncc.harness.batch import EnvFactory
-from ncc.harness.learner import Report, refuse_numbers
+from ncc.harness.learner import Report
 
 
 class A3cLearner:
@@ -29,8 +29,6 @@ class A3cLearner:
     def check_env(self, n_actions: int, copies: int) -> None:
         """Check settings against an environment; see `ncc.harness.learner.Learner`."""
         config = self.config
-        if not n_actions and config.initial_unlimited_prob is not None:
-            refuse_numbers("agent.initial_unlimited_prob")
         if config.evolve_frac and (copies % 2 or n_actions):
             raise ConfigError(
                 "agent.evolve_frac compares mirror images whose actions are numbers: set env.pairs with an even number "

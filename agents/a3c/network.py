@@ -220,7 +220,7 @@ def policy_layers(shape: NetShape, params: Tensor) -> list[Layer]:
     return [(weight.numpy().copy(), bias.numpy().copy()) for weight, bias in policy]
 
 
-def initial_params(shape: NetShape, seed: int, unlimited_prob: float | None) -> Tensor:
+def initial_params(shape: NetShape, seed: int) -> Tensor:
     """Weights before training: orthogonal (Saxe et al., ICLR 2014), biases 0; equal seeds give equal weights.
 
     Of actions that are numbers, the policy's last layer is 0: the untrained policy is the formula that it multiplies.
@@ -228,7 +228,6 @@ def initial_params(shape: NetShape, seed: int, unlimited_prob: float | None) -> 
     Args:
         shape: sizes.
         seed: any int >= 0; torch's global random state is neither read nor changed.
-        unlimited_prob: probability of the last action for any observation, the others equal; None: all equal.
     """
     params = torch.zeros(shape.size)
     policy, value = shape.split(params)
@@ -239,7 +238,4 @@ def initial_params(shape: NetShape, seed: int, unlimited_prob: float | None) -> 
             if layers is policy and weight is policy[-1][0] and not shape.n_actions:
                 continue
             nn.init.orthogonal_(weight, gain, generator=generator)
-    if unlimited_prob is not None and shape.n_actions > 1:
-        odds = unlimited_prob / (1 - unlimited_prob)
-        policy[-1][1][-1] = math.log(odds * (shape.n_actions - 1))
     return params

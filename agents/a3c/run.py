@@ -69,7 +69,7 @@ class TrainingRun:
         """Write the untrained policy and return the state to start from: the checkpoint's, or a new one."""
         if self.loaded is not None:
             check_networks(self.loaded.shape, shape)
-        initial = initial_params(shape, derive_seed(self.seed, "a3c", "init"), self.config.initial_unlimited_prob)
+        initial = initial_params(shape, derive_seed(self.seed, "a3c", "init"))
         self._save_policy(UNTRAINED_FILE, shape, initial, 0)
         return TrainState.fresh(initial) if self.loaded is None else self.loaded.state
 

@@ -150,7 +150,6 @@ def set_up(made: AlgorithmConfig, config: RllibConfig, seed: int) -> AlgorithmCo
     settings = {
         "hidden": config.hidden,
         "seed": derive_seed(seed, "a3c", "init"),
-        "unlimited_prob": config.initial_unlimited_prob,
         "critic": config.value_coef > 0,
         "noise": (config.noise, config.noise_final, config.epochs),
     }

@@ -74,8 +74,6 @@ class RllibConfig(Value, frozen=True):
     RLlib)."""
     hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (64, 64)
     """Sizes of the tanh layers, the same for the policy and the value network."""
-    initial_unlimited_prob: Annotated[float, Meta(gt=0, lt=1)] | None = None
-    """Probability of the last action ("no limit") before training; null: all actions are equally likely."""
     checkpoint_epochs: Count = 20_000
     """Epochs between checkpoints."""
     keep_checkpoints: Annotated[int, Meta(ge=1, le=1000)] = 3

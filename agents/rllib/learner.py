@@ -38,8 +38,6 @@ class RllibLearner:
             refuse_numbers(f"agent.algorithm={config.algorithm}")
         if config.form == "multi_agent":
             refuse_numbers("agent.form=multi_agent")
-        if config.initial_unlimited_prob is not None:
-            refuse_numbers("agent.initial_unlimited_prob")
 
     def train(
         self,

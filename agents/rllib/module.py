@@ -27,7 +27,7 @@ class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI, TargetNetwor
 
     In a space of numbers the policy has one output u and draws from a Gaussian around tanh(u), as A3C does.
 
-    `model_config` has `hidden` (sizes), `seed` (of the weights), `unlimited_prob` (see `initial_params`), `critic`
+    `model_config` has `hidden` (sizes), `seed` (of the weights), `critic`
     (false: all values are 0) and `noise` (first and last deviation of numbers, and the epochs between). Equal seeds
     give A3C's weights. Batches are {"obs": [..., obs_dim]}.
     """
@@ -36,7 +36,7 @@ class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI, TargetNetwor
         config = self.model_config
         self.n_actions = int(getattr(self.action_space, "n", 0))
         shape = NetShape(self.observation_space.shape[0], tuple(config["hidden"]), self.n_actions)
-        policy, value = shape.split(initial_params(shape, config["seed"], config["unlimited_prob"]))
+        policy, value = shape.split(initial_params(shape, config["seed"]))
         self.policy, self.value = _layers(policy), _layers(value)
         self.register_buffer("log_noise", torch.zeros(1))  # travels with the weights, and into checkpoints
         self.lower_noise(0)

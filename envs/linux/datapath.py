@@ -172,20 +172,10 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
         raise ConfigError(
             f"Flows cannot be held over {stack.transport}, which is the kernel's own: use a transport of our own"
         )
-    if stack.hold and any(each.announced for _, each in scenario.workload):
-        raise ConfigError(
-            "Scenario.workload must announce nothing on linux, where all flows of a stack that holds any are held: "
-            "leave announced out, or use datapath=packetsim or ns3"
-        )
-    if stack.anticipates != "nothing":
-        raise ConfigError(
-            "stack.anticipates must be nothing on linux, where all flows of a stack that holds any are held: use "
-            "datapath=packetsim or ns3"
-        )
     if stack.answer_frac is not None:
         raise ConfigError(
             "stack.answer_frac must be null on linux, whose SYN-ACKs say nothing of when a flow may begin: take "
-            "controller=ncc_limit for ncc, or datapath=packetsim or ns3"
+            "controller=trained for ncc, or datapath=packetsim or ns3"
         )
     if stack.messages == "instant":
         raise ConfigError(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.flows import BoolArray, FloatArray, FlowTable, IntArray, check_columns
+from ncc.core.flows import FloatArray, FlowTable, IntArray, check_columns
 from ncc.core.scenario import MAX_BUFFER_BYTES, Nic, Scenario, Transport
 from ncc.core.topology import Buffer, NodeKind, Program, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
@@ -15,8 +15,7 @@ from ncc.core.writes import pieces
 from ncc.envs.native.extension import Extension, Spec
 from ncc.envs.native.params import check_params
 from ncc.envs.native.program_checks import check_programs
-from ncc.harness.anticipation import anticipated
-from ncc.harness.datapath import Anticipates, ComponentStack, HostStack
+from ncc.harness.datapath import ComponentStack, HostStack
 from ncc.harness.messages import patience_s
 
 MAX_ROUTES = 2**26
@@ -91,7 +90,7 @@ def spec_of(
         raise ConfigError("hold needs receivers: set Scenario.neighbourhoods to receivers or both")
     spec.receivers, spec.instant = scenario.has_receivers, stack.messages == "instant"
     if stack.hold:
-        spec.set_held(_held(scenario, flows, stack.anticipates, seed).astype(np.uint8))
+        spec.set_held(np.ones(len(flows), np.uint8))
     if stack.answer_frac is not None:
         spec.set_answers(*_answers(topology, transport, stack.answer_frac))
     spec.patience_ns = to_ns(patience_s(scenario))
@@ -105,13 +104,6 @@ def spec_of(
     if stack.components:
         _set_components(spec, module, simulator, scenario=scenario, flows=flows, stack=stack)
     return spec
-
-
-def _held(scenario: Scenario, flows: FlowTable, anticipates: Anticipates, seed: int) -> BoolArray:
-    announced = np.array([traffic.announced for _, traffic in scenario.workload])
-    if anticipates == "nothing":
-        return (announced | ~announced.any())[flows.traffic]
-    return announced[flows.traffic] | anticipated(scenario, flows, anticipates, seed)
 
 
 def _answers(topology: Topology, transport: Transport, ahead_frac: float) -> tuple[FloatArray, FloatArray]:

@@ -3,7 +3,6 @@
 
 from ncc.envs.observation.losses import reliable
 from ncc.envs.observation.observer import SharedObserver
-from ncc.envs.observation.receivers import ReceiverObserver, Rows, rule_of
 from ncc.envs.observation.spec import (
     FEATURES,
     HIGH,
@@ -22,8 +21,6 @@ __all__ = [
     "HIGH",
     "LOW",
     "ObservationSpec",
-    "ReceiverObserver",
-    "Rows",
     "SharedObserver",
     "aged",
     "columns_of",
@@ -31,12 +28,5 @@ __all__ = [
     "guard_at",
     "names_of",
     "obs_dim",
-    "observer_of",
     "reliable",
-    "rule_of",
 ]
-
-
-def observer_of(spec: ObservationSpec) -> SharedObserver | ReceiverObserver:
-    """Make the observer that a spec describes."""
-    return ReceiverObserver(spec) if spec.of_receivers else SharedObserver(spec)

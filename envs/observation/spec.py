@@ -50,17 +50,12 @@ class ObservationSpec(Value, frozen=True):
     it was idle then, as it is now). ``none``: not at all; only the uplink is seen. The file features.yaml has the
     features of each by name.
 
-    Two see what receivers know (`Scenario.neighbourhoods`) and nothing else. ``senders``: a row for each receiver, with
-    its first `senders` senders by the order of `ncc.harness.receivers.ReceiverRule` one after the other, and the sum of
-    the others. ``pairs``: a row for each receiver and each of its first `senders` senders; a policy of it fits any
-    number. What is said of a sender that is not there is 0.
-
     `ages` adds the age of the last message of each neighbour and of the uplink, beyond the delay of sharing: ln(1 +
     periods) / ln(1 + 100). Of pooled neighbours it adds the mean and the maximum. This is of use where messages get
     lost (`Scenario.sharing_loss_frac`).
     """
 
-    neighbours: Literal["each", "pooled", "ranked", "ordered", "none", "senders", "pairs"] = "each"
+    neighbours: Literal["each", "pooled", "ranked", "ordered", "none"] = "each"
     ages: bool = False
 
     rtt_scale: Positive = 20.0
@@ -70,8 +65,6 @@ class ObservationSpec(Value, frozen=True):
     ceiling: Annotated[float, Meta(ge=LOW, le=HIGH)] = HIGH
     """Largest number shown: 1 hides by how much a `scale` is exceeded, which training may never have met.
     Neighbours are ranked by the numbers before this limit."""
-    senders: Annotated[int, Meta(ge=1, le=1024)] = 8
-    """Senders of a receiver that are seen one by one."""
 
     leave_out: tuple[str, ...] = ()
     """Features of the view that are not observed, to see what each is worth."""
@@ -80,21 +73,6 @@ class ObservationSpec(Value, frozen=True):
         for name in self.leave_out:
             if name not in _flat(TABLE["views"][self.neighbours]["sees"]):
                 raise UnknownNameError(f"observation.leave_out of neighbours {self.neighbours!r}", name, FEATURES)
-        if self.of_receivers and self.ages:
-            raise ConfigError(
-                f"observation.ages must be false with neighbours {self.neighbours!r}: what receivers hear crosses the "
-                "network, and has an age of its own"
-            )
-
-    @property
-    def of_receivers(self) -> bool:
-        """True if receivers observe, not hosts with an uplink."""
-        return self.neighbours in ("senders", "pairs")
-
-    @property
-    def rows_per_receiver(self) -> int:
-        """Number of rows of each receiver."""
-        return self.senders if self.neighbours == "pairs" else 1
 
 
 class Entry(NamedTuple):
@@ -114,8 +92,6 @@ def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
         ConfigError: features.yaml is wrong.
     """
     view = TABLE["views"][spec.neighbours]
-    if spec.of_receivers:
-        n_neighbours = spec.senders // spec.rows_per_receiver
     names = [*_flat(view["sees"]), *(view["ages"] if spec.ages else ())]
     names = [name for name in names if name not in spec.leave_out]
     found: list[Entry] = []
@@ -139,7 +115,7 @@ def names_of(spec: ObservationSpec, n_neighbours: int) -> tuple[str, ...]:
 
 def obs_dim(spec: ObservationSpec, scenario: Scenario) -> int:
     """Return the number of numbers in one host's observation."""
-    return len(entries(spec, 0 if spec.of_receivers else scales_of(scenario).neighbours.shape[1]))
+    return len(entries(spec, scales_of(scenario).neighbours.shape[1]))
 
 
 def fair_share_at(spec: ObservationSpec) -> int | None:

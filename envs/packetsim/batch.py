@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Networks of packetsim stepped in one call on several threads."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ import numpy as np
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.measurement import Measurement, Measurements
-from ncc.core.receivers import Grants
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 from ncc.envs.native.base import NativeDatapath
@@ -33,7 +31,7 @@ class NativeBatch:
         self._networks: dict[int, Network] = {}
         self._topology: Topology | None = None
         self._in_turn: InTurn | None = None
-        """Networks with receivers that tell their senders something: messages are handed over one by one."""
+        """Networks with receivers, which a batch cannot measure."""
 
     def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
         """Start a network; see `ncc.harness.networks.Networks.start`.
@@ -65,7 +63,7 @@ class NativeBatch:
         network.measure(*blocks.arrays)
         return blocks.measurement()
 
-    def step(self, rate_limits_bps: FloatArray, grants: Sequence[Grants] = ()) -> Measurements | Measurement:
+    def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
         """Step all networks; see `ncc.harness.networks.Networks.step`.
 
         Raises:
@@ -73,7 +71,7 @@ class NativeBatch:
             DatapathError: a network has not been started, or a controller or connection failed while running.
         """
         if self._in_turn is not None:
-            return self._in_turn.step(rate_limits_bps, grants)
+            return self._in_turn.step(rate_limits_bps)
         if self._topology is None or len(self._networks) < self._n:
             raise DatapathError(f"{len(self._networks)} of {self._n} networks are running; start each of them first")
         limits = np.ascontiguousarray(rate_limits_bps, dtype=np.float64)

@@ -29,28 +29,24 @@ class Measurement(Progress, Measured):
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements(Measured):
-    """One epoch of each of several networks; they need not be in the same one."""
+    """One epoch of each of several networks, which need not be the same one; without what receivers know."""
 
     time_s: FloatArray
     """[n_networks], as are the three below."""
     epoch: IntArray
     flows_started: IntArray
     flows_finished: IntArray
-    edges: tuple[Edges, ...] = ()
-    """Knowledge of receivers, of each network; empty if there is none."""
 
     def __getitem__(self, row: int) -> Measurement:
         """The measurement of one network; its columns are views."""
         columns: dict[str, Any] = {name: getattr(self, name)[row] for name in COLUMNS}
-        edges = self.edges[row] if self.edges else NO_EDGES
-        return Measurement(edges=edges, **columns, **{name: getattr(self, name)[row].item() for name in PROGRESS})
+        return Measurement(**columns, **{name: getattr(self, name)[row].item() for name in PROGRESS})
 
     @classmethod
     def of(cls, measurements: Sequence[Measurement]) -> "Measurements":
         """Those of networks with equally many hosts and neighbourhoods."""
-        edges = tuple(m.edges for m in measurements) if any(len(m.edges) for m in measurements) else ()
         columns = {name: np.array([getattr(m, name) for m in measurements]) for name in (*COLUMNS, *PROGRESS)}
-        return cls(edges=edges, **columns)
+        return cls(**columns)
 
 
 def idle(n_agents: int, n_neighbourhoods: int) -> Measurement:

@@ -286,7 +286,6 @@ class Scenario(Value, frozen=True):
             (plain["nic"], "first_write_pkts", 22),
             (plain["nic"], "learns_from", "host"),
             *((part, "writes", "at_once") for part in traffic),
-            *((part, "announced", False) for part in traffic),
             *((part, "receivers", 1) for part in traffic if part["kind"] == "incast"),
         ):
             if part[key] == default:

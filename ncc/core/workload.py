@@ -32,8 +32,6 @@ class Traffic(Value, frozen=True, kw_only=True, tag_field="kind"):
 
     writes: AnyWrites = "at_once"
     """Times at which applications write the bytes of a flow: as soon as the send buffer has room, or piece by piece."""
-    announced: bool = False
-    """Requests say that answers will meet. Where a component's do, `HostStack.hold` holds such flows alone."""
     endless: ClassVar[bool] = False
     """True if the flows outlast the run: they are measured while they last and need not be delivered."""
 

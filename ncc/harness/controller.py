@@ -212,7 +212,7 @@ class Controller(Value, frozen=True):
         """
         if self.receivers is not None:
             own = self.stack
-            kept = ("hold", "answer_frac", "anticipates", "messages")
+            kept = ("hold", "answer_frac", "messages")
             stack = stack.replace(**{name: getattr(own, name) for name in kept})
         return self.replace(stack=stack)
 
@@ -222,7 +222,6 @@ class Controller(Value, frozen=True):
         for key, default in (
             ("hold", False),
             ("answer_frac", None),
-            ("anticipates", "nothing"),
             ("messages", "packets"),
             ("components", ()),
             ("tags", "none"),

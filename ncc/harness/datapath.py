@@ -16,8 +16,6 @@ from ncc.core.receivers import Grants
 from ncc.core.scenario import Scenario, Timer
 from ncc.core.value import Count, Name, Value
 
-Anticipates = Literal["nothing", "sizes", "services"]
-
 
 class ComponentStack(Value, frozen=True):
     """The congestion controller of one component of the traffic, its timers and its initial window."""
@@ -50,16 +48,12 @@ class HostStack(Value, frozen=True):
     tag_params: tuple[tuple[Name, int], ...] = ()
     hold: bool = False
     """Flows send nothing but their SYN until their receiver says when (`ncc.core.receivers`); one that hears nothing
-    for two periods begins, one without a SYN later by what the longest queue takes. If applications announce their
-    fan-in (`Traffic.announced`), this is for their flows alone. Only with a limiter that sends such messages."""
+    for two periods begins, one without a SYN later by what the longest queue takes. Only with a limiter that sends
+    such messages."""
     answer_frac: Annotated[float, Meta(ge=0, le=1)] | None = None
     """With `hold`, the SYN-ACK tells a flow when it may begin, until another word comes: at once if the payload that
     goes before it at its receiver is at most this share of its port's buffer, else when the rest has come at the port's
     rate. Flows with no more left go before. A flow without a SYN gets no answer. None: SYN-ACKs say nothing."""
-    anticipates: Anticipates = "nothing"
-    """Kinds of flows, by size or by service (component of the workload, as of a port number), for which hosts learn
-    what earlier ones met at their receivers. With `hold` a host holds, beside what is announced, only flows of kinds
-    that met much (`ncc.harness.anticipation`). `nothing`: no host learns."""
     components: tuple[ComponentStack, ...] = ()
     """Components of the traffic that run another controller than `transport`."""
     messages: Literal["packets", "instant"] = "packets"
@@ -79,11 +73,6 @@ class HostStack(Value, frozen=True):
         names = [each.component for each in self.components]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ConfigError(f"stack.components has {twice[0]!r} twice: give each component of the traffic one stack")
-        if self.anticipates != "nothing" and not self.hold:
-            raise ConfigError(
-                f"stack.anticipates {self.anticipates} is about flows to hold: set stack.hold to true, or anticipates "
-                "to nothing"
-            )
         if self.answer_frac is not None and (not self.hold or self.messages == "instant"):
             raise ConfigError(
                 "stack.answer_frac is about flows that wait for packets of their receivers: set stack.hold to true and "

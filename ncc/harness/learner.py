@@ -28,9 +28,7 @@ Report = Callable[[Progress], None]
 
 def refuse_numbers(setting: str) -> NoReturn:
     """Raise `ConfigError`: this setting is for actions with indices."""
-    raise ConfigError(
-        f"{setting} learns actions with indices: change it, or set env.action.kind to levels, shares or settings"
-    )
+    raise ConfigError(f"{setting} learns actions with indices: change it, or set env.action.kind to levels or shares")
 
 
 class Learner(Protocol):

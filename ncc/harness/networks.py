@@ -2,7 +2,7 @@
 """Several networks stepped together, in this process or in others, as the datapath allows."""
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import current_process
 from multiprocessing.connection import Connection
@@ -11,9 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 from ncc.core.errors import ConfigError, DatapathError, NccError
 from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.measurement import Measurement, Measurements
-from ncc.core.receivers import Decision, Grants, parts
 from ncc.core.scenario import Scenario
-from ncc.harness.datapath import Datapath, HostStack, tell
+from ncc.harness.datapath import Datapath, HostStack
 from ncc.harness.workers import EXIT_S, Workers
 
 DatapathFactory = Callable[[], Datapath]
@@ -31,11 +30,8 @@ class Networks(Protocol):
         """Build that network at time 0, ending its earlier run; the others are not changed."""
         ...
 
-    def step(self, rate_limits_bps: FloatArray, grants: Sequence[Grants] = ()) -> Measurements | Measurement:
-        """Apply limits [n_networks, n_agents] and run one period of each; a single network returns a `Measurement`.
-
-        `grants` are the messages of receivers of each network, or empty.
-        """
+    def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
+        """Apply limits [n_networks, n_agents] and run one period of each; a single network returns a `Measurement`."""
         ...
 
     def close(self) -> None:
@@ -76,11 +72,9 @@ class InTurn:
             self._datapaths.append(self._make())
         return self._datapaths[row].start(scenario, flows, stack, seed)
 
-    def step(self, rate_limits_bps: FloatArray, grants: Sequence[Grants] = ()) -> Measurements | Measurement:
+    def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
         if not self._datapaths:
             raise DatapathError("no network is running; start each of them first")
-        for datapath, said in zip(self._datapaths, grants, strict=False):
-            tell(datapath, said)
         if self._n == 1:
             return self._datapaths[0].step(rate_limits_bps[0])
         measured: list[Measurement] = []
@@ -138,11 +132,10 @@ class WorkerNetworks:
         self._started.add(row)
         return measurement
 
-    def step(self, rate_limits_bps: FloatArray, grants: Sequence[Grants] = ()) -> Measurements | Measurement:
+    def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
         if self._workers is None or len(self._started) < self._n:
             raise DatapathError(f"{len(self._started)} of {self._n} networks are running; start each of them first")
-        said = [Decision(*pair) for pair in zip(rate_limits_bps, grants, strict=True)] if grants else rate_limits_bps
-        measured = self._exchange(self._workers, dict(enumerate(said)), named=self._n > 1)
+        measured = self._exchange(self._workers, dict(enumerate(rate_limits_bps)), named=self._n > 1)
         return measured[0] if self._n == 1 else Measurements.of(measured)
 
     def close(self) -> None:
@@ -178,10 +171,7 @@ def _serve(pipe: "Connection[Any, Any]", datapath: DatapathFactory) -> None:
             if isinstance(request, tuple):
                 pipe.send(network.start(*request))
                 continue
-            limits_bps, grants = parts(request)
-            if grants is not None:
-                tell(network, grants)
-            pipe.send(network.step(limits_bps))
+            pipe.send(network.step(request))
     finally:
         if network is not None:
             network.close()
@@ -216,10 +206,10 @@ class WhereFree:
             self._network = place(self._datapath, 1, first=self._first)
         return self._network.start(row, scenario, flows, stack, seed)
 
-    def step(self, rate_limits_bps: FloatArray, grants: Sequence[Grants] = ()) -> Measurements | Measurement:
+    def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
         if self._network is None:
             raise DatapathError("no network is running; start it first")
-        return self._network.step(rate_limits_bps, grants)
+        return self._network.step(rate_limits_bps)
 
     def close(self) -> None:
         network, self._network = self._network, None

@@ -30,17 +30,6 @@ BEHIND_BYTES = 100_000
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """Parameters of the rule for each edge, [E], instead of its own."""
-
-    ahead_frac: FloatArray
-    window_frac: FloatArray
-    floor_frac: FloatArray
-    wait_s: FloatArray
-    """Least time from hearing of a flow to its start."""
-
-
-@dataclass(frozen=True)
 class _Told:
     """The last word to each edge of the last epoch, in the order of their keys."""
 
@@ -126,14 +115,10 @@ class ReceiverRule:
         self._limits = np.full(scenario.n_agents, np.inf)
         self._told = _NOTHING_TOLD
 
-    def decide(self, measurement: Measurement, chosen: Chosen | None = None) -> Decision:
-        edges = measurement.edges
-        if chosen is None:
-            own = (self._ahead, self._window, self._floor, 0.0)
-            chosen = Chosen(*(np.full(len(edges), parameter) for parameter in own))
-        return Decision(self._limits, self._grants(edges, measurement.time_s, chosen))
+    def decide(self, measurement: Measurement) -> Decision:
+        return Decision(self._limits, self._grants(measurement.edges, measurement.time_s))
 
-    def _grants(self, edges: Edges, now_s: float, chosen: Chosen) -> Grants:
+    def _grants(self, edges: Edges, now_s: float) -> Grants:
         key = edges.src * self._n_nodes + edges.dst
         old, known = self._before(key)
         came_bytes = np.where(known, _came(edges, old), edges.received_bytes)
@@ -146,19 +131,18 @@ class ReceiverRule:
         begun = known & ~newer & (old.start_s <= now_s)
         ahead_bytes = self.ahead_of(edges)
         capacity_bps, buffer_bytes = self._rate_bps[edges.dst], self._buffer_bytes[edges.dst]
-        spare_bytes = chosen.ahead_frac * buffer_bytes
+        spare_bytes = self._ahead * buffer_bytes
         settled = begun & (old.start_s < now_s - SETTLED_PERIODS * self._period_s)
         room = self._claimed_ahead(edges, ahead_bytes, settled, old.rate_bps, came_bytes) < capacity_bps
         wait_bytes = np.where(room, 0.0, np.maximum(ahead_bytes - spare_bytes, 0.0))
         start_s = now_s + wait_bytes * BITS_PER_BYTE / capacity_bps
-        start_s = np.maximum(start_s, now_s - edges.age_s + chosen.wait_s)
         start_s = np.where(begun, old.start_s, start_s)
         soon = room | (ahead_bytes <= spare_bytes + capacity_bps * self._word_s / BITS_PER_BYTE)
         sending = begun | (edges.received_bytes > 0)
         flows = np.bincount(edges.dst, edges.flows, minlength=self._n_nodes)[edges.dst]
-        rate_bps = np.where(sending & ~soon, chosen.floor_frac / self._use, 1.0) * capacity_bps
+        rate_bps = np.where(sending & ~soon, self._floor / self._use, 1.0) * capacity_bps
         rate_bps[flows <= 1] = np.inf
-        window_pkts = np.maximum(np.floor(chosen.window_frac * buffer_bytes / self._mtu_bytes), 1)
+        window_pkts = np.maximum(np.floor(self._window * buffer_bytes / self._mtu_bytes), 1)
         window_pkts[flows <= 1] = 0
         moved = ~begun & (np.abs(start_s - old.start_s) > self._tolerance_s)
         tell = newer | moved | (rate_bps != old.rate_bps) | (window_pkts != old.window_pkts)

@@ -157,10 +157,6 @@ def describe(spec: ExportSpec, source: Source, fallback: Controller | None) -> t
         trained = from_dict(TrainedRanges, meta["trained"], "trained")
     except ConfigError as error:
         raise ResultError(f"{source.path} is no policy of this version of ncc ({error}); train again") from None
-    if observation.of_receivers:
-        raise ConfigError(
-            f"{source.path} is a policy of receivers, and agents on hosts only set limits: it runs in ncc evaluate"
-        )
     seen = obs_dim(observation, scenario)
     if (policy.obs_dim, policy.n_actions) != (seen, action.n_outputs):
         raise ResultError(

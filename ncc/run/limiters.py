@@ -159,18 +159,13 @@ class LimiterFactory:
 
     def _policy(self, controller: str, limit: PolicyLimit, scenario: Scenario) -> RateLimiter:
         from ncc.agents.policy import NumberPolicy
-        from ncc.envs.action import ActionSpec, ReceiverLimiter, SettingTable, rate_map
-        from ncc.envs.observation import ObservationSpec, observer_of
+        from ncc.envs.action import ActionSpec, rate_map
+        from ncc.envs.observation import ObservationSpec, SharedObserver
         from ncc.policies import HeldLimiter, RateBounds, table_bounds
 
         path, policy, meta = self._load(controller, limit)
-        observer = observer_of(from_dict(ObservationSpec, _part(meta, "observation", path), f"{path}: observation"))
+        observer = SharedObserver(from_dict(ObservationSpec, _part(meta, "observation", path), f"{path}: observation"))
         actions = rate_map(from_dict(ActionSpec, _part(meta, "action", path), f"{path}: action"), observer.spec)
-        if observer.spec.of_receivers and not scenario.has_receivers:
-            raise ConfigError(
-                f"{path} decides for receivers, and scenario {scenario.name!r} has none: set its neighbourhoods to "
-                "receivers or both"
-            )
         observer.reset(scenario)
         if observer.obs_dim != policy.obs_dim:
             raise ConfigError(
@@ -195,8 +190,7 @@ class LimiterFactory:
                     "draw them by: set limit.greedy to true (ncc_formula instead of ncc_untrained)"
                 )
             policy = NumberPolicy(policy.layers)
-        kind = ReceiverLimiter if isinstance(actions, SettingTable) else PolicyLimiter
-        limiter = kind(policy, observer, actions, greedy=limit.greedy)
+        limiter = PolicyLimiter(policy, observer, actions, greedy=limit.greedy)
         if "limits" not in meta:
             return limiter
         bounds = from_dict(RateBounds, _part(meta, "limits", path), f"{path}: limits")

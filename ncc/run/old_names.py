@@ -9,7 +9,9 @@ LOST = ("alone", "backlog", "cold", "levels", "profit", "slowdown", "utility")
 OLD: dict[str, dict[str, str]] = {
     "controller": {
         **dict.fromkeys(SERVED, "is now called ncc, which chooses its weights by what hosts know"),
+        "ncc_limit": "is now called trained",
         "ncc_receivers": "is now called ncc, which has both ends",
+        "receiver_history": "is gone: take ncc, whose receivers say in the SYN-ACK who may begin at once",
         "ncc_warm": "is gone with imitation: take ncc",
         **{f"ncc_{each}": "is gone: take ncc, or a training of your own (experiment=thesis)" for each in LOST},
     },

@@ -3,7 +3,6 @@
 
 from dataclasses import dataclass
 
-from ncc.core.errors import ConfigError
 from ncc.envs.families import Families
 from ncc.envs.mixture import Mixture, require_batching
 from ncc.envs.pairs import paired
@@ -27,7 +26,7 @@ class RackFactory:
     With families, racks are the slots of a `Mixture`, and `spec` defines their observation, action and reward.
 
     Raises:
-        ConfigError: families of receivers, or on a datapath that does not offer `Batching`.
+        ConfigError: families on a datapath that does not offer `Batching`.
     """
 
     spec: EnvSpec
@@ -40,8 +39,6 @@ class RackFactory:
 
     def __post_init__(self) -> None:
         if self.families.of:
-            if self.spec.view.observation.of_receivers:
-                raise ConfigError("families are of hosts that choose rates: leave them out to train receivers")
             require_batching(self.datapath)
 
     @classmethod

@@ -20,7 +20,6 @@ from ncc.core.value import from_dict
         ("learning_rate", float("inf")),
         ("hidden", ()),
         ("hidden", (64, 0)),
-        ("initial_unlimited_prob", 1.0),
     ],
 )
 def test_absurd_settings_are_refused_by_name(field: str, value: Any) -> None:

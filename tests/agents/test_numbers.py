@@ -115,7 +115,7 @@ def test_without_pairs_luck_hides_what_numbers_are_worth(tmp_path: Path) -> None
 
 def test_pairs_show_the_gradient_that_luck_hides() -> None:
     """The cosine of a rollout's gradient with that of the mean squared distance, at the untrained policy."""
-    config, params = CONFIG.replace(gamma=0.0, max_grad_norm=1e9), initial_params(SHAPE, 1, None).requires_grad_()
+    config, params = CONFIG.replace(gamma=0.0, max_grad_norm=1e9), initial_params(SHAPE, 1).requires_grad_()
     aims = torch.linspace(-0.8, 0.8, 101)
     inner = torch.stack([aims, torch.ones(101)], 1)
     for weight, bias in SHAPE.split(params)[0]:
@@ -165,7 +165,7 @@ def test_a_resumed_run_has_the_weights_of_one_without_a_break(after: int, tmp_pa
 def test_the_loss_is_that_of_a_gaussian(tmp_path: Path) -> None:
     """d/dmean of -log N(taken; mean, deviation) x advantage, by hand, for a policy that begins at 0."""
     model = ActorCritic(SHAPE)
-    model.load(initial_params(SHAPE, 1, None))
+    model.load(initial_params(SHAPE, 1))
     model.deviation = 0.5
     obs = np.array([[0.3, 1], [-0.2, 1]], np.float32)
     taken: Any = np.empty(2, np.float32)

@@ -182,7 +182,7 @@ def test_where_hosts_know_backlogs_the_policy_of_sizes_leaves_them_to_local() ->
 
 @pytest.mark.parametrize("name", sorted({*OLD["controller"]} - {*controller_names()}))
 def test_a_controller_of_old_says_what_takes_its_place(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"^controller {name} is (gone|now called ncc)[^.]*$"):
+    with pytest.raises(ConfigError, match=f"^controller {name} is (gone|now called (ncc|trained))[^.]*$"):
         load_controller(name)
 
 

@@ -55,7 +55,7 @@ class ScriptedEnv:
 def model() -> ActorCritic:
     shape = NetShape(OBS, (8,), 2)
     model = ActorCritic(shape)
-    model.load(initial_params(shape, 1, None))
+    model.load(initial_params(shape, 1))
     return model
 
 
@@ -124,7 +124,7 @@ def test_each_rack_may_be_brought_there_by_itself(model: ActorCritic) -> None:
 def chosen(model: ActorCritic, obs: ObsArray, actions: ActionArray) -> np.ndarray:
     """Probabilities that the policy gives to the actions taken."""
     shape = NetShape(OBS, (8,), 2)
-    layers = policy_layers(shape, initial_params(shape, 1, None))
+    layers = policy_layers(shape, initial_params(shape, 1))
     logits = MlpPolicy(layers).logits(obs)
     odds = np.exp(logits - logits.max(-1, keepdims=True))
     return np.take_along_axis(odds / odds.sum(-1, keepdims=True), actions[..., None], -1)[..., 0]

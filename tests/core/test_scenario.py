@@ -100,7 +100,7 @@ RACK_FIELDS = (
     "shared_buffer_bytes, shared_red, uplink_rate_bps"
 )
 SMALL = {"kind": "rack", "hosts": 4, "buffer_bytes": 1499, "mark_threshold_bytes": 0}
-POISSON_FIELDS = "announced, destinations, distribution, kind, link, load_frac, sources"
+POISSON_FIELDS = "destinations, distribution, kind, link, load_frac, sources"
 KINDS = "dumbbell, fat_tree, leaf_spine, many_to_one, multi_hop, pods, rack, single_switch, two_datacentres"
 
 

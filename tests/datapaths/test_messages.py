@@ -7,34 +7,8 @@ import pytest
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import Grants
 from ncc.core.scenario import Scenario
-from ncc.core.workload import Fixed
-from tests.datapaths.runs import Simulator, flow
-from tests.datapaths.test_gates import RECEIVER, S0, S1, STAR, grant, star, told
-
-
-def test_announced_flows_alone_are_held(simulator: Simulator) -> None:
-    """Others begin at once, also behind a start that their pair was told."""
-    scenario = Scenario(
-        name="two",
-        topology=STAR,
-        workload=(
-            ("answers", Fixed(flows=(flow("s0", "receiver", 20_000),), announced=True)),
-            ("other", Fixed(flows=(flow("s0", "receiver", 20_000), flow("s1", "receiver", 20_000)))),
-        ),
-        duration_s=1.0,
-        period_s=1e-4,
-        neighbourhoods="receivers",
-    )
-    done = told(
-        simulator,
-        scenario,
-        lambda epoch, _: (
-            grant((S0, RECEIVER, 3e-3, np.inf, 0), (S1, RECEIVER, 3e-3, np.inf, 0)) if epoch == 1 else None
-        ),
-    )
-    answer = done.flows.traffic == 0
-    assert (done.fct_s[answer] > 3e-3).all()
-    assert (done.fct_s[~answer] < 1e-3).all()
+from tests.datapaths.runs import Simulator
+from tests.datapaths.test_gates import RECEIVER, S0, S1, grant, star, told
 
 
 def late(made: Scenario, simulator: Simulator) -> float:

@@ -19,7 +19,6 @@ from ncc.envs.rack import RackBatch
 from ncc.envs.sb3 import HostVecEnv
 from tests.ecosystem.cases import IDS, LENGTH, SETTINGS, TINY
 from tests.envs.cases import spec
-from tests.envs.test_receivers import GYM as RECEIVERS
 
 pytestmark = pytest.mark.filterwarnings("error:.*(info|key|space|render_mode).*:UserWarning")
 
@@ -87,14 +86,6 @@ def test_hosts_share_a_policy_in_pairs() -> None:
     env = HostVecEnv(TINY, num_racks=4, action="linear", pairs="mean")
     settings = {"use_sde": True, "sde_sample_freq": 4, "n_steps": 16, "batch_size": 64, "n_epochs": 1, "vf_coef": 0.0}
     learn(PPO("MlpPolicy", VecMonitor(env), device="cpu", seed=3, **settings), 1024, 1)
-    env.close()
-
-
-def test_receivers_share_a_policy_too() -> None:
-    env = HostVecEnv(num_racks=2, **RECEIVERS)
-    assert env.num_envs == 6
-    model = PPO("MlpPolicy", VecMonitor(env), device="cpu", n_steps=16, batch_size=48, n_epochs=1, seed=3)
-    model.learn(192)
     env.close()
 
 

@@ -150,6 +150,13 @@ def test_settings_are_values_or_mappings_and_typos_are_named() -> None:
         RackEnv(datapath="ns4")
 
 
+def test_hosts_without_neighbours_at_an_uplink_are_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"neighbourhoods is receivers, and hosts that learn .*: set it to uplink or both"
+    ):
+        RackEnv(datapath=FLOWS, scenario="spread_incast")
+
+
 def test_close_twice_and_reset_again() -> None:
     env = make()
     env.close()

@@ -15,7 +15,7 @@ from ncc.core.receivers import Edges, Grants, parts
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import LeafSpine, Rack
 from ncc.core.value import from_dict
-from ncc.core.workload import Fixed, Flow, Incast, Poisson
+from ncc.core.workload import Fixed, Flow, Incast
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.controller import Controller, Formula
 from ncc.harness.datapath import HostStack
@@ -244,7 +244,7 @@ def test_the_rule_needs_receivers() -> None:
         rule().reset(scenario(neighbourhoods="uplink"), 1)
 
 
-@pytest.mark.parametrize("name", ["", "_blind", "_cubic", "_bbr"])
+@pytest.mark.parametrize("name", ["", "_blind"])
 def test_what_is_configured_holds_flows(name: str) -> None:
     made = load_controller(f"receiver_rule{name}")
     assert isinstance(made.limit, Formula)
@@ -264,9 +264,11 @@ def test_what_holds_nothing_has_the_digest_that_it_had() -> None:
     assert together.digest() != scenario().digest()
 
 
-def burst_fct_s(controller: str, made: Scenario, simulator: Simulator = PacketsimDatapath) -> tuple[float, int]:
+def burst_fct_s(
+    controller: str, made: Scenario, simulator: Simulator = PacketsimDatapath, transport: str | None = None
+) -> tuple[float, int]:
     """Mean FCT, and timeouts."""
-    records = flow_records(controller, made, simulator)
+    records = flow_records(controller, made, simulator, transport)
     return float((records.finish_s - made.flows(1).start_s).mean()), int(records.timeouts.sum())
 
 
@@ -274,8 +276,10 @@ def fct_s(controller: str, made: Scenario) -> FloatArray:
     return flow_records(controller, made, PacketsimDatapath).finish_s - made.flows(1).start_s
 
 
-def flow_records(controller: str, made: Scenario, simulator: Simulator) -> FlowRecords:
+def flow_records(controller: str, made: Scenario, simulator: Simulator, transport: str | None = None) -> FlowRecords:
     chosen = load_controller(controller)
+    if transport is not None:
+        chosen = chosen.replace(stack=HostStack(transport=transport, hold=chosen.stack.hold))
     assert isinstance(chosen.limit, Formula)
     limiter, datapath, flows = chosen.limit.build(), simulator(), made.flows(1)
     try:
@@ -291,10 +295,12 @@ def flow_records(controller: str, made: Scenario, simulator: Simulator) -> FlowR
         datapath.close()
 
 
-@pytest.mark.parametrize("transport", ["", "_blind", "_cubic", "_bbr"])
-def test_an_incast_has_no_timeouts_and_a_shorter_mean(transport: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "transport"), [("rule", None), ("rule_blind", None), ("rule", "cubic"), ("rule", "bbr")]
+)
+def test_an_incast_has_no_timeouts_and_a_shorter_mean(name: str, transport: str | None) -> None:
     plain, _ = burst_fct_s("dctcp", scenario(neighbourhoods="uplink"))
-    ruled, timeouts = burst_fct_s(f"receiver_rule{transport}", scenario())
+    ruled, timeouts = burst_fct_s(f"receiver_{name}", scenario(), transport=transport)
     oracle, _ = burst_fct_s("receiver_oracle", scenario())
     assert timeouts == 0
     assert ruled < 0.85 * plain
@@ -325,29 +331,6 @@ def test_faults_of_messages_cost_little_and_stop_nobody(fault: dict[str, object]
     ill, after = burst_fct_s("receiver_rule", scenario(**fault))
     assert ill < (well + plain) / 2
     assert after <= timeouts
-
-
-def test_announced_bursts_leave_others_alone() -> None:
-    """With a period of 1 ms everybody waits; if bursts are announced, other flows do not."""
-    others = Poisson(distribution="hadoop", load_frac=0.5, sources="hosts", destinations="hosts", link="leaf0->h0_0")
-
-    def others_s(made: Scenario) -> float:
-        flows = made.flows(1)
-        mask = (flows.traffic == 1) & (flows.size_bytes < 20_000)
-        return float(np.mean(fct_s("receiver_rule", made)[mask]))
-
-    held = scenario(workload=(("burst", BURST), ("others", others)), period_s=1e-3)
-    announced = scenario(workload=(("burst", BURST.replace(announced=True)), ("others", others)), period_s=1e-3)
-    assert others_s(announced) < 0.8 * others_s(held)
-    plain, lost = burst_fct_s("dctcp", scenario(neighbourhoods="uplink", transport=Transport(recovery="classic")))
-    ruled, timeouts = burst_fct_s(
-        "receiver_rule",
-        scenario(
-            workload=(("burst", BURST.replace(announced=True)),), period_s=1e-3, transport=Transport(recovery="classic")
-        ),
-    )
-    assert ruled < 0.9 * plain
-    assert timeouts < lost
 
 
 def test_messages_take_at_most_a_twentieth_of_a_receivers_uplink() -> None:

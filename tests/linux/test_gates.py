@@ -202,16 +202,6 @@ def test_words_are_late_or_lost_as_the_scenario_says() -> None:
         (HostStack(transport="linux::cubic", hold=True), {}, "Flows cannot be held over linux::cubic"),
         (HostStack(hold=True, messages="instant"), {}, "stack.messages must be packets on linux"),
         (HostStack(hold=True, answer_frac=0.6), {}, "stack.answer_frac must be null on linux"),
-        (HostStack(hold=True, anticipates="sizes"), {}, "stack.anticipates must be nothing on linux"),
-        (
-            HOLDS,
-            {
-                "workload": (
-                    ("f", Fixed(flows=(Flow(start_s=0, src="s0", dst="receiver", size_bytes=9),), announced=True)),
-                )
-            },
-            "Scenario.workload must announce nothing on linux",
-        ),
     ],
 )
 @needs("objects")

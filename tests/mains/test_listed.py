@@ -12,8 +12,8 @@ from ncc.run.controllers import controller_names
 from ncc.run.tuned import tuned_names
 from tests.mains.commands import ncc
 
-FEW = ("dctcp_queue", "ncc_linux", "spread_incast")
-"""Two of these take title and paper from others. Composing all such takes long."""
+FEW = ("dctcp_queue", "ncc_linux", "tuning_rack")
+"""The last takes its paper from a schema. Composing all experiments takes long."""
 LISTED = [
     *((main, "scenario", config_paths("scenario"), "rack", "16 hosts of 1 Gbit/s") for main in ("evaluate", "serve")),
     ("evaluate", "controller", (*controller_names(), *tuned_names()), "dctcp", "ns3, packetsim"),

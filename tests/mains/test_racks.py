@@ -73,11 +73,9 @@ def test_learners_get_the_racks_that_they_ask_for_and_copies_where_they_are_pair
 @pytest.mark.parametrize(
     ("config", "pairs", "said"),
     [
-        (A3cConfig(initial_unlimited_prob=0.5), Pairs(), "agent.initial_unlimited_prob learns actions with indices"),
         (A3cConfig(evolve_frac=0.5), None, "agent.evolve_frac compares mirror images whose actions are numbers"),
         (A3cConfig(evolve_frac=0.5), Pairs(paid="mean", copies=3), "set env.pairs with an even number of copies"),
         (RllibConfig(form="multi_agent"), Pairs(), "agent.form=multi_agent learns actions with indices"),
-        (RllibConfig(initial_unlimited_prob=0.5), Pairs(), "agent.initial_unlimited_prob learns actions with indices"),
     ],
 )
 def test_what_a_learner_cannot_learn_is_refused_before_anything_runs(

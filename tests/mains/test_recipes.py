@@ -32,7 +32,7 @@ def composed(*overrides: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", recipe_names())
 def test_every_recipe_is_a_plan_and_no_figure_bears_its_name(name: str) -> None:
     plan = TrainPlan.from_plain(composed(f"experiment={name}"))
-    assert plan.families.of or plan.env.observation.of_receivers or plan.env.action.kind == "residual"
+    assert plan.families.of or plan.env.action.kind == "residual"
     assert name not in experiment_names()
 
 

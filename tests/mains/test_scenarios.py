@@ -38,7 +38,7 @@ def test_the_union_of_the_four_services_is_web_search() -> None:
     assert services == [
         part
         for cell in grid_of("ncc_blind", *load_experiment("ncc_blind"), "full").cells
-        if (cell.contender, cell.point) == ("dctcp", ("uplink_services",))
+        if (cell.contender, cell.point) == ("dctcp", ("four services",))
         for _, part in cell.scenario.workload
     ]
     tables = [distribution(part.distribution) for part in services]

@@ -18,7 +18,7 @@ from ncc.study.run import run_experiment
 from tests.support.here import Here
 from tests.support.linux import TRAFFIC, needs
 
-NEEDS = dict.fromkeys(("ncc_linux", "ncc_linux_learned", "ncc_linux_written", "spread_linux"), TRAFFIC)
+NEEDS = dict.fromkeys(("ncc_linux", "spread_linux"), TRAFFIC)
 """Requirements of experiments that no simulator runs."""
 pytestmark = pytest.mark.experiments
 

@@ -29,7 +29,7 @@ T, RACKS, HOSTS, GAMMA = 6, 3, 2, 0.9
 pytestmark = pytest.mark.rllib
 
 
-def module(unlimited_prob: float | None = 0.7, *, numbers: bool = False, critic: bool = True) -> HostModule:
+def module(*, numbers: bool = False, critic: bool = True) -> HostModule:
     noise = (0.2, 0.1, 1000)
     return HostModule(
         observation_space=Box(-np.inf, np.inf, (OBS,), np.float32),
@@ -37,7 +37,6 @@ def module(unlimited_prob: float | None = 0.7, *, numbers: bool = False, critic:
         model_config={
             "hidden": HIDDEN,
             "seed": SEED,
-            "unlimited_prob": unlimited_prob,
             "critic": critic,
             "noise": noise,
         },
@@ -69,11 +68,10 @@ def rollout(rng: np.random.Generator) -> RackRollout:
     )
 
 
-@pytest.mark.parametrize("unlimited_prob", [None, 0.9])
-def test_equal_seeds_give_a3cs_weights(unlimited_prob: float | None) -> None:
+def test_equal_seeds_give_a3cs_weights() -> None:
     shape = NetShape(OBS, HIDDEN, ACTIONS)
-    params = initial_params(shape, SEED, unlimited_prob)
-    made = module(unlimited_prob)
+    params = initial_params(shape, SEED)
+    made = module()
     assert made.shape == shape
     for ours, theirs in zip(policy_layers(made), a3c_layers(shape, params), strict=True):
         np.testing.assert_array_equal(ours[0], theirs[0])
@@ -96,9 +94,9 @@ def test_the_policy_file_answers_as_the_module_does(tmp_path: Path) -> None:
 
 
 def test_a_policy_of_numbers_starts_as_the_formula_and_its_file_holds_the_mean(tmp_path: Path) -> None:
-    shape, made = NetShape(OBS, HIDDEN, 0), module(None, numbers=True)
+    shape, made = NetShape(OBS, HIDDEN, 0), module(numbers=True)
     assert made.shape == shape
-    for ours, theirs in zip(policy_layers(made), a3c_layers(shape, initial_params(shape, SEED, None)), strict=True):
+    for ours, theirs in zip(policy_layers(made), a3c_layers(shape, initial_params(shape, SEED)), strict=True):
         np.testing.assert_array_equal(ours[0], theirs[0])
     obs = np.random.default_rng(0).standard_normal((50, OBS)).astype(np.float32)
     given = {"obs": torch.from_numpy(obs)}
@@ -113,7 +111,7 @@ def test_a_policy_of_numbers_starts_as_the_formula_and_its_file_holds_the_mean(t
 
 
 def test_noise_falls_and_travels_with_the_weights() -> None:
-    made, other, obs = module(None, numbers=True), module(None, numbers=True), {"obs": torch.ones(1, OBS)}
+    made, other, obs = module(numbers=True), module(numbers=True), {"obs": torch.ones(1, OBS)}
     other.make_target_networks()
     for epochs, expected in ((0, 0.2), (500, 0.15), (1000, 0.1), (2000, 0.1)):
         made.lower_noise(epochs)
@@ -125,7 +123,7 @@ def test_noise_falls_and_travels_with_the_weights() -> None:
 
 
 def test_numbers_have_gaussian_odds_in_batches() -> None:
-    made, rng = module(None, numbers=True), np.random.default_rng(1)
+    made, rng = module(numbers=True), np.random.default_rng(1)
     mean, noise = 0.5, 0.2
     logits = np.broadcast_to(np.array([mean, np.log(noise)], np.float32), (T, RACKS, HOSTS, 2))
     error = rng.standard_normal((T, RACKS, HOSTS)).astype(np.float32)

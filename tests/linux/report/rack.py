@@ -66,7 +66,7 @@ def controller_of(name: str, **params: int) -> Controller:
 
 def deciders(scenario: Scenario) -> dict[str, tuple[Controller, Callable[[], RateLimiter]]]:
     """The trained policy, and a rule that costs nothing, both over DCTCP."""
-    policy = controller_of("ncc_limit")
+    policy = controller_of("trained")
     return {
         "policy": (policy, lambda: LimiterFactory(None)(policy, scenario)),
         "rule": (controller_of("dctcp"), Swinging),
@@ -220,7 +220,7 @@ def figures_of(run: Run) -> dict[str, float]:
 
 def told(*, quick: bool) -> Iterator[Row]:
     """NCC on an uplink where applications tell sizes: how far its mean FCT goes from DCTCP's to the SRPT bound."""
-    policy, dctcp = controller_of("ncc_limit"), controller_of("dctcp")
+    policy, dctcp = controller_of("trained"), controller_of("dctcp")
     policy = policy.replace(stack=policy.stack.replace(order="srpt", order_params=()))
     seeds = range(2 if quick else 10)
     for load_frac in (0.6, 0.8):
@@ -260,7 +260,7 @@ def reordering(*, quick: bool) -> Iterator[Row]:
     """Packets that hosts sent twice for nothing, and packets that overtook others, as the kernel counts them."""
     for case in ("lab_incast", "lab_uplink"):
         scenario = lab(case, "scenario.nic.knows=backlog", f"scenario.duration_s={1 if quick else 4}")
-        for name in ("ncc_limit", "dctcp", "linux_cubic"):
+        for name in ("trained", "dctcp", "linux_cubic"):
             controller, total, flows, order = controller_of(name), Counter[str](), 0, ""
             limiter = hastened(LimiterFactory(None)(controller, scenario))
             for seed in range(1, 2 if quick else 6):
