@@ -18,6 +18,7 @@ from ncc.core.topology import Topology
 from ncc.core.units import BITS_PER_BYTE
 from ncc.harness.limiter import RateLimiter
 from ncc.harness.oracles import claims
+from ncc.metrics.fct import base_rtt_s
 
 AHEAD_FRAC, WINDOW_FRAC, FLOOR_FRAC = 0.6, 1 / 3, 0.03
 """Defaults of the rule. What lies ahead and a window leave some of the buffer to flows that wait for nobody."""
@@ -27,6 +28,8 @@ SETTLED_PERIODS = 3
 """Periods after the start of a pair from which what it brings says what holds it back."""
 BEHIND_BYTES = 100_000
 """Without sizes, flows that have received more go behind those that have not."""
+CROWD = 32
+"""Hosts at a receiver's port above which a formula beside the receiver only delays them (docs/receivers.md)."""
 
 
 @dataclass(frozen=True)
@@ -268,11 +271,12 @@ class WithReceivers:
     the other holds back: a host all of whose flows wait for their receivers counts as idle at its uplink
     (`without_held`), and receivers hold flows only while their port is full (`ReceiverRule`).
 
-    A receiver's words may come too late: where its port carries more than it can hold until a word is heard, or where
-    words get lost. Such a receiver says nothing, if flows learn by its SYN-ACKs when they may begin.
+    A receiver's words may come too late: where its port carries more than it can hold until a word is heard and what
+    it changes arrives, or where words get lost. Such a receiver says nothing, if flows learn by its SYN-ACKs when they
+    may begin.
 
-    Where the neighbours' port is that of a receiver, and a formula limits the hosts, only the receiver decides. If it
-    says nothing, the formula has the hosts as long as the port can hold what it carries in a period.
+    Where the neighbours' port is that of a receiver, a formula limits the hosts beside it. The receiver alone decides
+    where a period carries more than the port can hold, and where it speaks to more than `CROWD` hosts.
 
     Args:
         limiter: the limiter.
@@ -304,16 +308,20 @@ class WithReceivers:
         down = {host: network.down_port(host) for host in network.hosts}
         self._speaks = np.ones(len(network.nodes), np.bool_)
         if self._answered and transport.handshake and not transport.connections_per_pair:
-            lost, heard_s = scenario.sharing_loss_frac > 0, word_s(scenario)
+            lost, rtts_s = scenario.sharing_loss_frac > 0, _nearest_rtts_s(scenario)
             for host, port in down.items():
-                self._speaks[host] = not (lost or _overflows(network, port, heard_s))
-        alone = {
-            port
-            for host, port in down.items()
-            if not self._counts_held and (self._speaks[host] or _overflows(network, port, scenario.period_s))
-        }
-        areas = np.array([area.uplink_port in alone for area in network.neighbourhoods], np.bool_)
-        self._receiver_alone = areas[list(network.agent_area)]
+                self._speaks[host] = not (lost or _overflows(network, port, word_s(scenario) + rtts_s[host]))
+        crowded = {down[host] for host in down if self._speaks[host]}
+        alone = [
+            not self._counts_held
+            and area.uplink_port in down.values()
+            and (
+                (area.uplink_port in crowded and len(area.hosts) > CROWD)
+                or _overflows(network, area.uplink_port, scenario.period_s)
+            )
+            for area in network.neighbourhoods
+        ]
+        self._receiver_alone = np.array(alone, np.bool_)[list(network.agent_area)]
 
     def decide(self, measurement: Measurement) -> Decision:
         """Return the limits of the one and the messages of the other."""
@@ -321,6 +329,22 @@ class WithReceivers:
         limits_bps, _ = parts(self._limiter.decide(seen))
         grants = self._rule.decide(measurement).grants
         return Decision(np.where(self._receiver_alone, np.inf, limits_bps), grants.where(self._speaks[grants.dst]))
+
+
+def _nearest_rtts_s(scenario: Scenario) -> dict[int, float]:
+    """Base RTT of each host from the first other host, if there is one at its switch, else of all."""
+    network = scenario.network()
+    at: dict[int, list[int]] = {}
+    for host in network.hosts:
+        link = network.host_link(host)
+        at.setdefault(link.a + link.b - host, []).append(host)
+    found: dict[int, float] = {}
+    for beside in at.values():
+        others = beside if len(beside) > 1 else network.hosts
+        for host in beside:
+            other = next((each for each in others if each != host), host)
+            found[host] = base_rtt_s(scenario, other, host) if other != host else 0.0
+    return found
 
 
 def _overflows(network: Topology, port: int, time_s: float) -> bool:

@@ -16,16 +16,16 @@ from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.controller import PolicyLimit, ReceiverRuleLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import FixedShare
-from ncc.harness.receivers import WithReceivers, without_held
+from ncc.harness.receivers import CROWD, WithReceivers, without_held
 from ncc.harness.run import run_once
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from tests.harness.test_receivers import FABRIC, G, scenario
 
 
-def many_to_one(**changes: object) -> Scenario:
+def many_to_one(senders: int = 16, **changes: object) -> Scenario:
     """16 servers answer one front end at once."""
-    star = ManyToOne(senders=16, rate_bps=G, delay_s=1e-5, buffer_bytes=100_000, mark_threshold_bytes=30_000)
+    star = ManyToOne(senders=senders, rate_bps=G, delay_s=1e-5, buffer_bytes=100_000, mark_threshold_bytes=30_000)
     answers = tuple(Flow(start_s=0.01, src=f"s{i}", dst="receiver", size_bytes=32_000) for i in range(16))
     return scenario(**({"topology": star, "workload": (("answers", Fixed(flows=answers)),)} | changes))
 
@@ -46,12 +46,13 @@ def test_a_host_whose_flows_are_all_held_counts_as_idle() -> None:
     ("made", "counts_held", "limited"),
     [
         (many_to_one(period_s=7e-4, neighbourhoods="both"), True, True),
-        (many_to_one(period_s=7e-4, neighbourhoods="both"), False, False),
+        (many_to_one(period_s=7e-4, neighbourhoods="both"), False, True),
+        (many_to_one(CROWD + 1, period_s=7e-4, neighbourhoods="both"), False, False),
         (many_to_one(period_s=7e-4, neighbourhoods="both", sharing_loss_frac=0.1), False, True),
         (many_to_one(period_s=9e-4, neighbourhoods="both", sharing_loss_frac=0.1), False, False),
         (scenario(period_s=9e-4, neighbourhoods="both"), False, True),
     ],
-    ids=["a policy decides", "a formula", "silent receivers", "silent, and 100 KB are 0.8 ms", "no host's port"],
+    ids=["a policy decides", "a formula", "a formula, more hosts", "silent receivers", "silent, and 100 KB are 0.8 ms", "no host's port"],
 )
 def test_only_the_receiver_decides_at_its_port_unless_a_policy_does(
     made: Scenario, counts_held: bool, limited: bool
@@ -67,7 +68,8 @@ def test_only_the_receiver_decides_at_its_port_unless_a_policy_does(
     [
         ({"period_s": 7e-4}, True, True),
         ({"period_s": 9e-4}, True, False),
-        ({"period_s": 4e-4, "sharing_delay_periods": 2}, True, True),
+        ({"period_s": 3.6e-4, "sharing_delay_periods": 2}, True, True),
+        ({"period_s": 3.8e-4, "sharing_delay_periods": 2}, True, False),
         ({"period_s": 3e-4, "sharing_delay_periods": 3}, True, False),
         ({"period_s": 4e-4, "sharing_delay_periods": 2, "sharing_unsynchronised": True}, True, False),
         ({"sharing_loss_frac": 0.1}, True, False),
@@ -79,7 +81,7 @@ def test_only_the_receiver_decides_at_its_port_unless_a_policy_does(
 def test_a_receiver_is_silent_where_its_words_come_too_late(
     changes: dict[str, object], answered: bool, speaks: bool
 ) -> None:
-    """Its port holds 0.8 ms. It speaks in any case where SYN-ACKs do not say when flows may begin."""
+    """Its port holds 0.8 ms, and an RTT takes 0.066. It speaks in any case where SYN-ACKs say nothing."""
     made = many_to_one(neighbourhoods="both", **changes)
     limiter = WithReceivers(FixedShare(), ReceiverRuleLimit().build(), answered=answered)
     limiter.reset(made, 1)
