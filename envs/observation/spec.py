@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario
+from ncc.core.signals import SIGNALS
 from ncc.core.value import Positive, Value
 from ncc.envs.scales import scales_of
 
@@ -113,13 +114,10 @@ def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
     Raises:
         ConfigError: features.yaml is wrong.
     """
-    view = TABLE["views"][spec.neighbours]
     if spec.of_receivers:
         n_neighbours = spec.senders // spec.rows_per_receiver
-    names = [*_flat(view["sees"]), *(view["ages"] if spec.ages else ())]
-    names = [name for name in names if name not in spec.leave_out]
     found: list[Entry] = []
-    for per, group in groupby(names, lambda name: _feature(name).get("per")):
+    for per, group in groupby(_seen(spec), lambda name: _feature(name).get("per")):
         features = [(name, FEATURES[name]) for name in group]
         if per is None:
             found += [Entry(name, feature, 0) for name, feature in features]
@@ -175,9 +173,32 @@ def columns_of(spec: ObservationSpec, needed: Sequence[str]) -> tuple[int, ...] 
     return tuple(map(names.index, needed)) if set(needed) <= set(names) else None
 
 
+def check_told(spec: ObservationSpec) -> None:
+    """Raise `ConfigError` for a feature of a signal that an agent on a host neither measures nor is sent."""
+    for name in _seen(spec):
+        feature = _feature(name)
+        column = TABLE["columns"].get(feature.get("of"), {})
+        own = feature["kind"] in ("own", "own_before")
+        for signal in (SIGNALS[column[key]] for key in ("signal", "over") if key in column):
+            if not signal.shared_as and not (own and signal.on_hosts):
+                lacks = "do not measure" if own else "are not sent"
+                raise ConfigError(
+                    f"Feature {name!r} of features.yaml takes the signal {signal.name!r}, which agents on hosts "
+                    f"{lacks}: train a policy without it (observation.leave_out), or add the signal to what they are "
+                    "told (CONTRIBUTING.md, Add a signal)"
+                )
+
+
 def aged(periods: float) -> float:
     """Return an age in periods as it is observed."""
     return math.log1p(periods) / math.log1p(AGE_SCALE)
+
+
+def _seen(spec: ObservationSpec) -> list[str]:
+    """Return the names of the features that a spec observes, in order."""
+    view = TABLE["views"][spec.neighbours]
+    names = [*_flat(view["sees"]), *(view["ages"] if spec.ages else ())]
+    return [name for name in names if name not in spec.leave_out]
 
 
 def _feature(name: str) -> Mapping[str, Any]:

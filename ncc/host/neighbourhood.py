@@ -25,7 +25,7 @@ from ncc.core.workload import Fixed, Flow
 from ncc.envs.action import rate_map
 from ncc.envs.linux.decide import HastenedPolicy, Heard, hastened
 from ncc.envs.linux.live import ON_HOSTS
-from ncc.envs.observation import SharedObserver, reliable
+from ncc.envs.observation import SharedObserver, check_told, reliable
 from ncc.envs.scales import scales_of
 from ncc.harness.limiter import PolicyLimiter
 from ncc.host.message import StateArray
@@ -97,8 +97,13 @@ Columns = Mapping[str, FloatArray | IntArray]
 
 
 def limiter_of(file: PolicyFile) -> HastenedPolicy:
-    """A limiter that decides by the policy of a file; the file's bounds are left to the guard."""
+    """A limiter that decides by the policy of a file; the file's bounds are left to the guard.
+
+    Raises:
+        ConfigError: the policy observes what hosts are not told.
+    """
     header, policy = file.header, file.policy
+    check_told(header.observation)
     actions = rate_map(header.action, header.observation)
     chosen = policy if header.action.n_actions else NumberPolicy(policy.layers)
     made = hastened(PolicyLimiter(chosen, SharedObserver(header.observation), actions))
@@ -109,6 +114,7 @@ def limiter_of(file: PolicyFile) -> HastenedPolicy:
 def check_fits(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
     """Raise `ConfigError` if a policy cannot serve hosts of such a neighbourhood."""
     header = file.header
+    check_told(header.observation)
     if header.neighbours is not None and header.neighbours != spec.hosts - 1:
         raise ConfigError(
             f"policy {header.name!r} takes exactly {header.neighbours} neighbours and this neighbourhood has "
