@@ -106,13 +106,13 @@ class Observer
     // Makes what `Measure` read the newest state in place of what that was.
     void Correct(size_t row) { Write(networks_[row]); }
 
-    // Fills the rows of hosts `begin` to `end` - 1 of obs [n, entries].
+    // Fills obs [end - begin, entries] for hosts `begin` to `end` - 1.
     void Observe(size_t row, float *obs, size_t begin, size_t end)
     {
         const Network &network = networks_[row];
         for (size_t i = begin; i < end; ++i) {
             const Host host = Seen(network, i);
-            float *to = obs + i * t_.entries.size();
+            float *to = obs + (i - begin) * t_.entries.size();
             for (const Entry &entry : t_.entries) {
                 *to++ = std::min(static_cast<float>(entry.feature(host, entry.where)), t_.ceiling);
             }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kinds.h"
-#include "layers.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -19,6 +18,18 @@
 
 namespace ncc
 {
+
+template <typename T>
+using Array = nanobind::ndarray<const T, nanobind::c_contig, nanobind::device::cpu>;
+
+template <typename T>
+std::vector<T> Copy(const Array<T> &array, size_t size, const char *name)
+{
+    if (array.size() != size) {
+        throw std::invalid_argument(std::string(name) + " has the wrong size");
+    }
+    return std::vector<T>(array.data(), array.data() + size);
+}
 
 // A signal of a measurement: an array [hosts] or [uplinks], or with a leading axis of networks, of any strides.
 class Signal
