@@ -7,7 +7,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.value import Name, NonNegative, Positive, Value
 from ncc.envs import residual
 from ncc.envs.observation import ObservationSpec, guard_at, names_of
-from ncc.envs.observation.spec import TABLE
+from ncc.envs.observation.spec import tuned_constants
 
 if TYPE_CHECKING:
     from ncc.envs.action import ActionSpec
@@ -78,7 +78,7 @@ def formula_table(spec: "ActionSpec") -> FormulaTable | None:
         return None
     return FormulaTable(
         formula=spec.formula,
-        tuned=dict(TABLE["formula"]) if spec.formula == "local_tuned" else None,
+        tuned=tuned_constants() if spec.formula == "local_tuned" else None,
         use_frac=residual.USE_FRAC,
         least_share=residual.LEAST_SHARE,
         hold_frac=residual.HOLD_FRAC,

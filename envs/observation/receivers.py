@@ -57,8 +57,6 @@ class Rows:
 class ReceiverObserver:
     """An observer like `SharedObserver`, with the rows of `Rows`. It remembers nothing."""
 
-    tables = None
-
     def __init__(self, spec: ObservationSpec) -> None:
         self.spec = spec
         entered = entries(spec, 0)

@@ -3,6 +3,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -13,8 +15,9 @@ from msgspec import Meta
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.core.signals import SIGNALS
-from ncc.core.value import Positive, Value
+from ncc.core.value import Positive, Value, from_dict
 from ncc.envs.scales import scales_of
+from ncc.harness.controller import LocalLimit
 
 TABLE: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("features.yaml").read_text(encoding="utf-8"))
 """The table of features, features.yaml."""
@@ -133,6 +136,13 @@ def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
 def names_of(spec: ObservationSpec, n_neighbours: int) -> tuple[str, ...]:
     """Return the names of a host's numbers in order."""
     return tuple(entry.name for entry in entries(spec, n_neighbours))
+
+
+@cache
+def tuned_constants() -> dict[str, float]:
+    """Return the constants of the formula that features.yaml names, fields of `ncc.harness.controller.LocalLimit`."""
+    text = (files("ncc.configs") / "controllers" / f"{TABLE['formula']}.yaml").read_text(encoding="utf-8")
+    return from_dict(LocalLimit, yaml.safe_load(text)["limit"], "limit").constants()
 
 
 def obs_dim(spec: ObservationSpec, scenario: Scenario) -> int:
