@@ -102,7 +102,7 @@ class SharedObserver:
         return obs
 
     def among(self, begin: int, end: int) -> None:
-        """From now on `observe_as_told` observes for hosts `begin` to `end` - 1 only."""
+        """Let `observe_as_told` observe for hosts `begin` to `end` - 1 only, from now on."""
         self._observer().among(begin, end)
         self._row_shape = (end - begin, self.obs_dim)
 

@@ -103,7 +103,7 @@ class Local:
         return limits.reshape(busy.shape)
 
     def _hear(self, told: FloatArray, queue_bytes: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What each listener has, on an axis of its own: the last message that came, at first of an idle network."""
+        """Return the last messages that came to each listener, on an axis of its own; at first all are idle."""
         told, queue_bytes = told[..., None, :, :], queue_bytes[..., None, :]
         if self._speaks.all() and not self._loss_frac:
             return told, queue_bytes

@@ -19,7 +19,7 @@ NAMES = names_of(SPEC, 0)
 def room_before(
     next_bytes: FloatArray, queued: BoolArray, claimed: FloatArray, slack: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """What hosts with much shorter flows leave of 2 Gbit/s, and numbers of hosts with equal flows: the definition."""
+    """Return the rate that hosts with much shorter flows leave of 2 Gbit/s, and numbers of hosts with equal flows."""
     others = queued & ~np.eye(len(queued), dtype=np.bool_)
     shorter = others & (next_bytes + slack < next_bytes[:, None] / ALIKE)
     same = others & ~shorter & ~shorter.T  # neither goes before the other
