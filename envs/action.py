@@ -137,18 +137,19 @@ class _Rates:
     """Base of the maps to rate limits, which rates.h computes: the same for trainings, evaluations and hosts."""
 
     _names: tuple[str, ...]
-    _rates: Any
+    _rates: Any  # made when it is first needed: until then this object can be pickled
 
     def _take(self, names: tuple[str, ...], link_bps: FloatArray, numbers: Mapping[str, Any]) -> None:
         """Take hosts, the rates [n_agents] of their links, and the numbers of rates.h."""
-        self._names, self._first = names, 0
-        self._rates = extension().Rates({"link_bps": link_bps, **numbers})
+        self._names, self._first, self._rates = names, 0, None
+        self._given = {"link_bps": link_bps, **numbers}
 
     def among(self, begin: int, end: int) -> None:
         """Take decisions of hosts `begin` to `end` - 1 only from now on."""
         self._names, self._first = self._names[begin:end], begin
 
     def _limits(self, given: npt.NDArray[Any], obs: ObsArray) -> FloatArray:
+        self._rates = self._rates or extension().Rates(self._given)
         limits: FloatArray = np.empty(given.shape)
         self._rates.limits(given.astype(np.float64, copy=False), obs, limits, self._first)
         return limits
@@ -170,20 +171,19 @@ class RateTable(_Rates):
             raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; action indices need 'levels' or 'shares'")
         self.spec, self._table = spec, action_table(spec, observation)
         self._multiples = np.array([np.inf if multiple is None else multiple for multiple in self._table.multiples])
-        self._observed = fair_share_at(observation) if spec.kind == "shares" else None
-        self._guard = guard_at(observation) if spec.kind == "shares" else None
+        fair = fair_share_at(observation) if spec.kind == "shares" else None
+        self._seen = () if fair is None else (fair, *(guard_at(observation) or ()))
 
     def reset(self, scenario: Scenario) -> None:
         """Compute the table for the hosts of a scenario."""
         scales = scales_of(scenario)
-        unit_bps = self._link_bps = scales.link_rate_bps
+        self._unit_bps = self._link_bps = scales.link_rate_bps
         if self.spec.kind == "shares":
-            hosts = scales.neighbours.shape[1] + 1
-            unit_bps = np.minimum(scales.uplink_capacity_bps[scales.area] / hosts, unit_bps)
-        self._unit_bps = unit_bps
+            share_bps = scales.uplink_capacity_bps[scales.area] / (scales.neighbours.shape[1] + 1)
+            self._unit_bps = np.minimum(share_bps, self._link_bps)
         log = np.log(self._multiples[:-1])
         self._middle = log[:-1] / 2 + log[1:] / 2
-        self._take(scales.names, scales.link_rate_bps, self._numbers(unit_bps))
+        self._take(scales.names, scales.link_rate_bps, self._numbers(self._unit_bps))
 
     def rates_bps(self, actions: ActionArray, obs: ObsArray) -> FloatArray:
         """Return limits in bits/s for indices, both [n_agents], chosen on observations [n_agents, obs_dim].
@@ -218,12 +218,12 @@ class RateTable(_Rates):
             "unit_bps": unit_bps,
             "floor_frac": self._table.floor_frac,
             "guard_frac": self._table.guard_frac,
-            "seen": [] if self._observed is None else [self._observed, *(self._guard or ())],
+            "seen": self._seen,
         }
 
     def nearest(self, limits_bps: FloatArray, obs: ObsArray) -> ActionArray:
         """Return the indices [..., n_agents] whose rates are nearest to limits, by ratio; no limit is the top index."""
-        unit_bps = self._unit_bps if self._observed is None else obs[..., self._observed] * self._link_bps
+        unit_bps = obs[..., self._seen[0]] * self._link_bps if self._seen else self._unit_bps
         with np.errstate(divide="ignore"):
             log = np.log(limits_bps / unit_bps)
         found: ActionArray = np.searchsorted(self._middle, log).astype(np.int64)
