@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A trained policy in numpy, which evaluation and hosts run without any training framework."""
+"""A trained policy, which evaluation and hosts run without any training framework."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ncc.agents.arrays import read_arrays, write_arrays
 from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.batch import ActionArray, ObsArray
+from ncc.harness.native.network import Network, network
 
 FloatArray32 = npt.NDArray[np.float32]
 Layer = tuple[FloatArray32, FloatArray32]
@@ -25,19 +26,6 @@ UNTRAINED_FILE = "policy_untrained.npz"
 KIND = "ncc-policy"
 VERSION = 1
 _RESERVED = ("kind", "version", "obs_dim", "n_actions", "activation")
-
-
-def sample_actions(logits: FloatArray32, rng: np.random.Generator) -> ActionArray:
-    """Draw one action per row from softmax(logits): [..., n_actions] -> [...].
-
-    It inverts the distribution function with one uniform number per row, in float64 so that a uniform number
-    below 1 can never reach past the last action.
-    """
-    weights = np.exp((logits - logits.max(axis=-1, keepdims=True)).astype(np.float64))
-    cumulative = np.cumsum(weights, axis=-1)
-    threshold = rng.random(logits.shape[:-1])[..., None] * cumulative[..., -1:]
-    chosen: ActionArray = (cumulative <= threshold).sum(axis=-1, dtype=np.int64)
-    return chosen
 
 
 class MlpPolicy:
@@ -58,24 +46,11 @@ class MlpPolicy:
         _check(self.layers)
         self.obs_dim = int(self.layers[0][0].shape[1])
         self.n_actions = int(self.layers[-1][0].shape[0])
-
-    def tanh_layers(self) -> tuple[Layer, ...] | None:
-        """The layers, for code that computes in its place; None for a subclass, which may compute something else."""
-        return self.layers if type(self) in (MlpPolicy, NumberPolicy) else None
+        self._made: Network | None = None
 
     def logits(self, obs: ObsArray) -> FloatArray32:
         """Logits [..., n_actions] of observations [..., obs_dim]."""
-        if obs.shape[-1:] != (self.obs_dim,):
-            raise ConfigError(
-                f"this policy reads observations of shape [..., {self.obs_dim}], got {list(obs.shape)}; "
-                "observe as in the run that trained it"
-            )
-        hidden = obs.astype(np.float32, copy=False)
-        for weight, bias in self.layers[:-1]:
-            hidden = np.tanh(hidden @ weight.T + bias)
-        weight, bias = self.layers[-1]
-        logits: FloatArray32 = hidden @ weight.T + bias
-        return logits
+        return self._network().look(self._rows(obs)).reshape(*obs.shape[:-1], self.n_actions)
 
     def act(self, obs: ObsArray, rng: np.random.Generator | None) -> ActionArray:
         """Action indices [...] for observations [..., obs_dim]: the most likely without `rng`, else drawn with it.
@@ -83,15 +58,41 @@ class MlpPolicy:
         Raises:
             ConfigError: wrong shape, or an observation that is not finite.
         """
-        logits = self.logits(obs)
-        if not np.isfinite(logits).all():
+        if rng is None:
+            logits = self.logits(obs)
+            finite, actions = bool(np.isfinite(logits).all()), self.chosen(logits)
+        else:
+            rows = self._rows(obs)
+            actions = np.empty(len(rows), np.int64)
+            finite = self._network().act(rows, rng.random(len(rows)), actions)
+            self._network().begin()
+            actions = actions.reshape(obs.shape[:-1])
+        if not finite:
             raise ConfigError("observations must be finite numbers, got NaN or infinity; check what measured them")
-        return self.chosen(logits) if rng is None else sample_actions(logits, rng)
+        return actions
 
     def chosen(self, logits: FloatArray32) -> ActionArray:
         """The likeliest action index [...] by logits [..., n_actions]."""
         likeliest: ActionArray = np.argmax(logits, axis=-1)
         return likeliest
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_made": None}
+
+    def _network(self) -> Network:
+        """Return the network in C++, made when it is first needed."""
+        if self._made is None:
+            self._made = network([self.obs_dim, *(len(bias) for _, bias in self.layers)])
+            self._made.load(np.concatenate([part.ravel() for layer in self.layers for part in layer]))
+        return self._made
+
+    def _rows(self, obs: ObsArray) -> ObsArray:
+        if obs.shape[-1:] != (self.obs_dim,):
+            raise ConfigError(
+                f"this policy reads observations of shape [..., {self.obs_dim}], got {list(obs.shape)}; "
+                "observe as in the run that trained it"
+            )
+        return np.ascontiguousarray(obs.reshape(-1, self.obs_dim), np.float32)
 
 
 class NumberPolicy(MlpPolicy):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Decision of a host in each epoch: one of d+1 sending rates (wang2021 eq. 5.15), or a number in [-1, 1]."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -11,9 +12,11 @@ from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.value import Positive, Value
+from ncc.envs.entries import action_table, formula_table
 from ncc.envs.observation import ObservationSpec, fair_share_at, guard_at
+from ncc.envs.observation.observer import extension
 from ncc.envs.ranges import TrustedRanges
-from ncc.envs.residual import Residual
+from ncc.envs.residual import formula_columns, formula_numbers
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ActionArray, ObsArray
 
@@ -24,10 +27,6 @@ NO_LIMIT_FROM = 0.95
 
 SHARES = (0.1, 0.25, 0.5, 0.7, 0.85, 0.97, 1.1, 1.3, 1.6, 2.0, 2.6, 3.5, 5.0)
 """Default multiples of a fair share, densest around 1, where a few percent decide whether a queue grows."""
-
-GUARD_FRAC = 0.9
-"""Fraction of the capacity that its neighbours leave a host that it may always use, so that no policy can starve it. It
-is below 1 because limits that add up to more than the port's rate build a queue."""
 
 
 class ActionSpec(Value, frozen=True):
@@ -42,9 +41,9 @@ class ActionSpec(Value, frozen=True):
     rate over the number of busy neighbours and the host itself (`ncc.envs.observation`); the top means no limit. These
     rates mean the same for any number of hosts and any link. Without observed neighbours the fair share is the uplink's
     rate over all hosts. No limit is below `min_rate_frac` of the link. With ranked neighbours, a host that had flows
-    queued at the time of their reports is guarded, whatever it chooses: its limit is at least `GUARD_FRAC` of its
-    "share among alike" (`ncc.envs.observation`), and all of that share if no neighbour had any flows. In the first
-    period of a burst it may hold back.
+    queued at the time of their reports is guarded, whatever it chooses: its limit is at least `GUARD_FRAC`
+    (`ncc.envs.entries`) of its "share among alike" (`ncc.envs.observation`), and all of that share if no neighbour had
+    any flows. In the first period of a burst it may hold back.
 
     `kind` ``linear`` and ``log``: a number a in [-1, 1]; with u = (a + 1) / 2 and v = u / 0.95, v < 1 means
     min + v (1 - min) or min ** (1 - v) of the link rate, and v >= 1 no limit.
@@ -91,7 +90,29 @@ class ActionSpec(Value, frozen=True):
         return self.n_actions or 1
 
 
-class RateTable:
+class _Rates:
+    """Base of the maps to rate limits, which rates.h computes: the same for trainings, evaluations and hosts."""
+
+    _names: tuple[str, ...]
+    _rates: Any  # made when it is first needed: until then this object can be pickled
+
+    def _take(self, names: tuple[str, ...], link_bps: FloatArray, numbers: Mapping[str, Any]) -> None:
+        """Take hosts, the rates [n_agents] of their links, and the numbers of rates.h."""
+        self._names, self._first, self._rates = names, 0, None
+        self._given = {"link_bps": link_bps, **numbers}
+
+    def among(self, begin: int, end: int) -> None:
+        """Take decisions of hosts `begin` to `end` - 1 only from now on."""
+        self._names, self._first = self._names[begin:end], begin
+
+    def _limits(self, given: npt.NDArray[Any], obs: ObsArray) -> FloatArray:
+        self._rates = self._rates or extension().Rates(self._given)
+        limits: FloatArray = np.empty(given.shape)
+        self._rates.limits(given.astype(np.float64, copy=False), obs, limits, self._first)
+        return limits
+
+
+class RateTable(_Rates):
     """An `ActionMap` from action indices to rate limits.
 
     Args:
@@ -105,38 +126,21 @@ class RateTable:
     def __init__(self, spec: ActionSpec, observation: ObservationSpec) -> None:
         if spec.kind not in ("levels", "shares"):
             raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; action indices need 'levels' or 'shares'")
-        self.spec = spec
-        self._observed = fair_share_at(observation) if spec.kind == "shares" else None
-        self._guard = guard_at(observation) if spec.kind == "shares" else None
+        self.spec, self._table = spec, action_table(spec, observation)
+        self._multiples = np.array([np.inf if multiple is None else multiple for multiple in self._table.multiples])
+        fair = fair_share_at(observation) if spec.kind == "shares" else None
+        self._seen = () if fair is None else (fair, *(guard_at(observation) or ()))
 
     def reset(self, scenario: Scenario) -> None:
         """Compute the table for the hosts of a scenario."""
         scales = scales_of(scenario)
-        shares = self.spec.kind == "shares"
-        frac = np.array([*self.spec.shares, np.inf]) if shares else np.arange(self.spec.n_actions) / self.spec.levels
-        if not shares:
-            frac[0], frac[-1] = self.spec.min_rate_frac, np.inf
-        self._names, self._link_bps = scales.names, scales.link_rate_bps
-        uplink_bps, near = scales.uplink_capacity_bps[scales.area], scales.neighbours.shape[1]
-        unit = np.minimum(uplink_bps / (near + 1), scales.link_rate_bps) if shares else scales.link_rate_bps
-        self._frac, self._unit_bps = frac, unit
-        self._middle = np.log(frac[:-1])[:-1] / 2 + np.log(frac[:-1])[1:] / 2
-        self._table = np.outer(unit, frac).ravel()
-        self._row = np.arange(scales.n_agents) * self.spec.n_actions
-
-    def tables(self) -> dict[str, Any]:
-        """Return the parts of the rates, max(frac x unit, floor, guard), for `ncc.envs.linux.decide`."""
-        guard = self._guard and dict(zip(("share", "others", "before"), self._guard, strict=True))
-        n = len(self._names)
-        levels = self._observed is None and self.spec.kind == "levels"
-        return {
-            "frac": self._frac,
-            "unit_bps": self._unit_bps,
-            "link_bps": self._link_bps,
-            "floor_bps": np.zeros(n) if levels else self.spec.min_rate_frac * self._link_bps,
-            "observed": -1 if self._observed is None else self._observed,
-            "guard": guard and {"frac": GUARD_FRAC, **guard},
-        }
+        self._unit_bps = self._link_bps = scales.link_rate_bps
+        if self.spec.kind == "shares":
+            share_bps = scales.uplink_capacity_bps[scales.area] / (scales.neighbours.shape[1] + 1)
+            self._unit_bps = np.minimum(share_bps, self._link_bps)
+        log = np.log(self._multiples[:-1])
+        self._middle = log[:-1] / 2 + log[1:] / 2
+        self._take(scales.names, scales.link_rate_bps, self._numbers(self._unit_bps))
 
     def rates_bps(self, actions: ActionArray, obs: ObsArray) -> FloatArray:
         """Return limits in bits/s for indices, both [n_agents], chosen on observations [n_agents, obs_dim].
@@ -158,35 +162,33 @@ class RateTable:
         check_rack_actions(actions, self._names, self.spec.n_actions, first)
         return self._limits(actions, obs)
 
+    def over_link(self, obs: ObsArray) -> FloatArray:
+        """Return the rates [..., n_actions] of all actions over the link's, for observations that have their unit."""
+        self._take(("any",), np.ones(1), self._numbers(np.ones(1)))
+        seen, actions = obs[..., None, :], range(self.spec.n_actions)
+        return np.stack([self._limits(np.full(seen.shape[:-1], action), seen)[..., 0] for action in actions], axis=-1)
+
+    def _numbers(self, unit_bps: FloatArray) -> dict[str, Any]:
+        return {
+            "kind": "table",
+            "multiples": self._multiples,
+            "unit_bps": unit_bps,
+            "floor_frac": self._table.floor_frac,
+            "guard_frac": self._table.guard_frac,
+            "seen": self._seen,
+        }
+
     def nearest(self, limits_bps: FloatArray, obs: ObsArray) -> ActionArray:
         """Return the indices [..., n_agents] whose rates are nearest to limits, by ratio; no limit is the top index."""
+        unit_bps = obs[..., self._seen[0]] * self._link_bps if self._seen else self._unit_bps
         with np.errstate(divide="ignore"):
-            log = np.log(limits_bps / self._unit(obs))
+            log = np.log(limits_bps / unit_bps)
         found: ActionArray = np.searchsorted(self._middle, log).astype(np.int64)
         found[np.isinf(limits_bps)] = self.spec.n_actions - 1
         return found
 
-    def _unit(self, obs: ObsArray) -> FloatArray:
-        """Return the unit [..., n_agents] in bits/s of which the table has multiples."""
-        if self._observed is None:
-            return self._unit_bps
-        return np.asarray(obs[..., self._observed] * self._link_bps, dtype=np.float64)
 
-    def _limits(self, actions: ActionArray, obs: ObsArray) -> FloatArray:
-        if self._observed is None and self.spec.kind == "levels":
-            limits: FloatArray = self._table.take(self._row + actions)
-            return limits
-        limits = np.maximum(self._frac.take(actions) * self._unit(obs), self.spec.min_rate_frac * self._link_bps)
-        return limits if self._guard is None else np.maximum(limits, self._guarded(obs, *self._guard))
-
-    def _guarded(self, obs: ObsArray, share: int, others: int, before: int) -> FloatArray:
-        """Return the guarded least limits [..., n_agents] in bits/s; 0: not guarded."""
-        frac = np.where(obs[..., others] == 0, 1.0, GUARD_FRAC) * (obs[..., before] > 0)
-        guarded: FloatArray = frac * obs[..., share] * self._link_bps
-        return guarded
-
-
-class RateScale:
+class RateScale(_Rates):
     """A map from numbers in [-1, 1] to rate limits.
 
     Args:
@@ -200,8 +202,7 @@ class RateScale:
     def __init__(self, spec: ActionSpec, observation: ObservationSpec) -> None:
         if spec.n_actions:
             raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; numbers need 'linear', 'log' or 'residual'")
-        self.spec = spec
-        self._residual = Residual(observation, spec) if spec.kind == "residual" else None
+        self.spec, self._seen = spec, formula_columns(observation) if spec.kind == "residual" else ()
 
     def reset(self, scenario: Scenario) -> None:
         """Take the hosts of a scenario.
@@ -209,10 +210,14 @@ class RateScale:
         Raises:
             ConfigError: a residual cannot be trusted there (`ncc.envs.residual`).
         """
+        formula = formula_table(self.spec)
+        numbers: dict[str, Any] = {"kind": self.spec.kind, "seen": self._seen, "floor_frac": self.spec.min_rate_frac}
+        if formula is None:
+            numbers["no_limit_from"] = NO_LIMIT_FROM
+        else:
+            numbers |= formula.to_dict() | formula_numbers(self._seen, scenario, self.spec.within)
         scales = scales_of(scenario)
-        self._names, self._link_bps = scales.names, scales.link_rate_bps
-        if self._residual is not None:
-            self._residual.reset(scenario)
+        self._take(scales.names, scales.link_rate_bps, numbers)
 
     def rates_bps(self, actions: npt.ArrayLike, obs: ObsArray) -> FloatArray:
         """Return limits in bits/s [n_agents] for numbers chosen on `obs`, clipped to [-1, 1]; inf means no limit.
@@ -220,10 +225,7 @@ class RateScale:
         Raises:
             ConfigError: wrong shape or NaN, naming the host.
         """
-        given = np.clip(np.asarray(actions, dtype=np.float64), -1, 1)
-        _check_shape(given, self._names)
-        _refuse(given, np.isnan(given), self._names, "numbers")
-        return self._limits(given, obs)
+        return self._limits(self._checked(actions), obs)
 
     def rack_rates_bps(self, actions: npt.ArrayLike, obs: ObsArray, first: int) -> FloatArray:
         """Return limits for racks numbered from `first`, for numbers [n_racks, n_agents].
@@ -232,21 +234,19 @@ class RateScale:
             ConfigError: as `rates_bps`, naming rack and host.
         """
         given = np.clip(np.asarray(actions, dtype=np.float64), -1, 1)
-        if given.shape[1:] == (len(self._names),) and not np.isnan(given).any():
-            return self._limits(given, obs)
-        for number, (row, seen) in enumerate(zip(given, obs, strict=True), first):
-            try:
-                self.rates_bps(row, seen)
-            except ConfigError as error:
-                raise ConfigError(f"rack {number}: {error}") from None
+        if given.shape[1:] != (len(self._names),) or np.isnan(given).any():
+            for number, row in enumerate(given, first):
+                try:
+                    self._checked(row)
+                except ConfigError as error:
+                    raise ConfigError(f"rack {number}: {error}") from None
         return self._limits(given, obs)
 
-    def _limits(self, given: FloatArray, obs: ObsArray) -> FloatArray:
-        if self._residual is not None:
-            return self._residual.limits(given, obs)
-        v, low = np.minimum((given + 1) / 2 / NO_LIMIT_FROM, 1), self.spec.min_rate_frac
-        frac = low + v * (1 - low) if self.spec.kind == "linear" else low ** (1 - v)
-        return np.where(v < 1, frac * self._link_bps, np.inf)
+    def _checked(self, actions: npt.ArrayLike) -> FloatArray:
+        given = np.clip(np.asarray(actions, dtype=np.float64), -1, 1)
+        _check_shape(given, self._names)
+        _refuse(given, np.isnan(given), self._names, "numbers")
+        return given
 
 
 AnyRateMap = RateTable | RateScale

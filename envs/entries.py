@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Names of an observation's numbers and rates of the actions, for readers of a policy without its scenario."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ncc.core.errors import ConfigError
 from ncc.core.value import Name, NonNegative, Positive, Value
 from ncc.envs import residual
-from ncc.envs.action import GUARD_FRAC, ActionSpec
 from ncc.envs.observation import ObservationSpec, guard_at, names_of
-from ncc.envs.observation.spec import TABLE
+from ncc.envs.observation.spec import tuned_constants
+
+if TYPE_CHECKING:
+    from ncc.envs.action import ActionSpec
+
+GUARD_FRAC = 0.9
+"""Fraction of the capacity that its neighbours leave a host that it may always use, so that no policy can starve it. It
+is below 1 because limits that add up to more than the port's rate build a queue."""
 
 
 class ActionTable(Value, frozen=True):
@@ -27,7 +33,7 @@ class ActionTable(Value, frozen=True):
     """Guarded fraction, see above; 0: no host is guarded."""
 
 
-def action_table(spec: ActionSpec, observation: ObservationSpec) -> ActionTable:
+def action_table(spec: "ActionSpec", observation: ObservationSpec) -> ActionTable:
     """Return the rates of `ncc.envs.action.RateTable` for a spec, in numbers that need no scenario.
 
     Raises:
@@ -66,13 +72,13 @@ class FormulaTable(Value, frozen=True):
     """Entry `wasted room` above which the limit is at least that of ``local``."""
 
 
-def formula_table(spec: ActionSpec) -> FormulaTable | None:
+def formula_table(spec: "ActionSpec") -> FormulaTable | None:
     """Return the numbers of a residual's formula and guard; None for a spec of another kind."""
     if spec.formula is None:
         return None
     return FormulaTable(
         formula=spec.formula,
-        tuned=dict(TABLE["formula"]) if spec.formula == "local_tuned" else None,
+        tuned=tuned_constants() if spec.formula == "local_tuned" else None,
         use_frac=residual.USE_FRAC,
         least_share=residual.LEAST_SHARE,
         hold_frac=residual.HOLD_FRAC,

@@ -21,20 +21,16 @@ A guard holds what a policy says to what is known to be safe, alike in training,
   at most until that has changed. A rack in which all hold back does not stay one.
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from ncc.core.errors import ConfigError
-from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.envs.observation import ObservationSpec, aged, columns_of, reliable
+from ncc.envs.ranges import TrustedRanges
 from ncc.envs.scales import scales_of
-from ncc.harness.batch import ObsArray
 from ncc.harness.controller import LocalLimit
-
-if TYPE_CHECKING:
-    from ncc.envs.action import ActionSpec
 
 USE_FRAC = 1 - LocalLimit().headroom_frac
 """Fraction of the uplink that the formulas share out: frames are larger than the packets that limits count."""
@@ -54,6 +50,7 @@ WASTED = 1.0
 LINE_RATE = 0.999
 """Fraction of the link from which a limit counts as none."""
 
+# In the order of rates.h.
 _SEEN = (
     "queued_flows",
     "queued flows before",
@@ -69,7 +66,7 @@ _SEEN = (
 
 
 def formula_columns(observation: ObservationSpec) -> tuple[int, ...]:
-    """Return the columns of an observation from which the formulas are computed.
+    """Return the columns of an observation from which rates.h computes the formulas; the age comes last if it is seen.
 
     Raises:
         ConfigError: hosts do not see who is ahead of them.
@@ -82,62 +79,33 @@ def formula_columns(observation: ObservationSpec) -> tuple[int, ...]:
             f"computed, got {observation.neighbours!r}"
             + (f" with observation.leave_out of {', '.join(lacks)}, which they read" if lacks else "")
         )
-    return found
+    return found + (columns_of(observation, ("age max",)) or ())
 
 
-class Residual:
-    """Multiples of a formula's limits; see `ncc.envs.action.ActionSpec`.
+def formula_numbers(seen: tuple[int, ...], scenario: Scenario, within: TrustedRanges | None) -> dict[str, Any]:
+    """Return what rates.h needs of a scenario's hosts and of the guard, beside `ncc.envs.entries.FormulaTable`.
 
     Args:
-        observation: spec of the observations.
-        spec: the formula, the largest logarithm of a multiple, the fraction of the link's rate at which a multiple
-            ends, and the networks in which policies are trusted.
+        seen: columns from `formula_columns`.
+        scenario: the scenario of the hosts.
+        within: the networks in which policies are trusted; None: all.
 
     Raises:
-        ConfigError: what the formula needs is not observed.
+        ConfigError: messages may get lost there, and their ages are not observed.
     """
-
-    def __init__(self, observation: ObservationSpec, spec: "ActionSpec") -> None:
-        self._columns, self._age = formula_columns(observation), columns_of(observation, ("age max",))
-        self._formula, self._within = str(spec.formula), spec.within
-        self._scale, self._least_frac = spec.scale, spec.min_rate_frac
-        self._stale = aged(STALE_PERIODS - 0.5)
-
-    def reset(self, scenario: Scenario) -> None:
-        """Take the hosts of a scenario.
-
-        Raises:
-            ConfigError: messages may get lost there, and their ages are not observed.
-        """
-        if self._age is None and not reliable(scenario):
-            raise ConfigError(
-                f"messages may get lost in scenario {scenario.name!r}, and a residual is not to be trusted without "
-                "them: set observation.ages to true, or let none get lost"
-            )
-        scales = scales_of(scenario)
-        self._link_bps = scales.link_rate_bps
-        uplink_frac = scales.uplink_capacity_bps[scales.area] / scales.link_rate_bps
-        self._held, self._port = HOLD_FRAC * USE_FRAC * uplink_frac, np.minimum(uplink_frac, 1.0)
-        self._trusted = self._within is None or not self._within.outside(scenario)
-
-    def limits(self, given: FloatArray, obs: ObsArray) -> FloatArray:
-        """Return limits in bits/s [..., n_agents] for numbers in [-1, 1] chosen on observations; inf means no limit."""
-        seen = (obs[..., c].astype(np.float64) for c in self._columns)
-        queued, before, alike, fair, others, wasted, tuned, together, first, queue = seen
-        share = np.maximum(alike, LEAST_SHARE * fair)
-        local = np.where((queued > 0) & (share < 1), USE_FRAC * share, 1.0)
-        if self._trusted:
-            fresh = (queued > 0) & (before <= 0)
-            held = np.where(fresh, np.minimum(local, self._held), local)
-            formula = {"local": local, "local_hold": held, "local_tuned": tuned}[self._formula]
-            frac = np.maximum(formula * np.exp(self._scale * given), np.minimum(formula, self._least_frac))
-            room = (first <= 0) & (queue < SHORT_QUEUE) & (queued > 0) & ~fresh
-            frac = np.where(room, np.maximum(frac, self._port), frac)
-            alone = (others <= 0) & ((queued > 0) & ~fresh | (together < LONE))
-            frac = np.where(alone, np.maximum(frac, self._port), frac)
-            frac = np.where(wasted > WASTED, np.maximum(frac, local), frac)
-            if self._age is not None:
-                frac = np.where(obs[..., self._age[0]] >= self._stale, local, frac)
-        else:
-            frac = local
-        return np.where(frac < LINE_RATE, frac * self._link_bps, np.inf)
+    if len(seen) == len(_SEEN) and not reliable(scenario):
+        raise ConfigError(
+            f"messages may get lost in scenario {scenario.name!r}, and a residual is not to be trusted without "
+            "them: set observation.ages to true, or let none get lost"
+        )
+    scales = scales_of(scenario)
+    uplink_frac = scales.uplink_capacity_bps[scales.area] / scales.link_rate_bps
+    return {
+        "held": HOLD_FRAC * USE_FRAC * uplink_frac,
+        "port": np.minimum(uplink_frac, 1.0),
+        "trusted": within is None or not within.outside(scenario),
+        "stale": aged(STALE_PERIODS - 0.5),
+        "lone": LONE,
+        "short_queue": SHORT_QUEUE,
+        "line_rate": LINE_RATE,
+    }

@@ -32,7 +32,6 @@ from ncc.core.measurement import Measurement
 from ncc.core.receivers import Grants
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
-from ncc.envs.linux.decide import hastened
 from ncc.envs.linux.layout import FLOWS_MAX
 from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.run import Run
@@ -40,7 +39,6 @@ from ncc.envs.linux.senders import KERNEL, check_stack, transports
 from ncc.envs.linux.settings import LinuxSettings
 from ncc.envs.linux.shim import Shim
 from ncc.harness.datapath import HostStack, Records
-from ncc.harness.limiter import RateLimiter
 
 
 @dataclass(frozen=True)
@@ -87,10 +85,6 @@ class LinuxDatapath:
         require_extra("linux", "datapath=linux")
         require_built()
         return transports()
-
-    def hastened(self, limiter: RateLimiter) -> RateLimiter:
-        """Make a limiter that decides as this one does, in compiled code if it can; see `ncc.harness.run.Hastens`."""
-        return hastened(limiter)
 
     def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
         """Build the rack; time begins with the first `step`. Ends an earlier run of this object.

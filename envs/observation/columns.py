@@ -11,9 +11,9 @@ from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.signals import names
 from ncc.core.units import BITS_PER_BYTE
-from ncc.envs.observation.spec import COLUMN_LOW, HIGH, TABLE, ObservationSpec, entries
+from ncc.envs.observation.spec import COLUMN_LOW, HIGH, TABLE, ObservationSpec, entries, tuned_constants
 from ncc.envs.scales import Scales, scales_of
-from ncc.harness.oracles import ALIKE, GROWTH, HELD_FRAC, SLACK_PERIODS, START_FRAC
+from ncc.harness.oracles import ALIKE, SLACK_PERIODS
 
 CONTEXT_SCALE = 100.0
 """Number that is shown as 1 by the constants `period` and `buffer`."""
@@ -75,16 +75,13 @@ def tables_of(spec: ObservationSpec, scenario: Scenario) -> dict[str, Any]:
         "flows": first["flows"],
         "queue": uplink.index("uplink_queue"),
         **_queue(scenario, scales),
-        **TABLE["formula"],
+        **tuned_constants(),
         "used": uplink.index("uplink_throughput"),
         "ranked": spec.neighbours in ("ranked", "ordered"),
         "ordered": spec.neighbours == "ordered",
         "gain_of_next": math.log1p(spec.backlog_scale),
-        "alike": ALIKE,
-        "slack": SLACK_PERIODS,
-        "held": HELD_FRAC,
-        "growth": GROWTH,
-        "start": START_FRAC,
+        "ranks_alike": ALIKE,
+        "ranks_slack": SLACK_PERIODS,
     }
 
 

@@ -13,18 +13,9 @@
 namespace ncc
 {
 
-// Rules by which hosts are ranked, of ncc/harness/oracles.py.
+// Rules by which hosts are ranked, of `ncc.harness.controller.ShortestFirstLimit`; `gain` is of the column "next".
 struct Rules {
-    float gain, alike, slack, held, growth, start;
-};
-
-// Constants of a formula of limits, fields of `ncc.harness.controller.LocalLimit`, and the bounds of
-// ncc/harness/local.py.
-struct Formula {
-    static constexpr float kLeast = 0.3F, kMost = 1.5F;
-
-    float headroom_frac, floor_frac, tie_frac, ahead_periods, queue_gain, queue_periods, hold_periods, hold_frac,
-        idle_frac;
+    float gain, alike, slack;
 };
 
 // The view of one host: its own columns, now and when its neighbours sent their messages, and the last message of each.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Module ncc/envs/observation/_observation: what hosts observe, and decisions by a policy.
-nanobind_add_module(_observation NB_STATIC NB_DOMAIN ncc_observation "${NCC_ENVS}/observation/decide.cc")
-target_include_directories(_observation PRIVATE "${NCC_ENVS}/observation" "${NCC_HARNESS}/native")
+# Module ncc/envs/observation/_observation: what hosts observe, and the limits that follow from what they decide.
+nanobind_add_module(_observation NB_STATIC NB_DOMAIN ncc_observation "${NCC_ENVS}/observation/observation.cc")
+target_include_directories(_observation PRIVATE "${NCC_HARNESS}/native")
 target_compile_options(_observation PRIVATE -Wall -Wextra -O3)
 install(TARGETS _observation LIBRARY DESTINATION ncc/envs/observation)

@@ -106,13 +106,13 @@ class Observer
     // Makes what `Measure` read the newest state in place of what that was.
     void Correct(size_t row) { Write(networks_[row]); }
 
-    // Fills the rows of hosts `begin` to `end` - 1 of obs [n, entries].
+    // Fills obs [end - begin, entries] for hosts `begin` to `end` - 1.
     void Observe(size_t row, float *obs, size_t begin, size_t end)
     {
         const Network &network = networks_[row];
         for (size_t i = begin; i < end; ++i) {
             const Host host = Seen(network, i);
-            float *to = obs + i * t_.entries.size();
+            float *to = obs + (i - begin) * t_.entries.size();
             for (const Entry &entry : t_.entries) {
                 *to++ = std::min(static_cast<float>(entry.feature(host, entry.where)), t_.ceiling);
             }
@@ -287,52 +287,33 @@ class Observer
         }
     }
 
-    // Computes the limit that the tuned formula gives the host, over its link's rate; 1 is none. Rates and bytes below
-    // are in what the host's link carries, as `ncc.harness.local.Local` has them in bits/s and bytes.
+    // Computes the limit that the tuned formula gives the host, over its link's rate; 1 is none. Rates and bytes are in
+    // what the host's link carries.
     void Share(Host &host, size_t turns, int busy_for) const
     {
-        const Formula &f = t_.formula;
-        const size_t i = host.number, size = host.neighbours + 1, place = (i + turns) % size;
-        host.given = f.idle_frac;
+        const size_t i = host.number;
+        host.given = t_.formula.idle_frac;
         if (!(host.now[t_.flows + i] > 0)) {
             return;
         }
         const float *own = host.before[t_.flows + i] > 0 ? host.before : host.now;
         const float left = std::expm1(own[t_.next + i] * t_.rules.gain);
         const float queue = std::expm1(host.uplink[t_.queue] * t_.queue_log[i]) * t_.queue_unit[i];
-        const float fed_back =
-            std::clamp(1 + f.queue_gain * (f.queue_periods - queue), Formula::kLeast, Formula::kMost);
-        const float capacity = (1 - f.headroom_frac) * host.uplink_frac * fed_back;
-        float taken = 0, ahead = 0, peers = 1;
-        for (size_t j = 0; j < host.neighbours && host.busy; ++j) {
+        const auto seen = [&](size_t j, Other<float> &other) {
             const float theirs = host.Shared(j, host.width - 1) * host.links[j];
-            if (!(host.Shared(j, t_.shared_flows) > 0) || theirs > left) {
-                continue;
-            }
-            const bool equal = theirs == left, wins_tie = place + 1 + j >= size;
-            const float before = equal ? (wins_tie ? f.tie_frac : 0) : 1;
-            taken += before * Takes(host, j);
-            ahead += before * theirs;
-            peers += equal ? 1 - f.tie_frac : 0;
-        }
-        const float fair = capacity / static_cast<float>(1 + host.busy);
-        float share = std::max(std::max(capacity - taken, 0.0F) / peers, f.floor_frac * fair);
-        if (ahead < f.ahead_periods * capacity) {
-            share = std::max(share, 1 / peers);
-        }
-        if (static_cast<float>(busy_for) <= f.hold_periods) {
-            share = std::min(share, f.hold_frac * capacity);
-        }
+            other = {theirs, theirs, host.links[j]};
+            return host.Shared(j, t_.shared_flows) > 0;
+        };
+        const float share = LocalShare<float>(
+            t_.formula, host.uplink_frac, queue, {left, 1, busy_for, (i + turns) % (host.neighbours + 1)},
+            host.busy ? host.neighbours : 0, seen, [&](size_t j) { return Takes(host, j); });
         host.given = std::min(share, 1.0F);
     }
 
-    // Rate that a neighbour may need of the uplink, over the host's link rate (`ncc.harness.oracles.claims`).
+    // Rate that a neighbour may need of the uplink, over the host's link rate.
     float Takes(const Host &host, size_t j) const
     {
-        const Rules &rules = t_.rules;
-        const float sent = host.Shared(j, t_.shared_throughput), limit = host.Shared(j, t_.shared_limit);
-        const bool held = sent + rules.start >= rules.held * std::min(limit, 1.0F);
-        return (held ? 1.0F : std::min(rules.growth * sent + rules.start, 1.0F)) * host.links[j];
+        return Claim(host.Shared(j, t_.shared_throughput), host.Shared(j, t_.shared_limit), 1.0F) * host.links[j];
     }
 
     // Compares the host's next flow with its neighbours', in what its link carries in a period.
@@ -348,10 +329,10 @@ class Observer
             const float link = host.links[j], theirs = host.Shared(j, host.width - 1) * link;
             const float takes = Takes(host, j);
             const bool busy = host.Shared(j, t_.shared_flows) > 0;
-            const bool much = busy && theirs + rules.slack * link < left / rules.alike;
-            takes_much_[j] = much ? takes : 0;
+            const Place place = PlaceOf(theirs, rules.slack * link, left, rules.slack, rules.alike);
+            takes_much_[j] = busy && place == Place::kBefore ? takes : 0;
             takes_shorter_[j] = busy && theirs < left ? takes : 0;
-            host.alike += busy && !much && theirs <= (left + rules.slack) * rules.alike;
+            host.alike += busy && place == Place::kAlike;
         }
         host.room_much = std::max(host.uplink_frac - PairwiseSum(takes_much_.data(), host.neighbours), 0.0F);
         host.room_shorter = std::max(host.uplink_frac - PairwiseSum(takes_shorter_.data(), host.neighbours), 0.0F);

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ncc.core.errors import DatapathError
+from ncc.core.flows import IntArray
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
 from ncc.envs.observation.columns import SIGNALS, tables_of
@@ -65,8 +66,6 @@ class SharedObserver:
         """
         tables, self._racks = tables_of(self.spec, scenario), racks
         self.obs_dim = len(tables["entries"])
-        self.tables: dict[str, Any] | None = tables if reliable(scenario) and racks is None else None
-        """Parameters of `Decider` of decide.cc; None if that does not know which messages get lost."""
         lead = () if racks is None else (len(racks),)
         self._row_shape = (scenario.n_agents, self.obs_dim)
         self._shape = (*lead, *self._row_shape)
@@ -100,6 +99,32 @@ class SharedObserver:
             raise DatapathError(_blame(measurement, 0, None))
         if self._losses is not None:
             self._losses.begin(row, seed)
+        return obs
+
+    def among(self, begin: int, end: int) -> None:
+        """Let `observe_as_told` observe for hosts `begin` to `end` - 1 only, from now on."""
+        self._observer().among(begin, end)
+        self._row_shape = (end - begin, self.obs_dim)
+
+    def observe_as_told(
+        self, measurement: Measurement, before: Measurement | None, *, ages: IntArray, period: int
+    ) -> ObsArray:
+        """Return a new array [n_agents, obs_dim] as `observe` does, by what agents on hosts told each other.
+
+        Args:
+            measurement: this epoch, of which no more is known than of the hosts that are observed for.
+            before: the epoch before, with what has been heard of it since the last call; None: it stays as it was.
+            ages: periods by which the states of hosts and uplinks are older than they should be, [n_agents + n_areas].
+            period: number of the period, the same for all hosts, by which they take turns.
+
+        Raises:
+            DatapathError: a measured number is not finite.
+        """
+        obs: ObsArray = np.empty(self._row_shape, np.float32)
+        if before is not None and not self._observer().correct(signals_of(before)):
+            raise DatapathError(_blame(before, 0, None))
+        if not self._observer().told(signals_of(measurement), ages, period, obs):
+            raise DatapathError(_blame(measurement, 0, None))
         return obs
 
     def _observer(self) -> Any:

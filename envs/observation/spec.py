@@ -3,6 +3,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -12,8 +14,10 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario
-from ncc.core.value import Positive, Value
+from ncc.core.signals import SIGNALS
+from ncc.core.value import Positive, Value, from_dict
 from ncc.envs.scales import scales_of
+from ncc.harness.controller import LocalLimit
 
 TABLE: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("features.yaml").read_text(encoding="utf-8"))
 """The table of features, features.yaml."""
@@ -91,11 +95,8 @@ def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
     Raises:
         ConfigError: features.yaml is wrong.
     """
-    view = TABLE["views"][spec.neighbours]
-    names = [*_flat(view["sees"]), *(view["ages"] if spec.ages else ())]
-    names = [name for name in names if name not in spec.leave_out]
     found: list[Entry] = []
-    for per, group in groupby(names, lambda name: _feature(name).get("per")):
+    for per, group in groupby(_seen(spec), lambda name: _feature(name).get("per")):
         features = [(name, FEATURES[name]) for name in group]
         if per is None:
             found += [Entry(name, feature, 0) for name, feature in features]
@@ -111,6 +112,13 @@ def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
 def names_of(spec: ObservationSpec, n_neighbours: int) -> tuple[str, ...]:
     """Return the names of a host's numbers in order."""
     return tuple(entry.name for entry in entries(spec, n_neighbours))
+
+
+@cache
+def tuned_constants() -> dict[str, float]:
+    """Return the constants of the formula that features.yaml names, fields of `ncc.harness.controller.LocalLimit`."""
+    text = (files("ncc.configs") / "controllers" / f"{TABLE['formula']}.yaml").read_text(encoding="utf-8")
+    return from_dict(LocalLimit, yaml.safe_load(text)["limit"], "limit").constants()
 
 
 def obs_dim(spec: ObservationSpec, scenario: Scenario) -> int:
@@ -151,9 +159,32 @@ def columns_of(spec: ObservationSpec, needed: Sequence[str]) -> tuple[int, ...] 
     return tuple(map(names.index, needed)) if set(needed) <= set(names) else None
 
 
+def check_told(spec: ObservationSpec) -> None:
+    """Raise `ConfigError` for a feature of a signal that an agent on a host neither measures nor is sent."""
+    for name in _seen(spec):
+        feature = _feature(name)
+        column = TABLE["columns"].get(feature.get("of"), {})
+        own = feature["kind"] in ("own", "own_before")
+        for signal in (SIGNALS[column[key]] for key in ("signal", "over") if key in column):
+            if not signal.shared_as and not (own and signal.on_hosts):
+                lacks = "do not measure" if own else "are not sent"
+                raise ConfigError(
+                    f"Feature {name!r} of features.yaml takes the signal {signal.name!r}, which agents on hosts "
+                    f"{lacks}: train a policy without it (observation.leave_out), or add the signal to what they are "
+                    "told (CONTRIBUTING.md, Add a signal)"
+                )
+
+
 def aged(periods: float) -> float:
     """Return an age in periods as it is observed."""
     return math.log1p(periods) / math.log1p(AGE_SCALE)
+
+
+def _seen(spec: ObservationSpec) -> list[str]:
+    """Return the names of the features that a spec observes, in order."""
+    view = TABLE["views"][spec.neighbours]
+    names = [*_flat(view["sees"]), *(view["ages"] if spec.ages else ())]
+    return [name for name in names if name not in spec.leave_out]
 
 
 def _feature(name: str) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kinds.h"
-#include "layers.h"
+#include "local.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -19,6 +19,18 @@
 
 namespace ncc
 {
+
+template <typename T>
+using Array = nanobind::ndarray<const T, nanobind::c_contig, nanobind::device::cpu>;
+
+template <typename T>
+std::vector<T> Copy(const Array<T> &array, size_t size, const char *name)
+{
+    if (array.size() != size) {
+        throw std::invalid_argument(std::string(name) + " has the wrong size");
+    }
+    return std::vector<T>(array.data(), array.data() + size);
+}
 
 // A signal of a measurement: an array [hosts] or [uplinks], or with a leading axis of networks, of any strides.
 class Signal
@@ -116,10 +128,8 @@ struct Tables {
         ranked = Get<bool>(from, "ranked");
         ordered = Get<bool>(from, "ordered");
         const auto rule = [&](const char *name) { return static_cast<float>(Get<double>(from, name)); };
-        rules = {rule("gain_of_next"), rule("alike"), rule("slack"), rule("held"), rule("growth"), rule("start")};
-        formula = {rule("headroom_frac"), rule("floor_frac"), rule("tie_frac"),
-                   rule("ahead_periods"), rule("queue_gain"), rule("queue_periods"),
-                   rule("hold_periods"),  rule("hold_frac"),  rule("idle_frac")};
+        rules = {rule("gain_of_next"), rule("ranks_alike"), rule("ranks_slack")};
+        formula = Formula<float>::Of(rule);
     }
 
     // Numbers that a host shares with each neighbour: columns, and what is left of its next flow in periods of its
@@ -150,7 +160,7 @@ struct Tables {
     std::vector<float> queue_log, queue_unit; // [n] from that number to periods of the uplink
     bool ranked, ordered;
     Rules rules;
-    Formula formula;
+    Formula<float> formula;
 
   private:
     template <typename T>

@@ -10,8 +10,8 @@ from ncc.core.scenario import Scenario
 from ncc.core.value import Name, NonNegative, Value, digest_of
 from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import FixedShare, RateLimiter, Unlimited
-from ncc.harness.local import Local
-from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin, ShortestFirst
+from ncc.harness.local import Local, ShortestFirst
+from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin
 from ncc.harness.receivers import AHEAD_FRAC, FLOOR_FRAC, WINDOW_FRAC, ReceiverRule
 
 TUNED = "_tuned"
@@ -56,7 +56,7 @@ class MaxMinLimit(Formula, frozen=True, tag="max_min"):
 
 
 class ShortestFirstLimit(Formula, frozen=True, tag="shortest_first"):
-    """Shortest flow's host first, with perfect knowledge: `ncc.harness.oracles.ShortestFirst`."""
+    """Shortest flow's host first, with perfect knowledge: `ncc.harness.local.ShortestFirst`."""
 
     headroom_frac: Headroom = 0.03
     alike: Annotated[float, Meta(ge=1)] = ALIKE
@@ -67,7 +67,8 @@ class ShortestFirstLimit(Formula, frozen=True, tag="shortest_first"):
     """Share of its fair share that a host always has."""
 
     def build(self) -> RateLimiter:
-        return ShortestFirst(self.headroom_frac, self.alike, self.floor_frac, self.slack_periods)
+        given = {name: getattr(self, name) for name in self.__struct_fields__}
+        return ShortestFirst(**{**LocalLimit().constants(), **given})
 
 
 class LocalLimit(Formula, frozen=True, tag="local"):

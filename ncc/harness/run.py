@@ -57,15 +57,6 @@ class ReportsFacts(Protocol):
         ...
 
 
-@runtime_checkable
-class Hastens(Protocol):
-    """A datapath whose runs take real time, so that the duration of a decision matters."""
-
-    def hastened(self, limiter: RateLimiter) -> RateLimiter:
-        """A faster limiter with the same decisions as `limiter`, if there is one, else `limiter` itself."""
-        ...
-
-
 @dataclass(frozen=True)
 class Run:
     """Everything that a run produced. `problems` is empty exactly if its numbers may be used."""
@@ -181,8 +172,6 @@ def run_once(
     needed = len(flows) - int(endless(scenario.workload, flows).sum())
     started_at, wall, cpu = now(), time.perf_counter(), time.process_time()
 
-    if isinstance(datapath, Hastens):
-        limiter = datapath.hastened(limiter)
     placed = controller.placed(scenario)
     limiter.reset(placed, limiter_seed(seed))
     measurement = datapath.start(placed, flows, controller.stack, derive_seed(seed, "eval", "datapath"))

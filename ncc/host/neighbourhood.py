@@ -22,10 +22,9 @@ from ncc.core.topologies import Dumbbell
 from ncc.core.units import MS, US
 from ncc.core.value import Count, LineRate, Value
 from ncc.core.workload import Fixed, Flow
-from ncc.envs.action import rate_map
-from ncc.envs.linux.decide import HastenedPolicy, Heard, hastened
+from ncc.envs.action import RateScale, RateTable, rate_map
 from ncc.envs.linux.live import ON_HOSTS
-from ncc.envs.observation import SharedObserver, reliable
+from ncc.envs.observation import SharedObserver, check_told, reliable
 from ncc.envs.scales import scales_of
 from ncc.harness.limiter import PolicyLimiter
 from ncc.host.message import StateArray
@@ -96,19 +95,23 @@ Columns = Mapping[str, FloatArray | IntArray]
 """Measurements of some hosts in a period, [k] of each of `OWN`."""
 
 
-def limiter_of(file: PolicyFile) -> HastenedPolicy:
-    """A limiter that decides by the policy of a file; the file's bounds are left to the guard."""
+def limiter_of(file: PolicyFile) -> PolicyLimiter:
+    """A limiter that decides by the policy of a file; the file's bounds are left to the guard.
+
+    Raises:
+        ConfigError: the policy observes what hosts are not told.
+    """
     header, policy = file.header, file.policy
+    check_told(header.observation)
     actions = rate_map(header.action, header.observation)
     chosen = policy if header.action.n_actions else NumberPolicy(policy.layers)
-    made = hastened(PolicyLimiter(chosen, SharedObserver(header.observation), actions))
-    assert isinstance(made, HastenedPolicy), "a header allows no other"
-    return made
+    return PolicyLimiter(chosen, SharedObserver(header.observation), actions)
 
 
 def check_fits(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
     """Raise `ConfigError` if a policy cannot serve hosts of such a neighbourhood."""
     header = file.header
+    check_told(header.observation)
     if header.neighbours is not None and header.neighbours != spec.hosts - 1:
         raise ConfigError(
             f"policy {header.name!r} takes exactly {header.neighbours} neighbours and this neighbourhood has "
@@ -146,7 +149,7 @@ class Neighbourhood:
         peers: of those that send their state, [r]; hosts that are neither are idle.
     """
 
-    def __init__(self, limiter: HastenedPolicy, scenario: Scenario, local: Sequence[int], peers: Sequence[int]) -> None:
+    def __init__(self, limiter: PolicyLimiter, scenario: Scenario, local: Sequence[int], peers: Sequence[int]) -> None:
         scales, rows = scales_of(scenario), [*local, *peers]
         if len(set(rows)) < len(rows) or not local or not all(0 <= row < scales.n_agents for row in rows):
             raise ConfigError(
@@ -163,9 +166,13 @@ class Neighbourhood:
         """[k]"""
         self.base_rtt_s: FloatArray = scales.base_rtt_s[list(local)]
         """[k]"""
-        self._limiter, self._n_peers = limiter, len(peers)
+        observer, actions = limiter.observer, limiter.actions
+        assert isinstance(observer, SharedObserver)
+        assert isinstance(actions, RateTable | RateScale), "a header allows no other"
+        self._limiter, self._observer, self._actions, self._n_peers = limiter, observer, actions, len(peers)
         self._local, self._peers = _rows(local), _rows(peers)
-        self._span = min(local), max(local) + 1
+        self._first, self._end = min(local), max(local) + 1
+        self._among = _rows([row - self._first for row in local])
         self._area = int(scales.area[local[0]])
         self._uplink_bps = float(scales.uplink_capacity_bps[self._area])
         self._scales = scales
@@ -176,7 +183,8 @@ class Neighbourhood:
         """Forget the past."""
         self._before, self._now = self._empty(), self._empty()
         self._limiter.reset(self.scenario, 0)
-        self._limiter.among(*self._span)
+        self._observer.among(self._first, self._end)
+        self._actions.among(self._first, self._end)
         self._begun = False
 
     def decide(
@@ -219,11 +227,13 @@ class Neighbourhood:
         self._put_uplink(of, uplink)
         self._ages[self._peers] = ages
         self._ages[self._scales.n_agents + self._area] = uplink_age
-        heard = Heard(self._ages, period)
-        limits = self._limiter.decide_as_told(self._now, self._before if of_then else None, heard)
+        obs = self._observer.observe_as_told(
+            self._now, self._before if of_then else None, ages=self._ages, period=period
+        )
+        limits = self._actions.rates_bps(self._limiter.policy.act(obs, None), obs)
         self._begun = True
         self._before, self._now = self._now, self._before
-        return limits[self._local].copy()
+        return limits[self._among].copy()
 
     def _put_uplink(self, columns: dict[str, Any], uplink: StateArray | None) -> None:
         if uplink is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A check of a policy file: numpy and onnxruntime beside PyTorch, on observations at random."""
+"""A check of a policy file: what hosts run, and onnxruntime, beside the definition, on observations at random."""
 
 from collections.abc import Callable
 
@@ -8,6 +8,7 @@ import numpy as np
 from ncc.agents.policy import FloatArray32, MlpPolicy
 from ncc.core.errors import InvalidRunError
 from ncc.core.extras import install_command, is_installed
+from ncc.core.flows import FloatArray
 from ncc.harness.batch import ObsArray
 from ncc.policies.file import PolicyFile
 from ncc.policies.onnx_model import onnx_logits, onnx_model
@@ -26,30 +27,24 @@ def observations(found: PolicyFile, samples: int = SAMPLES, seed: int = 0) -> Ob
     )
 
 
-def torch_logits(policy: MlpPolicy, obs: ObsArray) -> FloatArray32:
-    """Logits [hosts, n_actions] of observations [hosts, obs_dim], worked out by PyTorch."""
-    import torch
-    from torch.nn import functional
-
-    inner = torch.from_numpy(np.array(obs, np.float32))
-    *hidden, last = [(torch.tensor(weight), torch.tensor(bias)) for weight, bias in policy.layers]
-    with torch.no_grad():
-        for weight, bias in hidden:
-            inner = torch.tanh(functional.linear(inner, weight, bias))
-        logits: FloatArray32 = functional.linear(inner, *last).numpy()
+def defined_logits(policy: MlpPolicy, obs: ObsArray) -> FloatArray:
+    """Logits [hosts, n_actions] of observations [hosts, obs_dim], by their definition and in 64 bits."""
+    *hidden, (weight, bias) = policy.layers
+    inner = obs.astype(np.float64)
+    for by, plus in hidden:
+        inner = np.tanh(inner @ by.T + plus)
+    logits: FloatArray = inner @ weight.T + bias
     return logits
 
 
 def check_lines(found: PolicyFile, where: str, samples: int = SAMPLES) -> list[str]:
     """Lines of `ncc export check`; packages that are not installed are left out and named."""
     obs, policy = observations(found, samples), found.policy
-    run_times: dict[str, Callable[[ObsArray], FloatArray32]] = {"numpy": policy.logits}
+    run_times: dict[str, Callable[[ObsArray], FloatArray32]] = {"ncc": policy.logits}
     if with_onnx := is_installed("onnx") and is_installed("onnxruntime"):
         run_times["onnxruntime"] = onnx_logits(onnx_model(policy, found.header.name))
-    with_torch = is_installed("torch")
-    true = torch_logits(policy, obs) if with_torch else policy.logits(obs)
-    beside = "PyTorch" if with_torch else "numpy (PyTorch is not installed)"
-    lines = [f"{where}: {len(obs):,} observations of {obs.shape[1]} numbers, beside {beside}"]
+    true = defined_logits(policy, obs)
+    lines = [f"{where}: {len(obs):,} observations of {obs.shape[1]} numbers, beside their definition in 64 bits"]
     for name, logits in run_times.items():
         computed = logits(obs)
         largest = float((np.abs(computed - true) / np.maximum(1, np.abs(true))).max())

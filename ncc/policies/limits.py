@@ -2,8 +2,7 @@
 """Bounds of a policy's rate limits on a host: a least, a most, and how far a limit may be from the last."""
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
@@ -84,16 +83,6 @@ class HeldLimiter:
 
     def __init__(self, limiter: RateLimiter, bounds: RateBounds) -> None:
         self._limiter, self._bounds = limiter, bounds
-
-    def around(self, other: Callable[[RateLimiter], RateLimiter]) -> RateLimiter:
-        """The same bounds around what `other` makes of the limiter within; itself, if it is of a class of its own."""
-        return HeldLimiter(other(self._limiter), self._bounds) if type(self) is HeldLimiter else self
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """Facts of a run by the limiter within (`ncc.harness.run.ReportsFacts`), if it has any."""
-        found: Mapping[str, Any] = getattr(self._limiter, "facts", {})
-        return found
 
     def reset(self, scenario: Scenario, seed: int) -> None:
         self._limiter.reset(scenario, seed)

@@ -8,8 +8,8 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
-from ncc.envs.action import GUARD_FRAC, ActionSpec, RateTable
-from ncc.envs.entries import action_table, entry_names, neighbours_of
+from ncc.envs.action import ActionSpec, RateTable
+from ncc.envs.entries import GUARD_FRAC, action_table, entry_names, neighbours_of
 from ncc.envs.observation import ObservationSpec, fair_share_at, guard_at, obs_dim
 from tests.support.experiments import small_rack
 

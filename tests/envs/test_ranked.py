@@ -6,13 +6,24 @@ from math import log, log1p
 import numpy as np
 import pytest
 
+from ncc.core.flows import BoolArray, FloatArray
 from ncc.envs.observation import ObservationSpec, SharedObserver, names_of, obs_dim
-from ncc.harness.oracles import ALIKE, SLACK_PERIODS, claims, room_before
+from ncc.harness.oracles import ALIKE, SLACK_PERIODS, claims
 from tests.envs.cases import measured, observer, rack
 
 SPEC = ObservationSpec(neighbours="ranked")
 FOUR = rack()
 NAMES = names_of(SPEC, 0)
+
+
+def room_before(
+    next_bytes: FloatArray, queued: BoolArray, claimed: FloatArray, slack: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the rate that hosts with much shorter flows leave of 2 Gbit/s, and numbers of hosts with equal flows."""
+    others = queued & ~np.eye(len(queued), dtype=np.bool_)
+    shorter = others & (next_bytes + slack < next_bytes[:, None] / ALIKE)
+    same = others & ~shorter & ~shorter.T  # neither goes before the other
+    return np.maximum(2e9 - shorter @ claimed, 0.0), 1.0 + same.sum(axis=1)
 
 
 def test_ranks_by_hand() -> None:
@@ -99,7 +110,7 @@ def test_a_host_ranks_itself_as_the_oracle_does(seed: int) -> None:
     seen.observe(state)
     obs = dict(zip(NAMES, seen.observe(state).T, strict=True))
     slack = SLACK_PERIODS * link * FOUR.period_s / 8
-    room, peers = room_before(next_bytes, queued > 0, claims(sent, limit, link), 2e9, alike=ALIKE, slack_bytes=slack)
+    room, peers = room_before(next_bytes, queued > 0, claims(sent, limit, link), slack)
     busy = queued > 0  # who has nothing queued is not asked
     np.testing.assert_allclose(obs["room after much shorter"][busy], np.minimum(room / 1e9, 1)[busy], rtol=1e-5)
     np.testing.assert_allclose(obs["share among alike"][busy], np.minimum(room / peers / 1e9, 1)[busy], rtol=1e-5)

@@ -2,6 +2,7 @@
 """One controller at both ends: limits of hosts at their uplink, and the rule of receivers beside them."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +53,14 @@ def test_a_host_whose_flows_are_all_held_counts_as_idle() -> None:
         (many_to_one(period_s=9e-4, neighbourhoods="both", sharing_loss_frac=0.1), False, False),
         (scenario(period_s=9e-4, neighbourhoods="both"), False, True),
     ],
-    ids=["a policy decides", "a formula", "a formula, more hosts", "silent receivers", "silent, and 100 KB are 0.8 ms", "no host's port"],
+    ids=[
+        "a policy decides",
+        "a formula",
+        "a formula, more hosts",
+        "silent receivers",
+        "silent, and 100 KB are 0.8 ms",
+        "no host's port",
+    ],
 )
 def test_only_the_receiver_decides_at_its_port_unless_a_policy_does(
     made: Scenario, counts_held: bool, limited: bool
@@ -79,7 +87,7 @@ def test_only_the_receiver_decides_at_its_port_unless_a_policy_does(
     ],
 )
 def test_a_receiver_is_silent_where_its_words_come_too_late(
-    changes: dict[str, object], answered: bool, speaks: bool
+    changes: dict[str, Any], answered: bool, speaks: bool
 ) -> None:
     """Its port holds 0.8 ms, and an RTT takes 0.066. It speaks in any case where SYN-ACKs say nothing."""
     made = many_to_one(neighbourhoods="both", **changes)

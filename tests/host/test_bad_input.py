@@ -10,17 +10,21 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from ncc.envs.observation import ObservationSpec
+from ncc.core.errors import ConfigError
+from ncc.envs.observation import ObservationSpec, check_told, names_of
+from ncc.envs.observation.spec import TABLE
 from ncc.host.__main__ import main, parser
-from ncc.host.neighbourhood import outside_of
+from ncc.host.neighbourhood import limiter_of, outside_of
 from ncc.host.plan import narrowed, planned
 from ncc.policies import RateBounds
-from ncc.policies.file import PolicyFile, packed
+from ncc.policies.export import ExportSpec, export
+from ncc.policies.file import PolicyFile, load_policy_file, packed
 from tests.host.agents import AVAILABLE, ROOT
 from tests.host.policies import untrained
 from tests.support.linux import KERNEL, needs
@@ -194,6 +198,45 @@ def test_a_policy_that_does_not_fit_is_refused(
     refused([str(other), *HOST], 2, "the fallback of policy 'untrained' runs cubic and the policy dctcp", capsys)
     refused([str(damaged), *HOST], 1, "damaged.ncc", capsys)
     refused([str(tmp_path / "none.ncc"), *HOST], 1, "none.ncc", capsys)
+
+
+@pytest.mark.parametrize(
+    ("column", "takes", "feature", "lacks"),
+    [
+        ("uplink_queue", {"signal": "uplink_queue_mean_bytes"}, "uplink queue", "are not sent"),
+        ("uplink_throughput", {"over": "uplink_marked_pkts"}, "uplink throughput", "are not sent"),
+        ("throughput", {"signal": "goodput_bps"}, "throughput mean", "are not sent"),
+        ("goodput", {"signal": "rtt_samples"}, "goodput", "do not measure"),
+    ],
+)
+def test_a_feature_of_what_hosts_are_not_told_is_refused_by_name(
+    *,
+    column: str,
+    takes: dict[str, str],
+    feature: str,
+    lacks: str,
+    policy_path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In training and on simulators it is a feature like any other; on hosts it would be 0."""
+    file = load_policy_file(policy_path)
+    monkeypatch.setitem(TABLE["columns"], column, {**TABLE["columns"][column], **takes})
+    (signal,) = takes.values()
+    says = f"Feature '{feature}' of features.yaml takes the signal '{signal}', which agents on hosts {lacks}: train a "
+    refused([str(policy_path), *HOST], 2, says, capsys)
+    with pytest.raises(ConfigError, match=says):
+        limiter_of(file)
+    with pytest.raises(ConfigError, match=says):
+        export(ExportSpec(policy="ncc", out=str(tmp_path / "policy.ncc")))
+    seen = file.header.observation
+    check_told(seen.replace(leave_out=tuple(n for n in names_of(seen, 0) if TABLE["features"][n].get("of") == column)))
+
+
+@pytest.mark.parametrize("neighbours", ["none", "each", "pooled", "ranked", "ordered"])
+def test_hosts_are_told_what_our_views_have(neighbours: Literal["none", "each", "pooled", "ranked", "ordered"]) -> None:
+    check_told(ObservationSpec(neighbours=neighbours, ages=True))
 
 
 def test_a_residual_does_not_start_where_it_is_not_trusted(

@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -24,6 +24,7 @@ from ncc.envs.observation import ObservationSpec, SharedObserver, aged, names_of
 from ncc.envs.observation.losses import Losses
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.envs.scales import scales_of
+from ncc.harness.batch import ObsArray
 from ncc.harness.controller import Controller, HostsLimit
 from ncc.harness.limiter import PolicyLimiter, RateLimiter
 from ncc.harness.run import Run, run_once
@@ -38,8 +39,8 @@ from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from tests.envs.cases import measured, rack
 from tests.host.policies import untrained
+from tests.host.test_limiter import INCAST, drawn
 from tests.linux import runs
-from tests.linux.test_decide import INCAST, drawn
 from tests.support.linux import TRAFFIC, needs
 
 
@@ -120,7 +121,17 @@ LOSSY = INCAST.replace(
 )
 
 
-def test_agents_decide_by_a_residual_as_the_environment_does(learned: PolicyFile) -> None:
+class Watched(SharedObserver):
+    """An observer that keeps what it has observed last."""
+
+    def observe_as_told(self, *args: Any, **how: Any) -> ObsArray:
+        self.last = super().observe_as_told(*args, **how)
+        return self.last
+
+
+def test_agents_decide_by_a_residual_as_the_environment_does(
+    learned: PolicyFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same guard and formula on the same numbers: who goes first by turns, what is stale, where room is wasted."""
     assert learned.header.action.within is not None
     assert not learned.header.action.within.outside(LOSSY)
@@ -128,6 +139,7 @@ def test_agents_decide_by_a_residual_as_the_environment_does(learned: PolicyFile
     observer = SharedObserver(learned.header.observation)
     environment = PolicyLimiter(NumberPolicy(learned.policy.layers), observer, actions)
     environment.reset(LOSSY, seed)
+    monkeypatch.setattr("ncc.host.neighbourhood.SharedObserver", Watched)
     agents, reliable = HostAgents(learned), LOSSY.replace(sharing_loss_frac=0)
     agents.reset(reliable, seed)
     losses = Losses(LOSSY, (), derive_seed(seed, "sharing"))
@@ -142,7 +154,7 @@ def test_agents_decide_by_a_residual_as_the_environment_does(learned: PolicyFile
             obs = environment.observer.observe(measurement)
             limits = environment.actions.rates_bps(environment.policy.act(obs, None), obs)
             decided = agents.decide(measurement)
-            own = [agent.neighbourhood._limiter._compiled().obs[row] for row, agent in enumerate(agents.agents)]
+            own = [agent.neighbourhood._observer.last[0] for agent in agents.agents]  # type: ignore[attr-defined]
             np.testing.assert_allclose(own, obs, rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(decided, limits, rtol=1e-4)
             seen.append(obs)

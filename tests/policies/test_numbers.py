@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Logits of a policy file: those of PyTorch, to 1e-5, on observations at random."""
+"""Logits of a policy file: those of its definition, to 1e-5, on observations at random."""
 
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ from ncc.agents.policy import Layer, MlpPolicy
 from ncc.core.errors import InvalidRunError
 from ncc.harness.batch import ObsArray
 from ncc.policies import check
-from ncc.policies.check import TOLERANCE, check_lines, observations, torch_logits
+from ncc.policies.check import TOLERANCE, check_lines, defined_logits, observations
 from ncc.policies.file import packed, policy_file_from
 from ncc.policies.onnx_model import onnx_logits, onnx_model
 from tests.policies.files import exported, packaged
@@ -29,8 +29,8 @@ def recorded() -> ObsArray:
 @pytest.mark.parametrize("name", packaged_names())
 def test_all_run_times_compute_the_same(name: str) -> None:
     first, *rest = check_lines(policy_file_from(packaged(name), "x"), "x", SAMPLES)
-    assert first.endswith("beside PyTorch")
-    assert [line.split()[0] for line in rest] == ["numpy", "onnxruntime"]
+    assert first.endswith("beside their definition in 64 bits")
+    assert [line.split()[0] for line in rest] == ["ncc", "onnxruntime"]
     assert all(line.endswith("other choices 0") for line in rest)
 
 
@@ -47,7 +47,7 @@ def test_policies_of_any_depth(sizes: tuple[int, ...], recorded: ObsArray) -> No
     policy = MlpPolicy(random_layers(*sizes))
     layers = tuple(weight.shape for weight, _ in policy.layers)
     found = policy_file_from(packed(policy_file_from(exported(), "x").header.replace(layers=layers), policy), "x")
-    true = torch_logits(policy, recorded)
+    true = defined_logits(policy, recorded)
     assert np.abs(found.policy.logits(recorded) - true).max() < TOLERANCE
     assert np.abs(onnx_logits(onnx_model(policy, "x"))(recorded) - true).max() < TOLERANCE
 
@@ -69,6 +69,6 @@ def test_the_model_is_in_one_piece_and_says_what_it_takes() -> None:
 
 def test_a_difference_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     found = policy_file_from(exported(), "x")
-    monkeypatch.setattr(check, "torch_logits", lambda policy, obs: policy.logits(obs) + np.float32(1e-3))
-    with pytest.raises(InvalidRunError, match=r"numpy differs from the policy by 1\.0e-03, more than 1e-05"):
+    monkeypatch.setattr(check, "defined_logits", lambda policy, obs: policy.logits(obs) + np.float32(1e-3))
+    with pytest.raises(InvalidRunError, match=r"ncc differs from the policy by 1\.0e-03, more than 1e-05"):
         check_lines(found, "x", 100)

@@ -2,15 +2,13 @@
 """The extension module with networks of tanh layers, for learners."""
 
 from collections.abc import Sequence
-from functools import cache
-from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ncc.core.errors import ConfigError
 from ncc.harness.batch import ActionArray
+from ncc.harness.native import extension
 
 Float = npt.NDArray[np.float32]
 
@@ -75,15 +73,4 @@ def network(sizes: Sequence[int]) -> Network:
     Raises:
         ConfigError: the extension module is not built.
     """
-    return cast(Network, _extension().Network(list(sizes)))
-
-
-@cache
-def _extension() -> Any:
-    try:
-        return import_module("ncc.harness.native._network")
-    except ImportError as error:
-        raise ConfigError(
-            f"The extension ncc.harness.native._network cannot be loaded ({error}): run `make build` in a checkout, or "
-            "reinstall ncc."
-        ) from error
+    return cast(Network, extension("_network").Network(list(sizes)))

@@ -18,10 +18,9 @@ from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
 from ncc.core.value import from_dict
-from ncc.envs.action import ActionSpec
-from ncc.envs.entries import action_table, entry_names
-from ncc.envs.observation import ObservationSpec, SharedObserver, fair_share_at, guard_at
-from ncc.envs.residual import Residual
+from ncc.envs.action import ActionSpec, RateScale, RateTable
+from ncc.envs.entries import entry_names
+from ncc.envs.observation import ObservationSpec, SharedObserver, fair_share_at
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ObsArray
 from ncc.harness.controller import Controller, PolicyLimit
@@ -88,21 +87,13 @@ class Learned:
         """Rates over the link's [..., n_actions], at most 1."""
         if self.action.kind == "residual":
             return self._multiplied(obs, np.tanh(logits))
-        table = action_table(self.action, self.observation)
-        multiples = np.array([np.inf if multiple is None else multiple for multiple in table.multiples])
-        observed = fair_share_at(self.observation) if table.unit == "fair share" else None
-        if table.unit == "fair share" and observed is None:
+        table = RateTable(self.action, self.observation)
+        if self.action.kind == "shares" and fair_share_at(self.observation) is None:
             raise ConfigError(
                 f"{self.label} decides on shares of what it does not observe (its neighbours are hidden), so its rates "
                 "cannot be derived from observations alone; look at a policy that observes them"
             )
-        unit = np.ones(obs.shape[:-1]) if observed is None else np.maximum(obs[..., observed].astype(np.float64), 1e-9)
-        rates: FloatArray = np.clip(unit[..., None] * multiples, max(table.floor_frac, 1e-6), 1.0)
-        if (at := guard_at(self.observation)) is None or not table.guard_frac:
-            return rates
-        share, others, before = (obs[..., entry] for entry in at)
-        guard = np.where(others == 0, 1.0, table.guard_frac) * (before > 0) * share
-        return np.maximum(rates, guard[..., None])
+        return np.clip(table.over_link(obs), 1e-6, 1.0)
 
     def _multiplied(self, obs: ObsArray, given: FloatArray32) -> FloatArray:
         """Rates over the link's [..., 1] of multiples of a formula, for numbers [..., 1] in [-1, 1]."""
@@ -112,10 +103,11 @@ class Learned:
         of_uplink = scales.uplink_capacity_bps[scales.area] / scales.link_rate_bps
         if np.ptp(of_uplink):
             raise ConfigError(f"hosts of {self.network.name!r} have unequal links or uplinks; take one of equals")
-        residual = Residual(self.observation, self.action)
-        residual.reset(self.network)
-        limits = residual.limits(given.astype(np.float64), obs[..., None, :])  # [..., n_agents]: of each host, alike
-        rates: FloatArray = np.minimum(limits / scales.link_rate_bps, 1.0)[..., :1]
+        limits = RateScale(self.action, self.observation)
+        limits.reset(self.network)
+        limits.among(0, 1)
+        limits_bps = limits.rack_rates_bps(given.reshape(-1, 1), obs.reshape(-1, 1, obs.shape[-1]), 0)
+        rates: FloatArray = np.minimum(limits_bps / scales.link_rate_bps[0], 1.0).reshape(given.shape)
         return rates
 
 

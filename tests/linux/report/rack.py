@@ -18,7 +18,6 @@ from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux import layout, namespaces
 from ncc.envs.linux.datapath import LinuxDatapath
-from ncc.envs.linux.decide import hastened
 from ncc.envs.linux.shim import Shim
 from ncc.harness.controller import Controller
 from ncc.harness.limiter import RateLimiter
@@ -108,7 +107,7 @@ def deadlines(*, quick: bool) -> Iterator[Row]:
     for name, (controller, limiter) in deciders(scenario).items():
         for seed in range(1, 2 if quick else 3):
             facts: Mapping[str, Any] = {}
-            for datapath in steps(scenario, controller, hastened(limiter()), seed):
+            for datapath in steps(scenario, controller, limiter(), seed):
                 facts = dict(datapath.facts)
             late = {f"late {name} (us)": value for name, value in facts["late_us"].items()}
             missed, periods = facts["missed_periods"], facts["periods"]
@@ -262,7 +261,7 @@ def reordering(*, quick: bool) -> Iterator[Row]:
         scenario = lab(case, "scenario.nic.knows=backlog", f"scenario.duration_s={1 if quick else 4}")
         for name in ("trained", "dctcp", "linux_cubic"):
             controller, total, flows, order = controller_of(name), Counter[str](), 0, ""
-            limiter = hastened(LimiterFactory(None)(controller, scenario))
+            limiter = LimiterFactory(None)(controller, scenario)
             for seed in range(1, 2 if quick else 6):
                 flows += len(scenario.flows(eval_flow_seed(seed)))
                 for datapath in steps(scenario, controller, limiter, seed):

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Module ncc.harness.native._local: the formula LOCAL for the hosts of networks that are stepped together.
+#include "local.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace
+{
+
+template <typename T, int Dimensions>
+using In = nb::ndarray<const T, nb::ndim<Dimensions>, nb::c_contig, nb::device::cpu>;
+using Out = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// Rows of what hosts tell each other.
+enum { kSent, kLimit, kNext, kKey, kBusy, kTold };
+
+// Fills limits [networks, hosts] in bits/s for the hosts of a neighbourhood, the one of that number.
+// constants: [networks or 1] each, by their names in `Formula`.
+// own: [3, networks, hosts] keys in bytes, periods for which hosts have been busy, and 1 if they are.
+// told: [networks, listeners or 1, kTold, hosts] in bits/s and bytes; queue: [networks, listeners or 1, neighbourhoods]
+void Limits(const nb::dict &constants, size_t number, In<int64_t, 1> hosts, In<double, 1> link_bps, double uplink_bps,
+            double period_s, int64_t turns, In<double, 3> own, In<double, 4> told, In<double, 3> queue, Out limits)
+{
+    const size_t networks = limits.shape(0), n = limits.shape(1), near = hosts.size();
+    const size_t listeners = told.shape(1), areas = queue.shape(2);
+    if (own.shape(0) != 3 || own.shape(1) != networks || own.shape(2) != n || told.shape(0) != networks ||
+        told.shape(2) != kTold || told.shape(3) != n || queue.shape(0) != networks || queue.shape(1) != listeners ||
+        (listeners != 1 && listeners != n) || number >= areas || link_bps.size() != near) {
+        throw std::invalid_argument("states of hosts have the wrong shapes");
+    }
+    const double to_bps = 8 / period_s;
+    for (size_t r = 0; r < networks; ++r) {
+        const auto formula = ncc::Formula<double>::Of([&](const char *name) {
+            const auto each = nb::cast<In<double, 1>>(constants[name]);
+            return each.data()[each.size() == 1 ? 0 : r];
+        });
+        const auto mine = [&](size_t row, size_t host) { return own.data()[(row * networks + r) * n + host]; };
+        for (size_t i = 0; i < near; ++i) {
+            const auto self = static_cast<size_t>(hosts.data()[i]);
+            const double link = link_bps.data()[i];
+            double &limit = limits.data()[r * n + self];
+            limit = std::numeric_limits<double>::infinity();
+            if (!(mine(2, self) > 0)) {
+                limit = formula.idle_frac < 1 ? formula.idle_frac * link : limit;
+                continue;
+            }
+            const size_t listener = r * listeners + (listeners == 1 ? 0 : self);
+            const double *heard = told.data() + listener * kTold * n;
+            const auto at = [&](size_t j) { return (i + 1 + j) % near; };
+            const auto of = [&](int row, size_t j) {
+                return heard[row * n + static_cast<size_t>(hosts.data()[at(j)])];
+            };
+            const auto seen = [&](size_t j, ncc::Other<double> &other) {
+                other = {of(kNext, j) * to_bps, of(kKey, j) * to_bps, link_bps.data()[at(j)]};
+                return of(kBusy, j) > 0;
+            };
+            const auto claim = [&](size_t j) {
+                return ncc::Claim(of(kSent, j), of(kLimit, j), link_bps.data()[at(j)]);
+            };
+            const auto size = static_cast<int64_t>(near);
+            const auto turn = ((static_cast<int64_t>(i) - turns) % size + size) % size;
+            const double share = ncc::LocalShare<double>(
+                formula, uplink_bps, queue.data()[listener * areas + number] * to_bps / uplink_bps,
+                {mine(0, self) * to_bps, link, static_cast<int>(mine(1, self)), static_cast<size_t>(turn)}, near - 1,
+                seen, claim);
+            limit = share < link ? share : limit;
+        }
+    }
+}
+
+// Fills `claims` with what hosts may need, all arrays [n].
+void Claims(In<double, 1> sent, In<double, 1> limit, In<double, 1> link, nb::ndarray<double, nb::ndim<1>> claims)
+{
+    for (size_t k = 0; k < claims.size(); ++k) {
+        claims.data()[k] = ncc::Claim(sent.data()[k], limit.data()[k], link.data()[k]);
+    }
+}
+
+} // namespace
+
+NB_MODULE(_local, m)
+{
+    m.def("limits", &Limits, "constants"_a, nb::kw_only(), "number"_a, "hosts"_a, "link_bps"_a, "uplink_bps"_a,
+          "period_s"_a, "turns"_a, "own"_a, "told"_a, "queue"_a, "limits"_a.noconvert());
+    m.def("claims", &Claims, "sent"_a, "limit"_a, "link"_a, "claims"_a.noconvert());
+}
