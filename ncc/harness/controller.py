@@ -209,13 +209,11 @@ class Controller(Value, frozen=True):
     def over(self, stack: HostStack) -> "Controller":
         """The controller over the stack that its policy was trained on.
 
-        Whether flows wait for receivers stays the controller's where it has their rule beside its limit.
+        Stacks of components stay the controller's, and whether flows wait for receivers where it has their rule beside its
+        limit.
         """
-        if self.receivers is not None:
-            own = self.stack
-            kept = ("hold", "answer_frac", "messages")
-            stack = stack.replace(**{name: getattr(own, name) for name in kept})
-        return self.replace(stack=stack)
+        kept = ("components", *(("hold", "answer_frac", "messages") if self.receivers is not None else ()))
+        return self.replace(stack=stack.replace(**{name: getattr(self.stack, name) for name in kept}))
 
     def digest(self) -> str:
         """Digest as of any value, in which keys of later versions count only where they are set."""

@@ -282,7 +282,7 @@ class WithReceivers:
         limiter: the limiter.
         rule: the rule.
         counts_held: the limiter lets hosts go one by one, in an order that should have held flows as well; it counts
-            them.
+            them, unless messages get lost: hosts would wait for others that wait themselves.
         answered: SYN-ACKs tell flows when they may begin (`HostStack.answer_frac`).
     """
 
@@ -304,6 +304,7 @@ class WithReceivers:
             )
         self._limiter.reset(scenario, seed)
         self._rule.reset(scenario, seed)
+        self._masks_held = not self._counts_held or scenario.sharing_loss_frac > 0
         network, transport = scenario.network(), scenario.transport
         down = {host: network.down_port(host) for host in network.hosts}
         self._speaks = np.ones(len(network.nodes), np.bool_)
@@ -325,7 +326,7 @@ class WithReceivers:
 
     def decide(self, measurement: Measurement) -> Decision:
         """Return the limits of the one and the messages of the other."""
-        seen = measurement if self._counts_held else without_held(measurement)
+        seen = without_held(measurement) if self._masks_held else measurement
         limits_bps, _ = parts(self._limiter.decide(seen))
         grants = self._rule.decide(measurement).grants
         return Decision(np.where(self._receiver_alone, np.inf, limits_bps), grants.where(self._speaks[grants.dst]))

@@ -117,6 +117,16 @@ def test_both_ends_of_one_port_do_not_wait_for_each_other(policy: str) -> None:
     assert means[0] < 0.8 * means[1]
 
 
+def test_hosts_do_not_wait_for_held_ones_where_messages_get_lost() -> None:
+    """They took 1.4 times DCTCP's time, as stale messages of held hosts kept the others back."""
+    factory, made = LimiterFactory(None), many_to_one(neighbourhoods="both", sharing_loss_frac=0.5)
+    means = []
+    for controller in (load_controller("ncc"), load_controller("dctcp")):
+        run = run_once(PacketsimDatapath(), made, controller, factory(controller, made), 1, flow_seed=1).require_valid()
+        means.append(float((run.records.flows.finish_s - run.flows.start_s).mean()))
+    assert means[0] < 0.8 * means[1]
+
+
 def test_a_controller_with_a_rule_of_receivers_asks_for_them() -> None:
     ours, plain = load_controller("ncc"), scenario(neighbourhoods="uplink")
     assert ours.placed(plain) == ours.placed(scenario()) == scenario(neighbourhoods="both")
