@@ -191,8 +191,8 @@ def _made(what: str, asked: str | Mapping[str, Any], **more: Any) -> Any:
     module: Any = getattr(optuna, f"{what}s")
     arguments = {"name": asked} if isinstance(asked, str) else dict(asked)
     known = [name for name in module.__all__ if name.endswith(what.capitalize()) and not name.startswith("Base")]
-    if (name := arguments.pop("name", None)) not in known:
-        raise UnknownNameError(what, str(name), known)
+    if (name := str(arguments.pop("name", ""))) not in known:
+        raise UnknownNameError(what, name, known)
     try:
         return getattr(module, name)(**arguments, **more)
     except (ImportError, TypeError, ValueError) as error:

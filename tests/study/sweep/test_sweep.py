@@ -88,7 +88,7 @@ def test_a_pruner_ends_trials_and_one_that_fails_is_named_and_tried_again(
         assert [trial.state.name for trial in study.trials] == ["PRUNED", "PRUNED", "FAIL", "FAIL"][:tried]
         with pytest.raises(InvalidRunError, match=r"1 of 3 trials failed, see found/logs: 2 \(status 1: on purpose\)"):
             require_no_failures(sweep, study)
-    assert [trial.intermediate_values for trial in study.trials[:2]] == [{25: -1}, {25: -2}]
+        assert [trial.intermediate_values for trial in study.trials[:2]] == [{25: -1}, {25: -2}]
     assert "3 trials, 2 of them kept from before" in capsys.readouterr().out
 
 
