@@ -128,7 +128,7 @@ build: $(VENV)/.packages ## rebuild the extension modules in place
 
 clean: ## remove what was built, and caches; keeps .venv's packages and runs/
 	rm -rf build dist .testmondata* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(VENV)/.built
-	find ncc envs agents baselines configs docs tests -name __pycache__ -prune -exec rm -rf {} +
+	find ncc envs agents baselines configs docs studies tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.packages: pyproject.toml constraints.txt
 	@python=$$(bash -c "$$CHECK"); mkdir -p build; \

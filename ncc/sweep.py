@@ -4,7 +4,6 @@
 Trials are kept; the same command goes on from there. Exit status 1 if a trial failed; such trials are named.
 """
 
-import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -13,33 +12,32 @@ from ncc.cli.mains import run_main
 from ncc.study.sweep.space import SPACE, quoted_list
 
 
-def main(plain: dict[str, Any], typed: Sequence[str], command: str) -> None:
+def main(plain: dict[str, Any], typed: Sequence[str]) -> None:
     """Check all of it, train what is not there yet, rank.
 
     Args:
         plain: configs/sweep.yaml with what Hydra read of the command line.
         typed: arguments about `space`, which Hydra does not read.
-        command: the whole command line.
     """
     # Imported here: `--help` answers without what only a run needs.
     from ncc.core.extras import require_extra
     from ncc.study.mains import resumable
+
+    require_extra("sweep", "ncc sweep")
     from ncc.study.sweep.page import show
-    from ncc.study.sweep.run import run_sweep
+    from ncc.study.sweep.run import require_no_failures, run_sweep
     from ncc.study.sweep.space import typed_entry
     from ncc.study.sweep.spec import Sweep
 
-    require_extra("rllib", "ncc sweep", "ray")
     sweep = Sweep.from_plain(plain, dict(map(typed_entry, typed)))
     with resumable("Trials"):
-        summary = run_sweep(sweep, command)
-    show(summary)
-    print(f"Written to {summary.path}")
-    summary.require_no_failures()
+        study = run_sweep(sweep)
+    show(sweep, study)
+    require_no_failures(sweep, study)
 
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
     own = [argument for argument in arguments if argument.startswith(SPACE) and "=" in argument]
     sys.argv[1:] = [quoted_list(a) if a.startswith("train=") else a for a in arguments if a not in own]
-    run_main("sweep", lambda plain, _: main(plain, own, shlex.join(["ncc", "sweep", *arguments])))
+    run_main("sweep", lambda plain, _: main(plain, own))

@@ -31,7 +31,10 @@ LINKED = ("agents", "baselines", "envs")
 WORKSHOP = {"agreement", "bench", "learners", "matrix"}
 """Packages that write reports about this repository and are not meant for import; only their commands are
 documented."""
-SHOWN = ("agents", "baselines", "configs", "docs", "envs", "examples", "ncc", "notebooks", "tests", "LICENSES", ".ci")
+SHOWN = (
+    "agents", "baselines", "configs", "docs", "envs", "examples", "ncc", "notebooks", "studies", "tests", "LICENSES",
+    ".ci",
+)  # fmt: skip
 """Folders whose files a page may show; build/, runs/ and .venv/ are never shown."""
 AT_TOP = {".md", ".toml", ".txt", ".yml"}
 """Suffixes of top-level files that a page may show where git cannot list the tracked files."""

@@ -14,6 +14,7 @@ EXTRAS: dict[str, dict[str, str]] = {
     "export": {"onnx": "onnx", "onnxruntime": "onnxruntime"},
     "ns3gym": {"zmq": "pyzmq", "google.protobuf": "protobuf"},
     "sb3": {"stable_baselines3": "stable-baselines3", "sb3_contrib": "sb3-contrib"},
+    "sweep": {"optuna": "optuna"},
 }
 """Package to install, by extra and module."""
 

@@ -2,7 +2,7 @@
 """``python -m ncc.harness.guarded <pid> <module> [argument] ...``: run a module that ends when its parent <pid> does.
 
 The module is interrupted (SIGINT) when its parent dies for any reason. It receives interrupts even if its parent has
-them blocked, as Ray's processes have.
+them blocked.
 """
 
 import ctypes

@@ -11,10 +11,12 @@ from ncc.core.errors import ResultError
 
 
 @contextmanager
-def exclusive(folder: Path, what: str) -> Iterator[None]:
+def exclusive(folder: Path, what: str) -> Iterator[int]:
     """Hold the folder against a second writer; a missing folder is made.
 
     If the body raises, folders made here that are still empty are removed.
+
+    It gives the lock's descriptor: a process that inherits it holds the folder too, until both have ended.
 
     Args:
         folder: folder to lock; files in it are not locked themselves.
@@ -33,7 +35,7 @@ def exclusive(folder: Path, what: str) -> Iterator[None]:
         if not folder.is_dir() or not os.path.samestat(os.fstat(handle), folder.stat()):
             # The former holder removed the folder between our opening and our locking.
             raise ResultError(f"another {what} has just taken {folder} away; run the command again")
-        yield
+        yield handle
     except BaseException:
         with suppress(OSError):  # the first non-empty folder and all above it stay
             for made in missing:

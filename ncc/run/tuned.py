@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tuned sets: what each controller is set to on a kind of network (configs/tuned). `ncc.study.tuning` chooses them.
+"""Tuned sets: what each controller is set to on a kind of network (configs/tuned). `studies/tuning.py` chooses them.
 
 In `controller=`, `<name>_tuned` is the controller with the set of the scenario's kind of network.
 """

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import os
 import signal
+import subprocess
+import sys
 import time
 from multiprocessing import active_children, get_context
 from multiprocessing.connection import Connection
@@ -9,7 +11,7 @@ from threading import get_ident
 import pytest
 
 from ncc.harness import processes
-from ncc.harness.processes import end, quiet_start
+from ncc.harness.processes import await_end, end, quiet_start
 
 
 def report_and_stay(pipe: Connection) -> None:
@@ -54,3 +56,10 @@ def test_no_process_outlives_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     end([process], grace_s=0.1)
     assert active_children() == []
     end([])
+
+
+def test_what_does_not_end_is_killed() -> None:
+    environment = {**os.environ, "NCC_TEST_MARK": str(os.getpid())}
+    stubborn = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], env=environment)
+    await_end(lambda described: f"NCC_TEST_MARK={os.getpid()}\0".encode() in described, 0.1)
+    assert stubborn.wait() == -signal.SIGKILL

@@ -13,7 +13,7 @@ from tests.house.files import ROOT, texts, tracked
 TOP = {
     ".ci", ".clang-format", ".dockerignore", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff",
     "CMakeLists.txt", "CONTRIBUTING.md", "Dockerfile", "LICENSES", "Makefile", "README.md", "agents", "baselines",
-    "configs", "constraints.txt", "docs", "envs", "examples", "mkdocs.yml", "ncc", "pyproject.toml", "tests",
+    "configs", "constraints.txt", "docs", "envs", "examples", "mkdocs.yml", "ncc", "pyproject.toml", "studies", "tests",
 }  # fmt: skip
 ALLOWED = TOP | {"notebooks"}
 LINKED = ("agents", "baselines", "configs", "envs")

@@ -110,7 +110,7 @@ def test_the_source_archive_holds_the_package_once_and_makes_a_wheel_with_polici
         assert members[f"ncc/{path}"].isfile()
     assert "ncc/agents/pretrained/README.md" in members
     tops = {name.split("/")[0] for name in members}
-    assert not tops & {"envs", "agents", "baselines", "configs", "notebooks", "runs", "build", ".venv"}
+    assert not tops & {"envs", "agents", "baselines", "configs", "notebooks", "studies", "runs", "build", ".venv"}
     assert {"LICENSES", "CMakeLists.txt", "pyproject.toml"} <= tops
     assert not [name for name, member in members.items() if member.issym() or name.endswith(".so")]
     (source,) = (tmp_path / "archive").iterdir()

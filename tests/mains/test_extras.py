@@ -26,7 +26,7 @@ MISSING = [
     (NS3, ("train", "evaluation.datapaths=[packetsim,ns3]"), "ns3", "datapath=ns3 needs ns3"),
     (("torch", "tensorboard"), ("train", JUDGED), "torch", "training needs torch and tensorboard"),
     (RLLIB, ("train", "agent=rllib_ppo", JUDGED), "rllib", "agent=rllib_* needs ray and torch and tensorboard"),
-    (("ray",), ("sweep", "space.seed=[1]"), "rllib", "ncc sweep needs ray"),
+    (("optuna",), ("sweep", "space.seed=[1]"), "sweep", "ncc sweep needs optuna"),
     (("onnx",), ("export", "policy=ncc", "onnx=policy.onnx"), "export", "an ONNX model needs onnx"),
     (("pyroute2",), ("evaluate", "datapath=linux", "controller=dctcp"), "linux", "datapath=linux needs pyroute2"),
     (("zmq", "google.protobuf"), ("serve",), "ns3gym", "ns3-gym's protocol needs pyzmq and protobuf"),

@@ -8,7 +8,7 @@ import pytest
 TOGETHER = {
     "the kernel": ("tests/linux/", "tests/host/"),
     "a training": ("tests/mains/test_train.py", "tests/mains/test_datapaths.py", "tests/report/"),
-    "Ray": ("tests/agents/rllib/", "tests/study/sweep/", "tests/study/test_bench.py", "tests/examples/"),
+    "Ray": ("tests/agents/rllib/", "tests/study/test_bench.py", "tests/examples/"),
 }
 """Paths that run in one process, one file after the other. A machine has one TCP of the kernel, whose tests mostly
 wait; one Ray and one training serve all tests that need them."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sweeps: trainings over a grid or a sample of settings, run by Ray Tune."""
+"""Sweeps: trainings over a grid or a sample of settings, chosen and kept by Optuna."""

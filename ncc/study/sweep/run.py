@@ -1,153 +1,208 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A sweep from plan to summary: finished trials are kept, the rest is trained."""
+"""Trials of a sweep: Optuna chooses them, `ncc train` trains them in processes, and the study is kept in a file."""
 
 import math
-from collections.abc import Mapping
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
-import numpy as np
+import optuna
+from optuna.trial import TrialState
 
-from ncc.core.errors import ConfigError, ResultError
-from ncc.harness.atomic import remove
-from ncc.harness.manifest import read_manifest
+from ncc.core.errors import ConfigError, InvalidRunError
+from ncc.harness.lock import exclusive
+from ncc.harness.manifest import is_sealed, read_manifest
 from ncc.harness.progress import Bar
-from ncc.harness.trials import FAILED, FINISHED, RUNNING, STOPPED, UNFINISHED, Report
-from ncc.study.sweep.page import Outcome, Summary, read_states
-from ncc.study.sweep.spec import ASHA, RANKED, Sweep, Trial
-from ncc.study.sweep.trial import END_S, TrialJob, end_all, own_variables, processes_of
-from ncc.study.trainings import Training
+from ncc.harness.signals import noted
+from ncc.run.learning import RECENT, read_learning
+from ncc.run.plan import CONFIG
+from ncc.study.sweep.space import written
+from ncc.study.sweep.spec import RANKED, Sweep
 
-
-def run_sweep(sweep: Sweep, command: str) -> Summary:
-    """Train what `out` does not hold yet; sweep.json is written after every trial.
-
-    Raises:
-        ConfigError: the folder holds a trial of another configuration, or trials that run; or Ray does not start.
-        KeyboardInterrupt: all trials have ended, and can be resumed.
-    """
-    out, summary = Path(sweep.spec.out), Summary(sweep, command)
-    summary.outcomes |= _kept(sweep, read_states(summary.path))
-    waiting = [trial for trial in sweep.trials if trial.name not in summary.outcomes]
-    kept = len(sweep.trials) - len(waiting)
-    print(f"{len(sweep.trials)} trials{f', {kept} of them kept from before' if kept else ''}; results in {out}")
-    if waiting:
-        _claim(out)
-        summary.write()
-        _run(sweep, summary, waiting)
-    summary.write()
-    return summary
-
-
-def _run(sweep: Sweep, summary: Summary, waiting: list[Trial]) -> None:
-    from ncc.agents.rllib.sweep import TuneSettings, run_jobs
-
-    spec, out = sweep.spec, Path(sweep.spec.out).resolve()
-    stop_file = out / "stop"
-    remove(stop_file)
-    again = [trial for trial in sweep.trials if trial not in waiting] if spec.scheduler == ASHA else []
-    jobs = [
-        TrialJob(
-            name=trial.name,
-            overrides=trial.overrides,
-            folder=str(out / "trials" / trial.name),
-            log=str(out / "logs" / f"{trial.name}.log"),
-            cwd=str(Path.cwd()),
-            stop_file=str(stop_file),
-            variables=own_variables(),
-            total_epochs=trial.total_epochs,
-            replay=None if trial in waiting else summary.outcome(trial).state,
-        )
-        for trial in (*again, *waiting)
-    ]
-    settings = TuneSettings(
-        concurrent=min(spec.concurrent, len(jobs)),
-        cpus=spec.cpus,
-        asha=(spec.asha.first_percent, spec.asha.reduction) if spec.scheduler == ASHA else None,
-        address=spec.address,
-        wheel=spec.wheel,
-        storage=out / ".tune",
-    )
-    with Bar("sweep", len(waiting), "trials") as bar:
-        listener = _Listener(sweep, summary, {trial.name: trial for trial in waiting}, bar)
-        try:
-            run_jobs(jobs, settings, listener, stop_file.touch)
-        finally:
-            end_all(str(out / "trials"), END_S)
-            remove(stop_file)
-            summary.write()
+TRAIN = "ncc.train"
+"""The module that trains."""
+STEP_S = 0.5
+"""Between two looks at the trials that run."""
+END_S = 60.0
+"""Seconds for an interrupted training to write its checkpoint, before it is killed."""
+ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
+FOLDER, SAID, ASKED = "folder", "said", "asked"
+"""Attributes: a trial's folder, the reason why it failed, and the study's space and overrides."""
 
 
 @dataclass
-class _Listener:
-    """Takes the reports of trials: moves the bar, and keeps what they come to."""
+class _Running:
+    """A trial and the process that trains it."""
 
-    sweep: Sweep
-    summary: Summary
-    waiting: Mapping[str, Trial]
-    bar: Bar
+    trial: optuna.Trial
+    folder: Path
+    log: Path
+    total_epochs: int
+    process: "subprocess.Popen[bytes]"
+    percent: int = 0
 
-    def __post_init__(self) -> None:
-        self._percent = dict.fromkeys(self.waiting, 0.0)
-        self._ended = 0
+    def prunes(self) -> bool:
+        """Report what its log has of returns, once per percent of its epochs; True if the pruner ends it."""
+        recent: deque[float] = deque(maxlen=RECENT)
+        for row in read_learning(self.folder):
+            recent.extend(row["returns"])
+            percent = min(100, int(100 * row["epochs"] / self.total_epochs))
+            if recent and percent > self.percent:
+                self.percent = percent
+                self.trial.report(fmean(recent), percent)
+                if self.trial.should_prune():
+                    return True
+        return False
 
-    def __call__(self, name: str, report: Report) -> None:
-        if name not in self.waiting:  # it repeats its reports for the scheduler
-            return
-        if report.state == RUNNING:
-            self._percent[name] = report.percent
-        elif report.state != UNFINISHED:
-            self._end(name, report)
-        best = self.summary.best
-        text = f"{self._ended} of {len(self.waiting)} ended" + ("" if best is None else f", best return {best:+.3f}")
-        self.bar.update(sum(self._percent.values()) / 100, text)
-
-    def _end(self, name: str, report: Report) -> None:
-        outcome = Outcome(report.state, said=report.said)
-        if report.state == FINISHED:
-            outcome = _result(self.sweep, self.waiting[name])
-        if outcome.state == FAILED:
-            self.bar.note(f"trial {name} failed: {outcome.said}")
-        self._percent[name] = 100.0
-        self._ended += 1
-        self.summary.outcomes[name] = outcome
-        self.summary.write()
-
-
-def _kept(sweep: Sweep, states: Mapping[str, str]) -> dict[str, Outcome]:
-    """Outcomes of trials that need not run (again)."""
-    kept = {}
-    for trial in sweep.trials:
-        training = Training(trial.plan, sweep.folder(trial))
-        if training.finished:
-            kept[trial.name] = _result(sweep, trial)
-        elif training.begun and states.get(trial.name) == STOPPED and sweep.spec.scheduler == ASHA:
-            kept[trial.name] = Outcome(STOPPED)
-    return kept
-
-
-def _result(sweep: Sweep, trial: Trial) -> Outcome:
-    """The return that a finished trial earned."""
-    folder = sweep.folder(trial)
-    facts = read_manifest(folder, "training").facts
-    if not facts["valid"]:
-        return Outcome(FAILED, said="runs of its evaluation must not be used; its log names them")
-    value = float(np.mean(facts["held_out_returns"][sweep.datapath][RANKED]))
-    if not math.isfinite(value):
-        raise ResultError(f"{folder} earned {value} on the held-out flows; delete it and run the sweep again")
-    return Outcome(FINISHED, value)
-
-
-def _claim(out: Path) -> None:
-    """Make the folders; no trial may be running there."""
-    if running := processes_of(str(out.resolve() / "trials")):
-        raise ConfigError(
-            f"trials of out={out} run already (process {running[0]}): wait for that command, or choose another out="
-        )
-    for folder in (out / "trials", out / "logs"):
+    def end(self) -> None:
+        """Wait for the interrupted training to end, and kill its process group if it does not."""
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(
-                f"out={out} cannot be used ({error.strerror}); choose a folder that can be written"
-            ) from None
+            self.process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+def run_sweep(sweep: Sweep) -> optuna.Study:
+    """Train what the study in `out` does not have yet.
+
+    Raises:
+        ConfigError: the folder holds another sweep.
+        ResultError: another sweep is writing to the folder.
+        KeyboardInterrupt: all trials have ended, and can be resumed.
+    """
+    out = Path(sweep.spec.out).resolve()
+    with exclusive(out, "sweep") as lock:
+        study = _opened(sweep, out)
+        kept = len(study.get_trials(deepcopy=False, states=ENDED))
+        left = max(0, sweep.n_trials - kept)
+        print(
+            f"{kept + left} trials{f', {kept} of them kept from before' if kept else ''}; results in {sweep.spec.out}"
+        )
+        _enqueue(sweep, study)
+        (out / "logs").mkdir(exist_ok=True)
+        with noted(signal.SIGINT) as interrupt, Bar("sweep", sweep.n_trials, "trials") as bar:
+            running: list[_Running] = []
+            begun = 0
+            while running or (begun < left and not interrupt.is_set()):
+                while begun < left and len(running) < sweep.spec.concurrent and not interrupt.is_set():
+                    begun += 1
+                    running += _started(sweep, study, out, lock, bar)
+                time.sleep(STEP_S)
+                if interrupt.is_set():
+                    for one in running:
+                        one.process.send_signal(signal.SIGINT)
+                    for one in running:
+                        one.end()
+                    raise KeyboardInterrupt
+                running = [one for one in running if not _has_ended(sweep, study, one, bar)]
+                done = kept + begun - len(running)
+                bar.update(done + sum(one.percent for one in running) / 100, f"{done} of {sweep.n_trials} ended")
+        return study
+
+
+def require_no_failures(sweep: Sweep, study: optuna.Study) -> None:
+    """`InvalidRunError` that names the trials that failed."""
+    failed = [
+        f"{trial.user_attrs[FOLDER]} ({trial.user_attrs.get(SAID)})"
+        for trial in latest(study)
+        if trial.state == TrialState.FAIL
+    ]
+    if failed:
+        logs = Path(sweep.spec.out) / "logs"
+        raise InvalidRunError(f"{len(failed)} of {sweep.n_trials} trials failed, see {logs}: {'; '.join(failed)}")
+
+
+def latest(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    """The trials that have a folder, each as it was tried last."""
+    return list({t.user_attrs[FOLDER]: t for t in study.get_trials(deepcopy=False) if FOLDER in t.user_attrs}.values())
+
+
+def _opened(sweep: Sweep, out: Path) -> optuna.Study:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    url = f"sqlite:///{out / 'study.db'}"
+    study = optuna.create_study(
+        storage=url, study_name="sweep", direction="maximize", load_if_exists=True, pruner=sweep.spec.made_pruner()
+    )
+    asked = {"space": {key: repr(entry) for key, entry in sweep.space.items()}, "train": list(sweep.spec.train)}
+    if study.user_attrs.setdefault(ASKED, asked) != asked:
+        raise ConfigError(f"out={sweep.spec.out} holds a sweep with another space or train: choose another out=")
+    study.set_user_attr(ASKED, asked)
+    study.sampler = sweep.spec.made_sampler(len(study.get_trials(deepcopy=False)))
+    return study
+
+
+def _enqueue(sweep: Sweep, study: optuna.Study) -> None:
+    """Try again what was interrupted or failed, in its own folder, and then what is left of the grid."""
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        study.tell(trial.number, state=TrialState.FAIL)
+    waiting = {t.user_attrs.get(FOLDER) for t in study.get_trials(deepcopy=False, states=(TrialState.WAITING,))}
+    for trial in latest(study):
+        if trial.state == TrialState.FAIL and trial.user_attrs[FOLDER] not in waiting:
+            study.enqueue_trial(trial.params, user_attrs={FOLDER: trial.user_attrs[FOLDER]})
+    for point in sweep.grid():
+        study.enqueue_trial(point, skip_if_exists=True)
+
+
+def _started(sweep: Sweep, study: optuna.Study, out: Path, lock: int, bar: Bar) -> list[_Running]:
+    """Start the next trial; nothing if it cannot be."""
+    trial = study.ask(sweep.space)
+    name = trial.user_attrs.get(FOLDER, str(trial.number))
+    trial.set_user_attr(FOLDER, name)
+    folder, log = out / "trials" / name, out / "logs" / f"{name}.log"
+    try:
+        plan, total_epochs = sweep.plan(trial.params)
+        if goes_on := (folder / CONFIG).exists():
+            plan.require_same(folder)
+    except ConfigError as error:
+        _fail(study, trial, str(error), bar)
+        return []
+    place = written(str(folder))
+    asked = [f"resume={place}"] if goes_on else [*sweep.overrides(trial.params), f"out={place}"]
+    with log.open("ab") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ncc.harness.guarded", str(os.getpid()), TRAIN, *asked],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+            pass_fds=(lock,),  # a sweep that is killed holds its folder until its trainings have ended
+        )
+    return [_Running(trial, folder, log, total_epochs, process)]
+
+
+def _has_ended(sweep: Sweep, study: optuna.Study, one: _Running, bar: Bar) -> bool:
+    """Tell the study if the trial has ended, or ends now because the pruner wants it."""
+    status = one.process.poll()
+    if status is None:
+        if not one.prunes():
+            return False
+        one.process.send_signal(signal.SIGINT)
+        one.end()
+        study.tell(one.trial, state=TrialState.PRUNED)
+    elif status == 0 and is_sealed(one.folder):
+        facts = read_manifest(one.folder, "training").facts
+        value = fmean(facts["held_out_returns"][sweep.datapath][RANKED])
+        if facts["valid"] and math.isfinite(value):
+            study.tell(one.trial, value)
+        else:
+            _fail(study, one.trial, f"its return is {value}, and runs of its evaluation may be invalid", bar)
+    else:
+        lines = [line for line in one.log.read_text(errors="replace").splitlines() if line.strip()]
+        _fail(study, one.trial, f"status {status}: {lines[-1].strip() if lines else 'it wrote nothing'}", bar)
+    return True
+
+
+def _fail(study: optuna.Study, trial: Any, said: str, bar: Bar) -> None:
+    trial.set_user_attr(SAID, said)
+    study.tell(trial, state=TrialState.FAIL)
+    bar.note(f"trial {trial.user_attrs[FOLDER]} failed: {said}")

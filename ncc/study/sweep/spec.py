@@ -1,75 +1,58 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The trials of a sweep, checked before anything is trained."""
+"""A sweep's configuration, checked before anything is trained."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import product
 from typing import Annotated, Any
 
+import optuna
 from msgspec import Meta
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from ncc.agents.rllib.config import check_cluster
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.value import Count, Natural, Value, from_dict
 from ncc.results.training import check_training
 from ncc.run.compose import reference_last
 from ncc.run.plan import TrainPlan
-from ncc.study.sweep.space import Point, Space, override, point_name, points, space_from
+from ncc.study.sweep.space import flat, written
 from ncc.study.trainings import key_of, leave_out, training_plan
 
-ASHA = "asha"
 OWN = ("out", "resume")
 """Keys that the sweep itself sets of each trial."""
 RANKED = "trained"
 """The controller that ranks the trials by its return."""
-SEED = "seed"
-"""The key that means are taken over."""
-
-
-class AshaSpec(Value, frozen=True):
-    """Asynchronous successive halving (Li et al., MLSys 2020), by the share of its own epochs that a trial has done."""
-
-    first_percent: Annotated[float, Meta(ge=1, le=99)]
-    reduction: Annotated[float, Meta(gt=1, le=100)]
+_HOW = "write a list of values, such as [1, 2], or a range, such as {low: 0.1, high: 1, log: true}"
 
 
 class SweepSpec(Value, frozen=True):
     """configs/sweep.yaml, the space apart."""
 
     train: tuple[str, ...]
-    samples: Annotated[int, Meta(ge=1, le=100_000)] | None
-    sample_seed: Natural
+    n_trials: Count | None
+    """None: the whole grid."""
+    sampler: str | dict[str, Any]
+    """Class of `optuna.samplers`, or its name with its arguments."""
+    sampler_seed: Natural
+    pruner: str | dict[str, Any]
+    """Class of `optuna.pruners`, or its name with its arguments."""
     concurrent: Count
-    cpus: Count
-    scheduler: str | None
-    """`ASHA`, or None: no trial is ended early."""
-    asha: AshaSpec
-    address: str | None
-    wheel: str | None
     out: Annotated[str, Meta(min_length=1)]
 
     def check(self) -> None:
-        if self.scheduler not in (None, ASHA):
-            raise UnknownNameError("scheduler", self.scheduler, (ASHA, "null"))
-        check_cluster(self.address, self.wheel, "")
+        self.made_sampler(0)
+        self.made_pruner()
 
+    def made_sampler(self, n_before: int) -> optuna.samplers.BaseSampler:
+        """The sampler; one that goes on after some trials does not draw the same again."""
+        made: optuna.samplers.BaseSampler = _made("sampler", self.sampler, seed=self.sampler_seed + n_before)
+        return made
 
-@dataclass(frozen=True)
-class Trial:
-    """One training."""
-
-    name: str
-    """The name of its folder."""
-    point: Point
-    overrides: tuple[str, ...]
-    """Its command line, the folder apart."""
-    plan: TrainPlan
-    total_epochs: int
-
-    @property
-    def setting(self) -> Point:
-        """The values that it tries, the seed apart."""
-        return {key: value for key, value in self.point.items() if key != SEED}
+    def made_pruner(self) -> optuna.pruners.BasePruner:
+        """The pruner."""
+        made: optuna.pruners.BasePruner = _made("pruner", self.pruner)
+        return made
 
 
 @dataclass(frozen=True)
@@ -77,75 +60,140 @@ class Sweep:
     """All of it."""
 
     spec: SweepSpec
-    space: Space
-    trials: tuple[Trial, ...]
+    space: dict[str, BaseDistribution]
+    """By key of `ncc train`; values of a list are texts as Hydra reads them."""
     datapath: str
     """The datapath on which returns are compared: the reference among those that trials are judged on."""
 
-    def folder(self, trial: Trial) -> Path:
-        """The folder in which a trial trains."""
-        return Path(self.spec.out) / "trials" / trial.name
+    @property
+    def n_trials(self) -> int:
+        """Trainings in all."""
+        return self.spec.n_trials or math.prod(len(choices) for choices in self._lists().values())
+
+    def grid(self) -> list[dict[str, Any]]:
+        """Every combination of the lists, if that is what was asked for."""
+        if self.spec.n_trials is not None:
+            return []
+        return [dict(zip(self.space, values, strict=True)) for values in product(*self._lists().values())]
+
+    def _lists(self) -> dict[str, tuple[Any, ...]]:
+        return {k: entry.choices for k, entry in self.space.items() if isinstance(entry, CategoricalDistribution)}
+
+    def overrides(self, point: Mapping[str, Any]) -> tuple[str, ...]:
+        """The command line of a trial, the folder apart."""
+        return (*self.spec.train, *(f"{key}={value}" for key, value in point.items()))
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], typed: Mapping[str, Any]) -> "Sweep":
-        """Compose and check every trial.
+        """Check the configuration, and compose a training with every value of a list and both ends of a range.
 
         Args:
             plain: configs/sweep.yaml.
             typed: of `space`, by key with dots.
 
         Raises:
-            ConfigError: names the key or the trial, and what is allowed.
+            ConfigError: names the key, and what is allowed.
         """
         rest = {key: value for key, value in plain.items() if key != "space"}
         spec: SweepSpec = from_dict(SweepSpec, rest, "configuration")
         if not isinstance(described := plain["space"] or {}, Mapping):
             raise ConfigError(f"space must be a mapping of keys to values, got {described!r}")
         space = space_from(described, typed)
-        _check_keys(spec.train, space)
-        trials = tuple(_trial(spec, point) for point in points(space, spec.samples, spec.sample_seed))
-        plan = trials[0].plan
-        for trial in trials:
-            _require_comparable(trials[0], trial)
+        common = set(map(key_of, spec.train))
+        leave_out((*common, *space), OWN, "each trial is set by the sweep")
+        for key, entry in space.items():
+            if key in common:
+                raise ConfigError(f"{key} is both in space and in train: leave one out")
+            if spec.n_trials is None and not isinstance(entry, CategoricalDistribution):
+                raise ConfigError(f"space.{key} is a range: say how often to draw from it, n_trials=<number>")
+        first = {key: _values(entry)[0] for key, entry in space.items()}
+        sweep = cls(spec, space, "")
+        plan, _ = sweep.plan(first)
+        for key, entry in space.items():
+            for value in _values(entry)[1:]:
+                _require_comparable(plan, sweep.plan({**first, key: value})[0], key)
         if RANKED not in plan.evaluation.controllers:
             raise ConfigError(f"evaluation.controllers must have {RANKED}: its return ranks the trials")
-        return cls(spec, space, trials, reference_last(plan.judged_on)[-1].name)
+        return cls(spec, space, reference_last(plan.judged_on)[-1].name)
+
+    def plan(self, point: Mapping[str, Any]) -> tuple[TrainPlan, int]:
+        """The training at a point, and its epochs; `ConfigError` if it cannot be."""
+        at = " ".join(f"{key}={value}" for key, value in point.items())
+        try:
+            plan = training_plan(self.overrides(point))
+            return plan, check_training(plan)[0].total_epochs
+        except ConfigError as error:
+            raise ConfigError(f"at {at}: {error}") from None
+        except ValueError as error:  # Hydra's own, of a group that is given a number
+            raise ConfigError(
+                f"at {at}: {str(error).rstrip('.')}; give a group names of its options, as in space.agent=[a2c, a3c]"
+            ) from None
 
 
-def _check_keys(train: Sequence[str], space: Space) -> None:
-    common = set(map(key_of, train))
-    leave_out((*common, *space), OWN, "each trial is set by the sweep")
-    for key in space:
-        if key in common:
-            raise ConfigError(f"{key} is both in space and in train: leave one out")
+def space_from(plain: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, BaseDistribution]:
+    """The space that a YAML and the command line describe.
+
+    Args:
+        plain: nested or with dots in its keys.
+        typed: by key with dots; goes before `plain`.
+
+    Raises:
+        ConfigError: nothing is varied, or a key has neither a list of different values nor a range.
+    """
+    entries = {**flat(plain), **typed}
+    if not entries:
+        raise ConfigError("space is empty: say what is to be tried, for instance 'space.seed=[1, 2, 3]'")
+    if "" in entries:
+        raise ConfigError("space has an entry without a key: write space.<key>=[a, b], with a key of ncc train")
+    return {key: _distribution(key, value) for key, value in entries.items()}
 
 
-def _require_comparable(first: Trial, other: Trial) -> None:
+def _distribution(key: str, value: Any) -> BaseDistribution:
+    if isinstance(value, Mapping) and value:
+        whole = all(isinstance(value.get(end), int) for end in ("low", "high"))
+        try:
+            return IntDistribution(**value) if whole else FloatDistribution(**value)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"space.{key} is {value!r}, which is no range of Optuna's ({error}): {_HOW}") from None
+    if not isinstance(value, list) or not value:
+        raise ConfigError(f"space.{key} is {value!r}: {_HOW}")
+    texts = [written(element) for element in value]
+    if twice := next((text for text in texts if texts.count(text) > 1), None):
+        raise ConfigError(f"space.{key} has {twice} twice: leave one out")
+    return CategoricalDistribution(texts)
+
+
+def _values(entry: BaseDistribution) -> tuple[Any, ...]:
+    """All values of a list, the ends of a range."""
+    if isinstance(entry, CategoricalDistribution):
+        return entry.choices
+    assert isinstance(entry, IntDistribution | FloatDistribution), "made by _distribution"
+    return entry.low, entry.high
+
+
+def _require_comparable(first: TrainPlan, other: TrainPlan, key: str) -> None:
     """`ConfigError` unless a return means the same for both."""
-    one, two = first.plan, other.plan
     same = {
-        "scenario": one.scenario == two.scenario,
-        "evaluation": one.evaluation == two.evaluation,
-        "env.reward": one.env.reward == two.env.reward,
+        "scenario": first.scenario == other.scenario,
+        "evaluation": first.evaluation == other.evaluation,
+        "env.reward": first.env.reward == other.env.reward,
     }
     for part, equal in same.items():
         if not equal:
             raise ConfigError(
-                f"trials {first.name} and {other.name} differ in {part}, so that their returns cannot be compared: "
+                f"trials would differ in {part} by space.{key}, so that their returns cannot be compared: "
                 "take that out of space, and make a sweep for each"
             )
 
 
-def _trial(spec: SweepSpec, point: Point) -> Trial:
-    overrides = (*spec.train, *(override(key, value) for key, value in point.items()))
-    name = point_name(point)
+def _made(what: str, asked: str | Mapping[str, Any], **more: Any) -> Any:
+    """An object of `optuna.samplers` or `optuna.pruners`."""
+    module: Any = getattr(optuna, f"{what}s")
+    arguments = {"name": asked} if isinstance(asked, str) else dict(asked)
+    known = [name for name in module.__all__ if name.endswith(what.capitalize()) and not name.startswith("Base")]
+    if (name := str(arguments.pop("name", ""))) not in known:
+        raise UnknownNameError(what, name, known)
     try:
-        plan = training_plan(overrides)
-        learner, _ = check_training(plan)
-    except ConfigError as error:
-        raise ConfigError(f"trial {name}: {error}") from None
-    except ValueError as error:  # Hydra's own, of a group that is given a number
-        raise ConfigError(
-            f"trial {name}: {str(error).rstrip('.')}; give a group names of its options, as in space.agent=[a2c, a3c]"
-        ) from None
-    return Trial(name, point, overrides, plan, learner.total_epochs)
+        return getattr(module, name)(**arguments, **more)
+    except (ImportError, TypeError, ValueError) as error:
+        raise ConfigError(f"{what}={name} cannot be made ({error}): see optuna.{what}s.{name}") from None

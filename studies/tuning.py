@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The rule that chooses a tuned set (`ncc.run.tuned`) from a sweep's result.
 
-``python -m ncc.study.tuning <folder>`` prints the set that the sweep in <folder> gives (experiments `tuning_*`, preset
+``python studies/tuning.py <folder>`` prints the set that the sweep in <folder> gives (experiments `tuning_*`, preset
 `sweep`). Settings that cost a controller more than `GOODPUT_LOSS_FRAC` of its goodput in any cell do not count. Of the
 others it gets the one with the lowest geometric mean, over the cells, of its mean FCT over that of DCTCP without any;
 of equal ones (to a thousandth) the one that changes least.
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    parser = Parser(prog="python -m ncc.study.tuning", description=__doc__)
+    parser = Parser(prog="python studies/tuning.py", description=__doc__)
     parser.add_argument("folder", type=Path, help="where ncc evaluate left the sweep's result")
     folder = parser.parse_args(arguments).folder
     result = read_result(folder / JSON)
@@ -117,7 +117,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     made = f"ncc evaluate experiment={result['name']} preset={result['preset']} seeds={len(result['seeds'])}"
     print("# SPDX-License-Identifier: BSD-3-Clause")
     print(f"# Made by `{made}` (commit {', '.join(result['commits'])}),")
-    print("# then `python -m ncc.study.tuning <its folder>`. Beside each: its mean FCT over that of DCTCP as it is.")
+    print("# then `python studies/tuning.py <its folder>`. Beside each: its mean FCT over that of DCTCP as it is.")
     ratios = {
         experiment.contenders[name].controller: ratio
         for name, (_, ratio) in chosen(experiment, scenario, table).items()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The search for the constants of `local_tuned` (`ncc.harness.local`) by CMA-ES, on what a policy trains on.
 
-``python -m ncc.study.tuning_local`` prints the controller's YAML with what the search was. Every generation draws
+``python studies/tuning_local.py`` prints the controller's YAML with what the search was. Every generation draws
 lists of flows from the families that the recipe `ncc` trains on, each on as many networks as fill a slot. All
 candidates meet the same flows, and so does `local_hold`, where the search begins. A candidate's value is the mean over
 the lists of the logarithm of its mean FCT over that of `local_hold`. Of the start and the means of the last
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import cma
 import numpy as np
 
 from ncc.core.errors import ConfigError
@@ -27,7 +28,6 @@ from ncc.harness.local import Local
 from ncc.harness.networks import DatapathFactory, networks
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
-from ncc.study.cmaes import CmaEs
 from ncc.study.random_networks import count, geometric, load_families
 
 
@@ -46,12 +46,10 @@ class Bounds:
         return (value - self.low) / (self.high - self.low)
 
     def value(self, coordinate: FloatArray) -> FloatArray:
-        """Values at coordinates; those outside [0, 1] count as its ends."""
-        x = np.clip(coordinate, 0, 1)
-        found: FloatArray = (
-            self.low * (self.high / self.low) ** x if self.log else self.low + x * (self.high - self.low)
-        )
-        return found
+        """Values at coordinates in [0, 1]."""
+        if self.log:
+            return self.low * (self.high / self.low) ** coordinate
+        return self.low + coordinate * (self.high - self.low)
 
 
 SEARCHED = {
@@ -152,16 +150,18 @@ class Search:
     def run(self, rack_periods: int, lists: int) -> tuple[FloatArray, int]:
         """Search until so many periods have been simulated; return the point [n_searched] and the generations."""
         first = np.array([bounds.coordinate(self.start[name]) for name, bounds in self.bounds.items()])
-        search = CmaEs(first, STEP, generator(self._seed, "tuning_local", "points"))
+        rng = generator(self._seed, "tuning_local", "points")
+        options = {"bounds": [0, 1], "randn": lambda *shape: rng.standard_normal(shape), "seed": np.nan, "verbose": -9}
+        search = cma.CMAEvolutionStrategy(first, STEP, options)
         means = [first]
         while self.rack_periods < rack_periods:
-            points = search.ask()
+            points = np.array(search.ask())
             done = len(means) - 1
             values = self.over_start(points, range(done * lists, (done + 1) * lists)).mean(1)
-            search.tell(points, values + ((points - np.clip(points, 0, 1)) ** 2).sum(1))
-            means.append(np.clip(search.mean, 0, 1))
+            search.tell(points, values)
+            means.append(search.result.xfavorite)
             print(
-                f"generation {done + 1}: {self.rack_periods} rack-periods, step {search.step:.3f}, mean FCT "
+                f"generation {done + 1}: {self.rack_periods} rack-periods, step {search.sigma:.3f}, mean FCT "
                 f"{np.exp(values.min()):.3f} to {np.exp(values.max()):.3f} of the start's",
                 file=sys.stderr,
             )
@@ -181,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    parser = Parser(prog="python -m ncc.study.tuning_local", description=__doc__)
+    parser = Parser(prog="python studies/tuning_local.py", description=__doc__)
     parser.add_argument("--blind", action="store_true", help="for hosts that do not know sizes")
     parser.add_argument("--seed", type=count, default=1, help="of draws and points, from 1")
     parser.add_argument("--rack-periods", type=count, default=4_800_000, help="periods of slots to simulate")
@@ -189,7 +189,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--epochs", type=count, help="periods in which flows arrive; default: as in training")
     parser.add_argument("--families", default="mixture", help="name in configs/recipes/families")
     options = parser.parse_args(arguments)
-    typed = shlex.join(["python", "-m", "ncc.study.tuning_local", *(sys.argv[1:] if arguments is None else arguments)])
+    typed = shlex.join(["python", "studies/tuning_local.py", *(sys.argv[1:] if arguments is None else arguments)])
     families = load_families(options.families, epochs=options.epochs)
     start = load_controller("local_hold_blind" if options.blind else "local_hold")
     search = Search(start, families, load_datapath("packetsim").load(), options.seed, blind=options.blind)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Scripts that made what is committed: tuned sets and tuned formulas. They are not part of the package."""
