@@ -177,5 +177,5 @@ def trained_ranges(scenarios: Iterable[Scenario]) -> TrainedRanges:
 
 
 def _text(low: float, high: float, scale: float) -> str:
-    least, most = f"{low * scale:.3g}", f"{high * scale:.3g}"
+    least, most = (f"{float(f'{value * scale:.3g}'):,g}" for value in (low, high))
     return least if least == most else f"{least} to {most}"

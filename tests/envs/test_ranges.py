@@ -54,7 +54,7 @@ def test_without_families_they_are_those_of_the_scenario() -> None:
     [
         ({"hosts": 9}, "the number of hosts in a neighbourhood is 9, and training met 2 to 8"),
         ({"uplink_rate_bps": 5e7}, "the uplink's rate over a host's is 0.05, and training met 0.1 to 4"),
-        ({"buffer_bytes": 2_000_000}, "the uplink's buffer is 2e+03 KB, and training met 100 to 1e+03 KB"),
+        ({"buffer_bytes": 2_000_000}, "the uplink's buffer is 2,000 KB, and training met 100 to 1,000 KB"),
     ],
 )
 def test_what_lies_outside_is_said(topology: dict[str, Any], says: str) -> None:
