@@ -209,7 +209,7 @@ class Controller(Value, frozen=True):
     def over(self, stack: HostStack) -> "Controller":
         """The controller over the stack that its policy was trained on.
 
-        Stacks of components stay the controller's. If it has receivers beside its limit, so does how flows wait for them.
+        Stacks of components stay the controller's, and with receivers beside its limit so does how flows wait for them.
         """
         kept = ("components", *(("hold", "answer_frac", "messages") if self.receivers is not None else ()))
         return self.replace(stack=stack.replace(**{name: getattr(self.stack, name) for name in kept}))
