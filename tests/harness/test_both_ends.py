@@ -15,7 +15,7 @@ from ncc.core.topologies import ManyToOne
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.controller import PolicyLimit, ReceiverRuleLimit
-from ncc.harness.datapath import HostStack
+from ncc.harness.datapath import ComponentStack, HostStack
 from ncc.harness.limiter import FixedShare
 from ncc.harness.receivers import CROWD, WithReceivers, without_held
 from ncc.harness.run import run_once
@@ -132,7 +132,9 @@ def test_a_controller_with_a_rule_of_receivers_asks_for_them() -> None:
     assert ours.placed(plain) == ours.placed(scenario()) == scenario(neighbourhoods="both")
     assert load_controller("dctcp").placed(plain) is plain
     assert ours.stack.answer_frac == 0.6
-    assert ours.over(HostStack(transport="cubic")).stack == HostStack(transport="cubic", hold=True, answer_frac=0.6)
+    across = (ComponentStack(component="across", transport="bbr"),)
+    own = ours.replace(stack=ours.stack.replace(components=across)).over(HostStack(transport="cubic"))
+    assert own.stack == HostStack(transport="cubic", hold=True, answer_frac=0.6, components=across)
 
 
 @pytest.mark.parametrize("uplink", ["local", "shortest_first"])
