@@ -21,7 +21,7 @@ from ray.rllib.core.rl_module.torch import TorchRLModule
 from ncc.agents.policy import NumberPolicy
 from ncc.envs.action import rate_map
 from ncc.envs.make import env_spec
-from ncc.envs.observation import observer_of
+from ncc.envs.observation import SharedObserver
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.vector import RackVectorEnv
 from ncc.harness.limiter import PolicyLimiter
@@ -135,7 +135,7 @@ def trained(epochs, seed):
 def mean_fct_s(layers, seed):
     """Mean time to deliver a list of flows that no training meets."""
     spec = env_spec(RACK, duration_s=0.1, **SETTINGS)
-    seen, acts = observer_of(spec.view.observation), rate_map(spec.view.action, spec.view.observation)
+    seen, acts = SharedObserver(spec.view.observation), rate_map(spec.view.action, spec.view.observation)
     limiter, hosts = PolicyLimiter(NumberPolicy(layers), seen, acts), load_controller("local_hold")
     run = run_once(PacketsimDatapath(), spec.scenario, hosts, limiter, seed, flow_seed=eval_flow_seed(seed))
     return fct_s(run.flows, run.records.flows, spec.scenario.duration_s + spec.scenario.drain_s).mean()

@@ -124,7 +124,7 @@ def test_a_policy_that_does_not_fit_is_refused_by_name() -> None:
 
 def test_a_policy_file_whose_table_of_actions_is_another_is_refused(tmp_path: Path) -> None:
     spec = ObservationSpec(neighbours="pooled")
-    policy, controller = random_limiter(spec, ActionSpec(), INCAST).policy, load_controller("ncc_limit")
+    policy, controller = random_limiter(spec, ActionSpec(), INCAST).policy, load_controller("trained")
     assert isinstance(policy, MlpPolicy)
     meta = {"observation": spec.to_dict(), "action": ActionSpec(levels=5).to_dict()}
     save_policy(tmp_path / "other.npz", policy.layers, meta)

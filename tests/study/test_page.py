@@ -271,7 +271,7 @@ def test_the_command_writes_the_pages_and_prints_every_number(
     assert main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
     assert "toy on packetsim: shape holds" in capsys.readouterr().out
     assert "holds (1 of 1) *old* |" in (out / "README.md").read_text()
-    assert "ncc_uplink *not run*" in (out / "README.md").read_text()
+    assert "ncc_linux *not run*" in (out / "README.md").read_text()
     (out / "gone.md").write_text((out / "toy.md").read_text())
     (out / "mine.md").write_text("# Mine\n")
     assert main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
