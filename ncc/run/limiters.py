@@ -15,7 +15,7 @@ from ncc.core.extras import require_extra
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.harness.atomic import file_digest
-from ncc.harness.controller import ClassLimit, Controller, Formula, HostsLimit, ModelLimit, PolicyLimit
+from ncc.harness.controller import ClassLimit, Controller, Formula, HostsLimit, ModelLimit, NoLimit, PolicyLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import PolicyLimiter, RateLimiter
 from ncc.harness.receivers import WithReceivers
@@ -28,6 +28,8 @@ LEFT_TO_LOCAL = "hosts have the limits of the formula LOCAL"
 """Warning where a learned policy is not trusted."""
 OR_NONE = ", and none where only a receiver decides"
 """The rest of it if receivers say when flows begin."""
+RECEIVERS_ALONE = "hosts have no limits, as they do not know sizes, and receivers alone decide"
+"""In place of both where hosts know backlogs: formulas that take them for sizes do harm there."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,14 @@ class LimiterFactory:
     packaged: Path = FOLDER
 
     def __call__(self, controller: Controller, scenario: Scenario) -> RateLimiter:
-        limiter = self._limiter(controller, scenario)
-        if controller.receivers is None:
+        limiter, rule = self._limiter(controller, scenario), controller.receivers
+        if rule is None:
             return limiter
+        if self._blind(controller, scenario):
+            limiter, rule = NoLimit().build(), rule.replace(order="arrival")
         return WithReceivers(
             limiter,
-            controller.receivers.build(),
+            rule.build(),
             counts_held=self._guarded(controller, scenario),
             answered=controller.stack.answer_frac is not None,
         )
@@ -121,8 +125,14 @@ class LimiterFactory:
         return {}
 
     def decides(self, controller: Controller, scenario: Scenario) -> bool:
-        """False where a policy that is trusted in some networks only leaves all limits to LOCAL."""
-        return not any(said.startswith(LEFT_TO_LOCAL) for said in self.warnings(controller, scenario))
+        """False where a policy that is trusted in some networks only leaves all limits to LOCAL or to receivers."""
+        left = (LEFT_TO_LOCAL, RECEIVERS_ALONE)
+        return not any(said.startswith(left) for said in self.warnings(controller, scenario))
+
+    def _blind(self, controller: Controller, scenario: Scenario) -> bool:
+        """True if a policy beside receivers does not decide and hosts do not know sizes."""
+        policy = isinstance(controller.limit, PolicyLimit)
+        return policy and scenario.nic.knows == "backlog" and not self.decides(controller, scenario)
 
     def _guarded(self, controller: Controller, scenario: Scenario) -> bool:
         """True if a policy decides whose guard gives the host that is first in order the whole port."""
@@ -141,7 +151,9 @@ class LimiterFactory:
         path, _, meta = self._load(controller.name, controller.limit)
         if (within := meta.get("action", {}).get("within")) is not None:
             outside = from_dict(TrustedRanges, within, f"{path}: within").outside(scenario)
-            said = LEFT_TO_LOCAL + (OR_NONE if controller.receivers is not None else "")
+            said = LEFT_TO_LOCAL
+            if controller.receivers is not None:
+                said = RECEIVERS_ALONE if scenario.nic.knows == "backlog" else LEFT_TO_LOCAL + OR_NONE
             return (*outside, said) if outside else ()
         if "trained" not in meta:
             return (f"{path.name} does not say on which networks it was trained",)

@@ -17,7 +17,7 @@ from ncc.pack import main
 from ncc.results.notebook import scenario_of
 from ncc.run.compose import composed
 from ncc.run.controllers import controller_names, load_controller
-from ncc.run.limiters import LEFT_TO_LOCAL, LimiterFactory
+from ncc.run.limiters import LEFT_TO_LOCAL, RECEIVERS_ALONE, LimiterFactory
 from ncc.run.old_names import OLD
 from ncc.run.plan import TrainPlan, planned
 from tests.support.experiments import small_rack
@@ -170,13 +170,14 @@ def test_weights_follow_from_what_hosts_know(tmp_path: Path) -> None:
     assert LimiterFactory(tmp_path / "run", folder).resolved(learned(), services).limit == learned().limit
 
 
-def test_where_hosts_know_backlogs_the_policy_of_sizes_leaves_them_to_local() -> None:
+def test_where_hosts_know_backlogs_the_policy_of_sizes_does_not_decide() -> None:
     scenario = scenario_of("incast", "scenario.period_s=1e-4", "scenario.nic.knows=backlog")
     factory, ncc = LimiterFactory(None), load_controller("ncc")
     assert isinstance(ncc.limit, PolicyLimit)
     assert factory.resolved(ncc, scenario).limit == ncc.limit
     assert not factory.decides(ncc, scenario)
-    assert factory.warnings(ncc, scenario)[-1].startswith(LEFT_TO_LOCAL)
+    assert factory.warnings(ncc, scenario)[-1] == RECEIVERS_ALONE
+    assert factory.warnings(load_controller("trained"), scenario)[-1] == LEFT_TO_LOCAL
     assert factory.decides(ncc, scenario.replace(nic=scenario.nic.replace(knows="sizes")))
 
 

@@ -10,7 +10,7 @@ import pytest
 from ncc.core.errors import ConfigError
 from ncc.core.measurement import idle
 from ncc.core.receivers import Edges, parts
-from ncc.core.scenario import Scenario, Transport
+from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topologies import ManyToOne
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.packetsim import PacketsimDatapath
@@ -20,7 +20,7 @@ from ncc.harness.limiter import FixedShare
 from ncc.harness.receivers import CROWD, WithReceivers, without_held
 from ncc.harness.run import run_once
 from ncc.run.controllers import load_controller
-from ncc.run.limiters import LimiterFactory
+from ncc.run.limiters import RECEIVERS_ALONE, LimiterFactory
 from tests.harness.test_receivers import FABRIC, G, scenario
 
 
@@ -125,6 +125,31 @@ def test_hosts_do_not_wait_for_held_ones_where_messages_get_lost() -> None:
         run = run_once(PacketsimDatapath(), made, controller, factory(controller, made), 1, flow_seed=1).require_valid()
         means.append(float((run.records.flows.finish_s - run.flows.start_s).mean()))
     assert means[0] < 0.8 * means[1]
+
+
+def test_receivers_alone_decide_where_hosts_do_not_know_sizes() -> None:
+    factory, made = LimiterFactory(None), many_to_one(neighbourhoods="both", nic=Nic(knows="backlog"))
+    ours, alone = load_controller("ncc"), load_controller("receiver_rule_blind")
+    assert not factory.decides(ours, made)
+    assert factory.warnings(ours, made)[-1] == RECEIVERS_ALONE
+    limiter, only = factory(ours, made), factory(alone, made)
+    for each in (limiter, only):
+        each.reset(made, 1)
+    stack = factory.resolved(ours, made).stack
+    datapath, flows, said = PacketsimDatapath(), made.flows(1), 0
+    now = datapath.start(made, flows, stack, 1)
+    while now.flows_finished < len(flows):
+        limits, grants = parts(limiter.decide(now))
+        expected = parts(only.decide(now))[1]
+        assert np.isinf(limits).all()
+        assert grants is not None
+        assert expected is not None
+        np.testing.assert_array_equal(grants.start_s, expected.start_s)
+        said += len(grants)
+        datapath.tell(grants)
+        now = datapath.step(limits)
+    datapath.close()
+    assert said > 0
 
 
 def test_a_controller_with_a_rule_of_receivers_asks_for_them() -> None:
