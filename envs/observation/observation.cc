@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Module ncc.envs.observation._observation. `Observer` makes the observations of hosts, and `Rates` their limits of
-// what they decide.
+// Module ncc.envs.observation._observation. `Observer` makes the observations of hosts. `Rates` turns their decisions
+// into limits.
 #include "observer.h"
 #include "rates.h"
 

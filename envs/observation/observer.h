@@ -287,8 +287,8 @@ class Observer
         }
     }
 
-    // Computes the limit that the tuned formula gives the host, over its link's rate; 1 is none. Rates and bytes are in
-    // what the host's link carries.
+    // Computes the limit that the tuned formula gives the host, over its link's rate; 1 is none. Rates are
+    // fractions of the host's link rate, and bytes are fractions of the bytes that this link carries in a period.
     void Share(Host &host, size_t turns, int busy_for) const
     {
         const size_t i = host.number;

@@ -15,10 +15,9 @@ from ncc.core.measurement import Measurement
 from ncc.core.receivers import Decision, Edges, Grants, parts
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
-from ncc.core.units import BITS_PER_BYTE
+from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES
 from ncc.harness.limiter import RateLimiter
 from ncc.harness.oracles import claims
-from ncc.metrics.fct import base_rtt_s
 
 AHEAD_FRAC, WINDOW_FRAC, FLOOR_FRAC = 0.6, 1 / 3, 0.03
 """Defaults of the rule. What lies ahead and a window leave some of the buffer to flows that wait for nobody."""
@@ -309,15 +308,15 @@ class WithReceivers:
         down = {host: network.down_port(host) for host in network.hosts}
         self._speaks = np.ones(len(network.nodes), np.bool_)
         if self._answered and transport.handshake and not transport.connections_per_pair:
-            lost, rtts_s = scenario.sharing_loss_frac > 0, _nearest_rtts_s(scenario)
             for host, port in down.items():
-                self._speaks[host] = not (lost or _overflows(network, port, word_s(scenario) + rtts_s[host]))
-        crowded = {down[host] for host in down if self._speaks[host]}
+                acted_s = word_s(scenario) + _turn_s(scenario, host)
+                self._speaks[host] = not (scenario.sharing_loss_frac > 0 or _overflows(network, port, acted_s))
+        speaks_at = {port: bool(self._speaks[host]) for host, port in down.items()}
         alone = [
             not self._counts_held
-            and area.uplink_port in down.values()
+            and area.uplink_port in speaks_at
             and (
-                (area.uplink_port in crowded and len(area.hosts) > CROWD)
+                (speaks_at[area.uplink_port] and len(area.hosts) > CROWD)
                 or _overflows(network, area.uplink_port, scenario.period_s)
             )
             for area in network.neighbourhoods
@@ -332,20 +331,11 @@ class WithReceivers:
         return Decision(np.where(self._receiver_alone, np.inf, limits_bps), grants.where(self._speaks[grants.dst]))
 
 
-def _nearest_rtts_s(scenario: Scenario) -> dict[int, float]:
-    """Base RTT of each host from the first other host, if there is one at its switch, else of all."""
-    network = scenario.network()
-    at: dict[int, list[int]] = {}
-    for host in network.hosts:
-        link = network.host_link(host)
-        at.setdefault(link.a + link.b - host, []).append(host)
-    found: dict[int, float] = {}
-    for beside in at.values():
-        others = beside if len(beside) > 1 else network.hosts
-        for host in beside:
-            other = next((each for each in others if each != host), host)
-            found[host] = base_rtt_s(scenario, other, host) if other != host else 0.0
-    return found
+def _turn_s(scenario: Scenario, host: int) -> float:
+    """RTT in an empty network of a full packet and its ACK, from a host with such a link at the same switch."""
+    link, transport = scenario.network().host_link(host), scenario.transport
+    on_wire_bytes = transport.mtu_bytes + HEADER_BYTES + 2 * transport.frame_overhead_bytes
+    return 2 * (2 * link.delay_s + BITS_PER_BYTE * on_wire_bytes / link.rate_bps)
 
 
 def _overflows(network: Topology, port: int, time_s: float) -> bool:

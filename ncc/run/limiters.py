@@ -47,7 +47,7 @@ class LimiterFactory:
         limiter, rule = self._limiter(controller, scenario), controller.receivers
         if rule is None:
             return limiter
-        if self._blind(controller, scenario):
+        if RECEIVERS_ALONE in self.warnings(controller, scenario):
             limiter, rule = NoLimit().build(), rule.replace(order="arrival")
         return WithReceivers(
             limiter,
@@ -128,11 +128,6 @@ class LimiterFactory:
         """False where a policy that is trusted in some networks only leaves all limits to LOCAL or to receivers."""
         left = (LEFT_TO_LOCAL, RECEIVERS_ALONE)
         return not any(said.startswith(left) for said in self.warnings(controller, scenario))
-
-    def _blind(self, controller: Controller, scenario: Scenario) -> bool:
-        """True if a policy beside receivers does not decide and hosts do not know sizes."""
-        policy = isinstance(controller.limit, PolicyLimit)
-        return policy and scenario.nic.knows == "backlog" and not self.decides(controller, scenario)
 
     def _guarded(self, controller: Controller, scenario: Scenario) -> bool:
         """True if a policy decides whose guard gives the host that is first in order the whole port."""

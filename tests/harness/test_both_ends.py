@@ -157,6 +157,16 @@ def test_a_controller_with_a_rule_of_receivers_asks_for_them() -> None:
     assert ours.placed(plain) == ours.placed(scenario()) == scenario(neighbourhoods="both")
     assert load_controller("dctcp").placed(plain) is plain
     assert ours.stack.answer_frac == 0.6
+
+
+def test_the_formula_at_both_ends_is_ncc_with_the_tuned_formula_in_place_of_its_policy() -> None:
+    both, ours, tuned = (load_controller(name) for name in ("local_both", "ncc", "local_tuned"))
+    assert (both.limit, both.receivers) == (tuned.limit, ours.receivers)
+    assert (both.stack.hold, both.stack.answer_frac) == (ours.stack.hold, ours.stack.answer_frac)
+
+
+def test_a_policy_brings_its_stack_but_for_components_and_how_flows_wait() -> None:
+    ours = load_controller("ncc")
     across = (ComponentStack(component="across", transport="bbr"),)
     own = ours.replace(stack=ours.stack.replace(components=across)).over(HostStack(transport="cubic"))
     assert own.stack == HostStack(transport="cubic", hold=True, answer_frac=0.6, components=across)
