@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Decision of a host in each epoch: one of d+1 sending rates (wang2021 eq. 5.15), or a number in [-1, 1]."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -93,6 +93,7 @@ class ActionSpec(Value, frozen=True):
 class _Rates:
     """Base of the maps to rate limits, which rates.h computes: the same for trainings, evaluations and hosts."""
 
+    spec: ActionSpec
     _names: tuple[str, ...]
     _rates: Any  # made when it is first needed: until then this object can be pickled
 
@@ -104,6 +105,31 @@ class _Rates:
     def among(self, begin: int, end: int) -> None:
         """Take decisions of hosts `begin` to `end` - 1 only from now on."""
         self._names, self._first = self._names[begin:end], begin
+
+    def rates_bps(self, actions: npt.ArrayLike, obs: ObsArray, first: int = 0) -> FloatArray:
+        """Return limits in bits/s for actions [..., n_agents] on observations [..., n_agents, obs_dim].
+
+        Numbers are clipped to [-1, 1]. A limit of inf means no limit.
+
+        Args:
+            actions: indices, or numbers.
+            obs: the observations that the actions were chosen on, with a leading axis if there are several racks.
+            first: number of the first of several racks, for errors.
+
+        Raises:
+            ConfigError: actions of a wrong shape, kind or range; the message names the host and its rack.
+        """
+        given, names = np.asarray(actions), self._names
+        if given.shape != obs.shape[:-1]:
+            raise ConfigError(
+                f"actions must have shape {obs.shape[:-1]}, one per host {names[0]}..{names[-1]}, got {given.shape}"
+            )
+
+        def place(at: tuple[int, ...]) -> str:
+            return f"{f'rack {first + at[0]}: ' if len(at) > 1 else ''}action of host {names[at[-1]]}"
+
+        check_actions(given, self.spec.n_actions, place)
+        return self._limits(given if self.spec.n_actions else np.clip(given, -1, 1), obs)
 
     def _limits(self, given: npt.NDArray[Any], obs: ObsArray) -> FloatArray:
         self._rates = self._rates or extension().Rates(self._given)
@@ -141,26 +167,6 @@ class RateTable(_Rates):
         log = np.log(self._multiples[:-1])
         self._middle = log[:-1] / 2 + log[1:] / 2
         self._take(scales.names, scales.link_rate_bps, self._numbers(self._unit_bps))
-
-    def rates_bps(self, actions: ActionArray, obs: ObsArray) -> FloatArray:
-        """Return limits in bits/s for indices, both [n_agents], chosen on observations [n_agents, obs_dim].
-
-        A limit of inf means no limit.
-
-        Raises:
-            ConfigError: wrong shape, not whole numbers, or out of range, naming the host.
-        """
-        check_actions(actions, self._names, self.spec.n_actions)
-        return self._limits(actions, obs)
-
-    def rack_rates_bps(self, actions: ActionArray, obs: ObsArray, first: int) -> FloatArray:
-        """Return limits for racks numbered from `first`: indices [n_racks, n_agents], observations with a leading axis.
-
-        Raises:
-            ConfigError: as `rates_bps`, naming rack and host.
-        """
-        check_rack_actions(actions, self._names, self.spec.n_actions, first)
-        return self._limits(actions, obs)
 
     def over_link(self, obs: ObsArray) -> FloatArray:
         """Return the rates [..., n_actions] of all actions over the link's, for observations that have their unit."""
@@ -219,35 +225,6 @@ class RateScale(_Rates):
         scales = scales_of(scenario)
         self._take(scales.names, scales.link_rate_bps, numbers)
 
-    def rates_bps(self, actions: npt.ArrayLike, obs: ObsArray) -> FloatArray:
-        """Return limits in bits/s [n_agents] for numbers chosen on `obs`, clipped to [-1, 1]; inf means no limit.
-
-        Raises:
-            ConfigError: wrong shape or NaN, naming the host.
-        """
-        return self._limits(self._checked(actions), obs)
-
-    def rack_rates_bps(self, actions: npt.ArrayLike, obs: ObsArray, first: int) -> FloatArray:
-        """Return limits for racks numbered from `first`, for numbers [n_racks, n_agents].
-
-        Raises:
-            ConfigError: as `rates_bps`, naming rack and host.
-        """
-        given = np.clip(np.asarray(actions, dtype=np.float64), -1, 1)
-        if given.shape[1:] != (len(self._names),) or np.isnan(given).any():
-            for number, row in enumerate(given, first):
-                try:
-                    self._checked(row)
-                except ConfigError as error:
-                    raise ConfigError(f"rack {number}: {error}") from None
-        return self._limits(given, obs)
-
-    def _checked(self, actions: npt.ArrayLike) -> FloatArray:
-        given = np.clip(np.asarray(actions, dtype=np.float64), -1, 1)
-        _check_shape(given, self._names)
-        _refuse(given, np.isnan(given), self._names, "numbers")
-        return given
-
 
 AnyRateMap = RateTable | RateScale
 
@@ -257,27 +234,22 @@ def rate_map(spec: ActionSpec, observation: ObservationSpec) -> AnyRateMap:
     return RateTable(spec, observation) if spec.n_actions else RateScale(spec, observation)
 
 
-def check_actions(actions: npt.NDArray[Any], names: tuple[str, ...], n_actions: int) -> None:
-    """Raise `ConfigError` naming the first host whose action is not a whole number in [0, n_actions)."""
-    _check_shape(actions, names)
-    if _in_range(actions, n_actions):
+def check_actions(actions: npt.NDArray[Any], n_actions: int, place: Callable[[tuple[int, ...]], str]) -> None:
+    """Raise `ConfigError` for the first action that is not an index below `n_actions`, or, without indices, is NaN.
+
+    `place` names an entry of the array in the message.
+    """
+    if n_actions and _in_range(actions, n_actions):
         return
-    allowed = f"whole numbers 0 to {n_actions - 1}"
-    if actions.dtype.kind in "iuf":
-        _refuse(actions, ~((actions >= 0) & (actions < n_actions) & (actions == np.floor(actions))), names, allowed)
-    if actions.dtype.kind not in "iu":
+    allowed = f"whole numbers 0 to {n_actions - 1}" if n_actions else "numbers"
+    wrong = np.isnan(actions)
+    if n_actions:
+        wrong |= ~((actions >= 0) & (actions < n_actions) & (actions == np.floor(actions)))
+    if wrong.any():
+        at = tuple(np.argwhere(wrong)[0].tolist())
+        raise ConfigError(f"{place(at)} is {actions[at]}; allowed: {allowed}")
+    if n_actions:
         raise ConfigError(f"actions must be integers, got {actions.dtype}; allowed: {allowed}")
-
-
-def check_rack_actions(actions: npt.NDArray[Any], names: tuple[str, ...], n_actions: int, first: int) -> None:
-    """Do `check_actions` for actions [n_racks, n_agents]; the error also names the rack, counted from `first`."""
-    if actions.shape[1:] == (len(names),) and _in_range(actions, n_actions):
-        return
-    for number, row in enumerate(actions, first):
-        try:
-            check_actions(row, names, n_actions)
-        except ConfigError as error:
-            raise ConfigError(f"rack {number}: {error}") from None
 
 
 def _in_range(actions: npt.NDArray[Any], n_actions: int) -> bool:
@@ -289,16 +261,3 @@ def _in_range(actions: npt.NDArray[Any], n_actions: int) -> bool:
     if actions.dtype.kind == "i":  # as unsigned numbers, those below 0 are the largest
         actions = actions.view(f"u{actions.itemsize}")
     return bool(np.maximum.reduce(actions, axis=None) < n_actions)
-
-
-def _check_shape(actions: npt.NDArray[Any], names: tuple[str, ...]) -> None:
-    if np.shape(actions) != (len(names),):
-        raise ConfigError(
-            f"actions must have shape ({len(names)},), one per host {names[0]}..{names[-1]}, got {np.shape(actions)}"
-        )
-
-
-def _refuse(actions: npt.NDArray[Any], bad: npt.NDArray[np.bool_], names: tuple[str, ...], allowed: str) -> None:
-    if bad.any():
-        host = int(bad.argmax())
-        raise ConfigError(f"action of host {names[host]} is {actions[host]}; allowed: {allowed}")

@@ -15,15 +15,18 @@ from typing import Any, Unpack
 
 import gymnasium
 
-from ncc.core.errors import ConfigError, DatapathError
-from ncc.core.seeding import SEED_LIMIT
+from ncc.core.errors import ConfigError
+from ncc.core.measurement import Measurement
 from ncc.envs.make import DEFAULT_DATAPATH, RackSettings, datapath_factory, env_spec
-from ncc.envs.picture import METADATA, Frame, pictures
-from ncc.envs.rack import Rack
+from ncc.envs.picture import METADATA, Frame
+from ncc.envs.racks import Racks
 from ncc.envs.scenarios import ScenarioLike
 from ncc.envs.spaces import ActionSpace, Array, RackSpaces
 from ncc.envs.spec import DatapathFactory
 from ncc.harness.batch import ObsArray
+
+PROGRESS = ("time_s", "flows_started", "flows_finished")
+"""Columns of a measurement in ``info``."""
 
 
 class RackEnv(gymnasium.Env[ObsArray, Any]):
@@ -40,7 +43,7 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
             (`ncc.envs.scenarios.make_scenario`).
         datapath: a name (``packetsim``, ``ns3``) or a factory.
         space: ``multi_discrete``, ``box`` or ``discrete``, see `ncc.envs.spaces.RackSpaces`; each id has its own.
-        render_mode: None, or ``rgb_array`` for pictures [height, width, 3] of the network and its queues by `render`.
+        render_mode: None, or ``rgb_array`` for pictures [height, width, 3] of hosts and queues by `render`.
         **settings: `ncc.envs.make.RackSettings`: ``hosts``, ``duration_s``, ``load_frac``, ``reward`` and more.
 
     Raises:
@@ -65,48 +68,35 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
                 "vectorization_mode, ncc.envs.sb3.HostVecEnv or ncc.envs.parallel.RackParallelEnv, or leave pairs out"
             )
         self.render_mode = render_mode
-        self._pictures = pictures(render_mode, spec.scenario, 1)
         self._spaces = RackSpaces(spec, space)
         self.observation_space, self.action_space = self._spaces.observation, self._spaces.action
-        self._rack = Rack(spec, datapath_factory(datapath), seed=0)
-        self._episode = -1
+        self._racks = Racks(spec, datapath_factory(datapath), render_mode=render_mode)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[ObsArray, dict[str, Any]]:
         super().reset(seed=seed)
-        if seed is None and self._episode < 0:
-            seed = int(self.np_random.integers(SEED_LIMIT))
-        if seed is not None:
-            self._rack.seed, self._episode = seed, -1
-        self._episode += 1
-        return self._rack.begin(self._episode).flatten(), self._info()
+        return self._racks.begin_next(0, seed, self.np_random).flatten(), self._info()
 
     def step(self, action: Array) -> tuple[ObsArray, float, bool, bool, dict[str, Any]]:
-        epoch = self._rack.advance(self._spaces.limits_bps(action, self._rack.obs))
-        info = {**self._info(), "host_rewards": epoch.reward}
-        return epoch.obs.flatten(), float(epoch.reward.mean()), epoch.terminated, epoch.truncated, info
+        obs, rewards, terminated, truncated, _ = self._racks.advance(
+            self._spaces.limits_bps(action, self._racks.obs[0])[None]
+        )
+        info = {**self._info(), "host_rewards": rewards[0]}
+        return obs.flatten(), float(rewards[0].mean()), bool(terminated[0]), bool(truncated[0]), info
 
     def render(self) -> Frame | None:  # type: ignore[override] # Gymnasium's type is any frame's
-        """Draw the network and its queues [height, width, 3] at the end of the last epoch; None without `render_mode`.
+        """Draw the hosts and the shared queue [height, width, 3] at the end of the last period; None without a mode.
 
         Raises:
             DatapathError: no episode has begun.
         """
-        return self._pictures[0].frame() if self._pictures else None
+        return next(iter(self._racks.frames()), None)
 
     def close(self) -> None:
-        self._rack.close()
+        self._racks.close()
 
     def _info(self) -> dict[str, Any]:
-        m = self._rack.measurement
-        if m is None:
-            raise DatapathError("no episode is running; reset the environment first")
-        for picture in self._pictures:
-            picture.see(m)
-        return {
-            "episode_number": self._episode,
-            "time_s": m.time_s,
-            "flows_started": m.flows_started,
-            "flows_finished": m.flows_finished,
-        }
+        m = self._racks.measured
+        assert isinstance(m, Measurement)
+        return {"episode_number": int(self._racks.episodes[0])} | {name: getattr(m, name) for name in PROGRESS}

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError, NccError
+from ncc.envs.action import check_actions
 from ncc.envs.families import Families, check_families
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import DatapathFactory, EnvSpec
@@ -83,14 +84,18 @@ class Mixture(Episodes):
         """Run one epoch with actions [n_slots, hosts_per_slot]; a slot whose episode ends begins the next.
 
         Args:
-            actions: indices, or numbers in [-1, 1] for continuous actions (`n_actions` 0).
+            actions: indices, or numbers for continuous actions (`n_actions` 0), which are clipped to [-1, 1].
 
         Raises:
             ConfigError: actions of a wrong shape, kind or range, naming slot and host; no epoch has run.
             DatapathError: no episode is running, or a network failed, naming its slot, family and episode; all slots
                 must be reset then.
         """
-        self._check(actions)
+        shape = (self.n_racks, self.n_agents)
+        if actions.shape != shape:
+            raise ConfigError(f"actions must have shape {shape}, got {actions.shape}")
+        # All of them before any slot moves.
+        check_actions(actions, self.n_actions, lambda at: f"slot {self._first + at[0]}: action of host {at[1]}")
         groups, copies = self._running(), self._copies
         obs: ObsArray = np.empty((self.n_racks, self.n_agents, self.obs_dim), dtype=np.float32)
         reward = np.empty((self.n_racks, self.n_agents), dtype=np.float32)
@@ -165,24 +170,6 @@ class Mixture(Episodes):
         if not self._groups:
             raise DatapathError("no episode is running; reset the environment first")
         return self._groups
-
-    def _check(self, actions: ActionArray) -> None:
-        """Check all actions, before any slot moves."""
-        shape = (self.n_racks, self.n_agents)
-        if actions.shape != shape:
-            raise ConfigError(f"actions must have shape {shape}, got {actions.shape}")
-        if not self.n_actions:
-            wrong = ~((actions >= -1) & (actions <= 1))
-            allowed = "allowed: numbers in [-1, 1]"
-        else:
-            allowed = f"allowed: whole numbers 0 to {self.n_actions - 1}"
-            if actions.dtype.kind not in "iu":
-                raise ConfigError(f"actions must be integers, got {actions.dtype}; {allowed}")
-            wrong = (actions < 0) | (actions >= self.n_actions)
-        if wrong.any():
-            row, host = np.argwhere(wrong)[0].tolist()
-            value = actions[row, host]
-            raise ConfigError(f"slot {self._first + row}: action of host {host} is {value}; {allowed}")
 
 
 def _by_networks(actions: ActionArray, racks: RackBatch) -> ActionArray:

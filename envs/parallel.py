@@ -6,22 +6,19 @@ from typing import Any, Unpack, cast
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
-from gymnasium.utils import seeding
 from pettingzoo import ParallelEnv  # type: ignore[import-untyped]
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.core.seeding import SEED_LIMIT
 from ncc.envs.action import rate_map
 from ncc.envs.make import DEFAULT_DATAPATH, RackSettings, datapath_factory, env_spec
 from ncc.envs.pairs import Noise
-from ncc.envs.picture import METADATA, Frame, pictures
+from ncc.envs.picture import METADATA, Frame
 from ncc.envs.racks import Racks
 from ncc.envs.scales import scales_of
 from ncc.envs.scenarios import ScenarioLike
 from ncc.envs.spaces import host_spaces
 from ncc.envs.spec import DatapathFactory
 from ncc.harness.batch import ObsArray
-from ncc.harness.networks import networks
 
 Array = npt.NDArray[Any]
 
@@ -48,17 +45,15 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
         render_mode: str | None = None,
         **settings: Unpack[RackSettings],
     ) -> None:
-        self._spec = spec = env_spec(scenario, **settings)
+        spec = env_spec(scenario, **settings)
         self._pairs = pairs = spec.view.pairs
         copies = spec.copies(1 if pairs is None else pairs.copies)
         self.render_mode = render_mode
-        self._pictures = pictures(render_mode, spec.scenario, 1)
         self._rates = rate_map(spec.view.action, spec.view.observation)
         self._rates.reset(spec.scenario)
-        self._racks = Racks(spec, networks(datapath_factory(datapath), copies), range(copies))
+        self._racks = Racks(spec, datapath_factory(datapath), copies, copies=copies, render_mode=render_mode)
         self._noise = None if pairs is None else Noise(pairs, copies, self._racks.n_agents)
-        self._seed, self._episode = 0, -1
-        self._obs: ObsArray | None = None
+        self._rng = np.random.default_rng()
         self._shown: ObsArray | None = None
         names = scales_of(spec.scenario).names
         copied = [""] if pairs is None else [f"_copy{i}" for i in range(copies)]
@@ -79,37 +74,32 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, ObsArray], dict[str, dict[str, Any]]]:
-        if seed is None and self._episode < 0:
-            seed = int(seeding.np_random()[0].integers(SEED_LIMIT))
-        if seed is not None:
-            self._seed, self._episode = seed, -1
-        self._episode += 1
-        flows = self._spec.episode_seed(self._seed, 0, self._episode)
-        self._obs = np.stack([self._racks.begin(row, flows) for row in self._racks.racks])
+        for row in range(len(self._racks.episodes)):
+            self._racks.begin_next(row, seed, self._rng)
         if self._noise is not None:
-            self._noise.begin(self._seed, 0, self._episode)
+            self._noise.begin(self._racks.seeds[0], 0, int(self._racks.episodes[0]))
         self.agents = list(self.possible_agents)
-        return self._show(self._obs), {name: {} for name in self.agents}
+        return self._show(), {name: {} for name in self.agents}
 
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, ObsArray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
         names = self.agents
-        if not names or self._obs is None:
+        if not names:
             raise DatapathError("no episode is running; reset the environment first")
         if set(actions) != set(names):
             wrong = sorted(set(names) ^ set(actions))[0]
             raise ConfigError(f"actions must have exactly one entry per agent; {wrong!r} is missing or unknown")
-        chosen = np.concatenate([np.ravel(actions[name]) for name in names]).reshape(len(self._obs), -1)
-        limits_bps = self._rates.rack_rates_bps(chosen, self._obs, 0)
-        self._obs, earned, terminated, truncated, ended = self._racks.advance(limits_bps)
+        chosen = np.concatenate([np.ravel(actions[name]) for name in names]).reshape(self._racks.obs.shape[:2])
+        limits_bps = self._rates.rates_bps(chosen, self._racks.obs)
+        _, earned, terminated, truncated, ended = self._racks.advance(limits_bps)
         infos: dict[str, dict[str, Any]] = {name: {} for name in names}
         paid = earned
         if self._pairs is not None:
             paid = self._pairs.reward(earned)
             infos = {name: {"earned": each} for name, each in zip(names, earned.ravel().tolist(), strict=True)}
         result = (
-            self._show(self._obs),
+            self._show(),
             dict(zip(names, paid.ravel().tolist(), strict=True)),
             dict.fromkeys(names, bool(terminated[0])),
             dict.fromkeys(names, bool(truncated[0])),
@@ -126,14 +116,13 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
 
     def render(self) -> Frame | None:
         """Draw the rack, of copies the first, like `ncc.envs.gym.RackEnv.render`."""
-        return self._pictures[0].frame() if self._pictures else None
+        return next(iter(self._racks.frames()), None)
 
     def close(self) -> None:
         self._racks.close()
 
-    def _show(self, obs: ObsArray) -> dict[str, ObsArray]:
-        """Return what each agent sees of the last epoch."""
-        for picture in self._pictures:
-            picture.see(self._racks.each()[0])
-        self._shown = obs if self._noise is None else self._noise.onto(obs)
+    def _show(self) -> dict[str, ObsArray]:
+        """Return each agent's observation of the last period."""
+        obs = self._racks.obs
+        self._shown = obs.copy() if self._noise is None else self._noise.onto(obs)
         return dict(zip(self.possible_agents, self._shown.reshape(len(self.possible_agents), -1), strict=True))

@@ -10,19 +10,20 @@ import numpy.typing as npt
 from ncc.core.errors import DatapathError, NccError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement, Measurements
-from ncc.core.seeding import derive_seed
+from ncc.core.seeding import SEED_LIMIT, derive_seed
 from ncc.envs.observation import SharedObserver
+from ncc.envs.picture import Frame, pictures
 from ncc.envs.reward import RewardArray
-from ncc.envs.spec import EnvSpec
+from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.envs.tally import Tally
 from ncc.harness.batch import ObsArray
-from ncc.harness.networks import Networks
+from ncc.harness.networks import networks
 
 Flags = npt.NDArray[np.bool_]
 
 
 class Epochs(NamedTuple):
-    """Result of one epoch of each rack."""
+    """Result of one period of each rack."""
 
     obs: ObsArray
     """Observations [n_racks, n_agents, obs_dim]."""
@@ -43,33 +44,49 @@ class Racks:
 
     Args:
         spec: scenario, stack and RL view.
-        networks: the networks, one per rack.
-        racks: numbers of the racks, for errors.
+        datapath: factory of networks (`ncc.harness.networks.networks`).
+        n: number of racks.
+        first: number of the first rack in errors; the others follow it.
+        threads: threads of a datapath that steps all racks in one call.
+        copies: number of consecutive racks that `begin_next` gives the same flows.
+        render_mode: mode of `frames`, see `ncc.envs.picture.pictures`.
     """
 
-    def __init__(self, spec: EnvSpec, networks: Networks, racks: range) -> None:
-        self.spec, self.racks = spec, racks
+    def __init__(
+        self,
+        spec: EnvSpec,
+        datapath: DatapathFactory,
+        n: int = 1,
+        *,
+        first: int = 0,
+        threads: int = 1,
+        copies: int = 1,
+        render_mode: str | None = None,
+    ) -> None:
+        self.spec = spec
+        self._numbers, self._copies = range(first, first + n), copies
         self.measured: Measurement | Measurements | None = None
-        """Measurement of the last epoch, or of the start of a single rack."""
-        self._networks = networks
+        """Measurement of the last period, or of the start of a single rack."""
+        self._networks = networks(datapath, n, threads=threads, first=first)
         self._observer = SharedObserver(spec.view.observation)
         # A single rack is measured and observed without the leading axis, which makes every numpy call cheaper.
-        self._lone = len(racks) == 1
-        self._observer.reset(spec.scenario, None if self._lone else racks)
-        self.n_agents = spec.scenario.n_agents
-        """Number of hosts of a rack whose rate is decided."""
+        self._single = n == 1
+        self._observer.reset(spec.scenario, None if self._single else self._numbers)
+        self.n_agents, self.obs_dim = spec.scenario.n_agents, self._observer.obs_dim
+        self.obs: ObsArray = np.zeros((n, self.n_agents, self.obs_dim), np.float32)
+        """Last observations [n_racks, n_agents, obs_dim]."""
         self._reward = spec.view.reward.build()
         self._reward.reset(spec.scenario)
         self._last_epoch_s = spec.scenario.duration_s + (spec.drain_epochs - 0.5) * spec.scenario.period_s
-        self._over = set(range(len(racks)))  # rows whose episode has ended or not begun
-        self._n_flows = np.full(len(racks), -1)
-        self.tally = Tally(spec.scenario, len(racks))
-        self._begun: dict[int, Measurement] = {}  # several racks: those at their start
-
-    @property
-    def obs_dim(self) -> int:
-        """Number of numbers in a host's observation."""
-        return self._observer.obs_dim
+        self._over = set(range(n))  # rows whose episode has ended or not begun
+        self._n_flows = np.full(n, -1)
+        self.tally = Tally(spec.scenario, n)
+        self._begun: dict[int, Measurement] = {}  # several racks: their first measurements until the next period
+        self._pictures = pictures(render_mode, spec.scenario, n)
+        self.seeds = [-1] * n
+        """Seed of each rack by `begin_next`; -1: none yet."""
+        self.episodes = np.full(n, -1)
+        """Number of each rack's episode by `begin_next` [n_racks]."""
 
     def begin(self, row: int, seed: int) -> ObsArray:
         """Start an episode of one rack; return its first observation [n_agents, obs_dim].
@@ -78,33 +95,50 @@ class Racks:
             row: row of the rack.
             seed: seed of the flows (`EnvSpec.episode_seed`).
         """
-        number, scenario = self.racks[row], self.spec.scenario
+        scenario = self.spec.scenario
         flows = scenario.flows(seed)
         self._over.add(row)
         try:
             first = self._networks.start(row, scenario, flows, self.spec.stack, derive_seed(seed, "datapath"))
         except NccError as error:
-            if self._lone:
-                raise
-            raise error.within(f"rack {number}") from error
+            raise error.within("" if self._single else f"rack {self._numbers[row]}") from error
         if self.spec.finite:
             self._n_flows[row] = len(flows)
         self._over.discard(row)
         self.tally.begin(row)
-        if not self._lone:
+        sharing = derive_seed(seed, "sharing")
+        if self._single:
+            self.measured = first
+            self._observer.reset(scenario, seed=sharing)
+            self.obs = self._observer.observe(first)[None]
+        else:
             self._begun[row] = first
-            return self._observer.restart(row, first, seed=derive_seed(seed, "sharing"))
-        self.measured = first
-        self._observer.reset(scenario, seed=derive_seed(seed, "sharing"))
-        return self._observer.observe(first)
+            self.obs[row] = self._observer.restart(row, first, seed=sharing)
+        if self._pictures:
+            self._pictures[row].see(first)
+        obs: ObsArray = self.obs[row]
+        return obs
+
+    def begin_next(self, row: int, seed: int | None, rng: np.random.Generator) -> ObsArray:
+        """Start the next episode of a rack, or the first episode of a new seed; return its first observation.
+
+        Copies have the seed of the first of them. If no seed was ever given, `rng` draws one.
+        """
+        first = row - row % self._copies
+        if seed is not None:
+            self.seeds[row], self.episodes[row] = seed, -1
+        if self.seeds[first] < 0:
+            self.seeds[first] = int(rng.integers(SEED_LIMIT))
+        self.episodes[row] += 1
+        return self.begin(row, self.spec.episode_seed(self.seeds[first], 0, int(self.episodes[row])))
 
     def advance(self, limits_bps: FloatArray, past: Collection[int] = ()) -> Epochs:
-        """Run one epoch of each rack under rate limits [n_racks, n_agents] in bits/s.
+        """Run one period of each rack under rate limits [n_racks, n_agents] in bits/s.
 
         Args:
             limits_bps: inf means no limit.
-            past: rows whose episode is over; their networks may run on with the others, but begin anew next, and
-                their results of this epoch mean nothing.
+            past: rows whose episode is over. Their networks may run on with the others until they begin anew; their
+                results mean nothing.
 
         Raises:
             ConfigError: the limits are not allowed.
@@ -115,28 +149,32 @@ class Racks:
         try:
             m = self.measured = self._networks.step(limits_bps)
         except BaseException:
-            # A single rack can go on if its datapath can; of several racks, some may be an epoch ahead of others.
-            if not self._lone:
-                self._over.update(range(len(self.racks)))
+            # A single rack can go on if its datapath can; of several racks, some may be a period ahead of others.
+            if not self._single:
+                self._over.update(self._rows)
             raise
         self._begun.clear()
         self.tally.add(m, limits_bps)
         obs, reward = self._observer.observe(m), self._reward.reward(m)
+        for row, picture in enumerate(self._pictures):
+            picture.see(m[row] if isinstance(m, Measurements) else m)
         # a > b means "a and not b" for flags.
         if isinstance(m, Measurements):
+            self.obs = obs
             terminated = m.flows_finished == self._n_flows
             truncated = (m.time_s >= self._last_epoch_s) > terminated
             ended = (terminated | truncated).nonzero()[0].tolist()
             self._over.update(ended)
             return Epochs(obs, reward, terminated, truncated, ended)
+        self.obs = obs[None]
         done = m.flows_finished == int(self._n_flows[0])
         cut = (m.time_s >= self._last_epoch_s) > done
         ended = [0] if done or cut else []
         self._over.update(ended)
-        return Epochs(obs[None], reward[None], _FLAG[done], _FLAG[cut], ended)
+        return Epochs(self.obs, reward[None], _FLAG[done], _FLAG[cut], ended)
 
     def each(self) -> list[Measurement]:
-        """Return the last measurement of every rack: of its last epoch, or of its start.
+        """Return the last measurement of every rack: of its last period, or of its start.
 
         Raises:
             DatapathError: a rack has not begun.
@@ -144,15 +182,26 @@ class Racks:
         m = self.measured
         if isinstance(m, Measurement):
             return [m]
-        rows = range(len(self.racks))
-        if len(self._begun) < len(rows) and m is None:
+        if len(self._begun) < len(self._rows) and m is None:
             raise DatapathError("no episode is running; reset the environment first")
-        return [self._begun[row] if row in self._begun or m is None else m[row] for row in rows]
+        return [self._begun[row] if row in self._begun or m is None else m[row] for row in self._rows]
+
+    def frames(self) -> list[Frame]:
+        """Draw each rack [height, width, 3] at the end of its last period; nothing without a `render_mode`.
+
+        Raises:
+            DatapathError: no episode has begun.
+        """
+        return [picture.frame() for picture in self._pictures]
 
     def close(self) -> None:
         """Free the networks; may be called twice."""
-        self._over.update(range(len(self.racks)))
+        self._over.update(self._rows)
         self._networks.close()
+
+    @property
+    def _rows(self) -> range:
+        return range(len(self._numbers))
 
 
 _FLAG = (np.array([False]), np.array([True]))

@@ -63,34 +63,23 @@ class RackSpaces:
             "discrete": spaces.Discrete(max(n_actions, 1)),
         }
         self.action = made[kind]
-        self._one, self._n = kind == "discrete", n
+        self._one = kind == "discrete"
         self._rates = rate_map(spec.view.action, spec.view.observation)
         self._rates.reset(spec.scenario)
 
     def limits_bps(self, action: Any, obs: ObsArray) -> FloatArray:
-        """Return rate limits [n_agents] for an action chosen on an observation [n_agents, obs_dim]; inf means no limit.
+        """Return rate limits [..., n_agents] for an action chosen on observations [..., n_agents, obs_dim].
+
+        Several racks have a leading axis in all three. A limit of inf means no limit.
 
         Raises:
-            ConfigError: the action is not in the space; the message names the host.
+            ConfigError: the action is not in the space; the message names the host, and its rack if there are several.
         """
-        given = np.asarray(action)
-        return self._rates.rates_bps(self._spread(given, ()), obs)
-
-    def racks_limits_bps(self, actions: Any, obs: ObsArray) -> FloatArray:
-        """Return limits of several racks; actions, observations and limits have a leading axis [n_racks, ...].
-
-        Raises:
-            ConfigError: an action is not in the space; the message names rack and host.
-        """
-        given, n_racks = np.asarray(actions), len(obs)
-        if not self._one and given.shape != (n_racks, self._n):
-            raise ConfigError(f"actions must have shape ({n_racks}, {self._n}), got {given.shape}")
-        return self._rates.rack_rates_bps(self._spread(given, (n_racks,)), obs, 0)
-
-    def _spread(self, given: Array, lead: tuple[int, ...]) -> Array:
-        """Repeat a single decision for all hosts."""
-        if not self._one:
-            return given
-        if given.shape != lead:
-            raise ConfigError(f"the action must be one whole number per rack, of shape {lead}, got shape {given.shape}")
-        return np.repeat(given[..., None], self._n, axis=-1)
+        given, lead = np.asarray(action), obs.shape[:-2]
+        if self._one:
+            if given.shape != lead:
+                raise ConfigError(
+                    f"the action must be one whole number per rack, of shape {lead}, got shape {given.shape}"
+                )
+            given = np.repeat(given[..., None], obs.shape[-2], axis=-1)
+        return self._rates.rates_bps(given, obs)

@@ -111,7 +111,7 @@ def test_bad_continuous_actions_are_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"^action of host h2 is .*; allowed: numbers$"):
         scale("log").rates_bps(given, UNSEEN)
     with pytest.raises(ConfigError, match=r"^rack 6: action of host h2 is .*; allowed: numbers$"):
-        scale("log").rack_rates_bps(np.stack([np.zeros(4), given]), UNSEEN, 5)
+        scale("log").rates_bps(np.stack([np.zeros(4), given]), np.stack([UNSEEN, UNSEEN]), 5)
 
 
 def test_the_spec_chooses_the_map() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from ncc.core.errors import DatapathError
 from ncc.core.seeding import derive_seed
-from ncc.envs.rack import Rack, RackBatch
+from ncc.envs.rack import RackBatch
+from ncc.envs.racks import Racks
 from ncc.harness.batch import Transition
 from ncc.harness.datapath import HostStack
 from tests.envs.cases import FLOWS, listed, poisson, rack, spec
@@ -104,8 +105,7 @@ class Recorder(Mm1Datapath):
 
 def test_flows_come_from_purpose_seed_rack_and_episode() -> None:
     scenario, network = rack(), Recorder()
-    env = Rack(spec(scenario, purpose="train"), lambda: network, seed=7, rack=3)
-    env.begin(5)
+    RackBatch(spec(scenario, purpose="train"), lambda: network, seed=7, rack=3).reset(5)
     seed = derive_seed(7, "train", 3, 5)
     _, flows, stack, own = network.starts[0]
     expected = scenario.flows(seed)
@@ -129,8 +129,8 @@ def test_use_out_of_order() -> None:
     env = RackBatch(spec(), FLOWS, seed=1)
     with pytest.raises(DatapathError, match="reset the environment first"):
         env.step(TOP)
-    core = Rack(spec(rack(periods=1)), FLOWS, seed=1)
-    core.begin(0)
-    assert core.advance(np.full(4, np.inf)).truncated
+    core, limits = Racks(spec(rack(periods=1)), FLOWS), np.full((1, 4), np.inf)
+    core.begin(0, 1)
+    assert core.advance(limits).truncated
     with pytest.raises(DatapathError, match="no episode is running"):
-        core.advance(np.full(4, np.inf))
+        core.advance(limits)

@@ -13,7 +13,7 @@ from ncc.core.seeding import derive_seed
 from ncc.envs.action import ActionSpec, RateTable
 from ncc.envs.observation import ObservationSpec, SharedObserver
 from ncc.envs.packetsim.datapath import PacketsimDatapath
-from ncc.envs.rack import Rack
+from ncc.envs.racks import Racks
 from ncc.envs.recording import Recorder, Recording
 from ncc.envs.reward import Backlog, ProfitPenalty, Utility
 from ncc.envs.spec import EnvSpec, EnvView
@@ -60,18 +60,17 @@ def test_it_is_what_the_environment_gives_for_the_same_flows_and_limits(view: En
     scenario = rack(poisson(0.8), periods=20, sharing_delay_periods=2)
     made = EnvSpec(scenario=scenario, view=view)
     run, episode = record(scenario, limit, view, flow_seed=made.episode_seed(1, 0, 0))
-    env, limiter = Rack(made, FLOWS, seed=1), limit.build()
+    env, limiter = Racks(made, FLOWS), limit.build()
     limiter.reset(scenario, 0)
-    assert np.array_equal(env.begin(0), episode.obs[0])
+    assert np.array_equal(env.begin_next(0, 1, np.random.default_rng()), episode.obs[0])
     for t in range(20):
-        assert env.measurement is not None
-        limits: FloatArray = limiter.decide(env.measurement)
+        limits: FloatArray = limiter.decide(env.each()[0])
         table = RateTable(view.action, view.observation)
         table.reset(scenario)
-        assert np.array_equal(episode.actions[t], table.nearest(limits, env.obs))
-        epoch = env.advance(limits)
-        assert np.array_equal(epoch.obs, episode.obs[t + 1])
-        assert np.array_equal(epoch.reward, episode.reward[t])
+        assert np.array_equal(episode.actions[t], table.nearest(limits, env.obs[0]))
+        epoch = env.advance(limits[None])
+        assert np.array_equal(epoch.obs[0], episode.obs[t + 1])
+        assert np.array_equal(epoch.reward[0], episode.reward[t])
         assert epoch.truncated == (t == 19)
     assert episode.truncated
     assert len(episode.actions) == 20 <= len(run.epochs.time_s), "the drain is no part of it"

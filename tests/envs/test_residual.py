@@ -90,10 +90,10 @@ def test_racks_together_are_as_each_alone() -> None:
     obs = np.stack([observed(BUSY), observed(BUSY, BUSY)])
     given_ = np.linspace(-1, 1, 8).reshape(2, 4)
     rates = residual()
-    together = rates.rack_rates_bps(given_, obs, 0)
+    together = rates.rates_bps(given_, obs)
     np.testing.assert_array_equal(together, [rates.rates_bps(*each) for each in zip(given_, obs, strict=True)])
     with pytest.raises(ConfigError, match=r"rack 6: action of host h1 is nan; allowed: numbers$"):
-        rates.rack_rates_bps(np.array([[0.0] * 4, [0, np.nan, 0, 0]]), obs, 5)
+        rates.rates_bps(np.array([[0.0] * 4, [0, np.nan, 0, 0]]), obs, 5)
 
 
 def test_stale_messages_leave_the_formula_alone() -> None:

@@ -15,7 +15,8 @@ from ncc.core.topologies import LeafSpine
 from ncc.core.value import from_dict
 from ncc.core.workload import Permutation
 from ncc.envs.action import ActionSpec
-from ncc.envs.rack import Rack, RackBatch
+from ncc.envs.rack import RackBatch
+from ncc.envs.racks import Racks
 from ncc.envs.reward import Backlog, ProfitPenalty, RewardSpec, Utility
 from ncc.envs.scales import scales_of
 from ncc.envs.spec import EnvView
@@ -161,13 +162,14 @@ class TestBacklog:
         """Little's law, on flows that all end within the episode."""
         scenario = rack(listed((0.0, "h0", 200_000), (1e-3, "h1", 400_000), (3e-3, "h0", 50_000)), periods=20)
         view = EnvView(reward=Backlog(flows_scale=1, team_frac=0))
-        env, network = Rack(spec(scenario, view=view), lambda: network, 1), FLOWS()
-        env.begin(0)
+        network = FLOWS()
+        env = Racks(spec(scenario, view=view), lambda: network)
+        env.begin(0, 1)
         total, over = 0.0, False
         while not over:
-            epoch = env.advance(np.full(4, 2e8))
+            epoch = env.advance(np.full((1, 4), 2e8))
             total += epoch.reward.sum()
-            over = epoch.terminated or epoch.truncated
+            over = bool(epoch.ended)
         fct = network.finish().flows.finish_s - scenario.flows(0).start_s
         # A flow is counted at the ends of epochs, so once less than the periods it was there.
         assert -total == pytest.approx(np.round(fct / 1e-3 - 1).sum())

@@ -17,7 +17,8 @@ import pytest
 
 from ncc.core.errors import ConfigError, DatapathError, NccError, UnknownNameError, WorkerDiedError
 from ncc.core.measurement import Measurement
-from ncc.envs.rack import Rack, RackBatch
+from ncc.envs.rack import RackBatch
+from ncc.envs.racks import Racks
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.harness.datapath import HostStack
 from ncc.harness.networks import InProcesses, WorkerNetworks
@@ -139,17 +140,17 @@ class Single(Mm1Datapath):
 
 
 def test_what_a_process_can_have_once_runs_in_others_besides() -> None:
-    one, two, plain = (Rack(spec(rack(periods=4)), kind, seed=3) for kind in (Single, Single, Mm1Datapath))
+    one, two, plain = (Racks(spec(rack(periods=4)), kind) for kind in (Single, Single, Mm1Datapath))
     with closing(one), closing(two):
         for episode in range(2):
-            first = [env.begin(episode) for env in (one, two, plain)]
+            first = [env.begin(0, episode) for env in (one, two, plain)]
             np.testing.assert_array_equal(first[0], first[2])
             np.testing.assert_array_equal(first[1], first[2])
             assert len(children()) == 1
-            moved = [env.advance(np.full(4, 3e8)) for env in (one, two, plain)]
+            moved = [env.advance(np.full((1, 4), 3e8)) for env in (one, two, plain)]
             np.testing.assert_array_equal(moved[1].obs, moved[2].obs)
         one.close()
-        one.begin(0)  # in this process again
+        one.begin(0, 0)  # in this process again
         assert len(children()) == 1
 
 

@@ -106,7 +106,7 @@ class Learned:
         limits = RateScale(self.action, self.observation)
         limits.reset(self.network)
         limits.among(0, 1)
-        limits_bps = limits.rack_rates_bps(given.reshape(-1, 1), obs.reshape(-1, 1, obs.shape[-1]), 0)
+        limits_bps = limits.rates_bps(given.reshape(-1, 1), obs.reshape(-1, 1, obs.shape[-1]))
         rates: FloatArray = np.minimum(limits_bps / scales.link_rate_bps[0], 1.0).reshape(given.shape)
         return rates
 
