@@ -31,33 +31,22 @@ NOT_VARIED = {
 }
 
 
-class Draw(Value, frozen=True, tag_field="kind"):
-    """Distribution of a key."""
-
-    def sample(self, rng: np.random.Generator) -> Any:
-        """Draw a value."""
-        raise TypeError(f"{type(self).__name__} must define draw()")
-
-    @property
-    def ends(self) -> tuple[Any, ...]:
-        """Values to check so that all fit: every listed value, or both ends of a range."""
-        raise TypeError(f"{type(self).__name__} does not say its ends")
-
-
-class Choice(Draw, frozen=True, tag="choice"):
+class Choice(Value, frozen=True, tag_field="kind", tag="choice"):
     """One of `values`, all equally likely."""
 
     values: Annotated[tuple[Any, ...], Meta(min_length=1)]
 
     def sample(self, rng: np.random.Generator) -> Any:
+        """Draw a value."""
         return self.values[int(rng.integers(len(self.values)))]
 
     @property
     def ends(self) -> tuple[Any, ...]:
+        """Values to check so that all fit."""
         return self.values
 
 
-class Range(Draw, frozen=True):
+class Range(Value, frozen=True, tag_field="kind"):
     """A number from `low` to `high`; if `whole`, a whole number with both ends included."""
 
     low: float
@@ -82,6 +71,7 @@ class Range(Draw, frozen=True):
 
     @property
     def ends(self) -> tuple[Any, ...]:
+        """Both ends of the range."""
         return tuple(dict.fromkeys(int(x) if self._draws_whole else x for x in (self.low, self.high)))
 
 
@@ -89,6 +79,7 @@ class Uniform(Range, frozen=True, tag="uniform"):
     """A number from a range, all values equally likely."""
 
     def sample(self, rng: np.random.Generator) -> Any:
+        """Draw a number."""
         if self._draws_whole:
             return int(rng.integers(int(self.low), int(self.high), endpoint=True))
         return float(rng.uniform(self.low, self.high))
@@ -103,6 +94,7 @@ class LogUniform(Range, frozen=True, tag="log_uniform"):
             raise ConfigError(f"LogUniform.low must be above 0, got {self.low:g}")
 
     def sample(self, rng: np.random.Generator) -> Any:
+        """Draw a number."""
         if self._draws_whole:  # k stands for [k, k + 1)
             drawn = math.exp(rng.uniform(math.log(self.low), math.log(self.high + 1)))
             return int(min(max(math.floor(drawn), self.low), self.high))
@@ -246,7 +238,7 @@ def check_families(families: Families, observation: ObservationSpec, within: Tru
     Raises:
         ConfigError: a family cannot be used; the message names the family and the keys.
     """
-    found: dict[int, str] = {}
+    sizes: dict[int, str] = {}
     for name in families.of:
         for scenario in families.tried(name):
             if within is not None and (outside := within.outside(scenario)):
@@ -254,16 +246,16 @@ def check_families(families: Families, observation: ObservationSpec, within: Tru
                     f"family {name!r} draws networks outside action.within, where the policy would not decide: "
                     f"{'; '.join(outside)}; widen action.within or narrow families.of.{name}.varies"
                 )
-            found.setdefault(obs_dim(observation, scenario), f"family {name!r} with {scenario.n_agents} hosts")
-    if not found:
+            sizes.setdefault(obs_dim(observation, scenario), f"family {name!r} with {scenario.n_agents} hosts")
+    if not sizes:
         raise ConfigError("families.of names no family to draw an episode from")
-    if len(found) > 1:
-        sizes = ", ".join(f"{numbers} numbers in {where}" for numbers, where in found.items())
+    if len(sizes) > 1:
+        listed = ", ".join(f"{numbers} numbers in {where}" for numbers, where in sizes.items())
         raise ConfigError(
-            f"a host observes {sizes}; one policy needs as many everywhere: set env.observation.neighbours to pooled, "
+            f"a host observes {listed}; one policy needs as many everywhere: set env.observation.neighbours to pooled, "
             "or let all networks have equally many hosts"
         )
-    return next(iter(found))
+    return next(iter(sizes))
 
 
 def families_from(plain: Mapping[str, Any]) -> Families:
@@ -273,21 +265,16 @@ def families_from(plain: Mapping[str, Any]) -> Families:
         ConfigError: a field is wrong; the message names it, and what is allowed.
     """
     # Converted one by one, so that an error names the family and the key.
-    for name, family in _entries(plain.get("of")):
-        for key, draw in _entries(family.get("varies")):
-            from_dict(_Varied, {"by": draw}, f"families.of.{name}.varies.{key}")
+    of = plain.get("of")
+    for name, family in of.items() if isinstance(of, Mapping) else ():
+        varies = family.get("varies") if isinstance(family, Mapping) else None
+        for key, draw in varies.items() if isinstance(varies, Mapping) else ():
+            from_dict(_ANY_DRAW, draw, f"families.of.{name}.varies.{key}")
         from_dict(Family, family, f"families.of.{name}")
     return from_dict(Families, plain, "families")
 
 
-def _entries(plain: Any) -> list[tuple[str, Mapping[str, Any]]]:
-    if not isinstance(plain, Mapping):
-        return []
-    return [(str(name), entry) for name, entry in plain.items() if isinstance(entry, Mapping)]
-
-
-class _Varied(Value, frozen=True):
-    by: AnyDraw
+_ANY_DRAW: Any = AnyDraw
 
 
 def ranges_of_training(scenario: Scenario, families: Families) -> TrainedRanges:

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import BoolArray, IntArray
-from ncc.core.paths import shortest_path
+from ncc.core.routes import Routes
 from ncc.core.value import Count, Delay, Fraction, LineRate, Name, Natural, Value, part_of
 
 Alpha = Annotated[float, Meta(ge=1 / 1024, le=1024)]
@@ -164,62 +164,13 @@ class Group(Value, frozen=True):
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A validated network, built by a spec in `ncc.core.topologies`."""
+    """A network, built by a spec in `ncc.core.topologies`."""
 
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
     groups: tuple[Group, ...]
     neighbourhoods: tuple[Neighbourhood, ...]
     pools: tuple[Pool, ...] = ()
-
-    def __post_init__(self) -> None:
-        n_nodes = len(self.nodes)
-        for i, link in enumerate(self.links):
-            for end, buffer in ((link.a, link.a_buffer), (link.b, link.b_buffer)):
-                if end >= n_nodes:
-                    raise ConfigError(f"link {i} names node {end}; there are {n_nodes} nodes")
-                if (self.nodes[end].kind is NodeKind.SWITCH) != (buffer is not None):
-                    raise ConfigError(
-                        f"link {i}: a switch end has a buffer and a host end has none ({self.nodes[end].name})"
-                    )
-        degree = [0] * n_nodes
-        for link in self.links:
-            degree[link.a] += 1
-            degree[link.b] += 1
-        for node, n in zip(self.nodes, degree, strict=True):
-            if node.kind is NodeKind.HOST and n != 1:
-                raise ConfigError(f"host {node.name} has {n} links; a host has exactly one")
-        self._check_pools()
-        if len({node.name for node in self.nodes}) != n_nodes:
-            raise ConfigError("two nodes of a topology have one name")
-        for group in self.groups:
-            self._check_hosts(f"group {group.name}", group.hosts)
-        for i, area in enumerate(self.neighbourhoods):
-            self._check_hosts(f"neighbourhood {i}", area.hosts)
-            if area.uplink_port >= 2 * len(self.links) or self.port_buffer(area.uplink_port) is None:
-                raise ConfigError(f"neighbourhood {i}: uplink_port {area.uplink_port} is not the port of a switch")
-        listed = [host for area in self.neighbourhoods for host in area.hosts]
-        if len(set(listed)) != len(listed):
-            raise ConfigError("a host may belong to one neighbourhood only")
-
-    def _check_pools(self) -> None:
-        owners: dict[int, int] = {}
-        for i, link in enumerate(self.links):
-            for end, buffer in ((link.a, link.a_buffer), (link.b, link.b_buffer)):
-                if buffer is None or buffer.pool is None:
-                    continue
-                if buffer.pool >= len(self.pools):
-                    raise ConfigError(f"link {i} names pool {buffer.pool}; there are {len(self.pools)} pools")
-                if owners.setdefault(buffer.pool, end) != end:
-                    names = " and ".join(self.nodes[node].name for node in (owners[buffer.pool], end))
-                    raise ConfigError(f"pool {buffer.pool} is shared by ports of {names}; a pool belongs to one switch")
-
-    def _check_hosts(self, what: str, hosts: tuple[int, ...]) -> None:
-        if not hosts or len(set(hosts)) != len(hosts):
-            raise ConfigError(f"{what} must list hosts, each once")
-        for host in hosts:
-            if host >= len(self.nodes) or self.nodes[host].kind is not NodeKind.HOST:
-                raise ConfigError(f"{what} lists node {host}, which is not a host")
 
     @cached_property
     def hosts(self) -> tuple[int, ...]:
@@ -367,5 +318,17 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {self.port_name(port): port for port in reversed(range(2 * len(self.links)))}
 
     def path(self, src: int, dst: int) -> tuple[int, ...]:
-        """One shortest path as directed ports (by hops; ties by lowest node id). All equal-cost paths cost the same."""
-        return shortest_path(self, src, dst)
+        """One shortest path as directed ports (by hops; ties by lowest node id). All equal-cost paths cost the same.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        ports = self.routes.path(src, dst)
+        if ports is None:
+            raise ConfigError(f"no path from {self.nodes[src].name} to {self.nodes[dst].name}")
+        return ports
+
+    @cached_property
+    def routes(self) -> Routes:
+        """Shortest paths of all pairs of nodes."""
+        return Routes(self.peers, [node.kind is NodeKind.SWITCH for node in self.nodes])

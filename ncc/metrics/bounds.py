@@ -51,9 +51,8 @@ def bound_fct_s(scenario: Scenario, flow_seed: int, sharing: Sharing) -> FloatAr
 
 def bound_summary(scenario: Scenario, flow_seed: int, bound: str) -> dict[str, float]:
     """A bound on one flow list with the keys of `ncc.metrics.catalogue`; NaN for metrics that do not come from FCTs."""
-    flows, took_s = scenario.flows(flow_seed), bound_fct_s(scenario, flow_seed, BOUNDS[bound])
-    slowdown = took_s / ideal_fct_s(scenario, flows)
-    return dict.fromkeys(CATALOGUE, NAN) | fct_summary(flows, took_s, slowdown)
+    took_s, slowdown = bound_fct_s(scenario, flow_seed, BOUNDS[bound]), bound_slowdowns(scenario, flow_seed, bound)
+    return dict.fromkeys(CATALOGUE, NAN) | fct_summary(scenario.flows(flow_seed), took_s, slowdown)
 
 
 def bound_slowdowns(scenario: Scenario, flow_seed: int, bound: str) -> FloatArray:

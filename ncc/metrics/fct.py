@@ -32,7 +32,6 @@ from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S
-from ncc.metrics.routes import routes
 
 
 def ideal_fct_s(scenario: Scenario, flows: FlowTable) -> FloatArray:
@@ -92,7 +91,7 @@ def _transfer_ns(scenario: Scenario, src: int, dst: int, size_bytes: IntArray) -
 def _sprayed_ns(scenario: Scenario, src: int, dst: int, size_bytes: IntArray) -> FloatArray:
     """Least transfer time in nanoseconds over all shortest paths at once, by the second formula above."""
     transport, network = scenario.transport, scenario.network()
-    hops = routes(network).hops(src, dst)
+    hops = network.routes.hops(src, dst)
     rates = [np.array([network.port_rate_bps(port) for port in ports.tolist()]) for ports in hops]
     delay_ns = sum(min(_delay_ns(network, port) for port in ports.tolist()) for ports in hops)
     fastest, pooled = np.array([of.max() for of in rates]), np.array([of.sum() for of in rates])

@@ -32,7 +32,6 @@ from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES
 from ncc.core.workload import Poisson, endless
 from ncc.metrics.fct import ideal_fct_s
 from ncc.metrics.ranks import WRITTEN_BYTES, attained_ranks, gittins_ranks, levels
-from ncc.metrics.routes import routes
 
 Sharing = Literal["fair", "srpt", "attained", "services"]
 LEAST_BITS = 1e-3
@@ -66,8 +65,8 @@ def _wire_bits(scenario: Scenario, flows: FlowTable) -> FloatArray:
 
 def _ports(network: Topology, flows: FlowTable) -> list[IntArray]:
     """Directed ports of each flow that all its shortest paths have in common."""
-    found = routes(network)
-    return [found.certain_ports(src, dst) for src, dst in zip(flows.src.tolist(), flows.dst.tolist(), strict=True)]
+    ends = zip(flows.src.tolist(), flows.dst.tolist(), strict=True)
+    return [network.routes.certain_ports(src, dst) for src, dst in ends]
 
 
 @dataclass(frozen=True)

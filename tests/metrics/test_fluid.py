@@ -19,7 +19,6 @@ from ncc.harness.limiter import Unlimited
 from ncc.harness.run import run_once
 from ncc.metrics.fct import fct_s, ideal_fct_s
 from ncc.metrics.fluid import _fair, _srpt, fluid_fct_s
-from ncc.metrics.routes import Routes
 
 MB = 1_000_000
 
@@ -121,7 +120,7 @@ def test_ports_that_all_paths_share(topology: object, src: str | None, dst: str 
     network = topology.build()  # type: ignore[attr-defined]
     names = [node.name for node in network.nodes]
     ends = (names.index(src), names.index(dst)) if src and dst else (network.hosts[0], network.hosts[-1])
-    ports = Routes(network).certain_ports(*ends)
+    ports = network.routes.certain_ports(*ends)
     assert len(ports) == certain
     path = network.path(*ends)
     assert ports[0] == path[0]

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ratios of pooled flows: by hand, pairing, coverage, and what is refused."""
-
-from typing import Any
+"""Ratios of pooled flows: by hand, pairing and coverage."""
 
 import numpy as np
 import pytest
@@ -45,12 +43,12 @@ def test_resampled_percentiles_are_those_of_repeated_runs() -> None:
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     rng = np.random.default_rng(1)
     hits = 0
-    for i in range(60):
+    for _ in range(60):
         level = rng.normal(10, 1, 12)  # runs differ, and the two sides of a run share that
         ours = [rng.normal(1.1 * at, 1, 40) for at in level]
         theirs = [rng.normal(at, 1, 40) for at in level]
-        hits += 1.1 in pooled_ratio(ours, theirs, level=0.9, seed=i)
-    assert 46 <= hits <= 60
+        hits += 1.1 in pooled_ratio(ours, theirs)
+    assert 50 <= hits <= 60
 
 
 def test_what_has_no_ratio_is_nan() -> None:
@@ -61,19 +59,3 @@ def test_what_has_no_ratio_is_nan() -> None:
     assert np.isnan([one.low, one.high]).all()
     some = pooled_ratio(columns([], [4, 4], [2]), columns([], [2, 2], [1]))
     assert (some.estimate, some.low, some.high) == (2, 2, 2)
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "options"),
-    [
-        ([[1.0]], [[1.0], [2.0]], {}),
-        ([[1.0, 2.0]], [[1.0]], {}),
-        ([[-1.0]], [[1.0]], {}),
-        ([[np.nan]], [[1.0]], {}),
-        ([[1.0]], [[1.0]], {"percentile": 101}),
-        ([[1.0]], [[1.0]], {"level": 1.0}),
-    ],
-)
-def test_what_is_refused(ours: list[list[float]], theirs: list[list[float]], options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"pooled_ratio|percentile|level"):
-        pooled_ratio(columns(*ours), columns(*theirs), **options)

@@ -42,20 +42,20 @@ def test_intervals_are_those_of_scipy(statistic: Literal["mean", "median", "iqm"
     ours, theirs = (np.random.default_rng(seed).exponential(size=n) for seed in (1, 2))
     of: Any = {"mean": np.mean, "median": np.median, "iqm": partial(stats.trim_mean, proportiontocut=0.25)}[statistic]
     same: dict[str, Any] = {"n_resamples": N_RESAMPLES, "batch": BATCH, "vectorized": True, "method": "percentile"}
-    alone = stats.bootstrap((ours,), of, random_state=generator(5, "bootstrap"), **same).confidence_interval
-    got = interval(ours, statistic, seed=5)
+    alone = stats.bootstrap((ours,), of, random_state=generator(0, "bootstrap"), **same).confidence_interval
+    got = interval(ours, statistic)
     assert (got.low, got.high) == pytest.approx((alone.low, alone.high), rel=1e-12)
     ratio = lambda x, y, axis: of(x, axis=axis) / of(y, axis=axis)  # noqa: E731
-    pair = stats.bootstrap((ours, theirs), ratio, paired=True, random_state=generator(5, "bootstrap"), **same)
-    got = paired_ratio(ours, theirs, statistic, seed=5)
+    pair = stats.bootstrap((ours, theirs), ratio, paired=True, random_state=generator(0, "bootstrap"), **same)
+    got = paired_ratio(ours, theirs, statistic)
     assert (got.low, got.high) == pytest.approx(tuple(pair.confidence_interval), rel=1e-12)
 
 
-def test_a_wider_level_is_wider_and_a_seed_decides_all() -> None:
+def test_a_wider_level_is_wider() -> None:
     values = [1.0, 5.0, 2.0, 8.0, 3.0]
     narrow, wide = interval(values, level=0.5), interval(values, level=0.99)
     assert wide.low < narrow.low < narrow.high < wide.high
-    assert interval(values, seed=3) == interval(values, seed=3)
+    assert interval(values) == interval(values)
 
 
 def test_nothing_to_resample() -> None:
@@ -68,19 +68,6 @@ def test_nothing_to_resample() -> None:
     assert math.isnan(one.low)
     assert math.isnan(one.high)
     assert interval([2.0] * 5) == Interval(2.0, 2.0, 2.0, 5, 0)
-
-
-@pytest.mark.parametrize("bad", [[1.0, math.inf], [[1.0, 2.0]]])
-def test_refuses_what_has_no_interval(bad: list[float]) -> None:
-    with pytest.raises(ValueError, match="finite numbers"):
-        interval(bad)
-
-
-def test_refuses_unknown_statistics_and_levels() -> None:
-    with pytest.raises(ValueError, match="known: mean, median, iqm"):
-        interval([1.0, 2.0], "mode")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="level"):
-        interval([1.0, 2.0], level=95)
 
 
 def test_pairing_cancels_what_seeds_share() -> None:
@@ -104,10 +91,6 @@ def test_paired_special_cases() -> None:
     missing = paired_ratio([1.0, math.nan, 3.0], [1.0, 2.0, math.nan])
     assert (missing.estimate, missing.n, missing.n_missing) == (1.0, 1, 2)
     assert math.isnan(missing.high)
-    with pytest.raises(ValueError, match="got 1 and 2"):
-        paired_ratio([1.0], [1.0, 2.0])
-    with pytest.raises(ValueError, match="values >= 0"):
-        paired_ratio([-1.0, 1.0], [1.0, 2.0])
 
 
 def test_a_gap_closed_by_hand() -> None:
@@ -133,5 +116,3 @@ def test_without_a_gap_nothing_is_closed() -> None:
     one = gap_closed([1.0], [2.0], [0.0])
     assert (one.estimate, one.n) == (0.5, 1)
     assert math.isnan(one.low), "one seed has no interval"
-    with pytest.raises(ValueError, match="one value of each per seed"):
-        gap_closed([1.0], [2.0, 3.0], [0.0, 0.0])
