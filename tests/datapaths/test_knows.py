@@ -10,7 +10,12 @@ from ncc.core.units import US
 from ncc.envs.native.base import NativeDatapath
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import MSS, Run, Simulator, drops, fixed, flow, run
-from tests.datapaths.test_same_packets import random_flows, random_port, random_topology, random_transport, run_alike
+from tests.datapaths.test_same_packets import (
+    random_case,
+    random_limits,
+    random_topology,
+    run_alike,
+)
 
 PATH = Dumbbell(pairs=2, host_rate_bps=2e9, delay_s=25 * US)
 BACKLOG = Nic(knows="backlog")
@@ -83,20 +88,12 @@ def test_flows_of_unknown_size_take_turns_and_short_ones_go_first(simulator: Sim
 @pytest.mark.parametrize("seed", range(2000, 2006))
 def test_both_simulators_know_the_same(seed: int, order: str) -> None:
     random = np.random.default_rng(seed)
-    topology = random_topology(random)
-    network = topology.build()
-    transport = random_transport(random, 0.0).replace(connections_per_pair=seed % 2)
-    nic = Nic(knows="backlog", bucket_bytes=2 * transport.mtu_bytes, small_queue_bytes=4 * transport.mtu_bytes)
-    scenario = fixed(topology, *random_flows(random, network), transport=transport, nic=nic, period_s=3.7e-4)
-    dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
-    limits = random.choice([2e7, 3e8, 1e9, np.inf], size=(8, scenario.n_agents))
-    run_alike(
-        scenario,
-        HostStack(transport="dctcp", order=order),
-        limits=lambda epoch: limits[epoch // 5 % 8],
-        max_epochs=2000,
-        prepare=dropped,
+    transport = {"connections_per_pair": seed % 2}
+    scenario, lost = random_case(
+        random, random_topology(random), transport=transport, nic={"knows": "backlog"}, period_s=3.7e-4
     )
+    limits, stack = random_limits(random, scenario.n_agents), HostStack(transport="dctcp", order=order)
+    run_alike(scenario, stack, limits=limits, max_epochs=2000, prepare=lost)
 
 
 def test_what_is_known_never_falls(simulator: Simulator) -> None:

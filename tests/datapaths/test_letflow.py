@@ -10,9 +10,12 @@ from ncc.core.topologies import Dumbbell, FatTree, LeafSpine, Pods
 from ncc.core.topology import Program
 from ncc.envs.linux.rack import check_rack
 from ncc.envs.packetsim import PacketsimDatapath
-from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, run
-from tests.datapaths.test_same_packets import random_flows, random_nic, random_port, random_transport, run_alike
+from tests.datapaths.runs import MSS, Simulator, fixed, flow, run
+from tests.datapaths.test_same_packets import (
+    random_case,
+    random_stack,
+    run_alike,
+)
 
 PORTS = [f"leaf0->spine{i}" for i in range(4)]
 
@@ -73,21 +76,10 @@ def test_a_slow_link_is_left() -> None:
 def test_both_simulators_choose_alike(seed: int) -> None:
     random = np.random.default_rng(6000 + seed)
     programs = letflow(int(random.choice([1, 20_000, 500_000])))
-    topology = (
-        FatTree(k=4, rate_bps=1e9, programs=programs)
-        if seed % 2
-        else LeafSpine(
-            leaves=3, spines=3, hosts_per_leaf=3, spine_rate_bps=0.5e9, buffer_bytes=60_000, programs=programs
-        )
-    )
-    network = topology.build()
-    transport = random_transport(random, 0.0)
-    scenario = fixed(
-        topology, *random_flows(random, network), transport=transport, nic=random_nic(random, transport)
-    )  # fmt: skip
-    stack = HostStack(transport=str(random.choice(["dctcp", "cubic", "newreno"])))
-    dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
-    run_alike(scenario, stack, max_epochs=2000, prepare=dropped)
+    fabric = LeafSpine(leaves=3, spines=3, hosts_per_leaf=3, spine_rate_bps=0.5e9, buffer_bytes=60_000)
+    topology = (FatTree(k=4, rate_bps=1e9) if seed % 2 else fabric).replace(programs=programs)
+    scenario, lost = random_case(random, topology)
+    run_alike(scenario, random_stack(random), max_epochs=2000, prepare=lost)
 
 
 def test_contradictions_are_refused(simulator: Simulator) -> None:

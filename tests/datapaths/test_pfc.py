@@ -14,10 +14,8 @@ from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import MSS, Simulator, fixed, flow, run
 from tests.datapaths.test_same_packets import (
-    random_flows,
-    random_nic,
+    random_case,
     random_topology,
-    random_transport,
     run_alike,
 )
 
@@ -84,18 +82,13 @@ def test_both_simulators_pause_alike(seed: int) -> None:
     """Random networks; with QCN, DCQCN and classes in some."""
     random = np.random.default_rng(7000 + seed)
     programs = pfc(int(random.integers(1500, 8000)), xon_gap_bytes=int(random.integers(0, 3000)))
-    topology = random_topology(random).replace(
-        programs=programs, buffer_bytes=2_000_000, shared_buffer_bytes=0, classes=int(random.choice([1, 4])),
-        mark_threshold_bytes=20_000, red=None,
-    )  # fmt: skip
     if seed % 2:
-        topology = topology.replace(programs=(*programs, Program(name="qcn", params=(("target_bytes", 3000),))))
-    network = topology.build()
-    transport = random_transport(random, 0.0).replace(initial_window_pkts=int(random.choice([10, 100])))
-    scenario = fixed(
-        topology, *random_flows(random, network), transport=transport, nic=random_nic(random, transport),
-        routing=str(random.choice(["ecmp", "symmetric", "spray"])),
-    )  # fmt: skip
+        programs = (*programs, Program(name="qcn", params=(("target_bytes", 3000),)))
+    changes: dict[str, Any] = {"buffer_bytes": 2_000_000, "mark_threshold_bytes": 20_000, "classes": 1 + seed % 4}
+    topology = random_topology(random).replace(programs=programs, shared_buffer_bytes=0, red=None, **changes)
+    window_pkts = int(random.choice([10, 100]))
+    routings = ["ecmp", "symmetric", "spray"]
+    scenario, _ = random_case(random, topology, transport={"initial_window_pkts": window_pkts}, routings=routings)
     stack = HostStack(transport=str(random.choice(["dctcp", "newreno", "dcqcn", "annulus_dctcp"])), tags="by_size")
     done = run_alike(scenario, stack, max_epochs=2000)
     assert done.records.ports.dropped_pkts.sum() == 0

@@ -17,13 +17,11 @@ from ncc.envs.native.base import NativeDatapath
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Run, Simulator, drops, fixed, flow, run
+from tests.datapaths.runs import MSS, Run, Simulator, fixed, flow, run
 from tests.datapaths.test_same_packets import (
-    random_flows,
-    random_nic,
-    random_port,
+    random_case,
+    random_stack,
     random_topology,
-    random_transport,
     run_alike,
 )
 
@@ -100,33 +98,21 @@ def test_every_hook_has_its_effect(simulator: Simulator) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_both_simulators_call_programs_alike(seed: int) -> None:
-    """Every hook of the tests' own program, or RWNDQ, or pFabric's queue, or classes, in random networks."""
+    """Every hook of the tests' own program, pFabric's queue, or classes with RWNDQ, in random networks."""
     random = np.random.default_rng(2000 + seed)
-    topology = random_topology(random)
-    kind = seed % 3
-    if kind == 1:
-        topology = topology.replace(
-            programs=PFABRIC, control_first=False, shared_buffer_bytes=0, buffer_bytes=40_000, mark_threshold_bytes=0,
-            red=None,
-        )  # fmt: skip
-    elif kind == 2:
-        topology = topology.replace(classes=int(random.integers(2, 9)), programs=RWNDQ)
-    else:
-        topology = topology.replace(programs=RWNDQ)
-    network = topology.build()
-    transport = random_transport(random, 0.0)
-    scenario = fixed(
-        topology, *random_flows(random, network), transport=transport, nic=random_nic(random, transport),
-        routing="symmetric",
-    )  # fmt: skip
-    tags = str(random.choice(["remaining", "by_size"]))
-    stack = HostStack(transport=str(random.choice(["dctcp", "cubic", "newreno"])), tags=tags)
-    dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
-    hooks = {"drop_every": 97, "mark_over_bytes": 5000, "window_bytes": 9000, "timer_ns": 200_000}
     sides: list[Simulator] = [PacketsimDatapath, Ns3Datapath]
-    if kind == 0:
+    changes: dict[str, Any] = {"programs": RWNDQ}
+    if seed % 3 == 0:
+        hooks = {"drop_every": 97, "mark_over_bytes": 5000, "window_bytes": 9000, "timer_ns": 200_000}
         sides = [with_hooks(each, **hooks) for each in sides]
-    run_alike(scenario, stack, max_epochs=2000, prepare=dropped, simulators=sides)
+    elif seed % 3 == 1:
+        plain = {"control_first": False, "shared_buffer_bytes": 0, "mark_threshold_bytes": 0, "red": None}
+        changes = {"programs": PFABRIC, "buffer_bytes": 40_000, **plain}
+    else:
+        changes["classes"] = int(random.integers(2, 9))
+    scenario, lost = random_case(random, random_topology(random).replace(**changes), routings=["symmetric"])
+    stack = random_stack(random, tags=str(random.choice(["remaining", "by_size"])))
+    run_alike(scenario, stack, max_epochs=2000, prepare=lost, simulators=sides)
 
 
 def test_a_packet_that_pushes_out_all_others_is_sent_once(simulator: Simulator) -> None:
@@ -210,15 +196,8 @@ def test_both_simulators_spray_alike(seed: int) -> None:
     """Flows of random sizes over two or three spines, some of whose packets overtake and some of whose are lost."""
     random = np.random.default_rng(3000 + seed)
     topology = LeafSpine(leaves=3, spines=2 + seed % 2, hosts_per_leaf=3, spine_rate_bps=0.5e9, buffer_bytes=60_000)
-    network = topology.build()
-    transport = random_transport(random, 0.0)
-    scenario = fixed(
-        topology, *random_flows(random, network), transport=transport, nic=random_nic(random, transport),
-        routing="spray",
-    )  # fmt: skip
-    stack = HostStack(transport=str(random.choice(["dctcp", "cubic", "newreno"])))
-    dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
-    run_alike(scenario, stack, max_epochs=2000, prepare=dropped)
+    scenario, lost = random_case(random, topology, routings=["spray"])
+    run_alike(scenario, random_stack(random), max_epochs=2000, prepare=lost)
 
 
 def started(scenario: Scenario, stack: HostStack = HostStack()) -> None:  # noqa: B008 - frozen

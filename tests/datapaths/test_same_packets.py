@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Random small networks on both simulators: every flow, every port and every epoch, number by number."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -10,11 +10,13 @@ import pytest
 
 from ncc.baselines.registry import controllers
 from ncc.core.bcc import Bcc
+from ncc.core.flows import FloatArray
 from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topologies import AnyTopology, Dumbbell, FatTree, LeafSpine, ManyToOne, Rack, SingleSwitch, TwoDatacentres
 from ncc.core.topology import NodeKind, Red, Topology
 from ncc.core.units import MS, US
 from ncc.core.workload import Flow
+from ncc.envs.native.base import NativeDatapath
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
@@ -104,6 +106,34 @@ def random_port(random: np.random.Generator, network: Topology) -> str:
     return f"{network.nodes[a].name}__{network.nodes[b].name}"
 
 
+def random_case(
+    random: np.random.Generator,
+    topology: AnyTopology,
+    *,
+    transport: Mapping[str, Any] = {},
+    nic: Mapping[str, Any] = {},
+    routings: Sequence[str] = ("ecmp",),
+    **settings: Any,
+) -> tuple[Scenario, Callable[[NativeDatapath], None]]:
+    """Flows, transport and NIC drawn for this network, with some settings; and the loss of a packet for `prepare`."""
+    network = topology.build()
+    made = random_transport(random, 0.0).replace(**transport)
+    chosen = random_nic(random, made).replace(**nic)
+    flows, routing = random_flows(random, network), str(random.choice(routings))
+    scenario = fixed(topology, *flows, transport=made, nic=chosen, routing=routing, **settings)
+    return scenario, drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
+
+
+def random_limits(random: np.random.Generator, n_agents: int) -> Callable[[int], FloatArray]:
+    """Limits of all hosts, drawn anew every five epochs."""
+    limits = random.choice([2e7, 3e8, 1e9, np.inf], size=(8, n_agents))
+    return lambda epoch: limits[epoch // 5 % 8]
+
+
+def random_stack(random: np.random.Generator, **settings: Any) -> HostStack:
+    return HostStack(transport=str(random.choice(["dctcp", "cubic", "newreno"])), **settings)
+
+
 def check_equal(one: object, two: object, where: str) -> None:
     for column in fields(one):  # type: ignore[arg-type]
         ours, theirs = getattr(one, column.name), getattr(two, column.name)
@@ -165,9 +195,9 @@ def random_run(seed: int) -> tuple[Scenario, HostStack, dict[str, Any]]:
     )
     orders = PacketsimDatapath.extension().orders()
     stack = HostStack(transport=str(random.choice(list(controllers()))), order=str(random.choice(orders)))
-    limits = random.choice([2e7, 3e8, 1e9, np.inf], size=(8, scenario.n_agents))
+    limits = random_limits(random, scenario.n_agents)
     dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
-    return scenario, stack, {"limits": lambda epoch: limits[epoch // 5 % 8], "max_epochs": 2000, "prepare": dropped}
+    return scenario, stack, {"limits": limits, "max_epochs": 2000, "prepare": dropped}
 
 
 @pytest.mark.parametrize("seed", [seed for seed in range(49) if seed != 33])

@@ -14,8 +14,13 @@ from ncc.core.units import US
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.native.extension import load
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import CLASSIC, MSS, Simulator, drops, flow, run
-from tests.datapaths.test_same_packets import random_flows, random_port, random_topology, random_transport, run_alike
+from tests.datapaths.runs import CLASSIC, MSS, Simulator, flow, run
+from tests.datapaths.test_same_packets import (
+    random_case,
+    random_limits,
+    random_topology,
+    run_alike,
+)
 
 PATH = Dumbbell(pairs=2, host_rate_bps=2e9, delay_s=25 * US)
 KB = 1000
@@ -85,27 +90,15 @@ def test_the_shorter_service_goes_first(simulator: Simulator) -> None:
 @pytest.mark.parametrize("seed", range(2100, 2104))
 def test_both_simulators_predict_the_same(seed: int) -> None:
     random = np.random.default_rng(seed)
-    topology = random_topology(random)
-    network = topology.build()
-    transport = random_transport(random, 0.0).replace(connections_per_pair=seed % 2)
-    nic = Nic(
-        knows="services",
-        learns_from="neighbourhood" if seed % 2 else "host",
-        first_write_pkts=2,
-        bucket_bytes=2 * transport.mtu_bytes,
-        small_queue_bytes=4 * transport.mtu_bytes,
-    )
-    flows = random_flows(random, network)
-    scenario = of_services(topology, flows[::2], flows[1::2], transport=transport, nic=nic, period_s=3.7e-4)
-    dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
-    limits = random.choice([2e7, 3e8, 1e9, np.inf], size=(8, scenario.n_agents))
-    run_alike(
-        scenario,
-        HostStack(transport="dctcp", order="srpt"),
-        limits=lambda epoch: limits[epoch // 5 % 8],
-        max_epochs=2000,
-        prepare=dropped,
-    )
+    nic = {"knows": "services", "learns_from": "neighbourhood" if seed % 2 else "host", "first_write_pkts": 2}
+    transport = {"connections_per_pair": seed % 2}
+    scenario, lost = random_case(random, random_topology(random), transport=transport, nic=nic, period_s=3.7e-4)
+    ((_, traffic),) = scenario.workload
+    assert isinstance(traffic, Fixed)
+    parts = (traffic.replace(flows=traffic.flows[i::2]) for i in range(2))
+    services = tuple((f"service{i}", part) for i, part in enumerate(parts) if part.flows)
+    limits, stack = random_limits(random, scenario.n_agents), HostStack(transport="dctcp", order="srpt")
+    run_alike(scenario.replace(workload=services), stack, limits=limits, max_epochs=2000, prepare=lost)
 
 
 def beyond_bytes(sizes: list[int], known: int) -> int:

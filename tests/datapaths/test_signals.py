@@ -19,11 +19,8 @@ from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import ComponentStack, HostStack
 from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, long_path, run
 from tests.datapaths.test_same_packets import (
-    random_flows,
-    random_nic,
-    random_port,
+    random_case,
     random_topology,
-    random_transport,
     run_alike,
 )
 
@@ -76,17 +73,10 @@ def test_only_senders_within_max_hops_are_told(simulator: Simulator, far_only: b
 def test_both_simulators_signal_alike(controller: str, seed: int) -> None:
     """Random networks whose switches all tell senders of their queues, with drops."""
     random = np.random.default_rng(5000 + seed)
-    topology = random_topology(random)
     params = {"target_bytes": int(random.integers(1500, 20_000)), "sample_bytes": int(random.integers(1500, 30_000))}
-    topology = topology.replace(programs=qcn(**params, max_hops=int(random.integers(0, 3))))
-    network = topology.build()
-    transport = random_transport(random, 0.0)
-    scenario = fixed(
-        topology, *random_flows(random, network), transport=transport, nic=random_nic(random, transport),
-        routing=str(random.choice(["ecmp", "symmetric", "spray"])),
-    )  # fmt: skip
-    dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
-    run_alike(scenario, HostStack(transport=controller), max_epochs=2000, prepare=dropped)
+    topology = random_topology(random).replace(programs=qcn(**params, max_hops=int(random.integers(0, 3))))
+    scenario, lost = random_case(random, topology, routings=["ecmp", "symmetric", "spray"])
+    run_alike(scenario, HostStack(transport=controller), max_epochs=2000, prepare=lost)
 
 
 @pytest.mark.parametrize("controller", WITH_SIGNALS)

@@ -15,7 +15,10 @@ from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow
-from tests.datapaths.test_same_packets import random_flows, random_nic, random_topology, random_transport
+from tests.datapaths.test_same_packets import (
+    random_case,
+    random_topology,
+)
 
 INT = (Program(name="int"),)
 PORTS, QUEUE, DIGEST = 3, 4, 5
@@ -66,14 +69,8 @@ def test_the_queue_is_what_the_windows_have_beyond_the_path(simulator: Simulator
 def test_both_simulators_write_alike(seed: int) -> None:
     """A digest of all that each sender has read, in random networks with losses."""
     random = np.random.default_rng(5000 + seed)
-    topology = random_topology(random)
     cut = (Program(name="trim"),) if seed % 2 else ()
-    topology = topology.replace(programs=(*INT, *cut))
-    network = topology.build()
-    transport = random_transport(random, 0.0)
-    scenario = fixed(
-        topology, *random_flows(random, network), transport=transport, nic=random_nic(random, transport)
-    )  # fmt: skip
+    scenario, _ = random_case(random, random_topology(random).replace(programs=(*INT, *cut)))
     ours, theirs = (read(each, scenario, DIGEST, 60) for each in (PacketsimDatapath, Ns3Datapath))
     assert (ours > 0).any()
     np.testing.assert_array_equal(ours, theirs)

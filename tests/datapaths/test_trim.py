@@ -9,13 +9,11 @@ from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import ManyToOne
 from ncc.core.topology import Program
 from ncc.envs.packetsim import PacketsimDatapath
-from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, run
+from tests.datapaths.runs import MSS, Simulator, fixed, flow, run
 from tests.datapaths.test_same_packets import (
-    random_flows,
-    random_nic,
-    random_port,
+    random_case,
+    random_stack,
     random_topology,
-    random_transport,
     run_alike,
 )
 
@@ -74,19 +72,12 @@ def test_a_trimmed_packet_comes_again_when_it_is_worked_out_by_hand(simulator: S
 def test_both_simulators_trim_alike(seed: int) -> None:
     """Random networks whose ports trim, with faults, classes and DCTCP's marks beside it."""
     random = np.random.default_rng(4000 + seed)
-    topology = random_topology(random)
-    classes = int(random.choice([1, 1, 2, 8]))
-    topology = topology.replace(
-        programs=trim(int(random.integers(2, 12)) * 1500), classes=classes,
-        control_first=topology.control_first and classes == 1,
-    )  # fmt: skip
-    network = topology.build()
-    transport = random_transport(random, 0.0)
-    scenario = fixed(
-        topology, *random_flows(random, network), transport=transport, nic=random_nic(random, transport)
-    )  # fmt: skip
-    dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
-    run_alike(scenario, str(random.choice(["dctcp", "cubic", "newreno"])), max_epochs=2000, prepare=dropped)
+    topology, classes = random_topology(random), int(random.choice([1, 1, 2, 8]))
+    control_first = topology.control_first and classes == 1
+    programs = trim(int(random.integers(2, 12)) * 1500)
+    topology = topology.replace(programs=programs, classes=classes, control_first=control_first)
+    scenario, lost = random_case(random, topology)
+    run_alike(scenario, random_stack(random), max_epochs=2000, prepare=lost)
 
 
 def test_a_first_ack_that_acknowledges_nothing_still_lowers_the_window() -> None:
