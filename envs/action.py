@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Decision of a host in each epoch: one of d+1 sending rates (wang2021 eq. 5.15), or a number in [-1, 1]."""
+"""Decision of a host in each period: one of d+1 sending rates (wang2021 eq. 5.15), or a number in [-1, 1]."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
@@ -189,9 +189,9 @@ class RateTable(_Rates):
         unit_bps = obs[..., self._seen[0]] * self._link_bps if self._seen else self._unit_bps
         with np.errstate(divide="ignore"):
             log = np.log(limits_bps / unit_bps)
-        found: ActionArray = np.searchsorted(self._middle, log).astype(np.int64)
-        found[np.isinf(limits_bps)] = self.spec.n_actions - 1
-        return found
+        nearest: ActionArray = np.searchsorted(self._middle, log).astype(np.int64)
+        nearest[np.isinf(limits_bps)] = self.spec.n_actions - 1
+        return nearest
 
 
 class RateScale(_Rates):
@@ -199,10 +199,10 @@ class RateScale(_Rates):
 
     Args:
         spec: the rates.
-        observation: spec of the observations; a residual's formula is computed from what is observed.
+        observation: spec of the observations; a residual's formula is computed from observed numbers.
 
     Raises:
-        ConfigError: the spec has action indices, or a residual's formula needs what is not observed.
+        ConfigError: the spec has action indices, or an input of a residual's formula is not observed.
     """
 
     def __init__(self, spec: ActionSpec, observation: ObservationSpec) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Scenario families: networks and workloads of which some keys are drawn anew for each episode of training.
+"""Scenario families: scenarios with some keys drawn anew for each episode of training.
 
-A policy that was trained on one network has learned that network. One that was trained on many must infer its network
-from its observation (domain randomisation: Tobin et al., IROS 2017).
+A policy that is trained on a single scenario fits that one only. A policy that is trained on many must infer the
+network from its observation (domain randomisation: Tobin et al., IROS 2017).
 """
 
 import copy
@@ -24,7 +24,7 @@ from ncc.envs.scales import scales_of
 from ncc.envs.spec import EnvSpec
 
 TRIED = 8
-"""Number of episodes of each family that `check_families` draws beside the ends of each key."""
+"""Number of episodes of each family that `check_families` draws, in addition to the ends of each key."""
 NOT_VARIED = {
     "name": "a drawn scenario is called after its family",
     "duration_s": "families.epochs says how many periods an episode has",
@@ -53,8 +53,8 @@ class Range(Value, frozen=True, tag_field="kind"):
     high: float
     whole: bool = False
     by: dict[Name, float] = field(default_factory=dict)
-    """Powers of other keys of the scenario by which the number is multiplied: a buffer as a multiple of what a link
-    carries, or an incast's events of so many bytes per second over what each brings."""
+    """Powers of other keys of the scenario, by which the drawn number is multiplied: for example, a buffer is a
+    multiple of the rate of a link times the period."""
 
     def check(self) -> None:
         name = type(self).__name__
@@ -139,7 +139,7 @@ class Family(Value, frozen=True):
 class Families(Value, frozen=True):
     """The families that episodes are drawn from. Each slot of an environment plays one scenario at a time.
 
-    All episodes have the same number of epochs, and all slots the same number of hosts: a slot has several networks of
+    All episodes have the same number of periods, and all slots the same number of hosts: a slot has several networks of
     its scenario, each with flows of its own, that together have `hosts_per_slot` hosts.
     """
 
@@ -147,7 +147,7 @@ class Families(Value, frozen=True):
     epochs: Annotated[int, Meta(ge=1, le=MAX_EPOCHS)] = 500
     """Epochs of every episode in which flows arrive, whatever its `Scenario.period_s`."""
     drain_epochs: Annotated[int, Meta(ge=0, le=MAX_EPOCHS)] = 0
-    """Epochs after them, so that a learner pays for what it has put off."""
+    """Epochs after them, so that postponed flows cost reward too."""
     of: dict[Name, Family] = field(default_factory=dict)
     """The families by name; empty: training uses one scenario."""
 
@@ -229,8 +229,8 @@ def check_families(families: Families, observation: ObservationSpec, within: Tru
 
     Args:
         families: the families.
-        observation: what hosts observe.
-        within: ranges in which a policy is trusted (`ActionSpec.within`): what is trained on must be inside.
+        observation: the observation of hosts.
+        within: ranges in which a policy is trusted (`ActionSpec.within`); all families must lie inside.
 
     Returns:
         The number of observed numbers, obs_dim.

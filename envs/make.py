@@ -27,7 +27,7 @@ DEFAULT_DATAPATH = "packetsim"
 
 
 class RackSettings(TypedDict, total=False):
-    """Keywords that all environments take beside the scenario. Each may be left out or be None."""
+    """Keywords of all environments, in addition to the scenario. Each may be left out or be None."""
 
     hosts: int | None
     """Number of hosts that decide."""
@@ -49,12 +49,12 @@ class RackSettings(TypedDict, total=False):
     reward: AnyReward | Settings | str | None
     """Reward of a host: a ``tag`` of `ncc.envs.reward`, such as ``utility``; or a mapping of its fields."""
     pairs: Pairs | Settings | str | None
-    """Copies of each rack with the same flows, and a host's pay over them: ``mean`` or ``mirror``; or a mapping of
-    `ncc.envs.pairs.Pairs`' fields. A host is paid its own reward if not given."""
+    """Copies of each rack with the same flows, and the reward over them: ``mean`` or ``mirror``; or a mapping of
+    `ncc.envs.pairs.Pairs`' fields. Hosts get their own rewards if it is not given."""
     purpose: str
     """Name of the stream of seeds, ``train`` if not given: training and evaluation never meet the same flows."""
     consent: bool
-    """Accept a scenario whose values look like a slip (a load of 80), which is refused otherwise."""
+    """Accept a scenario whose values look like a mistake (a load of 80); otherwise it is refused."""
 
 
 def env_spec(scenario: ScenarioLike = None, *, continuous: bool = False, **settings: Unpack[RackSettings]) -> EnvSpec:

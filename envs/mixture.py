@@ -20,12 +20,12 @@ class Mixture(Episodes):
 
     A slot has `Families.hosts_per_slot` hosts. If the scenario has fewer, the slot contains several networks of it, one
     after the other in the row, each with flows of its own and bit for bit as if alone in a `RackBatch`. All episodes
-    have `Families.epochs` epochs; at the end of a slot's episode the scenario of its next one is drawn. The draw
+    have `Families.epochs` periods; at the end of a slot's episode the scenario of its next one is drawn. The draw
     depends on (seed, slot, episode) alone, and the flows of network i of slot s on
     (seed, s * hosts_per_slot + i, episode).
 
-    With `copies`, so many consecutive slots are a group: all play the networks, flows and losses of one draw, which is
-    that of slot `copies` * its number, and differ only by what their hosts decide.
+    With `copies`, that many consecutive slots form a group. All slots of a group play the networks, flows and losses
+    that are drawn for the first of them, and differ only in the decisions of their hosts.
 
     Args:
         families: families that episodes are drawn from.
@@ -68,26 +68,26 @@ class Mixture(Episodes):
         self._first, self._threads, self._copies = slot, threads, copies
         self._groups: list[RackBatch] = []
         """Networks of each group of slots, copies of a network side by side; empty while no episode is running."""
-        self._said = [""] * (n_slots // copies)
-        """Beginning of an error's message for each group."""
+        self._place = [""] * (n_slots // copies)
+        """Slot, family and episode of each group, for errors."""
         self._sums = np.zeros(6)
         """Sums (`ncc.envs.tally.Tally.sums`) of networks whose episode is over."""
 
     def reset(self, episode: int = 0) -> ObsArray:
         """Start every slot at that episode; return observations [n_slots, hosts_per_slot, obs_dim]."""
         self.close()
-        begun = [self._begin(group, episode) for group in range(len(self._said))]
+        begun = [self._begin(group, episode) for group in range(len(self._place))]
         self._groups = [racks for racks, _ in begun]
         return np.concatenate([obs for _, obs in begun])
 
     def step(self, actions: ActionArray) -> Transition:
-        """Run one epoch with actions [n_slots, hosts_per_slot]; a slot whose episode ends begins the next.
+        """Run one period with actions [n_slots, hosts_per_slot]; a slot whose episode ends begins the next.
 
         Args:
             actions: indices, or numbers for continuous actions (`n_actions` 0), which are clipped to [-1, 1].
 
         Raises:
-            ConfigError: actions of a wrong shape, kind or range, naming slot and host; no epoch has run.
+            ConfigError: actions of a wrong shape, kind or range, naming slot and host; no period has run.
             DatapathError: no episode is running, or a network failed, naming its slot, family and episode; all slots
                 must be reset then.
         """
@@ -115,15 +115,16 @@ class Mixture(Episodes):
                 racks.close()
                 groups[group], obs[rows] = self._begin(group, self._episodes[rows.start] + 1)
         except BaseException:
-            self.close()  # some slots may be an epoch ahead of others
+            self.close()  # some slots may be a period ahead of others
             raise
         terminated = np.zeros(self.n_racks, dtype=np.bool_)  # never, because arrivals are random
         return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
 
     def take_metrics(self) -> dict[str, float]:
         """Return metrics of all networks of all slots; see `ncc.harness.batch.Measuring`."""
-        found, self._sums = sum((group.take_sums() for group in self._groups), self._sums), np.zeros_like(self._sums)
-        return means(found)
+        sums = sum((group.take_sums() for group in self._groups), self._sums)
+        self._sums = np.zeros_like(self._sums)
+        return means(sums)
 
     def close(self) -> None:
         """Free the networks; may be called twice."""
@@ -136,7 +137,7 @@ class Mixture(Episodes):
         copies, row = self._copies, group * self._copies
         slot = self._first + row
         scenario = self._families.draw(self._seed, slot, episode)
-        self._said[group] = f"slot {slot}, family {scenario.name!r}, episode {episode}"
+        self._place[group] = f"slot {slot}, family {scenario.name!r}, episode {episode}"
         self._episodes[row : row + copies] = [episode] * copies
         n = copies * (self.n_agents // scenario.n_agents)
         spec = self._spec.replace(scenario=scenario, drain_epochs=self._families.drain_epochs)
@@ -147,22 +148,22 @@ class Mixture(Episodes):
             obs = racks.reset(episode)
         except NccError as error:
             racks.close()
-            raise error.within(self._said[group]) from error
+            raise error.within(self._place[group]) from error
         return racks, self._by_slots(obs)
 
     def _step(self, group: int, racks: RackBatch, actions: ActionArray) -> Transition:
         try:
             return racks.step(actions)
         except NccError as error:
-            raise error.within(self._said[group]) from error
+            raise error.within(self._place[group]) from error
 
     def _of_slots(self, rows: Any) -> Any:
-        """Return what networks have, [networks * copies, ...], by slots: [copies, networks, ...]."""
+        """Reshape values of networks [networks * copies, ...] to those of slots [copies, networks, ...]."""
         each = np.asarray(rows)
         return each.reshape(-1, self._copies, *each.shape[1:]).swapaxes(0, 1)
 
     def _by_slots(self, rows: Any) -> Any:
-        """Return what hosts of networks have, [networks * copies, n, ...], as [copies, hosts_per_slot, ...]."""
+        """Reshape values of hosts [networks * copies, n, ...] to [copies, hosts_per_slot, ...]."""
         each = self._of_slots(rows)
         return each.reshape(self._copies, self.n_agents, *each.shape[3:])
 
@@ -173,7 +174,7 @@ class Mixture(Episodes):
 
 
 def _by_networks(actions: ActionArray, racks: RackBatch) -> ActionArray:
-    """Return actions of slots [copies, hosts_per_slot] as those of networks [networks * copies, n]."""
+    """Reshape actions of slots [copies, hosts_per_slot] to those of networks [networks * copies, n]."""
     return actions.reshape(len(actions), -1, racks.n_agents).swapaxes(0, 1).reshape(-1, racks.n_agents)
 
 

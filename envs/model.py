@@ -72,8 +72,8 @@ class ModelLimiter:
         Raises:
             ConfigError: the model has other spaces; the message lists its own and those of the scenario.
         """
-        found = self._model.observation_space.shape, self._model.action_space
-        spec = env_spec(scenario, continuous=isinstance(found[1], spaces.Box), **self._settings)
+        own = self._model.observation_space.shape, self._model.action_space
+        spec = env_spec(scenario, continuous=isinstance(own[1], spaces.Box), **self._settings)
         each, n_actions, self._n_noise = RackSpaces(spec), spec.view.action.n_actions, spec.view.n_noise
         seen, decided = host_spaces(spec.view, obs_dim(spec.view.observation, scenario) + self._n_noise)
         host = (seen.shape, decided)
@@ -82,12 +82,12 @@ class ModelLimiter:
             one = RackSpaces(spec, "discrete")
             offered.append(((one.observation.shape, one.action), one, False))
         for wanted, self._spaces, self._shared in offered:
-            if found == wanted:
+            if own == wanted:
                 self._observer = SharedObserver(spec.view.observation)
                 return
         offers = " or ".join(f"{shape} and {action}" for (shape, action), _, _ in offered)
         raise ConfigError(
-            f"{self._where} takes observations of shape {found[0]} and gives actions {found[1]}, and scenario "
+            f"{self._where} takes observations of shape {own[0]} and gives actions {own[1]}, and scenario "
             f"{scenario.name!r} has {offers}: choose a scenario with as many hosts as in its training, or say in a "
             "controller's YAML how it observed and acted, limit.env.observation, limit.env.action and limit.env.pairs"
         )

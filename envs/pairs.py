@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pairs: copies of a network play one list of flows, and a host is paid what it earns more than in the other copies.
+"""Pairs: copies of a network play the same flows, and a host's reward is its own reward less that in other copies.
 
-Flows change a reward far more than a learner's noise does. So a host's own reward says almost nothing about its
-limits, and a critic cannot help: it does not know which flows will come. The copies have them in common.
+Flows change a reward far more than the noise of a learner does. The own reward of a host therefore says almost nothing
+about its limits. A critic cannot help, because it does not know the future flows. All copies have the same flows, so
+their effect cancels in the difference.
 
-- ``paid: mean`` pays a host its reward less the mean of the other copies. It is for learners with noise of their own.
-- ``paid: mirror`` brings the noise along, as the last number of an observation, in standard deviations. A policy adds
-  it: ``mean(observation without noise) + deviation * noise``, a Gaussian number as ever. The noise lasts
-  `noise_periods`, as long as a transport takes to react, and has the other sign in the other copy of the pair. A host
-  is paid its reward less that of its mirror image. Neither mean nor critic may see the noise: a critic would take its
-  effect out again.
+- ``paid: mean``: the reward is the own one less the mean of the other copies. It is for learners that draw actions.
+- ``paid: mirror``: the environment draws the noise, as the last number of an observation, in standard deviations. The
+  action is ``mean(observation without noise) + deviation * noise``. The noise lasts `noise_periods`, as long as a
+  transport takes to react, and its sign is reversed in the other copy of the pair. The reward is the own one less that
+  of the mirror image. Neither the mean nor a critic may see the noise: a critic would remove its effect.
 
-Rewards are differences then. Their mean is 0, and they do not tell how good a policy is; `Transition.earned` does.
+These rewards have a mean of 0 and do not measure how good a policy is; `Transition.earned` does.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ Float = npt.NDArray[np.float32]
 
 
 class Pairs(Value, frozen=True):
-    """Number of copies, pay of a host, and length of the noise."""
+    """Number of copies, reward over them, and length of the noise."""
 
     paid: Literal["mirror", "mean"] = "mirror"
     copies: Annotated[int, Meta(ge=2, le=256)] = 2
@@ -51,7 +51,7 @@ class Pairs(Value, frozen=True):
         return int(self.paid == "mirror")
 
     def reward(self, own: Float) -> Float:
-        """Return what hosts are paid, for their rewards [n_racks, ...] of racks whose copies follow each other."""
+        """Return rewards over the copies for own rewards [n_racks, ...], copies of a rack being consecutive."""
         of = own.reshape(-1, self.copies, *own.shape[1:])
         if self.paid == "mirror":
             paid = of - np.roll(of, self.copies // 2, axis=1)
@@ -60,7 +60,7 @@ class Pairs(Value, frozen=True):
         return paid.reshape(own.shape)
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, int]) -> Float:
-        """Draw noise [n_racks, n_agents], of which the second half of the copies has that of the first with minus."""
+        """Draw noise [n_racks, n_agents]; the second half of the copies has the noise of the first, with minus."""
         groups, half = shape[0] // self.copies, self.copies // 2
         drawn = rng.normal(size=(groups, half, shape[1])).astype(np.float32)
         return np.concatenate([drawn, -drawn], axis=1).reshape(shape)
@@ -73,7 +73,7 @@ class Noise:
         self._pairs, self._shape = pairs, (n_racks, n_agents)
 
     def begin(self, seed: int, index: int, episode: int) -> None:
-        """Begin an episode, whose noise these numbers determine."""
+        """Begin an episode; these numbers determine its noise."""
         self._rng, self._seen = generator(seed, "pairs", index, episode), 0
 
     def onto(self, obs: ObsArray) -> ObsArray:
@@ -87,11 +87,11 @@ class Noise:
 
 
 class Paired:
-    """A `BatchedEnv` over another whose racks come in copies; see above.
+    """A `BatchedEnv` that replaces the rewards of another one, whose racks come in copies.
 
     Args:
         env: racks of which `Pairs.copies` at a time have the same flows.
-        pairs: what hosts are paid.
+        pairs: definition of the rewards.
         seed: seed of the noise, with `index` and the number of the episode given to `reset`.
         index: number of the worker.
     """
@@ -115,7 +115,7 @@ class Paired:
         return self._noise.onto(obs)
 
     def step(self, actions: ActionArray) -> Transition:
-        """Run one epoch; rewards are what hosts are paid. Numbers beyond [-1, 1] are cut."""
+        """Run one period; rewards are over the copies. Numbers beyond [-1, 1] are cut."""
         moved = self._env.step(actions if self.n_actions else np.clip(actions, -1, 1))
         paid = self._pairs.reward(moved.reward)
         final = np.pad(moved.final_obs, ((0, 0), (0, 0), (0, 1))) if self.n_noise else moved.final_obs
@@ -131,5 +131,5 @@ class Paired:
 
 
 def paired(env: BatchedEnv, pairs: Pairs | None, seed: int, index: int = 0) -> BatchedEnv:
-    """Return `Paired` racks, or the racks as they are where hosts are paid their own rewards."""
+    """Return `Paired` racks; the racks themselves if `pairs` is None."""
     return env if pairs is None else Paired(env, pairs, seed, index)

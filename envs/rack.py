@@ -25,7 +25,7 @@ class RackBatch(Episodes):
         rack: number of the first rack; the others follow it.
         n_racks: number of racks.
         threads: threads of a datapath that steps all racks in one call.
-        copies: number of consecutive racks that have the flows of the first of them.
+        copies: number of consecutive racks with the same flows, those of the first.
 
     Raises:
         ConfigError: the scenario cannot be an environment, or there are no racks.
@@ -62,13 +62,13 @@ class RackBatch(Episodes):
         return np.stack([self._begin(row, episode) for row in range(self.n_racks)])
 
     def step(self, actions: ActionArray) -> Transition:
-        """Run one epoch; a rack whose episode ends begins the next.
+        """Run one period; a rack whose episode ends begins the next.
 
         Args:
             actions: indices [n_racks, n_agents], or numbers in [-1, 1] for continuous actions (`n_actions` 0).
 
         Raises:
-            ConfigError: actions of a wrong shape, kind or range, naming rack and host; no epoch has run.
+            ConfigError: actions of a wrong shape, kind or range, naming rack and host; no period has run.
         """
         limits_bps = self._actions.rates_bps(actions, self._racks.obs, self._first)
         obs, reward, terminated, truncated, ended = self._racks.advance(limits_bps)
@@ -87,8 +87,8 @@ class RackBatch(Episodes):
 
     def take_sums(self) -> FloatArray:
         """Return the sums (`ncc.envs.tally.Tally.sums`) since the last call."""
-        found, self._racks.tally.sums = self._racks.tally.sums, np.zeros_like(self._racks.tally.sums)
-        return found
+        sums, self._racks.tally.sums = self._racks.tally.sums, np.zeros_like(self._racks.tally.sums)
+        return sums
 
     def close(self) -> None:
         """Free the networks; may be called twice."""

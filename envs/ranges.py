@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranges of networks, of those that training met or in which a policy is trusted, and a check of another network."""
+"""Ranges of networks: those of a training, and those in which a policy is trusted; and a check of another network."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Self
@@ -38,7 +38,7 @@ class Ranges(Value, frozen=True, kw_only=True):
     @classmethod
     def names(cls) -> tuple[str, ...]:
         """Names of the ranges."""
-        return tuple(name for name in _SAID if name in cls.__struct_fields__)
+        return tuple(name for name in _PHRASES if name in cls.__struct_fields__)
 
     def check(self) -> None:
         """Check that each range rises."""
@@ -52,7 +52,7 @@ class Ranges(Value, frozen=True, kw_only=True):
 
         The load counts only if the scenario has one at the uplink.
         """
-        said = []
+        sentences = []
         for name in self.names():
             least, most = getattr(self, name)
             low, high = _span(name, scenario)
@@ -60,13 +60,13 @@ class Ranges(Value, frozen=True, kw_only=True):
                 continue
             if name == "load_frac" and high == 0:
                 continue
-            what, unit, scale = _SAID[name]
+            phrase, unit, scale = _PHRASES[name]
             here, there = _text(low, high, scale), _text(least, most, scale)
-            said.append(f"{what} is {here}{unit}, and {self.where} {there}{unit}")
+            sentences.append(f"{phrase} is {here}{unit}, and {self.where} {there}{unit}")
         if scenario.nic.knows not in self.knows:
-            their = " or ".join(self.knows)
-            said.append(f"hosts know the {scenario.nic.knows} of their flows, and {self.where} their {their}")
-        return tuple(said)
+            allowed = " or ".join(self.knows)
+            sentences.append(f"hosts know the {scenario.nic.knows} of their flows, and {self.where} their {allowed}")
+        return tuple(sentences)
 
     def narrowed(self, plain: Mapping[str, Any]) -> Self:
         """Return these ranges with some changed, none of which may be wider.
@@ -107,12 +107,12 @@ class TrustedRanges(Ranges, frozen=True, kw_only=True):
     rtt_periods: Range
     """Base RTT over the time between two decisions."""
     buffer_periods: Range
-    """Buffer of the uplink over what it carries in a period."""
+    """Buffer of the uplink over the bytes that it carries in a period."""
     delay_periods: tuple[Natural, Natural] = (0, 1000)
     """Age of messages that arrive, `Scenario.sharing_delay_periods`."""
 
 
-_SAID = {
+_PHRASES = {
     "hosts": ("the number of hosts in a neighbourhood", "", 1.0),
     "uplink_frac": ("the uplink's rate over a host's", "", 1.0),
     "host_rate_bps": ("the rate of a host's link", " Gbit/s", 1 / GBPS),
@@ -129,7 +129,7 @@ _SAID = {
 
 def _loads(scenario: Scenario, _: Scales) -> list[float]:
     """Return the load of each neighbourhood's uplinks by random arrivals, for neighbourhoods that have any."""
-    network, found = scenario.network(), []
+    network, loads = scenario.network(), []
     for area in network.neighbourhoods:
         offered_bps = 0.0
         for _name, traffic in scenario.workload:
@@ -138,8 +138,8 @@ def _loads(scenario: Scenario, _: Scales) -> list[float]:
                 of_area = len(set(sources) & set(area.hosts)) / len(sources)
                 offered_bps += of_area * traffic.offered_bps(network).get(area.uplink_port, 0.0)
         if offered_bps:
-            found.append(offered_bps / network.uplink_capacity_bps(area))
-    return found
+            loads.append(offered_bps / network.uplink_capacity_bps(area))
+    return loads
 
 
 def _buffer_periods(scenario: Scenario, scales: Scales) -> FloatArray:
@@ -170,9 +170,9 @@ def _span(name: str, *scenarios: Scenario) -> tuple[float, float]:
 
 def trained_ranges(scenarios: Iterable[Scenario]) -> TrainedRanges:
     """Return the ranges that one or more scenarios span together."""
-    found = tuple(scenarios)
-    spans = {name: _span(name, *found) for name in TrainedRanges.names()}
-    knows = sorted({scenario.nic.knows for scenario in found})
+    given = tuple(scenarios)
+    spans = {name: _span(name, *given) for name in TrainedRanges.names()}
+    knows = sorted({scenario.nic.knows for scenario in given})
     return from_dict(TrainedRanges, {**spans, "knows": knows}, "ranges")
 
 

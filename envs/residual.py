@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Limits of a formula, computed from what a host observes, that a policy multiplies: `ActionSpec.kind` ``residual``.
 
-``local``: 0.97 of the host's "share among alike" (`ncc.envs.observation`), at least of a tenth of its fair share; no
-limit if that share is its link's rate, or nothing is queued. ``local_hold``: besides, at most a tenth of 0.97 of the
-uplink's rate if the host had nothing queued when its neighbours sent what it sees, as in the first period of a burst.
-They are the limits of `ncc.harness.local.Local` with the constants of these controllers.
+``local``: 0.97 of the host's "share among alike" (`ncc.envs.observation`), and at least 0.97 of a tenth of its fair
+share. There is no limit if that share is the rate of its link, or if nothing is queued. ``local_hold`` adds a limit of
+a tenth of 0.97 of the uplink's rate for a host that had nothing queued when its neighbours sent their last messages, as
+in the first period of a burst. They are the limits of `ncc.harness.local.Local` with the constants of both controllers.
 
-A guard holds what a policy says to what is known to be safe, alike in training, in evaluations and wherever it runs:
+A guard bounds the decision of a policy. Training, evaluations and hosts share its rules:
 
-- **Alone.** If no neighbour was busy, the limit is at least the rate of the host's port, the uplink's or the link's.
-  Only a host that has become busy since then may be held, until it hears of that time: for one period. It may not,
-  and neither may an idle host, where hosts begin alone: those that began last did so with less than `LONE` others.
-- **First.** The host whose next flow is first in the order that all hosts see has that rate too, from its second period
-  on, while the uplink's queue is short.
-- **Stale.** A host that has missed a neighbour's messages for `STALE_PERIODS` has ``local``'s limit. Where messages may
-  get lost, it must therefore observe their ages.
-- **Unknown.** In a network outside of `ncc.envs.ranges.TrustedRanges` all hosts have ``local``'s limits.
-- **Waiting.** A host whose "wasted room" is above `WASTED` has at least ``local``'s limit: it had flows queued for
-  three periods or more in which less than half of the uplink was used, and is held back again for one period in six
-  at most until that has changed. A rack in which all hold back does not stay one.
+- **Alone.** If no neighbour was busy in the last messages, the limit is at least the rate of the host's port: that of
+  the uplink or of the link. The policy may hold back only a host that became busy after those messages, for one period.
+  It may hold back neither that host nor an idle one if recent bursts had fewer than `LONE` other senders.
+- **First.** The host whose next flow is first in the shared order has that rate too, from its second period on, while
+  the queue of the uplink is short.
+- **Stale.** A host that has missed a neighbour's messages for `STALE_PERIODS` gets the limit of ``local``. It must
+  therefore observe the ages of messages in networks that may lose them.
+- **Unknown.** In a network outside `ncc.envs.ranges.TrustedRanges` all hosts get the limits of ``local``.
+- **Waiting.** A host whose "wasted room" is above `WASTED` gets at least the limit of ``local``. Such a host had flows
+  queued for three periods or more in which less than half of the uplink was used. It is held back in at most one of
+  six periods until that has changed, so the hosts of a rack cannot all keep holding back.
 """
 
 from typing import Any
@@ -33,11 +33,11 @@ from ncc.envs.scales import scales_of
 from ncc.harness.controller import LocalLimit
 
 USE_FRAC = 1 - LocalLimit().headroom_frac
-"""Fraction of the uplink that the formulas share out: frames are larger than the packets that limits count."""
+"""Fraction of the uplink that the formulas give to hosts: frames are larger than the packets that limits count."""
 LEAST_SHARE = LocalLimit().floor_frac
 """Fraction of its fair share that the formulas always leave a host."""
 HOLD_FRAC = 0.1
-"""Fraction of what they share out that ``local_hold`` leaves a host in the first period of a burst."""
+"""Fraction of that rate that ``local_hold`` leaves a host in the first period of a burst."""
 STALE_PERIODS = 3
 """Age of a neighbour's last message, beyond the delay of sharing, from which a policy is not trusted."""
 LONE = 0.5 / 8
@@ -83,7 +83,7 @@ def formula_columns(observation: ObservationSpec) -> tuple[int, ...]:
 
 
 def formula_numbers(seen: tuple[int, ...], scenario: Scenario, within: TrustedRanges | None) -> dict[str, Any]:
-    """Return what rates.h needs of a scenario's hosts and of the guard, beside `ncc.envs.entries.FormulaTable`.
+    """Return the numbers of hosts and guard that rates.h needs in addition to `ncc.envs.entries.FormulaTable`.
 
     Args:
         seen: columns from `formula_columns`.

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rewards of hosts in each epoch. Each spec is a frozen value that builds its vectorised function.
+"""Rewards of hosts in each period. Each spec is a frozen value that builds its vectorised function.
 
 All rewards are dimensionless: rates are divided by the host's link rate, delays by the base RTT of `Scales`. A host
-that had nothing to send or deliver in the epoch is *idle*: its own part is 0, because a lack of demand is no failure.
+that had nothing to send or deliver in the period is *idle*: its own part is 0, because a lack of demand is no failure.
 In the rewards here a busy host's own part is at most 0, so that work that ends sooner costs less; another reward may
 differ. `throughput_bps` counts only packets that leave the neighbourhood.
 """
 
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -23,27 +23,7 @@ from ncc.envs.scales import Scales, scales_of
 RewardArray = npt.NDArray[np.float32]
 
 
-class Reward(Protocol):
-    """Function from measurements to rewards."""
-
-    def reset(self, scenario: Scenario) -> None:
-        """Take the hosts of a scenario."""
-        ...
-
-    def reward(self, measurement: Measured) -> RewardArray:
-        """Return rewards [n_agents] for the measured epoch, [n_racks, n_agents] for several racks, each as if alone."""
-        ...
-
-
-class RewardSpec(Value, frozen=True, tag_field="kind"):
-    """Base of the reward specs."""
-
-    def build(self) -> Reward:
-        """Build the function that this spec describes."""
-        raise TypeError(f"{type(self).__name__} must define build()")
-
-
-class Utility(RewardSpec, frozen=True, tag="utility"):
+class Utility(Value, frozen=True, tag_field="kind", tag="utility"):
     """Throughput against delay, U = ln x - rho ln d (wang2021 eq. 5.1, 5.2).
 
     x is goodput over link rate, clipped to [`floor_frac`, 1] (a busy host that delivered nothing would have ln 0);
@@ -61,17 +41,18 @@ class Utility(RewardSpec, frozen=True, tag="utility"):
     team_frac: Fraction = 0.5
     floor_frac: Annotated[float, Meta(gt=0, lt=1)] = 1e-3
 
-    def build(self) -> Reward:
+    def build(self) -> "UtilityReward":
+        """Make the function of this spec."""
         return UtilityReward(self)
 
 
-class ProfitPenalty(RewardSpec, frozen=True, tag="profit_penalty"):
+class ProfitPenalty(Value, frozen=True, tag_field="kind", tag="profit_penalty"):
     """Profit - Penalty (wang2021 eq. 5.18-5.20), with units and guards.
 
     The printed equations add bits/s to logarithms of bits/s and seconds, and are singular at g = 0 and b = C. The
     symbols here are: b the limit (no limit counts as the link rate), g goodput, d mean RTT and C the uplink's rate.
 
-    All of b, g and d are of the measured epoch; the paper pairs the new b with g and d of the period before, which a
+    All of b, g and d are of the measured period; the paper pairs the new b with g and d of the period before, which a
     reward for the action just taken cannot do. g is goodput, where the paper has the actual sending rate. It is the
     goodput of everything that the host sends, also to neighbours, while b limits packets that leave the neighbourhood.
 
@@ -93,11 +74,12 @@ class ProfitPenalty(RewardSpec, frozen=True, tag="profit_penalty"):
     ratio_max: Positive = 10.0
     slack_min_frac: Annotated[float, Meta(gt=0, le=1)] = 0.05
 
-    def build(self) -> Reward:
+    def build(self) -> "ProfitPenaltyReward":
+        """Make the function of this spec."""
         return ProfitPenaltyReward(self)
 
 
-class Backlog(RewardSpec, frozen=True, tag="backlog"):
+class Backlog(Value, frozen=True, tag_field="kind", tag="backlog"):
     """Minus the host's unfinished flows over `flows_scale`; `team_frac` mixes in the neighbourhood's mean.
 
     By Little's law the time average of unfinished flows is the arrival rate times the mean flow completion time, so the
@@ -108,7 +90,7 @@ class Backlog(RewardSpec, frozen=True, tag="backlog"):
     team_frac: Fraction = 1.0
     left_frac: Fraction = 0.0
     """Part of a flow's weight that falls with its undelivered bytes. At 0 a flow counts 1 until it is complete, which
-    is the metric, but an epoch's rate then changes nothing for a long flow within the horizon. At 1 it counts the
+    is the metric, but a period's rate then changes nothing for a long flow within the horizon. At 1 it counts the
     fraction that is left, which pays for every byte at once by 1/size (fractional flow time in scheduling theory)."""
     weigh_bytes: NonNegative = 0.0
     """Bytes that a flow's weight is over its size, so that slowdown is the metric; 0: every flow counts 1."""
@@ -120,17 +102,19 @@ class Backlog(RewardSpec, frozen=True, tag="backlog"):
                 f"{self.left_frac}: one counts flows by 1/size, the other by what is left of them; set one to 0"
             )
 
-    def build(self) -> Reward:
+    def build(self) -> "BacklogReward":
+        """Make the function of this spec."""
         return BacklogReward(self)
 
 
 AnyReward = Utility | ProfitPenalty | Backlog
 
 
-class _Team:
-    """Means over neighbourhoods, for shared rewards."""
+class Reward:
+    """Base of the functions from measurements to rewards, with means over neighbourhoods for shared rewards."""
 
     def reset(self, scenario: Scenario) -> None:
+        """Take the hosts of a scenario."""
         self.scales: Scales = scales_of(scenario)
         self._size = self.scales.neighbours.shape[1] + 1
 
@@ -150,13 +134,13 @@ class _Team:
 
 
 def busy(m: Measured) -> npt.NDArray[np.bool_]:
-    """Return True for hosts [..., n_agents] with an unfinished flow, or with goodput in the epoch."""
+    """Return True for hosts [..., n_agents] with an unfinished flow, or with goodput in the period."""
     is_busy: npt.NDArray[np.bool_] = (m.active_flows + m.goodput_bps) > 0  # neither is ever negative
     return is_busy
 
 
-class UtilityReward(_Team):
-    """Function of `Utility`."""
+class UtilityReward(Reward):
+    """Function of `Utility`; like the others it takes one rack [n_agents] or several [n_racks, n_agents]."""
 
     def __init__(self, spec: Utility) -> None:
         self.spec = spec
@@ -187,7 +171,7 @@ class UtilityReward(_Team):
         self._unit, self._low, self._high, self._ones = spread
 
 
-class ProfitPenaltyReward(_Team):
+class ProfitPenaltyReward(Reward):
     """Function of `ProfitPenalty`."""
 
     def __init__(self, spec: ProfitPenalty) -> None:
@@ -212,7 +196,7 @@ class ProfitPenaltyReward(_Team):
         return result
 
 
-class BacklogReward(_Team):
+class BacklogReward(Reward):
     """Function of `Backlog`."""
 
     def __init__(self, spec: Backlog) -> None:

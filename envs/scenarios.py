@@ -109,10 +109,10 @@ def _with_hosts(scenario: Scenario, hosts: int) -> tuple[Any, Workload]:
 
 
 def _with_load(name: str, workload: Workload, load_frac: float) -> Workload:
-    found = [key for key, part in workload if isinstance(part, Poisson)]
-    if len(found) != 1:
+    parts = [key for key, part in workload if isinstance(part, Poisson)]
+    if len(parts) != 1:
         raise ConfigError(
-            f"load_frac is of one Poisson component, and scenario {name!r} has {len(found)} (its workload: "
+            f"load_frac is of one Poisson component, and scenario {name!r} has {len(parts)} (its workload: "
             f"{', '.join(key for key, _ in workload)}): "
             'change the workload instead, scenario={"workload": {...}}'
         )

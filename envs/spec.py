@@ -24,7 +24,7 @@ class EnvView(Value, frozen=True):
     action: ActionSpec = ActionSpec()
     reward: AnyReward = Utility()
     pairs: Pairs | None = None
-    """Copies with the same flows, over which hosts are paid; null: a host is paid its own reward."""
+    """Copies with the same flows, over which rewards are differences; null: a host gets its own reward."""
 
     def check(self) -> None:
         if self.pairs is not None and self.pairs.n_noise and self.action.n_actions:
@@ -36,7 +36,7 @@ class EnvView(Value, frozen=True):
             if self.action.kind == "shares":
                 fair_share_at(self.observation)  # raises if observations have no share
             else:
-                formula_columns(self.observation)  # raises if observations do not have what the formula needs
+                formula_columns(self.observation)  # raises if observations lack an input of the formula
             if self.observation.ceiling < 1:
                 raise ConfigError(
                     f"observation.ceiling must be at least 1 with action.kind {self.action.kind!r}, which is of shares "
@@ -52,10 +52,9 @@ class EnvView(Value, frozen=True):
 class EnvSpec(Value, frozen=True):
     """A scenario and its RL view.
 
-    An episode takes the scenario's `duration_s` on newly drawn flows, and `drain_epochs` more for those that are left.
-    It is *truncated* when that time is up, and *terminated* when a finite list of flows has been delivered earlier. A
-    random arrival process never terminates an episode, even if no flow is left by chance: to the agent it goes on for
-    ever.
+    An episode takes the scenario's `duration_s` on newly drawn flows, and `drain_epochs` more for those that remain.
+    It is *truncated* when that time is up, and *terminated* when a finite list of flows has been delivered earlier.
+    Random arrivals never terminate an episode, even if no flow is left by chance: the process has no end.
     """
 
     scenario: Scenario
@@ -77,7 +76,7 @@ class EnvSpec(Value, frozen=True):
         """Return how many of `n_racks` racks at a time have the same flows.
 
         Raises:
-            ConfigError: pairs that are no whole groups, or whose copies do not end together.
+            ConfigError: racks are not a multiple of the copies, or copies may end at different times.
         """
         pairs = self.view.pairs
         if pairs is None:

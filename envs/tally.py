@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sums over sampled epochs of networks' metrics during training, for the log."""
+"""Sums over sampled periods of networks' metrics during training, for the log."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from ncc.core.scenario import Scenario
 from ncc.envs.scales import scales_of
 
 EVERY = 10
-"""Number of epochs between two samples, large enough to cost almost nothing."""
+"""Number of periods between two samples, large enough to cost almost nothing."""
 
 
 class Tally:
@@ -30,7 +30,7 @@ class Tally:
         self._finished[row] = 0
 
     def add(self, m: Measurement | Measurements, limits_bps: FloatArray) -> None:
-        """Count an epoch of every rack under limits [n_racks, n_agents]."""
+        """Count a period of every rack under limits [n_racks, n_agents]."""
         self._calls += 1
         if self._calls % EVERY:
             return
@@ -61,9 +61,9 @@ def means(sums: FloatArray) -> dict[str, float]:
     racks, under_way_s, finished, goodput, delay, limits = sums.tolist()
     if not racks:
         return {}
-    found = {"fct_s": under_way_s / finished} if finished else {}
-    found |= {"goodput_bps": goodput / racks, "queue_delay_s": delay / racks, "limit_frac": limits / racks}
-    return {f"network/{name}": value for name, value in found.items()}
+    mean = {"fct_s": under_way_s / finished} if finished else {}
+    mean |= {"goodput_bps": goodput / racks, "queue_delay_s": delay / racks, "limit_frac": limits / racks}
+    return {f"network/{name}": value for name, value in mean.items()}
 
 
 class Episodes:
@@ -81,7 +81,7 @@ class Episodes:
         return min(self._episodes)
 
     def take_returns(self) -> tuple[float, ...]:
-        """Return the mean reward per host and epoch of each episode that ended since the last call, one by one."""
-        found = tuple(value for returns in self._returns for value in returns)
+        """Return the mean reward per host and period of each episode that ended since the last call, one by one."""
+        taken = tuple(value for returns in self._returns for value in returns)
         self._returns = [[] for _ in self._returns]
-        return found
+        return taken

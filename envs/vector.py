@@ -41,7 +41,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         space: as for `RackEnv`.
         threads: threads on packetsim; None: one per processor. Only the speed depends on it.
         render_mode: as for `RackEnv`; `render` returns a picture for each rack.
-        max_episode_steps: epochs after which an episode is truncated; None: those of the scenario only.
+        max_episode_steps: periods after which an episode is truncated; None: those of the scenario only.
         **settings: as for `RackEnv`.
 
     Raises:
@@ -111,10 +111,10 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         return self._flat(), self._info(began=True)
 
     def step(self, actions: Array) -> tuple[ObsArray, Array, Array, Array, dict[str, Any]]:
-        """Run one epoch of every rack; a rack whose episode is over begins the next one instead.
+        """Run one period of every rack; a rack whose episode is over begins the next one instead.
 
         Raises:
-            ConfigError: an action is not in the space, naming rack and host; no epoch has run.
+            ConfigError: an action is not in the space, naming rack and host; no period has run.
             DatapathError: no episode is running, or a network failed; reset all racks then.
         """
         over, self._over = self._over, set()

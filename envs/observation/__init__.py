@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The observation of a host each epoch: itself, its neighbours and the uplink. It is listed in features.yaml."""
+"""The observation of a host each period: itself, its neighbours and the uplink. It is listed in features.yaml."""
 
 from ncc.envs.observation.losses import reliable
 from ncc.envs.observation.observer import SharedObserver
@@ -9,7 +9,7 @@ from ncc.envs.observation.spec import (
     LOW,
     ObservationSpec,
     aged,
-    check_told,
+    check_on_hosts,
     columns_of,
     fair_share_at,
     guard_at,
@@ -24,7 +24,7 @@ __all__ = [
     "ObservationSpec",
     "SharedObserver",
     "aged",
-    "check_told",
+    "check_on_hosts",
     "columns_of",
     "fair_share_at",
     "guard_at",

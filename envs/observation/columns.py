@@ -106,7 +106,7 @@ def _vectors(spec: ObservationSpec, scenario: Scenario, scales: Scales, sizes: l
         "uplink_rate": 1 / scales.uplink_rate_bps,
         "base_rtt": 1 / scales.base_rtt_s,
         "period": 1 / scenario.period_s,
-        "link_bytes": BITS_PER_BYTE / (scales.link_rate_bps * scenario.period_s),  # what its link carries in a period
+        "link_bytes": BITS_PER_BYTE / (scales.link_rate_bps * scenario.period_s),  # bytes of a period
         "mtu": 1 / scenario.transport.mtu_bytes,
     }
     shown_as_1: dict[str, Any] = {
@@ -146,9 +146,9 @@ def _constants(scenario: Scenario, scales: Scales) -> dict[str, Any]:
     peers, uplink_bps = scales.neighbours.shape[1] + 1, scales.uplink_rate_bps[scales.area]
     share = np.minimum(scales.uplink_capacity_bps[scales.area] / (peers * scales.link_rate_bps), 1)
     buffered = scales.uplink_buffer_bytes[scales.area] * BITS_PER_BYTE / (uplink_bps * scenario.period_s)
-    found = {
+    constants = {
         "static_share": np.maximum(1 + np.log(share) / math.log(CONTEXT_SCALE), COLUMN_LOW),
         "period": np.log1p(scenario.period_s / scales.base_rtt_s) / math.log1p(CONTEXT_SCALE),
         "buffer": np.log1p(buffered) / math.log1p(CONTEXT_SCALE),
     }
-    return {name: values.astype(np.float32) for name, values in found.items()}
+    return {name: values.astype(np.float32) for name, values in constants.items()}

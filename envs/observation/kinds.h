@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Features: the numbers that a host observes, one function each. features.yaml says which there are and in what order.
+// Features: the numbers that a host observes, one function each. features.yaml lists them in their order.
 #pragma once
 
 #include <algorithm>
@@ -32,14 +32,14 @@ struct Host {
     size_t busy;                   // number of neighbours with queued flows
     float room_much, room_shorter; // share of the uplink left by neighbours with (much) shorter flows
     size_t alike;                  // neighbours with a next flow about as long
-    float ahead;                   // bytes that go before the host's next flow, in what the uplink carries in a period
+    float ahead;                   // bytes before the host's next flow, in bytes that the uplink carries in a period
     float given;                   // limit of the tuned formula, over the host's link rate
     size_t first;                  // neighbours that go before the host
     int wasted, begun, calm, busy_for; // of `Observer`
     float together;
     const std::vector<std::vector<float>> *constants;
 
-    float Shared(size_t neighbour, size_t what) const { return shared[neighbour * width + what]; }
+    float Shared(size_t neighbour, size_t column) const { return shared[neighbour * width + column]; }
 };
 
 // Places of a feature's numbers: in the columns (plus the host's number), in a neighbour's message, among the uplink's

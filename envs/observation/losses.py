@@ -35,7 +35,7 @@ class Losses:
         self._rngs[row] = np.random.default_rng(seed)
 
     def arrivals(self) -> BoolArray:
-        """Return whose messages arrive in a period, [racks, n_agents, neighbours + 1]; the last is the uplink."""
+        """Return True for messages that arrive in a period, [racks, n_agents, neighbours + 1]; the uplink is last."""
         if not self._loss_frac:
             return np.ascontiguousarray(np.broadcast_to(self._sends, (len(self._rngs), *self._sends.shape)))
         drawn = np.stack([rng.random(self._sends.shape) for rng in self._rngs])

@@ -51,8 +51,8 @@ class Observer
     {
     }
 
-    // Fills obs [networks, n, entries]. Returns the first network that measured a number that is not finite, and then
-    // has taken nothing in; or -1.
+    // Fills obs [networks, n, entries]. Returns the first network that measured a number that is not finite, and
+    // then changes nothing; or -1.
     int Observe(const std::vector<ncc::Signal::Any> &arrays, const std::optional<Arrivals> &arrivals, Rows obs)
     {
         const ncc::Tables &t = observer_.tables();
@@ -88,8 +88,8 @@ class Observer
         return true;
     }
 
-    // Takes in what has been heard of the epoch that was observed last, in place of what was known of it then. False,
-    // and nothing taken in, if a number is not finite.
+    // Replaces the state that was observed last, with messages that arrived since. False, without a change, if a number
+    // is not finite.
     bool Correct(const std::vector<ncc::Signal::Any> &arrays)
     {
         if (!observer_.Measure(0, SignalsOf(arrays, 1, observer_.tables()), 0)) {
@@ -99,9 +99,9 @@ class Observer
         return true;
     }
 
-    // Fills the rows of `Among` in period number `period`, states of others being `ages` [hosts, and uplinks] periods
-    // older than they should be; false: as above.
-    bool Told(const std::vector<ncc::Signal::Any> &arrays, const Ages &ages, size_t period, Rows obs)
+    // Fills the rows of `Among` in period number `period` from messages; `ages` [hosts, and uplinks] are extra periods
+    // of the states of others. False: as above.
+    bool ObserveMessages(const std::vector<ncc::Signal::Any> &arrays, const Ages &ages, size_t period, Rows obs)
     {
         const ncc::Tables &t = observer_.tables();
         if (ages.size() != t.n + t.Areas() || obs.size() != (end_ - begin_) * t.entries.size()) {
@@ -115,7 +115,7 @@ class Observer
         return true;
     }
 
-    // From now on `Told` observes for hosts `begin` to `end` - 1 only.
+    // From now on `ObserveMessages` observes for hosts `begin` to `end` - 1 only.
     void Among(size_t begin, size_t end)
     {
         if (begin > end || end > observer_.tables().n) {
@@ -129,7 +129,7 @@ class Observer
     size_t networks_, begin_ = 0, end_;
 };
 
-// Limits [..., hosts] of what some hosts decided on what they observe.
+// Limits [..., hosts] for decisions of hosts on their observations.
 void Limits(const ncc::Rates &rates, const Given &given, const Seen &obs, Filled limits, size_t first)
 {
     const size_t hosts = given.ndim() ? given.shape(given.ndim() - 1) : 0, width = obs.shape(obs.ndim() - 1);
@@ -152,7 +152,7 @@ NB_MODULE(_observation, m)
         .def("observe", &Observer::Observe, "signals"_a, "arrivals"_a.none(), "obs"_a.noconvert())
         .def("begin", &Observer::Begin, "row"_a, "signals"_a, "obs"_a.noconvert())
         .def("correct", &Observer::Correct, "signals"_a)
-        .def("told", &Observer::Told, "signals"_a, "ages"_a, "period"_a, "obs"_a.noconvert())
+        .def("observe_messages", &Observer::ObserveMessages, "signals"_a, "ages"_a, "period"_a, "obs"_a.noconvert())
         .def("among", &Observer::Among, "begin"_a, "end"_a);
     nb::class_<ncc::Rates>(m, "Rates")
         .def(nb::init<const nb::dict &>(), "numbers"_a)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Module ncc/envs/observation/_observation: what hosts observe, and the limits that follow from what they decide.
+# Module ncc/envs/observation/_observation: the observations of hosts, and the limits that follow from their decisions.
 nanobind_add_module(_observation NB_STATIC NB_DOMAIN ncc_observation "${NCC_ENVS}/observation/observation.cc")
 target_include_directories(_observation PRIVATE "${NCC_HARNESS}/native")
 target_compile_options(_observation PRIVATE -Wall -Wextra -O3)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From measurements to what hosts observe, for one network or several. Its tables are made by columns.py.
+// From measurements to observations of hosts, for one network or several. columns.py makes its tables.
 #pragma once
 
 #include "kinds.h"
@@ -16,8 +16,8 @@
 namespace ncc
 {
 
-// A host waits in vain if it had flows queued when its neighbours sent their messages and has now, and less than kRoom
-// of the uplink was used. Each such period adds kWasted to a count, every other one takes 1 from it. The count stays
+// A period is wasted for a host with flows queued, now and at the time of its neighbours' messages, if less than kRoom
+// of the uplink was used. Each such period adds kWasted to a count, every other period takes 1 from it. The count stays
 // from 0 to kWastedMost.
 constexpr float kRoom = 0.5F;
 constexpr int kWasted = 5, kWastedMost = 30;
@@ -32,9 +32,9 @@ constexpr float kUnknown = 1000.0F; // value of the mean before the first beginn
 
 constexpr size_t kTurn = 100; // periods for which the same host goes first of those with equally much left
 
-// Messages of a period, of one network. Of two things one is known: which of them arrive, or how many periods older
-// than they should be the states are that have been written where the neighbours' own would be.
-struct Heard {
+// Messages of a period, of one network: either the flags of those that arrive, or the extra ages of the states that
+// messages have brought.
+struct Messages {
     const bool *arrivals = nullptr; // [n, neighbours + 1]; nullptr: all
     const int64_t *ages = nullptr;  // [hosts, and uplinks]
     size_t period = 0;              // of `ages`: number of the period, the same for all hosts
@@ -83,13 +83,13 @@ class Observer
         return std::isfinite(squares);
     }
 
-    // Makes what `Measure` read the newest state, and forgets earlier ones if `anew`.
-    void Commit(size_t row, bool anew, const Heard &heard, size_t begin, size_t end)
+    // Makes the last measurement of `Measure` the newest state, and forgets earlier ones if `anew`.
+    void Commit(size_t row, bool anew, const Messages &messages, size_t begin, size_t end)
     {
         Network &network = networks_[row];
         const size_t slots = network.ring.size();
         anew = anew || network.seen == 0;
-        network.periods = heard.ages ? heard.period : anew ? 0 : network.periods + 1;
+        network.periods = messages.ages ? messages.period : anew ? 0 : network.periods + 1;
         network.newest = network.seen++ % slots;
         Write(network);
         const std::vector<float> &state = network.ring[network.newest];
@@ -100,10 +100,10 @@ class Observer
                 }
             }
         }
-        Deliver(network, anew, heard, begin, end);
+        Deliver(network, anew, messages, begin, end);
     }
 
-    // Makes what `Measure` read the newest state in place of what that was.
+    // Replaces the newest state by the last measurement of `Measure`.
     void Correct(size_t row) { Write(networks_[row]); }
 
     // Fills obs [end - begin, entries] for hosts `begin` to `end` - 1.
@@ -158,7 +158,7 @@ class Observer
         }
     }
 
-    void Deliver(Network &network, bool anew, const Heard &heard, size_t begin, size_t end)
+    void Deliver(Network &network, bool anew, const Messages &messages, size_t begin, size_t end)
     {
         const std::vector<float> &state = Oldest(network);
         const size_t width = t_.Width(), near = t_.neighbours;
@@ -172,7 +172,7 @@ class Observer
         for (size_t i = begin; i < end; ++i) {
             int64_t *age = network.age.data() + i * (near + 1);
             int begun = 0;
-            const bool *arrived = heard.arrivals && !anew ? heard.arrivals + i * (near + 1) : nullptr;
+            const bool *arrived = messages.arrivals && !anew ? messages.arrivals + i * (near + 1) : nullptr;
             for (size_t j = 0; j <= near; ++j) {
                 age[j] = arrived && !arrived[j] ? age[j] + 1 : 0;
             }
@@ -192,11 +192,11 @@ class Observer
             for (size_t k = 0; k < t_.uplink.size() && !age[near]; ++k) {
                 network.uplink[i * t_.uplink.size() + k] = state[t_.uplink[k] + t_.area[i]];
             }
-            for (size_t j = 0; heard.ages && j < near; ++j) {
-                age[j] = heard.ages[t_.near[i * near + j]];
+            for (size_t j = 0; messages.ages && j < near; ++j) {
+                age[j] = messages.ages[t_.near[i * near + j]];
             }
-            if (heard.ages) {
-                age[near] = heard.ages[t_.n + static_cast<size_t>(t_.area[i])];
+            if (messages.ages) {
+                age[near] = messages.ages[t_.n + static_cast<size_t>(t_.area[i])];
             }
             Count(network, i, anew, begun);
         }
@@ -278,10 +278,10 @@ class Observer
         const float *own = host.before[t_.flows + i] > 0 ? host.before : host.now;
         const float left = std::expm1(own[t_.next + i] * t_.rules.gain);
         for (size_t j = 0; j < host.neighbours && host.busy; ++j) {
-            const float theirs = host.Shared(j, host.width - 1) * host.links[j];
+            const float next = host.Shared(j, host.width - 1) * host.links[j];
             const bool wins_tie = place + 1 + j >= size; // neighbours come in the order of their numbers
-            if (host.Shared(j, t_.shared_flows) > 0 && (theirs < left || (theirs == left && wins_tie))) {
-                host.ahead += theirs / host.uplink_frac;
+            if (host.Shared(j, t_.shared_flows) > 0 && (next < left || (next == left && wins_tie))) {
+                host.ahead += next / host.uplink_frac;
                 ++host.first;
             }
         }
@@ -300,8 +300,8 @@ class Observer
         const float left = std::expm1(own[t_.next + i] * t_.rules.gain);
         const float queue = std::expm1(host.uplink[t_.queue] * t_.queue_log[i]) * t_.queue_unit[i];
         const auto seen = [&](size_t j, Other<float> &other) {
-            const float theirs = host.Shared(j, host.width - 1) * host.links[j];
-            other = {theirs, theirs, host.links[j]};
+            const float next = host.Shared(j, host.width - 1) * host.links[j];
+            other = {next, next, host.links[j]};
             return host.Shared(j, t_.shared_flows) > 0;
         };
         const float share = LocalShare<float>(
@@ -316,7 +316,7 @@ class Observer
         return Claim(host.Shared(j, t_.shared_throughput), host.Shared(j, t_.shared_limit), 1.0F) * host.links[j];
     }
 
-    // Compares the host's next flow with its neighbours', in what its link carries in a period.
+    // Compares the host's next flow with its neighbours', in bytes that its link carries in a period.
     void Rank(Host &host)
     {
         host.room_much = host.room_shorter = host.uplink_frac;
@@ -326,12 +326,12 @@ class Observer
         const Rules &rules = t_.rules;
         const float left = std::expm1(host.now[t_.next + host.number] * rules.gain);
         for (size_t j = 0; j < host.neighbours; ++j) {
-            const float link = host.links[j], theirs = host.Shared(j, host.width - 1) * link;
+            const float link = host.links[j], next = host.Shared(j, host.width - 1) * link;
             const float takes = Takes(host, j);
             const bool busy = host.Shared(j, t_.shared_flows) > 0;
-            const Place place = PlaceOf(theirs, rules.slack * link, left, rules.slack, rules.alike);
+            const Place place = PlaceOf(next, rules.slack * link, left, rules.slack, rules.alike);
             takes_much_[j] = busy && place == Place::kBefore ? takes : 0;
-            takes_shorter_[j] = busy && theirs < left ? takes : 0;
+            takes_shorter_[j] = busy && next < left ? takes : 0;
             host.alike += busy && place == Place::kAlike;
         }
         host.room_much = std::max(host.uplink_frac - PairwiseSum(takes_much_.data(), host.neighbours), 0.0F);

@@ -40,13 +40,14 @@ def signals_of(measurement: Measurement | Measurements) -> list[Any]:
 
 
 class SharedObserver:
-    """An `Observer`: own state now; neighbours and uplink `Scenario.sharing_delay_periods` epochs old.
+    """An `Observer`: the own state now; neighbours and uplink `Scenario.sharing_delay_periods` periods ago.
 
     A row of an observation has the numbers of `ncc.envs.observation.names_of`: 53 for 16 hosts that see each other one
     by one; pooled 16 for any number of hosts, ranked 25. Until the delay has passed, others are seen as in the first
     measurement, when nothing had been sent. Feed every measurement exactly once, in order.
 
-    After a reset for several racks it takes `Measurements`, and each rack gets what an observer of its own would give;
+    After a reset for several racks it takes `Measurements`, and each rack gets the
+    observations of an observer of its own;
     `restart` restarts one of them.
     """
 
@@ -102,20 +103,20 @@ class SharedObserver:
         return obs
 
     def among(self, begin: int, end: int) -> None:
-        """Let `observe_as_told` observe for hosts `begin` to `end` - 1 only, from now on."""
+        """Let `observe_messages` observe for hosts `begin` to `end` - 1 only, from now on."""
         self._observer().among(begin, end)
         self._row_shape = (end - begin, self.obs_dim)
 
-    def observe_as_told(
+    def observe_messages(
         self, measurement: Measurement, before: Measurement | None, *, ages: IntArray, period: int
     ) -> ObsArray:
-        """Return a new array [n_agents, obs_dim] as `observe` does, by what agents on hosts told each other.
+        """Return a new array [n_agents, obs_dim] like `observe`, from the messages of agents on hosts.
 
         Args:
-            measurement: this epoch, of which no more is known than of the hosts that are observed for.
-            before: the epoch before, with what has been heard of it since the last call; None: it stays as it was.
-            ages: periods by which the states of hosts and uplinks are older than they should be, [n_agents + n_areas].
-            period: number of the period, the same for all hosts, by which they take turns.
+            measurement: this period; only the rows of the observed hosts are valid.
+            before: the period before, with the messages that arrived since the last call; None: no change.
+            ages: extra age in periods of the states of hosts and uplinks, [n_agents + n_areas].
+            period: number of the period, the same for all hosts; hosts with equal flows take turns by it.
 
         Raises:
             DatapathError: a measured number is not finite.
@@ -123,7 +124,7 @@ class SharedObserver:
         obs: ObsArray = np.empty(self._row_shape, np.float32)
         if before is not None and not self._observer().correct(signals_of(before)):
             raise DatapathError(_blame(before, 0, None))
-        if not self._observer().told(signals_of(measurement), ages, period, obs):
+        if not self._observer().observe_messages(signals_of(measurement), ages, period, obs):
             raise DatapathError(_blame(measurement, 0, None))
         return obs
 
@@ -135,9 +136,9 @@ class SharedObserver:
 
 
 def _blame(m: Measurement | Measurements, bad: int, racks: range | None) -> str:
-    """Say what is not finite, where and when."""
+    """Return a sentence that names the numbers that are not finite."""
     one, where = (m[bad], f"rack {racks[bad]}: ") if isinstance(m, Measurements) and racks is not None else (m, "")
     # A rate limit may be inf, but not NaN.
     wrong = [name for name in SIGNALS if name != "rate_limit_bps" and not np.isfinite(getattr(one, name)).all()]
-    found = ", ".join(wrong or ["rate_limit_bps"])
-    return f"{where}epoch {one.epoch}: the datapath measured a number that is not finite ({found})"
+    names = ", ".join(wrong or ["rate_limit_bps"])
+    return f"{where}epoch {one.epoch}: the datapath measured a number that is not finite ({names})"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From what hosts decide and observe to their rate limits: the one place where training, evaluations and hosts apply
-// an action and its guard. ncc/envs/action.py and ncc/envs/residual.py say what they mean, and give the numbers.
+// From decisions and observations of hosts to their rate limits. Training, evaluations and hosts all apply an action
+// and its guard here. ncc/envs/action.py and ncc/envs/residual.py define both, and give the numbers.
 #pragma once
 
 #include "tables.h"
@@ -73,11 +73,11 @@ class Rates
 
   private:
     static constexpr double kNone = std::numeric_limits<double>::infinity();
-    // Places in `seen` of what the formulas and their guard read; after them comes the age of messages, if it is seen.
+    // Places in `seen` of the inputs of formulas and guard; after them comes the age of messages, if it is observed.
     enum { kQueued, kBefore, kAlike, kFair, kOthers, kWasted, kTuned, kTogether, kFirst, kQueue, kAge };
 
-    // A multiple of the unit; `seen` is the fair share, if that is the unit, and then what the guard reads, if there is
-    // one.
+    // A multiple of the unit; `seen` is the fair share, if that is the unit, and then the inputs of the guard, if there
+    // is one.
     double OfTable(size_t host, const float *obs, double multiple) const
     {
         const auto at = [&](size_t k) { return static_cast<double>(obs[seen_[k]]); };

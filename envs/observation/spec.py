@@ -41,18 +41,22 @@ class ObservationSpec(Value, frozen=True):
     |---|---|---|---|
     | rtt | RTT above base RTT | base RTT (`Scales.base_rtt_s`) | `rtt_scale` |
     | wait, mean_wait | waiting time, sum or mean over queued flows | period | `wait_scale` |
-    | queued_bytes, next bytes | payload not yet sent | what the host's link carries in a period | `backlog_scale` |
+    | queued_bytes, next bytes | payload not yet sent | bytes that its link carries in a period | `backlog_scale` |
     | queued_flows | flows not yet sent | 1 | `flows_scale` |
     | queue | bytes waiting in the uplink | MTU | its buffer in MTUs, so 1 is a full buffer |
 
-    `neighbours` chooses how they are seen. ``each``: one after the other, as in the paper; a policy then fits
-    neighbourhoods of one size. ``pooled``: mean and maximum over them, the share of them that is busy, and what the
-    uplink has for each busy one and the host itself, over the host's link rate: of equal meaning for any number of
-    hosts, in whatever order. ``ranked``: those, and how the host's shortest queued flow compares with
-    theirs. ``ordered``: those too, and how many bytes and hosts go before the host's next flow: fewest bytes first, of
-    equals by turns, in one order for all, because each takes its own flow as it was when the others sent theirs (or, if
-    it was idle then, as it is now). ``none``: not at all; only the uplink is seen. The file features.yaml has the
-    features of each by name.
+    `neighbours` chooses how neighbours are observed:
+
+    - ``each``: one after the other, as in the paper. A policy then fits neighbourhoods of one size.
+    - ``pooled``: mean and maximum over them, the share of busy ones, and the uplink's rate for each busy host over the
+      link's rate. These numbers mean the same for any number and order of hosts.
+    - ``ranked``: also the host's shortest queued flow in comparison with those of its neighbours.
+    - ``ordered``: also the bytes and hosts that go before the host's next flow. The order is fewest bytes first, equal
+      flows in turn. It is the same for all hosts, because each host takes its own flow as it was in its last message
+      (as it is now, if it was idle then).
+    - ``none``: not at all; only the uplink is observed.
+
+    The file features.yaml has the features of each by name.
 
     `ages` adds the age of the last message of each neighbour and of the uplink, beyond the delay of sharing: ln(1 +
     periods) / ln(1 + 100). Of pooled neighbours it adds the mean and the maximum. This is of use where messages get
@@ -71,7 +75,7 @@ class ObservationSpec(Value, frozen=True):
     Neighbours are ranked by the numbers before this limit."""
 
     leave_out: tuple[str, ...] = ()
-    """Features of the view that are not observed, to see what each is worth."""
+    """Features of the view that are not observed, to measure the worth of each."""
 
     def check(self) -> None:
         for name in self.leave_out:
@@ -86,7 +90,7 @@ class Entry(NamedTuple):
     feature: Mapping[str, Any]
     """Its line in the table."""
     neighbour: int
-    """Number of the neighbour that it is about, from 0; 0 too for what is not about one."""
+    """Index of its neighbour, from 0; 0 also for an entry without a neighbour."""
 
 
 def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
@@ -95,18 +99,18 @@ def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
     Raises:
         ConfigError: features.yaml is wrong.
     """
-    found: list[Entry] = []
+    row: list[Entry] = []
     for per, group in groupby(_seen(spec), lambda name: _feature(name).get("per")):
         features = [(name, FEATURES[name]) for name in group]
         if per is None:
-            found += [Entry(name, feature, 0) for name, feature in features]
+            row += [Entry(name, feature, 0) for name, feature in features]
             continue
-        found += [
+        row += [
             Entry(f"neighbour {i + 1} {feature.get('called', name)}", feature, i)
             for i in range(n_neighbours)
             for name, feature in features
         ]
-    return found
+    return row
 
 
 def names_of(spec: ObservationSpec, n_neighbours: int) -> tuple[str, ...]:
@@ -147,10 +151,10 @@ def guard_at(spec: ObservationSpec) -> tuple[int, int, int] | None:
     """Return the columns by which `ncc.envs.action.ActionSpec` guards a host; None if one of them is not observed.
 
     Returns:
-        Columns of its share among alike, of the share of its neighbours that was busy, and of its queued flows before.
+        Columns of "share among alike", "busy share" and "queued flows before".
     """
-    found = columns_of(spec, ("share among alike", "busy share", "queued flows before"))
-    return None if found is None else (found[0], found[1], found[2])
+    columns = columns_of(spec, ("share among alike", "busy share", "queued flows before"))
+    return None if columns is None else (columns[0], columns[1], columns[2])
 
 
 def columns_of(spec: ObservationSpec, needed: Sequence[str]) -> tuple[int, ...] | None:
@@ -159,7 +163,7 @@ def columns_of(spec: ObservationSpec, needed: Sequence[str]) -> tuple[int, ...] 
     return tuple(map(names.index, needed)) if set(needed) <= set(names) else None
 
 
-def check_told(spec: ObservationSpec) -> None:
+def check_on_hosts(spec: ObservationSpec) -> None:
     """Raise `ConfigError` for a feature of a signal that an agent on a host neither measures nor is sent."""
     for name in _seen(spec):
         feature = _feature(name)

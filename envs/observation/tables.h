@@ -132,8 +132,7 @@ struct Tables {
         formula = Formula<float>::Of(rule);
     }
 
-    // Numbers that a host shares with each neighbour: columns, and what is left of its next flow in periods of its
-    // link.
+    // Numbers that a host shares with each neighbour: columns, and the rest of its next flow in periods of its link.
     size_t Width() const { return shared.size() + 1; }
 
     size_t Areas() const

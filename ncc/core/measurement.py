@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The measurements of epochs: everything that a controller, an observation or a result sees of a datapath.
+"""The measurements of periods: everything that a controller, an observation or a result sees of a datapath.
 
 Their columns are listed in `ncc.core.signals`.
 """
@@ -21,7 +21,7 @@ PROGRESS = names("network")
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement(Progress, Measured):
-    """One epoch of one network, (time_s - period_s, time_s]."""
+    """One period of one network, (time_s - period_s, time_s]."""
 
     edges: Edges = NO_EDGES
     """Knowledge of receivers; none without receivers' neighbourhoods. Not a column of results."""
@@ -29,7 +29,7 @@ class Measurement(Progress, Measured):
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements(Measured):
-    """One epoch of each of several networks, which need not be the same one; without what receivers know."""
+    """One period of each of several networks, whose numbers of the period may differ; without `edges`."""
 
     time_s: FloatArray
     """[n_networks], as are the three below."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from ncc.core.errors import ConfigError
 
 SHARED = Path("/dev/shm")
-"""Folder in which Linux keeps what processes share (shm_overview(7))."""
+"""Folder in which Linux keeps shared memory (shm_overview(7))."""
 
 
 def memory_bytes(field: str, pid: int | str = "self") -> int:
@@ -34,8 +34,8 @@ def require_shared_memory(what: str, least_bytes: int) -> None:
     remedy = f"mount a tmpfs there (docker run --shm-size={4 * least_bytes >> 20}m)"
     try:
         with tempfile.TemporaryFile(dir=SHARED):
-            found = os.statvfs(SHARED)
+            room = os.statvfs(SHARED)
     except OSError as error:
         raise ConfigError(f"{needs}, which cannot be written here ({error.strerror}); {remedy}") from None
-    if (free_bytes := found.f_bavail * found.f_frsize) < least_bytes:
+    if (free_bytes := room.f_bavail * room.f_frsize) < least_bytes:
         raise ConfigError(f"{needs}, which has {free_bytes >> 10} KiB left; {remedy}")

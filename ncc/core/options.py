@@ -25,11 +25,11 @@ class Parser(argparse.ArgumentParser):
 
 
 ASCII = {"\N{MINUS SIGN}": "-", "\N{PLUS-MINUS SIGN}": "+-", "\N{MULTIPLICATION SIGN}": "x", "\N{MICRO SIGN}": "u"}
-"""Signs that our texts have beyond ASCII, and how they are written where an output cannot hold them."""
+"""Signs of our texts beyond ASCII, and their replacements in an output without them."""
 
 
 def print_anywhere() -> None:
-    """Let texts be printed to terminals and pipes of any encoding: what it lacks is written as in `ASCII`, or as ?."""
+    """Allow output to terminals and pipes of any encoding: missing signs are written as in `ASCII`, or as ?."""
     codecs.register_error("ncc.ascii", _in_ascii)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -43,7 +43,7 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 
 
 def let_reader_leave() -> None:
-    """Discard what is still to be printed: the reader of stdout left (`| head`), which is no error."""
+    """Discard further output: the reader of stdout has closed it (`| head`), which is no error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

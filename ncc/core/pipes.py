@@ -31,9 +31,9 @@ def ends(traffic: AnyTraffic, topology: Topology) -> tuple[frozenset[int], froze
 
 @lru_cache(maxsize=32)
 def longest_pipe(network: Topology, packet_bytes: int, sources: frozenset[int], destinations: frozenset[int]) -> Pipe:
-    """Find the path that holds most, of the shortest ones from a source to another host that is a destination.
+    """Find the path with the most bytes, among the shortest paths from a source to a destination that is another host.
 
-    Hosts at one switch are alike if their links are: the first source of them stands for all, and so does the first
+    Hosts at one switch with equal links are equal: the first source represents the others, and so does the first
     destination that is another host.
     """
     senders, receivers = (_alike(network, hosts) for hosts in (sources, destinations))
@@ -43,11 +43,11 @@ def longest_pipe(network: Topology, packet_bytes: int, sources: frozenset[int], 
 
 
 def _alike(network: Topology, hosts: frozenset[int]) -> list[list[int]]:
-    found: dict[tuple[int, float, float], list[int]] = {}
+    groups: dict[tuple[int, float, float], list[int]] = {}
     for host in sorted(hosts):
         link = network.host_link(host)
-        found.setdefault((link.a + link.b - host, link.rate_bps, link.delay_s), []).append(host)
-    return list(found.values())
+        groups.setdefault((link.a + link.b - host, link.rate_bps, link.delay_s), []).append(host)
+    return list(groups.values())
 
 
 def _pipe_bytes(network: Topology, src: int, dst: int, packet_bytes: int) -> float:

@@ -47,12 +47,12 @@ def doubts(value: Any, where: str) -> Iterator[str]:
     """Probable mistakes in a value and its parts, each as the beginning of a sentence."""
     if isinstance(value, msgspec.Struct):
         for field in msgspec.structs.fields(value):
-            found = getattr(value, field.name)
+            given = getattr(value, field.name)
             low, high = _bounds(field.type)
-            if isinstance(found, int | float) and not low <= found <= high:
-                limit = f"at most {high:g}" if found > high else f"at least {low:g}"
-                yield f"{where}.{field.name} is {found:g}, where {limit} is usual"
-            yield from doubts(found, f"{where}.{field.name}")
+            if isinstance(given, int | float) and not low <= given <= high:
+                limit = f"at most {high:g}" if given > high else f"at least {low:g}"
+                yield f"{where}.{field.name} is {given:g}, where {limit} is usual"
+            yield from doubts(given, f"{where}.{field.name}")
         for doubt in value.unusual() if hasattr(value, "unusual") else ():
             yield f"{where}.{doubt}"
     elif isinstance(value, tuple):

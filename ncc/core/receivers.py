@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The neighbourhoods of receivers, derived from where flows meet: what a receiver knows, and what it tells its senders.
+"""The neighbourhoods of receivers: the knowledge of a receiver about flows to it, and its grants to their senders.
 
-An *edge* is a pair of hosts with flows that their receiver has heard of and not received completely. The neighbours of
-a receiver are the sources of its edges. docs/receivers.md explains both.
+An *edge* is a pair of hosts with flows that the receiver knows of and has not received completely. The neighbours of a
+receiver are the sources of its edges. docs/receivers.md explains both.
 """
 
 from dataclasses import dataclass, fields
@@ -20,20 +20,20 @@ MAX_START_S = 9e9
 
 @dataclass(frozen=True)
 class Edges:
-    """Knowledge of receivers at the end of an epoch; columns have shape [E]."""
+    """Knowledge of receivers at the end of a period; columns have shape [E]."""
 
     src: IntArray
     """Nodes."""
     dst: IntArray
     flows: IntArray
     waiting_bytes: FloatArray
-    """Payload of the flows, as far as the sender knows it, that has not come."""
+    """Payload of the flows that has not arrived, as far as the sender knows their sizes."""
     next_bytes: FloatArray
-    """The same of the flow that has least of it."""
+    """The same of the flow with the least."""
     received_bytes: FloatArray
-    """Payload of the flows that has come."""
+    """Payload of the flows that has arrived."""
     age_s: FloatArray
-    """Time since the receiver heard of the newest of them."""
+    """Time since the receiver learned of the newest flow."""
 
     def __len__(self) -> int:
         return len(self.src)
@@ -72,30 +72,30 @@ class Receivers:
 
 @dataclass(frozen=True)
 class Grants:
-    """Messages of receivers to senders, one a row; columns have shape [G].
+    """Grants of receivers to senders, one per row; columns have shape [G].
 
-    What a pair is told holds until it is told something else, or has no flow left.
+    A grant holds until the next one for its pair, or until the pair has no flow left.
     """
 
     src: IntArray
-    """Nodes: the sender, to whom the message goes."""
+    """Nodes: the sender, which gets the grant."""
     dst: IntArray
     start_s: FloatArray
     """Time at which held flows of the pair may begin; one in the past means at once."""
     rate_bps: FloatArray
-    """Limit of the pair on IP packets of data; inf: none."""
+    """Limit of the pair on IP packets of data; inf: no limit."""
     window_pkts: IntArray
-    """Most full packets of each flow without an ACK; 0: as TCP decides."""
+    """Most full packets of each flow without an ACK; 0: TCP decides."""
 
     def __len__(self) -> int:
         return len(self.src)
 
     def where(self, mask: BoolArray) -> "Grants":
-        """The messages of a mask [G]."""
+        """The grants of a mask [G]."""
         return Grants(*(np.asarray(getattr(self, field.name))[mask] for field in fields(self)))
 
     def check(self, topology: Topology) -> None:
-        """Raise `ConfigError` for a message that no host could use, naming it."""
+        """Raise `ConfigError` for a grant that no host could use, naming it."""
         if all(len(column) == 0 for column in vars(self).values()):
             return
         shapes = {field.name: np.shape(getattr(self, field.name)) for field in fields(self)}
@@ -123,7 +123,7 @@ class Grants:
 
 @dataclass(frozen=True)
 class Decision:
-    """Limits of hosts [n_agents], and messages of receivers."""
+    """Limits of hosts [n_agents], and grants of receivers."""
 
     limits_bps: FloatArray
     grants: Grants
@@ -134,5 +134,5 @@ NO_EDGES = Edges(_NONE, _NONE, _NONE, _NO_REAL, _NO_REAL, _NO_REAL, _NO_REAL)
 
 
 def parts(decision: FloatArray | Decision) -> tuple[FloatArray, Grants | None]:
-    """The limits of a decision, and its messages; a bare array has none."""
+    """The limits of a decision, and its grants; a bare array has none."""
     return (decision.limits_bps, decision.grants) if isinstance(decision, Decision) else (decision, None)

@@ -23,11 +23,11 @@ MAX_EPOCHS = 10_000_000
 BUFFER_BYTES = 4 * 2**20
 """Size of a socket's buffers, where that is enough for the network. Linux' largest send buffer (net.ipv4.tcp_wmem)."""
 MAX_BUFFER_BYTES = 2**30 - 1
-"""Largest window that TCP can say (RFC 7323 section 2.3)."""
+"""Largest window that TCP can advertise (RFC 7323 section 2.3)."""
 PIPES = 4
-"""Size of larger ones, in bandwidth-delay products: queues take some as well."""
+"""Size of larger buffers, in bandwidth-delay products: queues hold packets as well."""
 SEND_BUFFER_FRAC = 0.75
-"""Part of a send buffer that is full at least: an application writes when a quarter of it is free."""
+"""Least filled part of a send buffer: an application writes when a quarter of it is free."""
 Timer = Annotated[float, Meta(ge=1e-6, le=60), usual(high=5)]
 """Seconds. RFC 6298 rule 2.5 allows a maximum of 60; a timer of 0 would fire forever without time passing."""
 Knows = Literal["sizes", "backlog", "services"]
@@ -125,21 +125,23 @@ class Nic(Value, frozen=True):
     """Token bucket: at most this many bytes of IP packets leave beyond rate * time."""
     small_queue_bytes: Count = 6000
     knows: Knows = "sizes"
-    """Part of a flow's size that its host knows. `sizes`: all of it from the beginning. `backlog`: what is
-    acknowledged, and what the application has written since, which it does as soon as the send buffer has room. That
-    buffer grows as in Linux, to `first_write_pkts` or two windows, at most `transport.send_buffer_bytes`. What is known
-    never falls. Flow orders, the signals of what is queued, and so all that hosts observe and share go by it; results,
-    and the signals `active_per_byte` and `active_left` of rewards, by true sizes. `services`: the backlog, and the
-    service of a flow, which is its component of the workload, as of a port number. From the sizes of a service's flows
-    that it has sent, a host predicts how much more follows where the send buffer is full (envs/native/predictor.h).
-    Orders and signals go by what is predicted; where the buffer has room, by what is written."""
+    """Part of a flow's size that its host knows.
+
+    `sizes`: the whole size from the beginning. `backlog`: the bytes that are acknowledged or in the send buffer. The
+    application writes as soon as the buffer has room. The buffer grows as in Linux, to `first_write_pkts` or two
+    windows, at most `transport.send_buffer_bytes`. The known size never falls. `services`: the backlog and the service
+    of a flow, which is its component of the workload, as a port number would tell. While the send buffer is full, a
+    host predicts the rest of a flow from the sizes of that service's flows that it has sent (envs/native/predictor.h).
+
+    Flow orders, signals of queues, and everything that hosts observe and share use the known or predicted size.
+    Results, and the signals `active_per_byte` and `active_left` of rewards, use true sizes."""
     learns_from: LearnsFrom = "host"
-    """Hosts whose flows a host's predictors learn from (`knows: services` only): itself, or all of its neighbourhood.
-    How the sizes get from one to the other is not simulated: it is known at once, and no message is lost."""
+    """Hosts whose flows train a host's predictors (`knows: services` only): itself, or all of its neighbourhood. The
+    exchange of sizes is not simulated: they are known at once, and no message is lost."""
     first_write_pkts: Annotated[int, Meta(ge=1, le=1_000_000)] = 22
-    """Payload that the send buffer of a new socket takes at once, in full packets (not with `knows: sizes`). Linux has
-    22, as measured with its default of net.ipv4.tcp_wmem, and whatever its administrator chooses: a message that fits
-    is known from its first packet on."""
+    """Room of a new socket's send buffer, in full packets (not with `knows: sizes`). Linux has 22 with its default of
+    net.ipv4.tcp_wmem, as measured; its administrator may set another. A message that fits is known from its first
+    packet on."""
 
 
 class Scenario(Value, frozen=True):
@@ -153,12 +155,12 @@ class Scenario(Value, frozen=True):
     drain_s: Positive | None = 2.0
     """Time that flows get to finish after `duration_s`; None waits for all of them, and then refuses a load above 1."""
     neighbourhoods: Neighbourhoods = "uplink"
-    """Groups of hosts that share state and are decided on: those of the uplink that the topology declares; those of
-    receivers, derived from where flows meet, which tell their senders when to start and how fast to send; or both."""
+    """Groups of hosts that share state. `uplink`: hosts behind an uplink, as the topology declares. `receivers`: the
+    senders of each receiver, which grants them a start and a rate. `both`: the two together."""
     period_s: Annotated[float, Meta(ge=1e-5, le=1)] = 1 * MS
-    """Length of an epoch: a decision, then a measurement."""
+    """Length of a period: a decision, then a measurement."""
     decision_latency_s: NonNegative = 0.0
-    """Time from the start of an epoch until its new rate limits take effect."""
+    """Time from the start of a period until its new rate limits take effect."""
     sharing_delay_periods: Annotated[int, Meta(ge=1, le=100)] = 1
     """Age, in periods, of the state that a host sees of its neighbours and of the uplink."""
     sharing_loss_frac: Annotated[float, Meta(ge=0, lt=1)] = 0.0
@@ -167,16 +169,15 @@ class Scenario(Value, frozen=True):
     sharing_silent: tuple[Name, ...] = ()
     """Hosts that send no messages to others."""
     sharing_silent_from_s: NonNegative = 0.0
-    """Time at which the agents of such receivers die; until then they tell their senders what they have to."""
+    """Time at which the agents on these receivers stop. Before that they send grants as usual."""
     sharing_unsynchronised: bool = False
-    """Each receiver's messages leave at a time of its own after it has looked at its flows, up to a period later; if
-    false, all leave at once."""
+    """Each receiver sends its grants at its own time in a period; if false, all send at the start of it."""
     sharing_lying: tuple[Name, ...] = ()
     """Hosts that always report to others that they are idle."""
     routing: Routing = "ecmp"
-    """Way of a flow among paths of equal length. `ecmp`: a hash at each switch, another one for what comes back.
-    `symmetric`: ACKs take the way of their data, in the other direction. `spray`: a switch sends the packets for a host
-    over its ports to it in turn, whatever their flow, so that they overtake each other."""
+    """Choice among paths of equal length. `ecmp`: a hash of the flow at each switch, another one for ACKs. `symmetric`:
+    ACKs take the path of their data, in the other direction. `spray`: a switch sends the packets for a host over its
+    ports towards it in turn, whatever their flow, so that packets overtake each other."""
     transport: Transport = Transport()
     nic: Nic = Nic()
 
@@ -311,7 +312,7 @@ class Scenario(Value, frozen=True):
 
     @property
     def has_receivers(self) -> bool:
-        """True if receivers tell their senders something."""
+        """True if receivers send grants."""
         return self.neighbourhoods != "uplink"
 
     def flows(self, seed: int) -> FlowTable:
@@ -320,7 +321,7 @@ class Scenario(Value, frozen=True):
 
     @property
     def n_agents(self) -> int:
-        """Number of hosts whose rate is decided each epoch."""
+        """Number of hosts whose rate is decided each period."""
         return len(self.network().agent_hosts)
 
 

@@ -102,7 +102,7 @@ class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
     host_rate_bps: LineRate = 10 * GBPS
     spine_rate_bps: LineRate = 10 * GBPS
     host_delay_s: Delay | None = None
-    """Delay of the links to hosts, which includes what a host takes for each packet; None: `delay_s`."""
+    """Delay of the links to hosts, which includes a host's time for each packet; None: `delay_s`."""
     slow_link_frac: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Rate of the link between the last leaf and the last spine, over that of the others."""
 

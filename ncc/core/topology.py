@@ -179,7 +179,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def agent_hosts(self) -> tuple[int, ...]:
-        """Node ids of the hosts whose sending rate is decided each epoch, neighbourhood by neighbourhood."""
+        """Node ids of the hosts whose sending rate is decided each period, neighbourhood by neighbourhood."""
         return tuple(host for area in self.neighbourhoods for host in area.hosts)
 
     @cached_property

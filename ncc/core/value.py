@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Frozen values with one definition of schema, defaults, ranges and JSON.
 
-A `Value` is an immutable, hashable record whose fields are checked when it is made, from Python as from YAML or JSON.
+A `Value` is an immutable, hashable record. Its fields are checked when it is made, in Python or from YAML or JSON.
 Ranges are written once, in the field's type: ``Annotated[int, Meta(ge=1)]``.
 """
 

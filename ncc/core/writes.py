@@ -16,7 +16,7 @@ class Writes(Value, frozen=True):
     """An application that writes a flow piece by piece, as one that streams does."""
 
     chunk_bytes: Annotated[int, Meta(ge=1, lt=2**32)]
-    """Size of a piece. What is not written can be neither sent nor known; simulators send whole packets of it."""
+    """Size of a piece. Unwritten bytes can be neither sent nor known; simulators send whole packets of it."""
     every_s: Annotated[float, Meta(ge=1e-6, le=60)]
     """Time between two pieces; the first one is written at the flow's arrival."""
 
@@ -34,5 +34,5 @@ def pieces(writes: Iterable[AnyWrites], of: IntArray) -> tuple[IntArray, IntArra
     written = [(0, 0) if each == "at_once" else (each.chunk_bytes, to_ns(each.every_s)) for each in writes]
     if not any(chunk_bytes for chunk_bytes, _ in written):
         return None
-    found: IntArray = np.array(written, np.int64)[of]
-    return found[:, 0].copy(), found[:, 1].copy()
+    of_flow: IntArray = np.array(written, np.int64)[of]
+    return of_flow[:, 0].copy(), of_flow[:, 1].copy()

@@ -24,7 +24,7 @@ from ncc.core.value import Count, LineRate, Value
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.action import RateScale, RateTable, rate_map
 from ncc.envs.linux.live import ON_HOSTS
-from ncc.envs.observation import SharedObserver, check_told, reliable
+from ncc.envs.observation import SharedObserver, check_on_hosts, reliable
 from ncc.envs.scales import scales_of
 from ncc.harness.limiter import PolicyLimiter
 from ncc.host.message import StateArray
@@ -102,7 +102,7 @@ def limiter_of(file: PolicyFile) -> PolicyLimiter:
         ConfigError: the policy observes what hosts are not told.
     """
     header, policy = file.header, file.policy
-    check_told(header.observation)
+    check_on_hosts(header.observation)
     actions = rate_map(header.action, header.observation)
     chosen = policy if header.action.n_actions else NumberPolicy(policy.layers)
     return PolicyLimiter(chosen, SharedObserver(header.observation), actions)
@@ -111,7 +111,7 @@ def limiter_of(file: PolicyFile) -> PolicyLimiter:
 def check_fits(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
     """Raise `ConfigError` if a policy cannot serve hosts of such a neighbourhood."""
     header = file.header
-    check_told(header.observation)
+    check_on_hosts(header.observation)
     if header.neighbours is not None and header.neighbours != spec.hosts - 1:
         raise ConfigError(
             f"policy {header.name!r} takes exactly {header.neighbours} neighbours and this neighbourhood has "
@@ -227,7 +227,7 @@ class Neighbourhood:
         self._put_uplink(of, uplink)
         self._ages[self._peers] = ages
         self._ages[self._scales.n_agents + self._area] = uplink_age
-        obs = self._observer.observe_as_told(
+        obs = self._observer.observe_messages(
             self._now, self._before if of_then else None, ages=self._ages, period=period
         )
         limits = self._actions.rates_bps(self._limiter.policy.act(obs, None), obs)

@@ -25,7 +25,7 @@ BOUNDS: Mapping[str, Sharing] = {
 }
 """Names of the bounds in tables, and the sharing of each."""
 BLIND = ("attained_bound", "services_bound")
-"""Bounds of what can be done without sizes, for hosts that do not know them."""
+"""Bounds of schedulers without sizes, for hosts that do not know them."""
 LOWEST = "srpt_bound"
 """Bound that gaps are measured to."""
 

@@ -29,8 +29,8 @@ def jain_index(shares: npt.ArrayLike) -> float:
 def windowed_jain(scenario: Scenario, epochs: Epochs, window_s: float = WINDOW_S) -> float:
     """Mean Jain index of goodput among neighbours that compete.
 
-    The run is cut into windows of `window_s` (whole epochs, at least one; a remainder at the end is left out). A host
-    counts in a window if it was backlogged (`queued_bytes` > 0) at the end of each of its epochs: it wanted more than
+    The run is cut into windows of `window_s` (whole periods, at least one; a remainder at the end is left out). A host
+    counts in a window if it was backlogged (`queued_bytes` > 0) at the end of each of its periods: it wanted more than
     it got. Its goodput includes bytes to neighbours, although these never make it backlogged. The index is that of the
     mean goodputs in each window and neighbourhood with at least two such hosts; the result is the mean over these, NaN
     if there is none.

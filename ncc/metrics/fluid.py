@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Yardsticks: flows as fluids, without packets, queues, windows or delay in what senders know.
+"""Yardsticks from fluids: flows without packets, queues or windows, and senders that know everything at once.
 
 At every moment each flow has a rate, and ports carry at most their own. There are four ways to share:
 
@@ -71,14 +71,14 @@ def _ports(network: Topology, flows: FlowTable) -> list[IntArray]:
 
 @dataclass(frozen=True)
 class Stages:
-    """Stages of flows, in each of which a flow's rank is constant or what it has left."""
+    """Stages of flows; in each, the rank of a flow is constant or equal to its rest."""
 
     first: IntArray
     """The first stage of each flow, [n_flows]; its others follow."""
     until_bits: FloatArray
     """Rest of a flow where a stage ends, [n_stages]; 0 in its last."""
     rank_bits: FloatArray
-    """Rank in a stage, [n_stages]; NaN: what the flow has left."""
+    """Rank in a stage, [n_stages]; NaN: the rest of the flow."""
 
 
 def _stages(scenario: Scenario, flows: FlowTable, wire_bits: FloatArray, sharing: Sharing) -> Stages:

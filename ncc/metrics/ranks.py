@@ -36,16 +36,16 @@ def levels(most_bytes: float) -> FloatArray:
 
 
 def attained_ranks(known_bytes: FloatArray) -> FloatArray:
-    """Ranks of flows of which this much is known and whose ends are not, without a distribution of sizes."""
+    """Ranks of flows with `known_bytes` written so far and unknown size, when no size distribution is given."""
     return WRITTEN_BYTES + known_bytes
 
 
 def gittins_ranks(known_bytes: FloatArray, sizes: SizeDistribution) -> FloatArray:
-    """Ranks of flows of which this much is known and whose ends are not, for this distribution; inf beyond its end.
+    """Ranks of flows with `known_bytes` written so far and unknown size, for a size distribution; inf beyond its end.
 
     Args:
         known_bytes: [n], rising.
-        sizes: of the flows.
+        sizes: distribution of the flows' sizes.
     """
     points, upto = sizes.columns
     # A jump is where two points have one size; the grid has a place on each side of it.
@@ -56,5 +56,5 @@ def gittins_ranks(known_bytes: FloatArray, sizes: SizeDistribution) -> FloatArra
     with np.errstate(divide="ignore", invalid="ignore"):
         costs = (area - area[start, None]) / (above[start, None] - above)
     costs[(np.arange(len(grid)) <= start[:, None]) | ~np.isfinite(costs)] = np.inf
-    found: FloatArray = WRITTEN_BYTES + costs.min(1)
-    return found
+    ranks: FloatArray = WRITTEN_BYTES + costs.min(1)
+    return ranks

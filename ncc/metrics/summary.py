@@ -39,10 +39,10 @@ def summarise(
     Keys:
         slowdown_{all,small,medium,large}_{mean,p50,p95,p99}: FCT over ideal FCT (`ncc.metrics.fct`), by size of flow.
         fct_mean_s, fct_p99_s: mean and 99th percentile over all flows.
-        goodput_bps: payload acknowledged to all agent hosts per second while flows arrive: over the epochs that overlap
+        goodput_bps: payload acknowledged to all agent hosts per second, over the periods that overlap
             [first arrival, min(duration_s, last finish)).
         queue_delay_mean_s: wait in the uplink ports' queues, mean over the packets that they sent.
-        queue_delay_p99_s: 99th percentile over epochs and uplinks of the epoch's mean wait, epochs without a packet
+        queue_delay_p99_s: 99th percentile over periods and uplinks of the period's mean wait, periods without a packet
             left out.
         timeouts_per_flow: retransmission timeouts over flows.
         loss_frac: data packets dropped at any port over data packets sent.
@@ -100,7 +100,7 @@ def _goodput_bps(scenario: Scenario, flows: FlowTable, records: FlowRecords, epo
         return NAN
     finished = not np.isnan(records.finish_s).any()
     end_s = min(scenario.duration_s, records.finish_s.max()) if finished else scenario.duration_s
-    # A nanosecond of tolerance keeps rounding from adding an epoch that only touches the interval.
+    # A nanosecond of tolerance keeps rounding from adding a period that only touches the interval.
     overlaps = (epochs.time_s > flows.start_s.min() + 1e-9) & (epochs.time_s - scenario.period_s < end_s - 1e-9)
     goodput = epochs.columns["goodput_bps"][overlaps & (epochs.time_s > 0)]
     return float(goodput.sum(axis=1).mean()) if len(goodput) else NAN

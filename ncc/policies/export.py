@@ -15,7 +15,7 @@ from ncc.core.scenario import scenario_from_dict
 from ncc.core.value import Name, Positive, Value, from_dict
 from ncc.envs.action import ActionSpec
 from ncc.envs.entries import action_table, entry_names, formula_table, neighbours_of
-from ncc.envs.observation import HIGH, LOW, ObservationSpec, check_told, obs_dim
+from ncc.envs.observation import HIGH, LOW, ObservationSpec, check_on_hosts, obs_dim
 from ncc.envs.ranges import TrainedRanges
 from ncc.harness.atomic import replacing
 from ncc.harness.controller import Controller
@@ -157,7 +157,7 @@ def describe(spec: ExportSpec, source: Source, fallback: Controller | None) -> t
         trained = from_dict(TrainedRanges, meta["trained"], "trained")
     except ConfigError as error:
         raise ResultError(f"{source.path} is no policy of this version of ncc ({error}); train again") from None
-    check_told(observation)
+    check_on_hosts(observation)
     seen = obs_dim(observation, scenario)
     if (policy.obs_dim, policy.n_actions) != (seen, action.n_outputs):
         raise ResultError(

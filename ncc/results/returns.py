@@ -5,12 +5,12 @@ import numpy as np
 
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Epochs, Measurement
-from ncc.envs.reward import RewardSpec
+from ncc.envs.reward import AnyReward
 from ncc.harness.results import Evaluation
 from ncc.harness.run import Run
 
 
-def evaluation_returns(evaluation: Evaluation, reward: RewardSpec, episode_s: float) -> dict[str, FloatArray]:
+def evaluation_returns(evaluation: Evaluation, reward: AnyReward, episode_s: float) -> dict[str, FloatArray]:
     """Mean reward per host and epoch over the first `episode_s` seconds of each run, by controller: [n_seeds].
 
     With the length of a training episode from an empty network, the numbers can be compared with a learning curve.
@@ -21,7 +21,7 @@ def evaluation_returns(evaluation: Evaluation, reward: RewardSpec, episode_s: fl
     }
 
 
-def _return(run: Run, spec: RewardSpec, episode_s: float) -> float:
+def _return(run: Run, spec: AnyReward, episode_s: float) -> float:
     scenario, epochs, reward = run.scenario, run.epochs, spec.build()
     reward.reset(scenario)
     shown = np.flatnonzero(epochs.time_s <= episode_s + scenario.period_s / 2)

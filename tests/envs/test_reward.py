@@ -17,7 +17,7 @@ from ncc.core.workload import Permutation
 from ncc.envs.action import ActionSpec
 from ncc.envs.rack import RackBatch
 from ncc.envs.racks import Racks
-from ncc.envs.reward import Backlog, ProfitPenalty, RewardSpec, Utility
+from ncc.envs.reward import AnyReward, Backlog, ProfitPenalty, Utility
 from ncc.envs.scales import scales_of
 from ncc.envs.spec import EnvView
 from ncc.run.compose import composed
@@ -29,7 +29,7 @@ BASE_S = float(scales_of(FOUR).base_rtt_s[0])
 C_BPS, N = 2e9, 4
 
 
-def pay(reward: RewardSpec, m: Measurement, scenario: Scenario = FOUR) -> np.ndarray:
+def pay(reward: AnyReward, m: Measurement, scenario: Scenario = FOUR) -> np.ndarray:
     made = reward.build()
     made.reset(scenario)
     got = made.reward(m)
@@ -183,7 +183,7 @@ numbers = st.floats(0, 1e13)
     arrays(np.float64, (3, 4), elements=numbers),
     arrays(np.int64, 4, elements=st.integers(0, 10**6)),
 )
-def test_every_reward_is_finite(reward: RewardSpec, m: np.ndarray, active: np.ndarray) -> None:
+def test_every_reward_is_finite(reward: AnyReward, m: np.ndarray, active: np.ndarray) -> None:
     columns = {
         "rate_limit_bps": np.maximum(m[0], 1.0),
         "goodput_bps": m[1],

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError
-from ncc.envs.observation import ObservationSpec, check_told, names_of
+from ncc.envs.observation import ObservationSpec, check_on_hosts, names_of
 from ncc.envs.observation.spec import TABLE
 from ncc.host.__main__ import main, parser
 from ncc.host.neighbourhood import limiter_of, outside_of
@@ -231,12 +231,14 @@ def test_a_feature_of_what_hosts_are_not_told_is_refused_by_name(
     with pytest.raises(ConfigError, match=says):
         export(ExportSpec(policy="ncc", out=str(tmp_path / "policy.ncc")))
     seen = file.header.observation
-    check_told(seen.replace(leave_out=tuple(n for n in names_of(seen, 0) if TABLE["features"][n].get("of") == column)))
+    check_on_hosts(
+        seen.replace(leave_out=tuple(n for n in names_of(seen, 0) if TABLE["features"][n].get("of") == column))
+    )
 
 
 @pytest.mark.parametrize("neighbours", ["none", "each", "pooled", "ranked", "ordered"])
 def test_hosts_are_told_what_our_views_have(neighbours: Literal["none", "each", "pooled", "ranked", "ordered"]) -> None:
-    check_told(ObservationSpec(neighbours=neighbours, ages=True))
+    check_on_hosts(ObservationSpec(neighbours=neighbours, ages=True))
 
 
 def test_a_residual_does_not_start_where_it_is_not_trusted(

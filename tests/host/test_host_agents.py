@@ -124,8 +124,8 @@ LOSSY = INCAST.replace(
 class Watched(SharedObserver):
     """An observer that keeps what it has observed last."""
 
-    def observe_as_told(self, *args: Any, **how: Any) -> ObsArray:
-        self.last = super().observe_as_told(*args, **how)
+    def observe_messages(self, *args: Any, **how: Any) -> ObsArray:
+        self.last = super().observe_messages(*args, **how)
         return self.last
 
 
