@@ -27,12 +27,7 @@ def set_key(plain: dict[str, Any], key: str, value: Any, *, new: bool = True) ->
         ConfigError: a part does not exist; the message names it and those that exist.
     """
     *parents, last = key.split(".")
-    at: Any = plain
-    for i, part in enumerate(parents):
-        if not isinstance(at, dict) or part not in at:
-            known = at if isinstance(at, dict) else {}
-            raise UnknownNameError(f"key {'.'.join(parents[: i + 1])!r}: part", part, known)
-        at = at[part]
+    at: Any = get_key(plain, ".".join(parents)) if parents else plain
     if not isinstance(at, dict):
         raise ConfigError(f"key {key!r}: {'.'.join(parents) or 'it'} has no keys of its own")
     if not new and last not in at:

@@ -5,10 +5,8 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError
-from ncc.core.scenario import Transport
-from ncc.core.topologies import Dumbbell, FatTree, LeafSpine, Pods
+from ncc.core.topologies import FatTree, LeafSpine, Pods
 from ncc.core.topology import Program
-from ncc.envs.linux.rack import check_rack
 from ncc.envs.packetsim import PacketsimDatapath
 from tests.datapaths.runs import MSS, Simulator, fixed, flow, run
 from tests.datapaths.test_same_packets import (
@@ -90,9 +88,3 @@ def test_contradictions_are_refused(simulator: Simulator) -> None:
             ConfigError, match=f"letflow chooses among ways .*Scenario.routing {routing}: set it to ecmp"
         ):
             run(simulator, fixed(fabric, one, routing=routing))
-    with pytest.raises(ConfigError, match="Program letflow is named twice for a port: leave one"):
-        run(simulator, fixed(fabric.replace(programs=(*letflow(), *letflow(1))), one))
-    with pytest.raises(ConfigError, match="rwndq needs ACKs to come back"):
-        run(simulator, fixed(fabric.replace(programs=(*letflow(), Program(name="rwndq"))), one))
-    with pytest.raises(ConfigError, match="does not run program letflow: leave it out"):
-        check_rack(Dumbbell(pairs=1, programs=letflow()).build(), Transport(recovery="classic"))

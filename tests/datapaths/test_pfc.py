@@ -148,4 +148,3 @@ def test_pauses_without_headroom_are_refused(simulator: Simulator) -> None:
     refused(incast(2, pfc()).replace(shared_buffer_bytes=100_000), r"pfc keeps .* shared_buffer_bytes makes them drop")
     for owner in ("pfabric", "trim"):
         refused(incast(2, (*pfc(), Program(name=owner))), rf"pfc keeps .* {owner} makes them drop")
-    refused(incast(2, 2 * pfc()), "Program pfc is named twice for a port: leave one of them out")

@@ -13,7 +13,6 @@ from ncc.core.topology import Program
 from ncc.envs.linux.rack import check_rack
 from ncc.envs.linux.senders import check_stack
 from ncc.envs.linux.settings import LinuxSettings
-from ncc.envs.native.base import NativeDatapath
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
@@ -256,8 +255,9 @@ def test_unknown_names_are_listed() -> None:
 
 
 def test_linux_refuses_by_name_what_it_does_not_run() -> None:
-    with pytest.raises(ConfigError, match=r"does not run program pfabric: leave it out .* it runs qcn and rwndq"):
-        check_rack(Dumbbell(pairs=1, programs=PFABRIC).build(), Transport(recovery="classic"))
+    for name in ("pfabric", "letflow", "int"):
+        with pytest.raises(ConfigError, match=f"does not run program {name}: leave it out .* it runs qcn and rwndq"):
+            check_rack(Dumbbell(pairs=1, programs=(Program(name=name),)).build(), Transport(recovery="classic"))
     with pytest.raises(ConfigError, match="runs one program at a port, got 2"):
         check_rack(Dumbbell(pairs=1, programs=2 * RWNDQ).build(), Transport(recovery="classic"))
     wrong = Program(name="rwndq", params=(("target_pct", 91),))
@@ -271,10 +271,3 @@ def test_linux_refuses_by_name_what_it_does_not_run() -> None:
         check_stack(HostStack(transport="cubic", tags="srpt"), LinuxSettings())
     with pytest.raises(ConfigError, match="after_1_pkts of tags pias must be from 0"):
         check_stack(HostStack(transport="cubic", tags="pias", tag_params=(("after_1_pkts", -1),)), LinuxSettings())
-
-
-def test_every_simulator_has_them() -> None:
-    for each in (PacketsimDatapath, Ns3Datapath):
-        assert issubclass(each, NativeDatapath)
-        assert {"pfabric", "rwndq"} <= set(each.extension().programs())
-        assert each.extension().program_needs("rwndq") & each.extension().PROGRAM_SYMMETRIC

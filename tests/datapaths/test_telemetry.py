@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne
 from ncc.core.topology import Program
-from ncc.envs.linux.rack import check_rack
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
@@ -74,8 +72,3 @@ def test_both_simulators_write_alike(seed: int) -> None:
     ours, theirs = (read(each, scenario, DIGEST, 60) for each in (PacketsimDatapath, Ns3Datapath))
     assert (ours > 0).any()
     np.testing.assert_array_equal(ours, theirs)
-
-
-def test_linux_has_no_telemetry_and_says_so() -> None:
-    with pytest.raises(ConfigError, match=r"does not run program int: leave it out"):
-        check_rack(Dumbbell(pairs=1, programs=INT).build(), Transport(recovery="classic"))

@@ -4,7 +4,6 @@
 import numpy as np
 import pytest
 
-from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import ManyToOne
 from ncc.core.topology import Program
@@ -104,9 +103,3 @@ def test_a_packet_that_nobody_waits_before_is_never_cut(simulator: Simulator) ->
     )
     assert np.isfinite(done.fct_s).all()
     assert done.records.ports.trimmed_pkts.sum() > 0
-
-
-def test_two_owners_of_a_queue_are_refused(simulator: Simulator) -> None:
-    both = (*trim(), Program(name="pfabric"))
-    with pytest.raises(ConfigError, match="Programs trim and pfabric both own the queue of a port: leave one"):
-        run(simulator, incast(2, both, packets=1), "newreno")

@@ -40,6 +40,12 @@ def rack(traffic: AnyTraffic | None = None, *, hosts: int = 4, periods: int = 10
     )
 
 
+def plain(scenario: Scenario) -> dict[str, Any]:
+    """A scenario as plain data, its workload as a mapping of components."""
+    data = scenario.to_dict()
+    return {**data, "workload": dict(data["workload"])}
+
+
 def spec(scenario: Scenario | None = None, **settings: Any) -> EnvSpec:
     return EnvSpec(scenario=scenario or rack(), **settings)
 

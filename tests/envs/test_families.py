@@ -12,7 +12,7 @@ from ncc.core.keys import set_key
 from ncc.envs.families import Choice, Families, Family, LogUniform, Uniform, check_families, families_from
 from ncc.envs.observation import ObservationSpec
 from ncc.envs.ranges import TrustedRanges
-from tests.envs.cases import listed, rack
+from tests.envs.cases import listed, plain, rack
 
 POOLED = ObservationSpec(neighbours="pooled")
 VARIES: dict[str, Any] = {
@@ -23,14 +23,10 @@ VARIES: dict[str, Any] = {
 }
 
 
-def plain(**settings: Any) -> dict[str, Any]:
-    """The small rack, its workload as a mapping of components."""
-    scenario = rack(**settings).to_dict()
-    return {**scenario, "workload": dict(scenario["workload"])}
-
-
 def families(**settings: Any) -> Families:
-    return Families(hosts_per_slot=16, epochs=7, of={"racks": Family(scenario=plain(), varies=VARIES)}, **settings)
+    return Families(
+        hosts_per_slot=16, epochs=7, of={"racks": Family(scenario=plain(rack()), varies=VARIES)}, **settings
+    )
 
 
 def test_equal_arguments_give_equal_scenarios_and_others_others() -> None:
@@ -56,7 +52,7 @@ def test_what_varies_is_in_its_range_and_the_rest_is_as_written() -> None:
 
 def test_another_key_changes_none_of_the_others() -> None:
     more = {**VARIES, "topology.delay_s": LogUniform(low=5e-6, high=40e-6)}
-    fuller = Families(hosts_per_slot=16, epochs=7, of={"racks": Family(scenario=plain(), varies=more)})
+    fuller = Families(hosts_per_slot=16, epochs=7, of={"racks": Family(scenario=plain(rack()), varies=more)})
     one, other = families().draw(1, 2, 3), fuller.draw(1, 2, 3)
     delay_s = one.topology.to_dict()["delay_s"]
     assert other.topology.to_dict() == {**one.topology.to_dict(), "delay_s": other.topology.to_dict()["delay_s"]}
@@ -80,8 +76,8 @@ def test_ranges_are_spread_as_they_say() -> None:
 
 def test_weights_decide_how_often() -> None:
     of = {
-        "often": Family(scenario=plain(), weight=3),
-        "seldom": Family(scenario=plain(), weight=1),
+        "often": Family(scenario=plain(rack()), weight=3),
+        "seldom": Family(scenario=plain(rack()), weight=1),
     }
     both = Families(hosts_per_slot=4, of=of)
     picked = [both.pick(1, slot, episode) for slot in range(500) for episode in (0, 1)]
@@ -129,12 +125,12 @@ def test_plain_data_and_back() -> None:
 )
 def test_keys_and_ranges_are_refused_by_name(varies: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        families_from({"of": {"a": {"scenario": plain(), "varies": varies}}})
+        families_from({"of": {"a": {"scenario": plain(rack()), "varies": varies}}})
 
 
 def test_a_bad_scenario_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"families\.of\.a\.scenario\.topology has no field 'hostz'"):
-        families_from({"of": {"a": {"scenario": {**plain(), "topology": {"kind": "rack", "hostz": 4}}}}})
+        families_from({"of": {"a": {"scenario": {**plain(rack()), "topology": {"kind": "rack", "hostz": 4}}}}})
 
 
 @pytest.mark.parametrize(
@@ -149,20 +145,20 @@ def test_a_bad_scenario_is_refused_by_name() -> None:
     ],
 )
 def test_what_could_be_drawn_is_refused_before_it_is(varies: dict[str, Any], said: str) -> None:
-    bad = Families(hosts_per_slot=16, of={"a": Family(scenario=plain(), varies=varies)})
+    bad = Families(hosts_per_slot=16, of={"a": Family(scenario=plain(rack()), varies=varies)})
     with pytest.raises(ConfigError, match=said):
         check_families(bad, POOLED)
 
 
 def test_what_is_no_environment_is_refused() -> None:
-    lists = Families(hosts_per_slot=4, of={"a": Family(scenario=plain(traffic=listed((0.0, "h0", 1000))))})
+    lists = Families(hosts_per_slot=4, of={"a": Family(scenario=plain(rack(listed((0.0, "h0", 1000)))))})
     with pytest.raises(ConfigError, match=r"family 'a': scenario\.workload is a finite list"):
         check_families(lists, POOLED)
     with pytest.raises(ConfigError, match=r"family 'a': scenario\.workload is a finite list"):
         lists.draw(1, 0, 0)
     two = {"kind": "dumbbell", "pairs": 2}
     flow = {"kind": "poisson", "distribution": "hadoop", "load_frac": 0.5, "sources": "senders"}
-    dumbbell = {**plain(), "topology": two, "workload": {"traffic": {**flow, "destinations": "receivers"}}}
+    dumbbell = {**plain(rack()), "topology": two, "workload": {"traffic": {**flow, "destinations": "receivers"}}}
     assert check_families(Families(hosts_per_slot=4, of={"a": Family(scenario=dumbbell)}), POOLED) == 16
     with pytest.raises(ConfigError, match=r"names no family"):
         check_families(Families(), POOLED)
@@ -191,7 +187,7 @@ def test_a_number_by_powers_of_other_keys() -> None:
         "topology.mark_threshold_bytes": Uniform(low=0.1, high=0.5, whole=True, by={"topology.buffer_bytes": 1}),
         "workload.traffic.load_frac": Uniform(low=2, high=4, by={"topology.hosts": -1, "period_s": 0}),
     }
-    made = Families(hosts_per_slot=16, of={"a": Family(scenario=plain(), varies=varies)})
+    made = Families(hosts_per_slot=16, of={"a": Family(scenario=plain(rack()), varies=varies)})
     for slot in range(5):
         drawn = made.draw(1, slot, 0)
         ((_, traffic),) = drawn.workload
@@ -199,7 +195,7 @@ def test_a_number_by_powers_of_other_keys() -> None:
         assert 2 <= traffic.to_dict()["load_frac"] * topology["hosts"] <= 4
         assert 0.099 <= topology["mark_threshold_bytes"] / topology["buffer_bytes"] <= 0.501
     with pytest.raises(ConfigError, match=r"key 'topology.host': part 'host'"):
-        Family(scenario=plain(), varies={"period_s": Uniform(low=1, high=2, by={"topology.host": -1})})
+        Family(scenario=plain(rack()), varies={"period_s": Uniform(low=1, high=2, by={"topology.host": -1})})
 
 
 def test_hosts_of_all_networks_must_see_alike() -> None:

@@ -20,7 +20,7 @@ from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.networks import InTurn, Networks
 from ncc.run.racks import RackFactory
-from tests.envs.cases import FLOWS, rack, spec
+from tests.envs.cases import FLOWS, plain, rack, spec
 from tests.support.mm1 import Mm1Datapath
 
 EPOCHS = 6
@@ -30,8 +30,7 @@ HEAVY = Poisson(distribution="hadoop", load_frac=0.9, sources="hosts", destinati
 
 
 def family(varies: dict[str, Any], **settings: Any) -> Family:
-    scenario = rack(HEAVY).to_dict()
-    return Family(scenario={**scenario, "workload": dict(scenario["workload"])}, varies=varies, **settings)
+    return Family(scenario=plain(rack(HEAVY)), varies=varies, **settings)
 
 
 FAMILIES = Families(

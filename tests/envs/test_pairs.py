@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Copies of a network: the same flows, noise with two signs, and rewards over each other."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ncc.core.errors import ConfigError
-from ncc.core.workload import Permutation
 from ncc.envs.action import ActionSpec
 from ncc.envs.observation import ObservationSpec
 from ncc.envs.packetsim.datapath import PacketsimDatapath
@@ -107,24 +105,3 @@ def test_numbers_beyond_the_range_are_cut_and_without_mirror_images_nothing_is_s
         far = env.step(NOTHING[:2] + 7)
         one = other.step(NOTHING[:2] + 1)
         np.testing.assert_array_equal(far.obs, one.obs)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Pairs(copies=3), "pairs.copies must be even with mirror images, got 3"),
-        (lambda: spec(Pairs(copies=4)).copies(6), "groups of 4 racks with the same flows, got 6 racks"),
-        (lambda: spec(Pairs(), EnvView()), "pairs add noise to numbers, got action.kind 'levels'"),
-        (
-            lambda: (
-                spec(Pairs())
-                .replace(scenario=rack().replace(workload=(("p", Permutation(hosts="hosts", size_bytes=1000)),)))
-                .copies(2)
-            ),
-            "pairs need episodes of equal length",
-        ),
-    ],
-)
-def test_what_cannot_be_paired_is_refused(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make()

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import DatapathError
+from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
 from ncc.envs.rack import RackBatch
 from ncc.envs.racks import Racks
@@ -47,38 +48,27 @@ def test_final_observation_is_the_old_episodes_and_obs_the_next_ones() -> None:
     assert np.array_equal(steps[2].final_obs, steps[1].obs), "backlogged hosts look the same every epoch"
 
 
-def test_a_finite_list_terminates_when_the_last_flow_is_delivered() -> None:
-    # 250 kB at 1 Gbit/s take two epochs, so those that arrive at 3.5 ms are gone at 5 ms.
-    env = RackBatch(spec(rack(listed((0.0, "h0", 250_000), (3.5e-3, "h1", 250_000)), periods=20)), FLOWS, seed=1)
-    env.reset()
-    flags = []
-    for _ in range(5):
-        t = env.step(TOP)
-        flags.append((bool(t.terminated[0]), bool(t.truncated[0])))
-    assert flags == [(False, False)] * 4 + [(True, False)]
+EARLY = listed((0.0, "h0", 250_000), (3.5e-3, "h1", 250_000))
+"""Flows that take two periods each at 1 Gbit/s: all are delivered at 5 ms."""
 
 
-def test_delivery_in_the_last_epoch_is_termination_and_not_truncation() -> None:
-    env = RackBatch(spec(rack(listed((0.0, "h0", 250_000)), periods=2)), FLOWS, seed=1)
-    env.reset()
-    env.step(TOP)
-    t = env.step(TOP)
-    assert (bool(t.terminated[0]), bool(t.truncated[0])) == (True, False)
-
-
-def test_a_random_process_never_terminates() -> None:
-    env = RackBatch(spec(rack(poisson(1e-9), periods=3)), FLOWS, seed=1)
-    env.reset()
-    steps = [env.step(TOP) for _ in range(3)]
-    assert not any(t.terminated[0] for t in steps)
-    assert steps[-1].truncated[0]
-
-
-def test_period_that_does_not_divide_the_duration() -> None:
-    scenario = rack(period_s=3e-4).replace(duration_s=1e-3)
+@pytest.mark.parametrize(
+    ("scenario", "periods", "terminated"),
+    [
+        (rack(EARLY, periods=20), 5, True),
+        (rack(listed((0.0, "h0", 250_000)), periods=2), 2, True),  # in the last period: termination, not truncation
+        (rack(poisson(1e-9), periods=3), 3, False),  # random arrivals never terminate
+        (rack(period_s=3e-4).replace(duration_s=1e-3), 3, False),  # 0.9 ms is nearest to 1 ms
+    ],
+)
+def test_an_episode_ends_with_the_last_delivery_of_a_list_or_when_its_time_is_up(
+    scenario: Scenario, periods: int, terminated: bool
+) -> None:
     env = RackBatch(spec(scenario), FLOWS, seed=1)
     env.reset()
-    assert [bool(env.step(TOP).truncated[0]) for _ in range(3)] == [False, False, True]  # 0.9 ms is nearest to 1 ms
+    steps = [env.step(TOP) for _ in range(periods)]
+    assert [bool(t.terminated[0]) for t in steps] == [False] * (periods - 1) + [terminated]
+    assert [bool(t.truncated[0]) for t in steps] == [False] * (periods - 1) + [not terminated]
 
 
 def test_reset_at_an_episode_is_the_same_as_getting_there() -> None:

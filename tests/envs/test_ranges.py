@@ -10,12 +10,10 @@ from ncc.core.scenario import Nic, Scenario
 from ncc.core.value import from_dict
 from ncc.envs.families import AnyDraw, Choice, Families, Family, LogUniform, Uniform, ranges_of_training
 from ncc.envs.ranges import TrainedRanges, trained_ranges
-from tests.envs.cases import listed, poisson, rack
+from tests.envs.cases import listed, plain, poisson, rack
 
 
 def families() -> Families:
-    scenario = rack().to_dict()
-    plain = {**scenario, "workload": dict(scenario["workload"])}
     varies: dict[str, AnyDraw] = {
         "topology.hosts": Choice(values=(2, 8)),
         "topology.uplink_rate_bps": LogUniform(low=1e8, high=4e9),
@@ -23,7 +21,7 @@ def families() -> Families:
         "workload.traffic.load_frac": Uniform(low=0.3, high=0.9),
         "period_s": Choice(values=(1e-4, 2e-4)),
     }
-    return Families(hosts_per_slot=16, epochs=7, of={"racks": Family(scenario=plain, varies=varies)})
+    return Families(hosts_per_slot=16, epochs=7, of={"racks": Family(scenario=plain(rack()), varies=varies)})
 
 
 def network(**topology: Any) -> Scenario:
@@ -84,6 +82,6 @@ def test_a_policy_trained_with_sizes_has_not_met_backlogs() -> None:
 
 
 def test_ranges_must_rise() -> None:
-    plain = trained_ranges([rack()]).to_dict() | {"hosts": [5, 4]}
+    falling = trained_ranges([rack()]).to_dict() | {"hosts": [5, 4]}
     with pytest.raises(ConfigError, match=r"trained.hosts must be \(least, most\), got \(5, 4\)"):
-        from_dict(TrainedRanges, plain, "trained")
+        from_dict(TrainedRanges, falling, "trained")
