@@ -202,12 +202,10 @@ class RateScale(_Rates):
         observation: spec of the observations; a residual's formula is computed from observed numbers.
 
     Raises:
-        ConfigError: the spec has action indices, or an input of a residual's formula is not observed.
+        ConfigError: an input of a residual's formula is not observed.
     """
 
     def __init__(self, spec: ActionSpec, observation: ObservationSpec) -> None:
-        if spec.n_actions:
-            raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; numbers need 'linear', 'log' or 'residual'")
         self.spec, self._seen = spec, formula_columns(observation) if spec.kind == "residual" else ()
 
     def reset(self, scenario: Scenario) -> None:

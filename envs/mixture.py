@@ -33,13 +33,12 @@ class Mixture(Episodes):
         datapath: factory of networks; several are stepped in one call (`Batching`).
         seed: seed of scenarios and flows.
         slot: number of the first slot; the others follow it.
-        n_slots: number of slots.
+        n_slots: number of slots, a multiple of `copies`.
         threads: threads of the datapath, on which results do not depend.
         copies: slots of a group.
 
     Raises:
-        ConfigError: the families cannot be episodes of one environment, the datapath does not offer `Batching`, there
-            are no slots, or they are no whole groups.
+        ConfigError: the families cannot be episodes of one environment.
     """
 
     def __init__(
@@ -54,12 +53,6 @@ class Mixture(Episodes):
         threads: int = 1,
         copies: int = 1,
     ) -> None:
-        if n_slots < 1 or threads < 1 or copies < 1 or n_slots % copies:
-            raise ConfigError(
-                f"n_slots, threads and copies must be at least 1, and slots whole groups of copies, got {n_slots}, "
-                f"{threads} and {copies}"
-            )
-        require_batching(datapath)
         super().__init__(n_slots)
         self.n_racks, self.n_agents = n_slots, families.hosts_per_slot
         self.obs_dim = check_families(families, spec.view.observation, spec.view.action.within)

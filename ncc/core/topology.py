@@ -120,12 +120,6 @@ class Buffer(Value, frozen=True):
     programs: tuple[Program, ...] = ()
     """Programs of the port, which run one after the other."""
 
-    def check(self) -> None:
-        if self.pool is None:
-            if self.size_bytes == 0:
-                raise ConfigError("Buffer.size_bytes must be at least 1 in a port that shares no pool, got 0")
-            check_marks("Buffer", "size_bytes", self.size_bytes, self.mark_threshold_bytes, self.red)
-
 
 def check_marks(owner: str, limit: str, reach_bytes: int, mark_threshold_bytes: int, red: Red | None) -> None:
     """Raise `ConfigError` if marking is on but a queue of at most `reach_bytes` would never be marked."""

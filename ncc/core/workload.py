@@ -303,12 +303,9 @@ Workload = tuple[tuple[Name, AnyTraffic], ...]
 def draw_flows(workload: Workload, topology: Topology, duration_s: float, seed: int) -> FlowTable:
     """Draw the flow list of a run: equal arguments give equal lists; components use independent streams.
 
-    Starts are whole nanoseconds in [0, duration_s); rows are in order of start.
-
-    Raises:
-        ConfigError: a component does not fit the topology or the duration; the message names it and the field.
+    Starts are whole nanoseconds in [0, duration_s); rows are in order of start. The components must fit the topology
+    (`check_fits`), as those of every scenario do.
     """
-    check_fits(workload, topology, duration_s)
     drawn = [t.draw(topology, duration_s, generator(seed, "flows", name)) for name, t in workload]
     traffic = np.repeat(np.arange(len(drawn)), [len(columns[0]) for columns in drawn])
     start, src, dst, size = (_join([columns[i] for columns in drawn]) for i in range(4))

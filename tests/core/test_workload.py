@@ -10,7 +10,18 @@ from scipy import stats
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FlowTable, check_columns
 from ncc.core.topologies import ManyToOne, Rack, TwoDatacentres
-from ncc.core.workload import Fixed, Flow, Incast, Permutation, Poisson, Traffic, Workload, draw_flows, offered_load
+from ncc.core.workload import (
+    Fixed,
+    Flow,
+    Incast,
+    Permutation,
+    Poisson,
+    Traffic,
+    Workload,
+    check_fits,
+    draw_flows,
+    offered_load,
+)
 
 RACK = Rack().build()
 BACKGROUND = Poisson(distribution="hadoop", load_frac=0.6, sources="hosts", destinations="remotes")
@@ -176,7 +187,7 @@ def test_flow_lists_never_change() -> None:
 )
 def test_what_does_not_fit_is_named(traffic: Traffic, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        draw_flows((("x", traffic),), RACK, 1.0, 1)  # type: ignore[arg-type]
+        check_fits((("x", traffic),), RACK, 1.0)  # type: ignore[arg-type]
 
 
 def test_single_hosts_cannot_talk_to_themselves() -> None:
@@ -187,14 +198,14 @@ def test_single_hosts_cannot_talk_to_themselves() -> None:
         (Permutation(hosts="dc0", size_bytes=1), "takes at least 2"),
     ):
         with pytest.raises(ConfigError, match=message):
-            draw_flows((("x", traffic),), network, 1.0, 1)
+            check_fits((("x", traffic),), network, 1.0)
 
 
 def test_an_empty_or_ambiguous_workload_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least one traffic component"):
-        draw_flows((), RACK, 1.0, 1)
+        check_fits((), RACK, 1.0)
     with pytest.raises(ConfigError, match="two components of one name: a, a"):
-        draw_flows((("a", BURSTS), ("a", BURSTS)), RACK, 1.0, 1)
+        check_fits((("a", BURSTS), ("a", BURSTS)), RACK, 1.0)
 
 
 def test_unequal_columns_are_refused() -> None:

@@ -180,7 +180,6 @@ RESIDUAL = ActionSpec(kind="residual", formula="local_hold")
         (lambda: ActionSpec(levels=0), "ActionSpec.levels"),
         (lambda: ActionSpec(kind="shares", shares=(1.0, 0.5)), "must rise"),
         (lambda: RateTable(ActionSpec(kind="log"), ObservationSpec()), "kind is 'log'; action indices need 'levels'"),
-        (lambda: RateScale(ActionSpec(), LOW), "need 'linear', 'log' or 'residual'"),
         (lambda: EnvView(action=ActionSpec(kind="shares"), observation=LOW), "ceiling must be at least 1 with"),
         (lambda: EnvView(action=ActionSpec(kind="shares")), "'ranked', 'ordered' or 'none', got 'each'"),
         (lambda: ActionSpec(kind="residual"), "or the formula to null; got 'residual' and None"),
