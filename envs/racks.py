@@ -158,20 +158,14 @@ class Racks:
         obs, reward = self._observer.observe(m), self._reward.reward(m)
         for row, picture in enumerate(self._pictures):
             picture.see(m[row] if isinstance(m, Measurements) else m)
-        # a > b means "a and not b" for flags.
-        if isinstance(m, Measurements):
-            self.obs = obs
-            terminated = m.flows_finished == self._n_flows
-            truncated = (m.time_s >= self._last_epoch_s) > terminated
-            ended = (terminated | truncated).nonzero()[0].tolist()
-            self._over.update(ended)
-            return Epochs(obs, reward, terminated, truncated, ended)
-        self.obs = obs[None]
-        done = m.flows_finished == int(self._n_flows[0])
-        cut = (m.time_s >= self._last_epoch_s) > done
-        ended = [0] if done or cut else []
+        if self._single:
+            obs, reward = obs[None], reward[None]
+        self.obs = obs
+        terminated: Flags = np.equal(m.flows_finished, self._n_flows)
+        truncated: Flags = np.greater(m.time_s >= self._last_epoch_s, terminated)  # time is up, and not terminated
+        ended: list[int] = (terminated | truncated).nonzero()[0].tolist()
         self._over.update(ended)
-        return Epochs(self.obs, reward[None], _FLAG[done], _FLAG[cut], ended)
+        return Epochs(obs, reward, terminated, truncated, ended)
 
     def each(self) -> list[Measurement]:
         """Return the last measurement of every rack: of its last period, or of its start.
@@ -202,8 +196,3 @@ class Racks:
     @property
     def _rows(self) -> range:
         return range(len(self._numbers))
-
-
-_FLAG = (np.array([False]), np.array([True]))
-for _flag in _FLAG:
-    _flag.setflags(write=False)

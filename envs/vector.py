@@ -117,33 +117,23 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
             ConfigError: an action is not in the space, naming rack and host; no period has run.
             DatapathError: no episode is running, or a network failed; reset all racks then.
         """
-        over, self._over = self._over, set()
-        rewards = np.zeros((self.num_envs, self._racks.n_agents), np.float32)
+        over, going = self._over, len(self._over) < self.num_envs
+        earned = np.zeros((self.num_envs, self._racks.n_agents), np.float32)
         terminated, truncated = np.zeros((2, self.num_envs), np.bool_)
-        moved, earned = self._all, rewards
-        if len(over) < self.num_envs:
-            try:
-                limits_bps = self._spaces.limits_bps(actions, self._racks.obs)
-            except ConfigError:
-                self._over = over
-                raise
-            _, rewards, ended, cut, rows = self._racks.advance(limits_bps, over)
-            earned = rewards
-            if self._pairs is not None:
-                rewards = self._pairs.reward(earned)
-            terminated |= ended
-            truncated |= cut
+        if going:
+            limits_bps = self._spaces.limits_bps(actions, self._racks.obs)
             self._steps += 1
-            late = self._steps >= self._most_steps
-            truncated |= late
-            self._over = {*rows, *np.flatnonzero(late).tolist()} - over
-        if over:
-            moved = self._all.copy()
-            for row in over:
-                self._begin(row)
-                rewards[row], earned[row], terminated[row], truncated[row], moved[row] = 0, 0, False, False, False
+            _, earned, ended, cut, _ = self._racks.advance(limits_bps, over)
+            terminated |= ended
+            truncated |= cut | (self._steps >= self._most_steps)
+        self._over = set(np.flatnonzero(terminated | truncated).tolist()) - over
+        rewards = earned if self._pairs is None else self._pairs.reward(earned)
+        moved = self._all.copy()
+        for row in over:
+            self._begin(row)
+            rewards[row], earned[row], terminated[row], truncated[row], moved[row] = 0, 0, False, False, False
         info = self._info(began=bool(over))
-        if len(over) < self.num_envs:
+        if going:
             info |= {"host_rewards": rewards, "_host_rewards": moved}
             if self._pairs is not None:
                 info |= {"host_earned": earned, "_host_earned": moved}

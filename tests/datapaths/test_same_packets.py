@@ -117,8 +117,8 @@ def random_case(
 ) -> tuple[Scenario, Callable[[NativeDatapath], None]]:
     """Flows, transport and NIC drawn for this network, with some settings; and the loss of a packet for `prepare`."""
     network = topology.build()
-    made = random_transport(random, 0.0).replace(**transport)
-    chosen = random_nic(random, made).replace(**nic)
+    made = random_transport(random, 0.0).replace(**(transport or {}))
+    chosen = random_nic(random, made).replace(**(nic or {}))
     flows, routing = random_flows(random, network), str(random.choice(routings))
     scenario = fixed(topology, *flows, transport=made, nic=chosen, routing=routing, **settings)
     return scenario, drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
