@@ -12,7 +12,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.topologies import Rack
 from ncc.core.units import GBPS
 from ncc.core.workload import AnyTraffic, Fixed, Flow, Poisson
-from ncc.envs.observation import ObservationSpec, SharedObserver
+from ncc.envs.observation import ObservationSpec, SharedObserver, names_of
 from ncc.envs.spec import EnvSpec
 from tests.support.mm1 import Mm1Datapath
 
@@ -66,3 +66,10 @@ def observer(seen: ObservationSpec | None = None, scenario: Scenario | None = No
     made = SharedObserver(seen or ObservationSpec())
     made.reset(scenario or rack(), seed=seed)
     return made
+
+
+def shown(seen: ObservationSpec, *measurements: Measurement) -> dict[str, np.ndarray]:
+    """Numbers [n_agents] of the last observation by name, after these measurements in order."""
+    made = observer(seen)
+    obs = [made.observe(m) for m in measurements][-1]
+    return dict(zip(names_of(seen, 0), obs.T, strict=True))

@@ -6,7 +6,7 @@ import pytest
 
 from ncc.envs.observation import LOW, ObservationSpec, names_of
 from ncc.envs.observation.spec import COLUMN_LOW
-from tests.envs.cases import measured, observer, rack
+from tests.envs.cases import measured, observer, rack, shown
 
 SPEC = ObservationSpec(neighbours="ordered")
 FOUR = rack()
@@ -21,9 +21,7 @@ def named(obs: np.ndarray) -> dict[str, np.ndarray]:
 
 def test_the_order_by_hand() -> None:
     state = measured(FOUR, queued_flows=[1, 2, 1, 0], next_bytes=[500e3, 100e3, 3e6, 0])
-    seen = observer(SPEC)
-    seen.observe(state)
-    obs = named(seen.observe(state))
+    obs = shown(SPEC, state, state)
     np.testing.assert_allclose(obs["hosts before"] * 4, [1, 0, 2, 0])
     ahead = np.array([100e3, 0, 600e3, 0]) / PERIOD_BYTES
     np.testing.assert_allclose(obs["bytes ahead"] * 4, ahead, rtol=1e-5)
@@ -33,9 +31,7 @@ def test_the_order_by_hand() -> None:
 def test_a_share_is_seen_over_the_fair_one() -> None:
     """ln(share among alike / fair share) / 2, of flows of 0.1, 0.3 and 3 MB and a host without one."""
     state = measured(FOUR, throughput_bps=1e9, queued_flows=[1, 2, 1, 0], next_bytes=[100e3, 300e3, 3e6, 0])
-    seen = observer(SPEC)
-    seen.observe(state)
-    obs = named(seen.observe(state))
+    obs = shown(SPEC, state, state)
     # The first two are alike and share 2 links; the third waits, and a share of 0 is taken for a twentieth; the last
     # would be one of three. Fair are 2 links over all that are busy, the host itself among them.
     shares, fair = np.array([2 / 2, 2 / 2, 0, 2 / 3]), np.array([2 / 3, 2 / 3, 2 / 3, 2 / 4])
@@ -46,9 +42,7 @@ def test_a_share_is_seen_over_the_fair_one() -> None:
 
 def test_far_ahead_is_seen_by_the_coarse_number_only() -> None:
     state = measured(FOUR, queued_flows=1, next_bytes=[1e6, 2e6, 3e6, 4e6])
-    seen = observer(SPEC)
-    seen.observe(state)
-    obs = named(seen.observe(state))
+    obs = shown(SPEC, state, state)
     np.testing.assert_allclose(obs["bytes just ahead"], [0, 1.5, 1.5, 1.5])
     np.testing.assert_allclose(obs["bytes ahead"], [0, 1, 3, 3], rtol=1e-5)  # 4, 12 and 24 periods over 4, at most 3
 
@@ -56,9 +50,7 @@ def test_far_ahead_is_seen_by_the_coarse_number_only() -> None:
 def test_all_hosts_count_on_what_they_have_told_each_other() -> None:
     before = measured(FOUR, queued_flows=[1, 1, 0, 0], next_bytes=[400e3, 500e3, 0, 0])
     now = measured(FOUR, 1, queued_flows=[1, 1, 1, 0], next_bytes=[400e3, 300e3, 450e3, 0])
-    seen = observer(SPEC)
-    seen.observe(before)
-    obs = named(seen.observe(now))
+    obs = shown(SPEC, before, now)
     # h1 has overtaken h0 since, which nobody knows yet: the order is still the old one. h2 has just begun: it takes its
     # own flow as it is, and nobody else knows of it.
     np.testing.assert_allclose(obs["hosts before"] * 4, [0, 1, 1, 0])
@@ -69,10 +61,7 @@ def test_of_two_busy_hosts_one_goes_first(seed: int) -> None:
     rng = np.random.default_rng(seed)
     queued = rng.integers(0, 2, 4)
     state = measured(FOUR, queued_flows=queued, next_bytes=queued * rng.choice([1e3, 2e5, 5e6], 4))
-    seen = observer(SPEC)
-    for _ in range(37 * seed):
-        seen.observe(state)
-    obs, busy = named(seen.observe(state)), queued > 0
+    obs, busy = shown(SPEC, *[state] * (37 * seed + 1)), queued > 0
     assert sorted((obs["hosts before"] * 4)[busy]) == list(range(busy.sum()))
 
 

@@ -9,7 +9,7 @@ import pytest
 from ncc.core.flows import BoolArray, FloatArray
 from ncc.envs.observation import ObservationSpec, SharedObserver, names_of, obs_dim
 from ncc.harness.oracles import ALIKE, SLACK_PERIODS, claims
-from tests.envs.cases import measured, observer, rack
+from tests.envs.cases import measured, observer, rack, shown
 
 SPEC = ObservationSpec(neighbours="ranked")
 FOUR = rack()
@@ -29,11 +29,9 @@ def room_before(
 def test_ranks_by_hand() -> None:
     # Two Gbit/s of uplink for hosts of one; next flows of 0.1, 0.3 and 3 MB, and an idle host.
     state = measured(FOUR, throughput_bps=1e9, queued_flows=[1, 2, 1, 0], next_bytes=[100e3, 300e3, 3e6, 0])
-    seen = observer(SPEC)
-    seen.observe(measured(FOUR))
-    before = dict(zip(NAMES, seen.observe(state).T, strict=True))
+    before = shown(SPEC, measured(FOUR), state)
     np.testing.assert_allclose(before["room after shorter"], 1, err_msg="nothing has arrived from the others yet")
-    obs = dict(zip(NAMES, seen.observe(state).T, strict=True))
+    obs = shown(SPEC, measured(FOUR), state, state)
     # In units of what a link carries in a period of 1 ms: 125 KB.
     scaled = [log1p(size / 125e3) / log1p(100) for size in (100e3, 300e3, 3e6, 0)]
     np.testing.assert_allclose(obs["next bytes"], scaled, rtol=1e-5)
@@ -46,7 +44,7 @@ def test_ranks_by_hand() -> None:
 
 
 def test_the_constants_of_a_scenario() -> None:
-    obs = dict(zip(NAMES, observer(SPEC).observe(measured(FOUR)).T, strict=True))
+    obs = shown(SPEC, measured(FOUR))
     np.testing.assert_allclose(obs["static share"], 1 + log(0.5) / log(100), rtol=1e-6)
     buffer = FOUR.network().reach_bytes(FOUR.network().neighbourhoods[0].uplink_port)
     np.testing.assert_allclose(obs["buffer"], log1p(buffer * 8 / 2e6) / log1p(100), rtol=1e-6)
@@ -106,9 +104,7 @@ def test_a_host_ranks_itself_as_the_oracle_does(seed: int) -> None:
     link = np.full(4, 1e9)
     limit, sent = rng.choice([3e8, 1e9, np.inf], 4), rng.choice([0.0, 1e8, 2.9e8, 1e9], 4)
     state = measured(FOUR, rate_limit_bps=limit, throughput_bps=sent, queued_flows=queued, next_bytes=next_bytes)
-    seen = observer(SPEC)
-    seen.observe(state)
-    obs = dict(zip(NAMES, seen.observe(state).T, strict=True))
+    obs = shown(SPEC, state, state)
     slack = SLACK_PERIODS * link * FOUR.period_s / 8
     room, peers = room_before(next_bytes, queued > 0, claims(sent, limit, link), slack)
     busy = queued > 0  # who has nothing queued is not asked

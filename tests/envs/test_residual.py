@@ -201,6 +201,26 @@ def test_the_worst_policy_carries_every_flow() -> None:
     assert took[-1.0] < 2.1 * took[0.0], took  # 5 times without the last of its rules
 
 
+def against_local(scenario: Scenario, own: Local, formula: str) -> tuple[np.ndarray, np.ndarray]:
+    """Limits [n, n_agents] of a formula's observer, and of `Local`, at most the link's rate, along a run of `Local`.
+
+    Only periods in which several hosts have flows queued count: one alone is guarded.
+    """
+    observer, rates, datapath = SharedObserver(ORDERED), residual(formula=formula), PacketsimDatapath()
+    own.reset(scenario, 0)
+    observer.reset(scenario)
+    measurement, limits = datapath.start(scenario, scenario.flows(3), HostStack(transport="dctcp"), 1), []
+    for _ in range(60):
+        decided = own.decide(measurement)
+        observed = rates.rates_bps(np.zeros(4), observer.observe(measurement))
+        if np.count_nonzero(measurement.queued_flows) > 1:
+            limits.append((observed, decided.copy()))
+        measurement = datapath.step(decided)
+    datapath.close()
+    of_observer, of_local = np.array(limits).swapaxes(0, 1)
+    return of_observer, np.minimum(of_local, 1e9)
+
+
 def test_the_tuned_formula_is_that_of_the_controller() -> None:
     """Along a run of many equal answers, the observer's limit is `Local`'s with the constants of the search."""
     tuned = load_controller("local_tuned").limit
@@ -210,44 +230,20 @@ def test_the_tuned_formula_is_that_of_the_controller() -> None:
     assert constants["attained_frac"] == 0, "observers do not count what a host has sent"
     equal = [(at, f"h{host}", 1_500_000) for at in (0.001, 0.0305) for host in range(4)]
     scenario = rack(listed(*equal, (0.002, "h1", 20_000_000)), periods=60, sharing_delay_periods=1)
-    own, observer, rates = Local(**constants), SharedObserver(ORDERED), residual(formula="local_tuned")
-    own.reset(scenario, 0)
-    observer.reset(scenario)
-    datapath, busy = PacketsimDatapath(), 0
-    measurement = datapath.start(scenario, scenario.flows(3), HostStack(transport="dctcp"), 1)
-    for _ in range(60):
-        asked = own.decide(measurement)
-        told = rates.rates_bps(np.zeros(4), observer.observe(measurement))
-        if measurement.queued_flows.astype(bool).sum() > 1:  # one alone is guarded
-            busy += 1
-            differ = ~np.isclose(np.minimum(told, 1e9), np.minimum(asked, 1e9), rtol=1e-4)
-            assert differ.sum() <= 1  # the first in order is guarded
-            assert np.isinf(told[differ]).all()
-        measurement = datapath.step(asked)
-    datapath.close()
-    assert busy > 10
+    observed, decided = against_local(scenario, Local(**constants), "local_tuned")
+    differ = ~np.isclose(np.minimum(observed, 1e9), decided, rtol=1e-4)
+    assert len(differ) > 10
+    assert differ.sum(axis=1).max() <= 1  # the first in order is guarded
+    assert np.isinf(observed[differ]).all()
 
 
 def test_the_formula_is_that_of_the_controller() -> None:
-    """Along a run, 0 means the limits of `Local` with the same constants, from the messages that both hear."""
+    """Along a run, 0 means the limits of `Local` with the same constants, from the same messages."""
     scenario = rack(poisson(0.8), periods=60, sharing_delay_periods=1)
-    own, observer, rates = Local(**LocalLimit().constants()), SharedObserver(ORDERED), residual(formula="local")
-    own.reset(scenario, 0)
-    observer.reset(scenario)
-    datapath = PacketsimDatapath()
-    measurement = datapath.start(scenario, scenario.flows(3), HostStack(transport="dctcp"), 1)
-    differed, busy = [], 0
-    for _ in range(60):
-        asked = own.decide(measurement)
-        told = rates.rates_bps(np.zeros(4), observer.observe(measurement))
-        if measurement.queued_flows.astype(bool).sum() > 1:  # one alone is guarded
-            busy += 1
-            differed.append(np.abs(np.log(np.minimum(told, 1e9) / np.minimum(asked, 1e9))).max())
-        measurement = datapath.step(asked)
-    datapath.close()
-    assert busy > 20
-    # The headroom is a share of what is left after those before, not of the uplink: 3 % of it more or less.
-    assert np.mean(np.array(differed) < 0.07) > 0.9
+    observed, decided = against_local(scenario, Local(**LocalLimit().constants()), "local")
+    assert len(observed) > 20
+    # The headroom is a share of the rest after those before, not of the uplink: 3 % of it more or less.
+    assert np.mean(np.abs(np.log(np.minimum(observed, 1e9) / decided)).max(axis=1) < 0.07) > 0.9
 
 
 def test_ranges_of_trust_can_be_narrowed_and_not_widened() -> None:
