@@ -185,8 +185,20 @@ nb::class_<Network> BindNetwork(nb::module_ &m)
         .def("tell", &Tell<Network>, "src"_a, "dst"_a, "start_ns"_a, "rate_bps"_a, "window_pkts"_a, "late_ns"_a)
         .def("edges", &EdgesOf<Network>)
         .def_prop_ro("messages", &Network::messages)
-        .def("drop_packet", &Network::DropPacket, "port"_a, "nth"_a)
-        .def("mark_packet", &Network::MarkPacket, "port"_a, "nth"_a)
+        .def(
+            "drop_packet",
+            [](Network &network, uint32_t port, uint64_t nth) { network.Plan(port, {nth, NCC_DROP, 0}); }, "port"_a,
+            "nth"_a)
+        .def(
+            "mark_packet",
+            [](Network &network, uint32_t port, uint64_t nth) { network.Plan(port, {nth, NCC_MARK, 0}); }, "port"_a,
+            "nth"_a)
+        .def(
+            "delay_packet",
+            [](Network &network, uint32_t port, uint64_t nth, int64_t delay_ns) {
+                network.Plan(port, {nth, NCC_PASS, delay_ns});
+            },
+            "port"_a, "nth"_a, "delay_ns"_a)
         .def(
             "sender_window",
             [](const Network &network, uint32_t flow) {

@@ -25,8 +25,8 @@ constexpr uint32_t kNoIndex = std::numeric_limits<uint32_t>::max();
 void Frame::Notify() { network->Arrive(this); }
 
 Network::Network(const Spec &spec)
-    : spec_(spec), routes_(spec_), router_(spec_), host_index_(spec.is_host.size(), kNoIndex), knowledge_(spec_),
-      idle_(spec_)
+    : spec_(spec), routes_(spec_), router_(spec_), host_index_(spec.is_host.size(), kNoIndex), switches_(*this, spec_),
+      knowledge_(spec_), idle_(spec_)
 {
     SetDefaults(spec_);
     for (size_t stack = 0; stack <= spec_.stacks.size(); ++stack) {
@@ -40,16 +40,14 @@ Network::Network(const Spec &spec)
     }
     CheckConnections(spec_, kNoIndex, kMaxConnections);
     BuildHosts();
-    BuildPorts();
+    BuildLinks();
     views_.resize(spec_.flows.size());
     records_.resize(spec_.flows.size());
     connections_.resize(spec_.flows.size());
-    nic_of_flow_.resize(spec_.flows.size());
     for (size_t i = 0; i < spec_.flows.size(); ++i) {
         const FlowSpec &flow = spec_.flows[i];
         views_[i] = ViewOf(spec_, flow);
         Host &host = host_of(flow.src);
-        nic_of_flow_[i] = host.nic.get();
         // A host reports the base RTT of its longest path before the first sample.
         host.rtt_mean_ns =
             std::max(host.rtt_mean_ns, static_cast<double>(routes_.BaseRttNs(spec_, flow.src, flow.dst)));
@@ -63,11 +61,17 @@ Network::Network(const Spec &spec)
     }
     BuildGates();
     tags_ = Tags::Make(spec_.tags, spec_.tag_params);
-    StartPrograms();
+    switches_.StartPrograms();
+    for (uint32_t port = 0; port < links_.size(); ++port) {
+        see_windows_ |= switches_.port(port).needs(NCC_SW_REVERSE);
+    }
+    for (const uint32_t port : spec_.uplinks) {
+        switches_.port(port).MeasureQueue();
+    }
     limits_.assign(spec_.agents.size(), std::numeric_limits<double>::infinity());
     uplinks_before_.resize(spec_.uplinks.size());
     if (!spec_.flows.empty()) {
-        Simulator::Schedule(TimeStep(spec_.flows[0].start_ns), &Network::StartFlows, this);
+        Schedule(spec_.flows[0].start_ns, EventKind::kFlow, 0);
     }
 }
 
@@ -76,9 +80,6 @@ Network::~Network()
     if (!LiveSimulation::Owned()) { // a forked copy: leave the parent's ns-3 objects alone
         for (auto &connection : connections_) {
             static_cast<void>(connection.release());
-        }
-        for (Host &host : hosts_) {
-            static_cast<void>(host.nic.release());
         }
         return;
     }
@@ -94,12 +95,11 @@ Network::~Network()
 
 void Network::StartFlows()
 {
-    const int64_t now = Simulator::Now().GetTimeStep();
-    while (next_flow_ < spec_.flows.size() && spec_.flows[next_flow_].start_ns <= now && fault_.empty()) {
+    while (next_flow_ < spec_.flows.size() && spec_.flows[next_flow_].start_ns <= now_ns() && fault_.empty()) {
         StartFlow(static_cast<uint32_t>(next_flow_++));
     }
     if (next_flow_ < spec_.flows.size() && fault_.empty()) {
-        Simulator::Schedule(TimeStep(spec_.flows[next_flow_].start_ns - now), &Network::StartFlows, this);
+        Schedule(spec_.flows[next_flow_].start_ns, EventKind::kFlow, 0);
     }
 }
 
@@ -124,7 +124,7 @@ void Network::StartFlow(uint32_t flow)
     connection.live_index = static_cast<uint32_t>(live.size());
     live.push_back(flow);
     ++live_;
-    const int64_t idle_ns = Simulator::Now().GetTimeStep() - views_[before].last_left_ns;
+    const int64_t idle_ns = now_ns() - views_[before].last_left_ns;
     connection.receiver->Continue(flow);
     Message(flow, true, 0);
     const uint32_t idle_rtos = IdleRtos(spec_, idle_ns, connection.sender->rto_ns());
@@ -169,10 +169,10 @@ void Network::Done(uint32_t flow)
 {
     knowledge_.Ended(spec_.flows[flow]);
     if (gates_) {
-        gates_->Over(flow, Simulator::Now().GetTimeStep());
+        gates_->Over(flow, now_ns());
     }
     // Freed later, because the socket is still being used, and has events of its own at this instant.
-    Simulator::Schedule(TimeStep(1), &Network::Reap, this, flow);
+    Schedule(now_ns() + 1, EventKind::kOver, flow);
     if (idle_.kept()) {
         idle_.Add(spec_.flows[flow], flow);
     }
@@ -196,9 +196,11 @@ void Network::Reap(uint32_t flow)
 
 bool Network::Holds(uint32_t flow, uint64_t offset_bytes) const
 {
-    const auto &frames = connections_[flow]->queue.frames;
-    return std::any_of(frames.begin(), frames.end(),
-                       [=](const Frame *frame) { return frame->offset_bytes == offset_bytes; });
+    const Frame *frame = connections_[flow]->queue.list.front();
+    while (frame != nullptr && frame->offset_bytes != offset_bytes) {
+        frame = frame->behind;
+    }
+    return frame != nullptr;
 }
 
 void Network::Delivered(uint32_t flow, uint64_t bytes, uint64_t total)
@@ -213,7 +215,7 @@ void Network::Received(uint32_t flow, uint64_t total)
     if (total != spec_.flows[flow].size_bytes || record.finish_ns >= 0) {
         return;
     }
-    record.finish_ns = Simulator::Now().GetTimeStep();
+    record.finish_ns = now_ns();
     ++finished_;
     if (gates_) {
         gates_->Received(flow);
@@ -232,7 +234,7 @@ void Network::Acknowledged(uint32_t flow)
         return;
     }
     connection.acknowledged = true;
-    if (connection.queue.frames.empty()) {
+    if (connection.queue.list.empty()) {
         Done(flow);
     }
 }
@@ -252,47 +254,58 @@ void Network::Fail(const std::string &message)
     Simulator::Stop();
 }
 
-void Network::Leave(const Port &port, Frame *frame, int64_t in_ns)
+uint64_t Network::Schedule(int64_t time_ns, EventKind kind, uint32_t index)
 {
-    frame->node = port.wire().to;
-    frame->seen_by = port.seen_by;
-    Simulator::Schedule(TimeStep(in_ns), Ptr<EventImpl>(frame));
+    Simulator::Schedule(TimeStep(time_ns - now_ns()), &Network::Handle, this, kind, index, ++order_);
+    return order_;
 }
 
-void Network::Transmitted(Port *port)
+void Network::Handle(EventKind kind, uint32_t index, uint64_t number)
 {
-    const int64_t now = Simulator::Now().GetTimeStep();
-    if (port->paused()) {
-        port->Serve(false);
-        return;
+    switch (kind) {
+    case EventKind::kTransmit:
+        return switches_.Transmitted(index);
+    case EventKind::kWire:
+        return hosts_[index].nic->WireFree();
+    case EventKind::kTokens:
+        return hosts_[index].nic->Tokens(number);
+    case EventKind::kOver:
+        return Reap(index);
+    case EventKind::kFlow:
+        return StartFlows();
+    case EventKind::kLimits:
+        return ApplyLimits();
+    case EventKind::kGate:
+        return gates_->Alarm(index, now_ns());
+    case EventKind::kLeave:
+        return gates_->Leave(index);
+    case EventKind::kProgram:
+        return switches_.ProgramTimer(index);
+    default:
+        return; // packetsim's own
     }
-    if (port->free_ns() > now) { // a pause frame has taken its turn
-        Simulator::Schedule(TimeStep(port->free_ns() - now), &Network::Transmitted, this, port);
-        return;
-    }
-    const Port::Started next = port->Next(now);
-    Port *came_by = next.frame->seen_by;
-    const int64_t bytes = next.frame->ip_bytes;
-    Leave(*port, next.frame, next.arrival_ns - now);
-    if (port->held_pkts() > 0) {
-        Simulator::Schedule(TimeStep(port->free_ns() - now), &Network::Transmitted, this, port);
-    } else {
-        port->Serve(false);
-    }
-    Ingress(came_by, -bytes);
+}
+
+int64_t Network::Transmit(uint32_t port, Frame *frame, int64_t start_ps)
+{
+    Link &link = links_[port];
+    link.free_ps = start_ps + link.wire.SerialisationPs(frame->ip_bytes);
+    frame->link = port;
+    Simulator::Schedule(TimeStep(link.wire.ArrivalNs(link.free_ps) - now_ns()), Ptr<EventImpl>(frame));
+    return link.free_ps;
 }
 
 void Network::Arrive(Frame *frame)
 {
-    const uint32_t node = frame->node;
+    const uint32_t node = links_[frame->link].wire.to;
     const FlowSpec &spec = spec_.flows[frame->flow];
     const uint32_t dst = frame->to_receiver ? spec.dst : spec.src;
     ++frame->hops;
     if (node != dst) {
-        if (frame->seen_by) {
-            frame->seen_by->Reverse(frame, Simulator::Now().GetTimeStep());
+        if (const uint32_t port = links_[frame->link].seen_by; port != kNoPort) {
+            switches_.Reverse(port, frame);
         }
-        Forward(frame, node);
+        switches_.Forward(Way(frame, node), frame);
         return;
     }
     if (frame->signal.kind != NCC_CC_SIGNAL_NONE) {
@@ -303,13 +316,13 @@ void Network::Arrive(Frame *frame)
         return;
     }
     if (gates_ && frame->to_receiver) {
-        gates_->Heard(frame->flow, Simulator::Now().GetTimeStep());
+        gates_->Heard(frame->flow, now_ns());
     }
     if (frame->message) {
         if (!frame->to_receiver) {
-            gates_->Arrived(frame->grant, Simulator::Now().GetTimeStep());
+            gates_->Arrived(frame->grant, now_ns());
         }
-        Forget(frame);
+        Drop(frame);
         return;
     }
     Connection *connection = connections_[frame->flow].get();
@@ -328,34 +341,13 @@ void Network::Arrive(Frame *frame)
     }
 }
 
-void Network::Forward(Frame *frame, uint32_t node)
-{
-    const int64_t now = Simulator::Now().GetTimeStep();
-    Port &port = *ports_[Way(*frame, node)];
-    const int64_t arrival = port.Enqueue(frame, now);
-    if (arrival >= 0) {
-        Leave(port, frame, arrival - now);
-    } else if (arrival == Port::kDropped) {
-        Forget(frame);
-    } else {
-        if (!port.serving() && !port.paused()) {
-            port.Serve(true);
-            Simulator::Schedule(TimeStep(port.free_ns() - now), &Network::Transmitted, this, &port);
-        }
-        Ingress(frame->seen_by, frame->ip_bytes);
-    }
-}
-
 void Network::ApplyLimits()
 {
     for (size_t i = 0; i < limits_.size(); ++i) {
-        Nic &nic = *host_of(spec_.agents[i]).nic;
-        if (nic.limit_bps() != limits_[i]) {
-            nic.SetLimit(limits_[i]);
-        }
+        host_of(spec_.agents[i]).nic->SetLimit(limits_[i]);
     }
     if (gates_) {
-        gates_->Send(Simulator::Now().GetTimeStep());
+        gates_->Send(now_ns());
     }
 }
 
@@ -370,21 +362,19 @@ void Network::Step(const double *limits_bps)
     }
     limits_.assign(limits_bps, limits_bps + limits_.size());
     if (spec_.latency_ns > 0) {
-        Simulator::Schedule(TimeStep(spec_.latency_ns), &Network::ApplyLimits, this);
+        Schedule(now_ns() + spec_.latency_ns, EventKind::kLimits, 0);
     } else {
         ApplyLimits();
     }
     const int64_t end_ns = (epoch_ + 1) * spec_.period_ns;
-    Simulator::Stop(TimeStep(end_ns - now_ns_));
+    Simulator::Stop(TimeStep(end_ns - now_ns()));
     Simulator::Run();
-    if (pausing_ && fault_.empty()) {
-        now_ns_ = end_ns;
-        WatchPauses();
+    if (fault_.empty()) {
+        fault_ = switches_.Deadlock();
     }
     if (!fault_.empty()) {
         throw std::runtime_error(fault_);
     }
-    now_ns_ = end_ns;
     ++epoch_;
 }
 

@@ -15,6 +15,7 @@
 #include "routes.h"
 #include "socket.h"
 #include "spec.h"
+#include "switches.h"
 #include "tags.h"
 #include "transport.h"
 
@@ -58,11 +59,11 @@ class Network
     void Step(const double *limits_bps);
     void Measure(const HostColumns &hosts, const UplinkColumns &uplinks);
     // Messages that receivers send when the limits of the next step take effect.
-    void Tell(std::vector<Grant> grants) { gates_->Tell(std::move(grants), now_ns_); }
+    void Tell(std::vector<Grant> grants) { gates_->Tell(std::move(grants), now_ns()); }
     std::vector<Gates::Edge> Edges() const; // none without receivers' control
     uint64_t messages() const { return messages_; }
 
-    int64_t now_ns() const { return now_ns_; }
+    int64_t now_ns() const { return ns3::Simulator::Now().GetTimeStep(); }
     int64_t epoch() const { return epoch_; }
     int64_t flows_started() const { return static_cast<int64_t>(next_flow_); }
     int64_t flows_finished() const { return finished_; }
@@ -71,8 +72,7 @@ class Network
     PortTotals PortRecord(uint32_t port); // up to date
 
     // For tests and studies.
-    void DropPacket(uint32_t port, uint64_t nth) { SwitchPort(port).DropNth(nth); }
-    void MarkPacket(uint32_t port, uint64_t nth) { SwitchPort(port).MarkNth(nth); }
+    void Plan(uint32_t port, const PlannedFault &fault) { switches_.SwitchPort(port).Plan(fault); }
     // Window of a live sender; zeros if the flow is not live.
     struct Window {
         uint64_t cwnd_bytes, ssthresh_bytes, una_bytes;
@@ -88,11 +88,8 @@ class Network
     }
     // Removes an unused label, in case ns-3 has sent nothing, so that the next packet does not get it.
     void NothingOutgoing() { labelled_ = false; }
-    bool QueueHasRoom(uint32_t flow) const { return nic_of_flow_[flow]->HasRoom(connections_[flow]->queue); }
-    bool HasRoom(uint32_t flow) const
-    {
-        return QueueHasRoom(flow) && (!gates_ || gates_->Passes(flow, ns3::Simulator::Now().GetTimeStep()));
-    }
+    bool QueueHasRoom(uint32_t flow) const { return connections_[flow]->queue.HasRoom(spec_); }
+    bool HasRoom(uint32_t flow) const { return QueueHasRoom(flow) && (!gates_ || gates_->Passes(flow, now_ns())); }
     // Most that a sender may have without an ACK, beside what TCP decides.
     uint32_t ClampBytes(uint32_t flow, uint32_t window_bytes) const
     {
@@ -107,20 +104,42 @@ class Network
     void TimedOut(uint32_t flow) { ++records_[flow].timeouts; }
     void Fail(const std::string &message);
 
-    // Called by NICs and frames
-    FlowQueue &queue(uint32_t flow) { return connections_[flow]->queue; }
-    const FlowSpec &flow(uint32_t number) const { return spec_.flows[number]; }
     // Rate of the link of a flow's sender, bytes/s.
-    uint64_t line_bytes_per_s(uint32_t flow) const { return nic_of_flow_[flow]->wire().BytesPerS(); }
-    void Left(const Frame &frame, int64_t now_ns);
-    void Drained(uint32_t flow);
+    uint64_t line_bytes_per_s(uint32_t flow)
+    {
+        return links_[host_of(spec_.flows[flow].src).nic->port()].wire.BytesPerS();
+    }
     void Arrive(Frame *frame);
     void Release(Frame *frame) { pool_.Release(frame); }
+
+    // Called by NICs, which call connections by their flows
+    FramePool &packets() { return pool_; }
+    uint64_t Schedule(int64_t time_ns, EventKind kind, uint32_t index); // returns a number of its own, not 0
+    bool Limited(const Frame *frame) const { return spec_.flows[frame->flow].limited[frame->to_receiver ? 0 : 1]; }
+    FlowQueue<FramePool> &queue(uint32_t flow) { return connections_[flow]->queue; }
+    uint32_t SlotOf(const Frame *frame) const { return frame->flow; }
+    uint32_t FlowOf(uint32_t slot) const { return slot; }
+    uint32_t slot_of(uint32_t flow) const { return flow; }
+    // Puts a frame on a link at `start_ps`; returns the time at which the link is free again.
+    int64_t Transmit(uint32_t port, Frame *frame, int64_t start_ps);
+    void LeftHost(const Frame *frame); // its transmission has begun
+    void QueueShrank(uint32_t flow);
+
+    // Called by switches
+    static constexpr uint32_t kNoLink = kNoPort;
+    Link &link(uint32_t port) { return links_[port]; }
+    ncc_sw_packet Describe(const Frame *frame) const;
+    void Drop(Frame *frame);
+    void JoinLater(uint32_t port, Frame *frame, int64_t delay_ns);
+    void SendSignal(uint32_t port, uint32_t flow, ncc_cc_signal signal); // to the flow's sender
+    void WriteHop(Frame *frame, const ncc_cc_hop &hop);
+    void LowerWindow(Frame *frame, uint64_t window_bytes);
+    void SendPause(uint32_t port, bool on);
 
   private:
     struct Connection {
         ns3::Ptr<HostSocket> sender, receiver;
-        FlowQueue queue;
+        FlowQueue<FramePool> queue;
         uint32_t live_index = 0; // index in its host's list of live flows
         uint32_t route = 0;      // its first flow
         bool acknowledged = false;
@@ -131,16 +150,16 @@ class Network
         ns3::Ptr<ns3::Node> ns3_node;
         ns3::Ptr<ns3::TcpL4Protocol> tcp;
         ns3::Ipv4Address address;
-        std::unique_ptr<Nic> nic;
+        std::unique_ptr<Nic<Network, FramePool>> nic;
         std::vector<uint32_t> live; // flows that have arrived and are not delivered
         uint32_t connections = 0;   // connections from this host that are not freed
     };
 
     void BuildHosts();
-    void BuildPorts();
+    void BuildLinks();
     void BuildGates();
-    void StartPrograms();
-    void Describe(Frame &frame) const; // sets what tags and programs need of it
+    void SetSwitchFields(Frame &frame) const; // what tags and programs need of it
+    void Handle(EventKind kind, uint32_t index, uint64_t number);
     static void WriteWindow(Frame &frame);
     void StartFlows(); // starts the flows due now, and schedules the next
     void StartFlow(uint32_t flow);
@@ -151,18 +170,10 @@ class Network
     void Reap(uint32_t flow);
     void ApplyLimits();
     void Message(uint32_t flow, bool to_receiver, uint32_t grant);
-    void Signal(uint32_t node, uint32_t flow, ncc_cc_signal signal); // a switch tells a flow's sender something
-    void Forward(Frame *frame, uint32_t node);                       // to a port of this switch
-    uint32_t Way(const Frame &frame, uint32_t node);                 // that port
-    Frame *Bare(uint32_t flow, uint32_t ip_bytes);                   // without a packet
-    void Forget(Frame *frame);                                       // it has arrived or was dropped
+    uint32_t Way(const Frame *frame, uint32_t node); // port of this switch that it takes
+    Frame *Bare(uint32_t flow, uint32_t ip_bytes);   // without a packet
     void Send(uint32_t host, ns3::Ptr<ns3::Packet> packet);
-    Port &SwitchPort(uint32_t port);
-    void Leave(const Port &port, Frame *frame, int64_t in_ns); // the frame then arrives at the far end
-    void Transmitted(Port *port);                              // starts the next held frame
-    void Ingress(Port *came_by, int64_t bytes);                // adds to the waiting bytes that came over a link
-    void Paused(uint32_t port, bool on);                       // takes a pause frame for this port
-    void WatchPauses();                                        // fails the run at a deadlock
+    void Paused(uint32_t port, bool on); // takes a pause frame for this port
     Host &host_of(uint32_t node) { return hosts_[host_index_[node]]; }
 
     LiveSimulation live_simulation_; // declared first, so that it is destroyed last
@@ -173,23 +184,22 @@ class Network
     FramePool pool_;
     std::vector<Host> hosts_;
     std::vector<uint32_t> host_index_; // by node
-    std::vector<SharedPool> pools_;
-    std::vector<std::unique_ptr<Port>> ports_; // by directed port; null at host ends
+    std::vector<Link> links_;          // by directed port
+    Switches<Network, Port> switches_;
     std::vector<FlowView> views_;
     Knowledge knowledge_;
     std::vector<FlowRecord> records_;
     std::vector<std::unique_ptr<Connection>> connections_; // index: flow, or the last flow of an idle one
     IdleConnections idle_;
-    std::vector<const Nic *> nic_of_flow_;
     std::vector<double> limits_;
     std::vector<PortTotals> uplinks_before_;
     Label label_;
     bool labelled_ = false;
     size_t next_flow_ = 0, live_ = 0;
-    int64_t finished_ = 0, epoch_ = 0, now_ns_ = 0;
+    int64_t finished_ = 0, epoch_ = 0;
+    uint64_t order_ = 0;           // events so far
     std::unique_ptr<Tags> tags_;   // null: none
     bool see_windows_ = false;     // programs see receive windows
-    bool pausing_ = false;         // true if a program may pause links
     std::unique_ptr<Gates> gates_; // null without receivers' control
     uint64_t messages_ = 0;
     std::string fault_;

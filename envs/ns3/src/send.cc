@@ -47,39 +47,39 @@ void Network::Send(uint32_t host, Ptr<Packet> packet)
     if (!frame->to_receiver) {
         connection.receiver->GiveBack(frame->telemetry);
     }
-    Describe(*frame);
+    SetSwitchFields(*frame);
     if (gates_ && frame->payload_bytes > 0) {
         gates_->Sent(frame->flow, frame->ip_bytes);
     }
     hosts_[host].nic->Send(frame);
 }
 
-void Network::Left(const Frame &frame, int64_t now_ns)
+void Network::LeftHost(const Frame *frame)
 {
-    if (frame.payload_bytes == 0 || !frame.to_receiver) {
+    if (frame->payload_bytes == 0 || !frame->to_receiver) {
         return;
     }
-    FlowRecord &record = records_[frame.flow];
+    FlowRecord &record = records_[frame->flow];
     ++record.sent_pkts;
-    record.retransmitted_pkts += frame.retransmission;
-    HostSocket &sender = *connections_[frame.flow]->sender;
-    views_[frame.flow].Left(frame.offset_bytes - sender.earlier_bytes() + frame.payload_bytes, now_ns);
-    if (frame.joined_ns < now_ns && frame.offset_bytes == sender.una_bytes()) {
+    record.retransmitted_pkts += frame->retransmission;
+    HostSocket &sender = *connections_[frame->flow]->sender;
+    views_[frame->flow].Left(frame->offset_bytes - sender.earlier_bytes() + frame->payload_bytes, now_ns());
+    if (frame->joined_ns < now_ns() && frame->offset_bytes == sender.una_bytes()) {
         sender.HeadLeft();
     }
 }
 
-void Network::Drained(uint32_t flow)
+void Network::QueueShrank(uint32_t flow)
 {
     Connection &connection = *connections_[flow];
     if (!connection.acknowledged) {
         connection.sender->Wake();
-    } else if (connection.queue.frames.empty()) {
+    } else if (connection.queue.list.empty()) {
         Done(flow);
     }
 }
 
-void Network::Describe(Frame &frame) const
+void Network::SetSwitchFields(Frame &frame) const
 {
     frame.fin = frame.syn_ack = frame.has_window = frame.lowered = false;
     frame.prio = 0;

@@ -29,7 +29,7 @@ Scheduler MakeScheduler(const Spec &spec)
 
 Network::Network(const Spec &spec)
     : spec_(spec), routes_(spec_), router_(spec_), mss_bytes_(spec.mss_bytes()), scheduler_(MakeScheduler(spec_)),
-      knowledge_(spec_), idle_(spec_)
+      knowledge_(spec_), switches_(*this, spec_), idle_(spec_)
 {
     if (2 * spec_.links.size() > kMaxIndex) {
         throw std::invalid_argument("more than " + std::to_string(kMaxIndex / 2) + " links");
@@ -40,12 +40,12 @@ Network::Network(const Spec &spec)
     BuildParts();
     CheckFlows();
     BuildGates();
-    StartPrograms();
+    switches_.StartPrograms();
     StartRtts();
     limits_.assign(spec_.agents.size(), std::numeric_limits<double>::infinity());
     uplinks_before_.resize(spec_.uplinks.size());
     for (uint32_t port : spec_.uplinks) {
-        ports_.at(port).MeasureQueue();
+        switches_.port(port).MeasureQueue();
     }
     if (!spec_.flows.empty()) {
         Schedule(spec_.flows[0].start_ns, EventKind::kFlow, 0);
@@ -63,38 +63,18 @@ void Network::BuildParts()
             hosts_.emplace_back();
         }
     }
-    pools_.reserve(spec_.pools.size()); // ports point to them
-    for (const PoolSpec &pool : spec_.pools) {
-        pools_.emplace_back(pool);
-    }
-    departures_.resize(pools_.size());
     tags_ = Tags::Make(spec_.tags, spec_.tag_params);
     views_.reserve(spec_.flows.size());
     for (uint32_t port = 0; port < 2 * spec_.links.size(); ++port) {
         const LinkSpec &link = spec_.links[port / 2];
-        const QueueSpec &queue = link.queue[port % 2];
         const uint32_t from = port % 2 == 0 ? link.a : link.b;
         const uint32_t to = port % 2 == 0 ? link.b : link.a;
         links_.emplace_back(Wire(link.rate_bps, link.delay_ns, spec_.frame_overhead_bytes, to));
-        ports_.emplace_back();
         if (spec_.is_host[from]) {
             const uint32_t host = host_index_[from];
-            std::unique_ptr<FlowOrder> order;
-            if (spec_.order != "fifo") { // the NIC itself implements fifo, for speed
-                order = MakeOrder(spec_.order, spec_.order_params, views_);
-            }
-            hosts_[host].nic = std::make_unique<Nic>(host, port, spec_, std::move(order));
-            continue;
+            hosts_[host].nic = std::make_unique<Nic<Network, PacketPool>>(
+                *this, host, port, spec_.bucket_bytes, MakeOrder(spec_.order, spec_.order_params, views_));
         }
-        Pool *pool = nullptr;
-        if (queue.pool >= 0) {
-            pool = &pools_.at(static_cast<size_t>(queue.pool));
-        }
-        static const std::vector<ProgramSpec> kNoPrograms;
-        const auto &programs =
-            queue.programs < 0 ? kNoPrograms : spec_.programs.at(static_cast<size_t>(queue.programs));
-        const QueueSpec &far = link.queue[1 - port % 2];
-        ports_.back() = Port(queue, programs, pool, PortSeed(spec_.seed, port), PausesBy(spec_, far));
     }
 }
 

@@ -7,6 +7,8 @@
 #include "tcp_receiver.h"
 #include "tcp_sender.h"
 
+#include "nic.h"
+
 #include <cstdint>
 
 namespace ncc::packetsim
@@ -18,12 +20,6 @@ constexpr uint32_t kMaxHops = 8;
 // kAsk where a switch chooses for each packet.
 struct alignas(64) Path {
     uint32_t ports[2][kMaxHops];
-};
-
-// Packets of one flow that TCP has handed down and that have not left the host yet.
-struct FlowQueue {
-    PacketList packets;
-    uint64_t bytes = 0;
 };
 
 struct Connection {
@@ -38,7 +34,7 @@ struct Connection {
     bool acknowledged = false;
     bool limited[2] = {true, true}; // by Packet::way: packets are under their host's rate limit
     bool over = false;              // both ends are closed; late duplicates may still be on their way
-    FlowQueue queue;
+    FlowQueue<PacketPool> queue;
     TcpSender sender;
     TcpReceiver receiver;
 };

@@ -17,7 +17,7 @@ void Network::Measure(const HostColumns &hosts, const UplinkColumns &uplinks)
                     spec_.period_ns);
     }
     for (size_t i = 0; i < spec_.uplinks.size(); ++i) {
-        Port &port = ports_[spec_.uplinks[i]];
+        Port &port = switches_.Advanced(spec_.uplinks[i]);
         const PortTotals now = PortRecord(spec_.uplinks[i]);
         MeasureUplink(uplinks, i, now, uplinks_before_[i], port.queue_bytes(), port.TakeQueueIntegral(),
                       spec_.period_ns);
@@ -26,20 +26,11 @@ void Network::Measure(const HostColumns &hosts, const UplinkColumns &uplinks)
 
 PortTotals Network::PortRecord(uint32_t port)
 {
-    if (ports_[port].at_switch()) {
-        ports_[port].Advance(pool_, links_[port], now_ns_);
-        return ports_[port].totals(now_ns_);
+    if (switches_.port(port).at_switch()) {
+        return switches_.Advanced(port).totals(now_ns_);
     }
     const LinkSpec &link = spec_.links[port / 2];
     return hosts_[host_index_[port % 2 == 0 ? link.a : link.b]].nic->totals();
-}
-
-Port &Network::SwitchPort(uint32_t port)
-{
-    if (port >= ports_.size() || !ports_[port].at_switch()) {
-        throw std::invalid_argument("port " + std::to_string(port) + " is not a switch port");
-    }
-    return ports_[port];
 }
 
 Network::Window Network::SenderWindow(uint32_t flow) const
@@ -59,7 +50,7 @@ Network::Audit Network::Count() const
         audit.in_hosts += host.nic ? host.nic->waiting_pkts() : 0;
     }
     for (size_t i = 0; i < links_.size(); ++i) {
-        audit.on_links += links_[i].packets.size() + ports_[i].waiting_pkts();
+        audit.on_links += links_[i].packets.size() + switches_.port(static_cast<uint32_t>(i)).held_pkts();
     }
     return audit;
 }

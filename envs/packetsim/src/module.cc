@@ -65,7 +65,6 @@ NB_MODULE(_packetsim, m)
     ncc::bind::BindNetwork<Network>(m)
         .def_prop_ro("events", &Network::events)
         .def("audit", &Audit)
-        .def("delay_packet", &Network::DelayPacket, "port"_a, "nth"_a, "delay_ns"_a)
         .def("record_sent", &Network::RecordSent)
         .def("sent_packets", &SentPackets);
     nb::class_<Batch>(m, "Batch")

@@ -36,14 +36,15 @@ void Network::Step(const double *limits_bps)
         ++events_;
         Handle(event);
     }
-    if (pausing_ && !failed_) {
+    if (!failed_) {
         now_ns_ = end_ns;
-        WatchPauses();
+        if (const std::string deadlock = switches_.Deadlock(); !deadlock.empty()) {
+            Fail(deadlock);
+        }
     }
     if (failed_) {
         throw std::runtime_error(fault_);
     }
-    now_ns_ = end_ns;
     ++epoch_;
 }
 
@@ -55,13 +56,13 @@ void Network::Handle(const Event &event)
         Arrive(index);
         return;
     case EventKind::kWire:
-        hosts_[index].nic->WireFree(*this);
+        hosts_[index].nic->WireFree();
         return;
     case EventKind::kTokens:
-        hosts_[index].nic->Tokens(*this, event.word);
+        hosts_[index].nic->Tokens(event.word);
         return;
     case EventKind::kTransmit:
-        Transmitted(index);
+        switches_.Transmitted(index);
         return;
     case EventKind::kRetransmit:
         Expire(TimerKind::kRetransmit, index, event);
@@ -77,7 +78,7 @@ void Network::Handle(const Event &event)
         return;
     case EventKind::kJoin:
         --joining_;
-        Join(pool_[index].next_port, index, NCC_PASS);
+        switches_.Join(pool_[index].next_port, index, NCC_PASS);
         return;
     case EventKind::kOver:
         Over(index);
@@ -98,7 +99,7 @@ void Network::Handle(const Event &event)
         gates_->Leave(index);
         return;
     case EventKind::kProgram:
-        ProgramTimer(index);
+        switches_.ProgramTimer(index);
         return;
     }
 }
@@ -107,113 +108,28 @@ void Network::Arrive(uint32_t port)
 {
     Link &link = links_[port];
     if (link.waiting == link.packets.front()) { // the port must count it before it leaves the list
-        ports_[port].Advance(pool_, link, now_ns_);
+        switches_.Advanced(port);
     }
     const uint32_t place = link.packets.PopFront(pool_);
     if (!link.packets.empty()) {
         const InFlight &head = pool_[link.packets.front()];
         scheduler_.Push({head.arrival_ns, head.word});
     }
-    if (link.seen_by != kNone) [[unlikely]] {
-        Reverse(link.seen_by, place);
+    InFlight &entry = pool_[place];
+    ++entry.packet.hop;
+    const uint32_t next = entry.next_port;
+    const bool pause = entry.packet.connection == kNone;
+    if (link.seen_by != kNone && !pause) [[unlikely]] {
+        switches_.Reverse(link.seen_by, place);
     }
-    const uint32_t next = pool_[place].next_port;
     if (next < kAsk) {
-        Forward(next, place);
+        switches_.Forward(next, place);
     } else if (next == kNone) {
         Deliver(place);
-    } else if (pool_[place].packet.connection == kNone) {
+    } else if (pause) {
         Paused(port ^ 1, place);
     } else {
-        Forward(Asked(link, place), place);
-    }
-}
-
-[[gnu::always_inline]] inline void Network::Join(uint32_t index, uint32_t place, ncc_verdict fault)
-{
-    Port &port = ports_[index];
-    Link &link = links_[index];
-    Departures *departures = nullptr;
-    if (port.shared()) {
-        departures = &departures_[static_cast<size_t>(spec_.links[index / 2].queue[index % 2].pool)];
-        departures->Until(now_ns_ * kPsPerNs, [this](uint32_t sibling) {
-            Link &its = links_[sibling];
-            ports_[sibling].Advance(pool_, its, now_ns_);
-            return its.waiting == kNone ? Departures::kNever : its.waiting_ps;
-        });
-    }
-    port.Advance(pool_, link, now_ns_);
-    ncc_verdict verdict = port.Admit(link, pool_[place].packet, fault, now_ns_);
-    uint64_t rank = 0;
-    if (port.programs()) [[unlikely]] {
-        verdict = Enqueue(index, place, verdict, fault, rank);
-    }
-    InFlight &entry = pool_[place];
-    port.Count(entry.packet, verdict);
-    if (verdict == NCC_DROP) {
-        ++dropped_;
-        pool_.Release(place);
-        Gone(entry.packet);
-        return;
-    }
-    if (!port.holds() || port.idle(link, now_ns_)) {
-        port.Forward(link, place, entry, verdict, now_ns_);
-        if (departures && link.waiting != kNone) {
-            departures->Expect(index, link.waiting_ps);
-        }
-        if (port.holds()) {
-            Leaving(index, place);
-        }
-        OnLink(index, place);
-        return;
-    }
-    port.Hold(pool_, place, verdict, rank, connections_[entry.packet.connection].flow, now_ns_);
-    if (!port.serving() && !port.paused()) {
-        port.Serve(true);
-        Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
-    }
-    if (pausing_) {
-        Ingress(static_cast<uint32_t>(entry.word), entry.packet.ip_bytes);
-    }
-}
-
-void Network::Forward(uint32_t index, uint32_t place)
-{
-    Port &port = ports_[index];
-    const Port::Fault fault = port.planned() ? port.Planned(pool_[place].packet) : Port::Fault{0, NCC_PASS, 0};
-    if (fault.delay_ns > 0) {
-        ++joining_;
-        Schedule(now_ns_ + fault.delay_ns, EventKind::kJoin, place);
-    } else {
-        Join(index, place, fault.verdict);
-    }
-}
-
-void Network::Transmitted(uint32_t index)
-{
-    Port &port = ports_[index];
-    Link &link = links_[index];
-    if (port.paused()) {
-        port.Serve(false);
-        return;
-    }
-    if (Port::FreeNs(link) > now_ns_) { // a pause frame has taken its turn
-        Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
-        return;
-    }
-    port.Advance(pool_, link, now_ns_);
-    const uint32_t place = port.Next(pool_, link, now_ns_);
-    const auto came_by = static_cast<uint32_t>(pool_[place].word);
-    const int64_t bytes = pool_[place].packet.ip_bytes;
-    Leaving(index, place);
-    OnLink(index, place);
-    if (port.waiting_pkts() > 0) {
-        Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
-    } else {
-        port.Serve(false);
-    }
-    if (pausing_) {
-        Ingress(came_by, -bytes);
+        switches_.Forward(Asked(link.wire.to, place), place);
     }
 }
 
@@ -323,7 +239,7 @@ void Network::Acknowledged(uint32_t slot)
     }
 }
 
-void Network::Drained(uint32_t slot)
+void Network::QueueShrank(uint32_t slot)
 {
     const Connection &connection = connections_[slot];
     if (!connection.acknowledged) {
@@ -341,29 +257,30 @@ void Network::Release(uint32_t slot)
     }
 }
 
-void Network::Left(const Packet &packet, int64_t joined_ns, int64_t now_ns)
+void Network::LeftHost(uint32_t place)
 {
+    const Packet &packet = pool_[place].packet;
     if (packet.kind != Kind::kData) {
         return;
     }
     const Connection &connection = connections_[packet.connection];
     if (record_sent_) {
-        sent_packets_.push_back({now_ns, connection.flow, packet.number});
+        sent_packets_.push_back({now_ns_, connection.flow, packet.number});
     }
     FlowRecord &record = records_[connection.flow];
     ++record.sent_pkts;
     record.retransmitted_pkts += packet.retransmission;
     const uint64_t end_bytes =
         static_cast<uint64_t>(packet.number) * mss_bytes_ + payload_bytes(packet.connection, packet.number);
-    views_[connection.flow].Left(end_bytes, now_ns);
-    if (joined_ns < now_ns && packet.number == connection.sender.una) {
+    views_[connection.flow].Left(end_bytes, now_ns_);
+    if (pool_[place].joined_ns < now_ns_ && packet.number == connection.sender.una) {
         TcpHeadLeft(*this, packet.connection);
     }
 }
 
 bool Network::Holds(uint32_t slot, uint32_t number)
 {
-    for (uint32_t place = connections_[slot].queue.packets.front(); place != kNone; place = pool_[place].behind) {
+    for (uint32_t place = connections_[slot].queue.list.front(); place != kNone; place = pool_[place].behind) {
         if (pool_[place].packet.number == number) {
             return true;
         }
@@ -374,7 +291,7 @@ bool Network::Holds(uint32_t slot, uint32_t number)
 void Network::ApplyLimits()
 {
     for (size_t i = 0; i < limits_.size(); ++i) {
-        hosts_[host_index_[spec_.agents[i]]].nic->SetLimit(*this, limits_[i]);
+        hosts_[host_index_[spec_.agents[i]]].nic->SetLimit(limits_[i]);
     }
     if (gates_) {
         gates_->Send(now_ns_);

@@ -4,9 +4,7 @@
 #pragma once
 
 #include "connection.h"
-#include "departures.h"
 #include "link.h"
-#include "nic.h"
 #include "port.h"
 #include "scheduler.h"
 #include "tcp_config.h"
@@ -17,11 +15,13 @@
 #include "idle_connections.h"
 #include "knows.h"
 #include "measure.h"
+#include "nic.h"
 #include "order.h"
 #include "records.h"
 #include "router.h"
 #include "routes.h"
 #include "spec.h"
+#include "switches.h"
 #include "tags.h"
 
 #include <cstdint>
@@ -59,12 +59,7 @@ class Network
     PortTotals PortRecord(uint32_t port); // up to date
 
     // For tests and studies.
-    void DropPacket(uint32_t port, uint64_t nth) { SwitchPort(port).Plan({nth, NCC_DROP, 0}); }
-    void MarkPacket(uint32_t port, uint64_t nth) { SwitchPort(port).Plan({nth, NCC_MARK, 0}); }
-    void DelayPacket(uint32_t port, uint64_t nth, int64_t delay_ns)
-    {
-        SwitchPort(port).Plan({nth, NCC_PASS, delay_ns});
-    }
+    void Plan(uint32_t port, const PlannedFault &fault) { switches_.SwitchPort(port).Plan(fault); }
     struct SentPacket {
         int64_t time_ns;
         uint32_t flow, number;
@@ -83,11 +78,7 @@ class Network
         uint64_t sent, arrived, dropped, in_hosts, on_links, events_in_the_past, scheduled;
     };
     Audit Count() const;
-    const Port *port(uint32_t port) const
-    {
-        return ports_[port].at_switch() ? &ports_[port] : nullptr;
-    } // null at host ends
-    const std::vector<Pool> &pools() const { return pools_; }
+    const Switches<Network, Port> &switches() const { return switches_; }
 
     // Called by TCP and NICs
     const TcpConfig &tcp(uint32_t slot) const { return tcp_[connections_[slot].stack]; }
@@ -112,7 +103,7 @@ class Network
         Connection &c = connections_[packet.connection];
         ++c.in_network;
         ++sent_;
-        hosts_[packet.to_receiver() ? c.src_host : c.dst_host].nic->Send(*this, packet);
+        hosts_[packet.to_receiver() ? c.src_host : c.dst_host].nic->Send(pool_.Take(packet));
     }
     // Gives a data packet the class and the rank that its host's stack has for it.
     void Tag(Packet &packet, uint64_t offset_bytes, uint32_t payload_bytes) const
@@ -124,12 +115,7 @@ class Network
             packet.rank = tag.rank;
         }
     }
-    bool limited(const Packet &packet) const { return connections_[packet.connection].limited[packet.way()]; }
-    bool QueueHasRoom(uint32_t slot) const
-    {
-        const uint64_t bytes = connections_[slot].queue.bytes;
-        return bytes == 0 || bytes + spec_.mtu_bytes <= spec_.small_queue_bytes;
-    }
+    bool QueueHasRoom(uint32_t slot) const { return connections_[slot].queue.HasRoom(spec_); }
     bool HasRoom(uint32_t slot) const
     {
         return QueueHasRoom(slot) && (!gates_ || gates_->Passes(connections_[slot].flow, now_ns_));
@@ -192,8 +178,38 @@ class Network
         scheduler_.Push({time_ns, word});
         return word;
     }
-    PacketPool &pool() { return pool_; }
+
+    // Called by NICs
+    PacketPool &packets() { return pool_; }
+    bool Limited(uint32_t place)
+    {
+        const Packet &packet = pool_[place].packet;
+        return connections_[packet.connection].limited[packet.way()];
+    }
+    FlowQueue<PacketPool> &queue(uint32_t slot) { return connections_[slot].queue; }
+    uint32_t SlotOf(uint32_t place) { return pool_[place].packet.connection; }
+    uint32_t FlowOf(uint32_t slot) const { return connections_[slot].flow; }
+    // Puts a packet on a link at `start_ps`; returns the time at which the link is free again.
+    int64_t Transmit(uint32_t port, uint32_t place, int64_t start_ps)
+    {
+        links_[port].Transmit(pool_[place], start_ps);
+        OnLink(port, place);
+        return links_[port].free_ps;
+    }
+    void LeftHost(uint32_t place); // its transmission has begun
+    void QueueShrank(uint32_t slot);
+
+    // Called by switches
+    static constexpr uint32_t kNoLink = kMaxIndex;
     Link &link(uint32_t port) { return links_[port]; }
+    ncc_sw_packet Describe(uint32_t place) const;
+    void Drop(uint32_t place);
+    void JoinLater(uint32_t port, uint32_t place, int64_t delay_ns);
+    void SendSignal(uint32_t port, uint32_t slot, const ncc_cc_signal &signal); // to the sender of a connection
+    void WriteHop(uint32_t place, const ncc_cc_hop &hop);
+    void LowerWindow(uint32_t place, uint64_t window_bytes);
+    void SendPause(uint32_t port, bool on);
+
     // Adds a packet to a link after its transmitter took it; its arrival becomes an event once all earlier packets
     // have arrived.
     void OnLink(uint32_t port, uint32_t place)
@@ -214,44 +230,27 @@ class Network
         }
         link.packets.PushBack(pool_, place);
     }
-    void Left(const Packet &packet, int64_t joined_ns, int64_t now_ns);
-    void Drained(uint32_t slot);
 
   private:
     struct Host : HostEpoch {
-        std::unique_ptr<Nic> nic;
+        std::unique_ptr<Nic<Network, PacketPool>> nic;
         std::vector<uint32_t> live; // connections of flows that have arrived and are not delivered
     };
 
     void BuildParts();
     void CheckFlows();
     void BuildGates();
-    void StartPrograms();
     void StartRtts();
     void Handle(const Event &event);
     void Arrive(uint32_t port);
-    uint32_t Asked(const Link &link, uint32_t place); // port of a packet that has come over the link (programs.cc)
+    uint32_t Asked(uint32_t node, uint32_t place); // port of a packet at this switch (programs.cc)
     // A signal asks each switch for its way, as it does not begin where its connection's packets do.
     uint32_t AfterSignal(const Link &link) const { return spec_.is_host[link.wire.to] ? kNone : kAsk; }
     uint32_t WayBack(uint32_t node, uint32_t slot); // port to a flow's sender
-    void Signal(uint32_t port, const Packet &about, const ncc_cc_signal &signal);
-    void Forward(uint32_t port, uint32_t place);
-    void Join(uint32_t port, uint32_t place, ncc_verdict fault);
-    // Programs of ports (programs.cc); `rank` is set for ports that serve by it.
-    ncc_verdict Enqueue(uint32_t port, uint32_t place, ncc_verdict verdict, ncc_verdict fault, uint64_t &rank);
-    void Leaving(uint32_t port, uint32_t place); // its transmission begins
     uint32_t TakeTelemetry();
     void DropTelemetry(uint32_t index);
-    void Reverse(uint32_t port, uint32_t place); // it has come over this port's link
-    void ProgramTimer(uint32_t program);
-    void Ingress(uint32_t link, int64_t bytes); // adds to the waiting bytes that came over a link
     void Paused(uint32_t port, uint32_t place); // takes a pause frame for this port
-    void WatchPauses();                         // fails the run at a deadlock
-    auto Arms(uint32_t port);                   // sets timers of its programs
-    ncc_verdict Call(ncc_sw_needs hook, uint32_t port, ncc_sw_packet &packet, ncc_verdict verdict);
-    ncc_sw_packet Seen(const Packet &packet) const;
     void Deliver(uint32_t place);
-    void Transmitted(uint32_t port);
     void Expire(TimerKind kind, uint32_t slot, const Event &event);
     void StartFlows(); // starts the flows due now, and schedules the next
     void StartFlow(uint32_t flow);
@@ -265,7 +264,6 @@ class Network
     [[gnu::noinline]] void Hear(const Packet &message);
     uint64_t ReceivedBytes(uint32_t slot) const;
     void Message(uint32_t slot, Kind kind, uint32_t grant);
-    Port &SwitchPort(uint32_t port);
     Timer &TimerOf(TimerKind kind, uint32_t slot);
 
     Spec spec_;
@@ -280,7 +278,6 @@ class Network
     int64_t now_ns_ = 0;
     uint64_t order_ = 0;
     std::vector<Link> links_; // by directed port
-    std::vector<Port> ports_; // by directed port
     std::vector<Connection> connections_;
     std::vector<Path> paths_; // by connection
     std::vector<FlowView> views_;
@@ -288,15 +285,9 @@ class Network
     std::vector<FlowRecord> records_;
     std::vector<Host> hosts_;
     PacketPool pool_;
+    Switches<Network, Port> switches_;
 
-    std::vector<Pool> pools_;
-    std::vector<Departures> departures_; // by pool
-    std::unique_ptr<Tags> tags_;         // null: none
-    struct ProgramAt {
-        uint32_t port, index;
-    };
-    std::vector<ProgramAt> programs_;     // all programs of all ports
-    std::vector<uint32_t> first_program_; // by port: number of its first one
+    std::unique_ptr<Tags> tags_; // null: none
     std::vector<SackBlocks> sacks_;
     std::vector<Telemetry> telemetry_;
     std::vector<uint32_t> free_sacks_, free_telemetry_, free_slots_;
@@ -307,7 +298,7 @@ class Network
     size_t next_flow_ = 0, live_ = 0;
     int64_t finished_ = 0, epoch_ = 0;
     uint64_t events_ = 0, sent_ = 0, arrived_ = 0, dropped_ = 0, past_ = 0, joining_ = 0;
-    bool failed_ = false, record_sent_ = false, pausing_ = false; // true if a program may pause links
+    bool failed_ = false, record_sent_ = false;
     std::vector<SentPacket> sent_packets_;
     std::unique_ptr<Gates> gates_; // null without receivers' control
     uint64_t messages_ = 0;

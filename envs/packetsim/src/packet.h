@@ -3,7 +3,7 @@
 #pragma once
 
 extern "C" {
-#include "cc.h"
+#include "switch.h"
 }
 
 #include <cstdint>
@@ -46,6 +46,11 @@ struct Packet {
     bool fin : 1;     // kData: the last of its flow
     bool trimmed : 1; // kData: a port has cut its payload off (switch.h)
 
+    void Trim() // cuts its payload off
+    {
+        ip_bytes = ip_bytes < NCC_SW_TRIM_BYTES ? ip_bytes : NCC_SW_TRIM_BYTES;
+        trimmed = true;
+    }
     bool has_payload() const { return kind == Kind::kData && !trimmed; }
     unsigned way() const { return static_cast<unsigned>(kind) & 1; } // 0: to the receiver, 1: to the sender
     bool to_receiver() const { return way() == 0; }

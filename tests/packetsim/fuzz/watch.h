@@ -165,12 +165,12 @@ inline void Watch::CheckPools(Network &network)
     for (uint32_t port = 0; port < 2 * spec.links.size(); ++port) {
         const QueueSpec &queue = spec.links[port / 2].queue[port % 2];
         if (queue.pool >= 0) {
-            const int64_t beyond = network.port(port)->queue_bytes() - queue.buffer_bytes;
+            const int64_t beyond = network.switches().port(port).queue_bytes() - queue.buffer_bytes;
             used[static_cast<size_t>(queue.pool)] += static_cast<uint64_t>(std::max<int64_t>(beyond, 0));
         }
     }
     for (size_t i = 0; i < used.size(); ++i) {
-        Require(used[i] == network.pools()[i].used_bytes, "a pool's count is not what its ports hold of it");
+        Require(used[i] == network.switches().pools()[i].used_bytes, "a pool's count is not what its ports hold of it");
         Require(used[i] <= static_cast<uint64_t>(spec.pools[i].size_bytes), "a pool holds more than its size");
     }
 }
