@@ -38,6 +38,7 @@ template <class Packets>
 class PortBase
 {
   public:
+    using PacketsType = Packets;
     using Ref = typename Packets::Ref;
     using Header = std::remove_reference_t<decltype(std::declval<Packets &>().header(Ref{}))>;
 

@@ -17,16 +17,18 @@
 namespace ncc
 {
 
-// `Network` has the clock, the events, the links, and what happens to packets beyond a port. `Port` is a PortBase with
-// the simulator's FIFO; its `Sharers` know which ports must be advanced before a shared buffer admits a packet.
-template <class Network, class Port>
+// `Engine` has the clock, the events, the packets and the links, `Network` what happens to packets beyond a port.
+// `Port` is a PortBase with the simulator's FIFO; its `Sharers` know which ports must be advanced before a shared
+// buffer admits a packet.
+template <class Engine, class Network, class Port>
 class Switches
 {
   public:
     using Ref = typename Port::Ref;
     using Header = typename Port::Header;
 
-    Switches(Network &network, const Spec &spec) : network_(network), spec_(spec), sharers_(spec.pools.size())
+    Switches(Engine &engine, Network &network, const Spec &spec)
+        : engine_(engine), network_(network), spec_(spec), sharers_(spec.pools.size())
     {
         pools_.reserve(spec.pools.size()); // ports point to them
         for (const PoolSpec &pool : spec.pools) {
@@ -60,7 +62,7 @@ class Switches
     // The port with its counts as of now.
     Port &Advanced(uint32_t index)
     {
-        ports_[index].Advance(network_.packets(), network_.link(index), network_.now_ns());
+        ports_[index].Advance(engine_.packets(), engine_.link(index), engine_.now_ns());
         return ports_[index];
     }
 
@@ -78,7 +80,7 @@ class Switches
             }
             pausing_ |= programs->need(NCC_SW_INGRESS);
             if (programs->need(NCC_SW_REVERSE)) {
-                network_.link(index ^ 1).seen_by = index;
+                engine_.link(index ^ 1).seen_by = index;
             }
             for (uint32_t i = 0; i < programs->count(); ++i) {
                 programs_.push_back({index, i});
@@ -102,21 +104,22 @@ class Switches
     // A packet joins the queue of a port, or goes to its idle transmitter, or is dropped.
     [[gnu::always_inline]] inline void Join(uint32_t index, Ref ref, ncc_verdict fault)
     {
-        const int64_t now_ns = network_.now_ns();
-        auto &packets = network_.packets();
+        const int64_t now_ns = engine_.now_ns();
+        auto &packets = engine_.packets();
         Port &port = ports_[index];
-        auto &link = network_.link(index);
+        auto &link = engine_.link(index);
         typename Port::Sharers *sharers = nullptr;
         if (port.shared()) {
             sharers = &sharers_[static_cast<size_t>(spec_.links[index / 2].queue[index % 2].pool)];
             sharers->Until(now_ns * kPsPerNs,
-                           [this](uint32_t other) { return Advanced(other).NextDeparturePs(network_.link(other)); });
+                           [this](uint32_t other) { return Advanced(other).NextDeparturePs(engine_.link(other)); });
         }
         port.Advance(packets, link, now_ns);
         ncc_verdict verdict = port.Admit(link.free_ps, Head(ref), fault, now_ns);
         uint64_t rank = 0;
+        uint32_t flow = 0;
         if (port.programs()) [[unlikely]] {
-            verdict = RunEnqueue(index, ref, verdict, fault, rank);
+            verdict = RunEnqueue(index, ref, verdict, fault, rank, flow);
         }
         Header &header = Head(ref);
         port.Count(header, verdict);
@@ -130,13 +133,13 @@ class Switches
             if (port.programs()) [[unlikely]] {
                 RunDequeue(index, ref);
             }
-            network_.Transmit(index, ref, start_ps);
+            engine_.Transmit(index, ref, start_ps);
             if (sharers && start_ps > now_ns * kPsPerNs) {
                 sharers->Expect(index, port.NextDeparturePs(link));
             }
             return;
         }
-        port.Hold(packets, ref, rank, network_.FlowOf(network_.SlotOf(ref)), now_ns);
+        port.Hold(packets, ref, rank, flow, now_ns);
         if (!port.serving() && !port.paused()) {
             port.Serve(true);
             ServeAt(index, link.free_ps);
@@ -147,9 +150,9 @@ class Switches
     // Event: the transmitter of a port that holds packets is free.
     void Transmitted(uint32_t index)
     {
-        const int64_t now_ns = network_.now_ns();
+        const int64_t now_ns = engine_.now_ns();
         Port &port = ports_[index];
-        auto &link = network_.link(index);
+        auto &link = engine_.link(index);
         if (port.paused()) {
             port.Serve(false);
             return;
@@ -158,12 +161,12 @@ class Switches
             ServeAt(index, link.free_ps);
             return;
         }
-        port.Advance(network_.packets(), link, now_ns);
-        const Ref ref = port.TakeNext(network_.packets(), now_ns);
-        const uint32_t came_by = network_.packets().came_by(ref);
+        port.Advance(engine_.packets(), link, now_ns);
+        const Ref ref = port.TakeNext(engine_.packets(), now_ns);
+        const uint32_t came_by = engine_.packets().came_by(ref);
         const int64_t bytes = Head(ref).ip_bytes;
         RunDequeue(index, ref);
-        network_.Transmit(index, ref, Wire::StartPs(link.free_ps, now_ns));
+        engine_.Transmit(index, ref, Wire::StartPs(link.free_ps, now_ns));
         if (port.held_pkts() > 0) {
             ServeAt(index, link.free_ps);
         } else {
@@ -176,8 +179,8 @@ class Switches
     void ProgramTimer(uint32_t program)
     {
         const auto [index, i] = programs_[program];
-        if (Programs &programs = *ports_[index].programs(); programs.Due(i, network_.now_ns())) {
-            programs.Expired(i, Advanced(index).Seen(network_.link(index).wire, spec_.mtu_bytes, network_.now_ns()),
+        if (Programs &programs = *ports_[index].programs(); programs.Due(i, engine_.now_ns())) {
+            programs.Expired(i, Advanced(index).Seen(engine_.link(index).wire, spec_.mtu_bytes, engine_.now_ns()),
                              Arms(index));
         }
     }
@@ -197,10 +200,10 @@ class Switches
     void Pause(uint32_t index, bool on)
     {
         Port &port = ports_[index];
-        port.Pause(on, network_.now_ns());
+        port.Pause(on, engine_.now_ns());
         if (!on && port.held_pkts() > 0 && !port.serving()) {
             port.Serve(true);
-            ServeAt(index, network_.link(index).free_ps);
+            ServeAt(index, engine_.link(index).free_ps);
         }
     }
 
@@ -209,8 +212,8 @@ class Switches
     {
         std::vector<PausedPort> stuck;
         for (uint32_t index = 0; pausing_ && index < ports_.size(); ++index) {
-            if (ports_[index].LongPaused(ports_[index ^ 1], network_.now_ns())) {
-                stuck.push_back(ports_[index].Paused(index, network_.packets()));
+            if (ports_[index].LongPaused(ports_[index ^ 1], engine_.now_ns())) {
+                stuck.push_back(ports_[index].Paused(index, engine_.packets()));
             }
         }
         const std::vector<uint32_t> ports =
@@ -223,20 +226,20 @@ class Switches
         uint32_t port, index;
     };
 
-    Header &Head(Ref ref) { return network_.packets().header(ref); }
+    Header &Head(Ref ref) { return engine_.packets().header(ref); }
     static int64_t FreeNs(int64_t free_ps) { return (free_ps + kPsPerNs - 1) / kPsPerNs; }
     void ServeAt(uint32_t index, int64_t free_ps)
     {
-        network_.Schedule(std::max(FreeNs(free_ps), network_.now_ns()), EventKind::kTransmit, index);
+        engine_.Schedule(std::max(FreeNs(free_ps), engine_.now_ns()), EventKind::kTransmit, index);
     }
     ncc_sw_port Seen(uint32_t index)
     {
-        return ports_[index].Seen(network_.link(index).wire, spec_.mtu_bytes, network_.now_ns());
+        return ports_[index].Seen(engine_.link(index).wire, spec_.mtu_bytes, engine_.now_ns());
     }
     auto Arms(uint32_t index) // sets timers of its programs
     {
         return [this, first = first_program_[index]](uint32_t program, int64_t in_ns) {
-            network_.Schedule(network_.now_ns() + in_ns, EventKind::kProgram, first + program);
+            engine_.Schedule(engine_.now_ns() + in_ns, EventKind::kProgram, first + program);
         };
     }
     ncc_verdict Call(ncc_sw_needs hook, uint32_t index, ncc_sw_packet &packet, ncc_verdict verdict)
@@ -244,8 +247,9 @@ class Switches
         return ports_[index].programs()->Packet(hook, Seen(index), packet, verdict, Arms(index));
     }
 
-    // `rank` is set for ports that serve by it.
-    ncc_verdict RunEnqueue(uint32_t index, Ref ref, ncc_verdict verdict, ncc_verdict fault, uint64_t &rank)
+    // `rank` and `flow` are set for ports that serve by rank.
+    ncc_verdict RunEnqueue(uint32_t index, Ref ref, ncc_verdict verdict, ncc_verdict fault, uint64_t &rank,
+                           uint32_t &flow)
     {
         Port &port = ports_[index];
         const bool full = port.ranked() && verdict == NCC_DROP && fault != NCC_DROP; // others may make room
@@ -255,18 +259,19 @@ class Switches
             verdict = Call(NCC_SW_ENQUEUE, index, seen, verdict);
             const ncc_cc_signal signal = port.programs()->TakeSignal();
             if (signal.kind != NCC_CC_SIGNAL_NONE && Head(ref).has_payload()) {
-                network_.SendSignal(index, network_.SlotOf(ref), signal);
+                network_.SendSignal(index, ref, signal);
             }
         }
         rank = seen.rank;
+        flow = seen.flow;
         if (verdict == NCC_TRIM) {
             Head(ref).Trim();
         }
         if (!full || verdict == NCC_DROP) {
             return verdict;
         }
-        const bool room = port.MakeRoom(network_.packets(), Head(ref).ip_bytes, rank, [this](Ref out) {
-            AddIngress(network_.packets().came_by(out), -static_cast<int64_t>(Head(out).ip_bytes));
+        const bool room = port.MakeRoom(engine_.packets(), Head(ref).ip_bytes, rank, [this](Ref out) {
+            AddIngress(engine_.packets().came_by(out), -static_cast<int64_t>(Head(out).ip_bytes));
             network_.Drop(out);
         });
         return room ? verdict : NCC_DROP;
@@ -292,7 +297,7 @@ class Switches
     // Adds to the waiting bytes that came over a link, which may pause its far end. `link` kNoLink: it came by none.
     void AddIngress(uint32_t link, int64_t bytes)
     {
-        if (!pausing_ || link == Network::kNoLink) {
+        if (!pausing_ || link == Port::PacketsType::kNoLink) {
             return;
         }
         const uint32_t index = link ^ 1;
@@ -304,11 +309,12 @@ class Switches
         Advanced(index);
         const ncc_sw_pause pause = port.programs()->Ingress(Seen(index), Arms(index));
         if (pause != NCC_SW_AS_IT_WAS) {
-            port.PauseFarEnd(pause == NCC_SW_PAUSE, network_.now_ns());
+            port.PauseFarEnd(pause == NCC_SW_PAUSE, engine_.now_ns());
             network_.SendPause(index, pause == NCC_SW_PAUSE);
         }
     }
 
+    Engine &engine_;
     Network &network_;
     const Spec &spec_;
     std::vector<Port> ports_; // by directed port

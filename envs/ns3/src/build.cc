@@ -79,8 +79,8 @@ void Network::BuildLinks()
         const uint32_t from = port % 2 == 0 ? link.a : link.b, to = port % 2 == 0 ? link.b : link.a;
         links_.push_back({Wire(link.rate_bps, link.delay_ns, spec_.frame_overhead_bytes, to)});
         if (spec_.is_host[from]) {
-            host_of(from).nic = std::make_unique<Nic<Network, FramePool>>(
-                *this, host_index_[from], port, spec_.bucket_bytes, MakeOrder(spec_.order, spec_.order_params, views_));
+            host_of(from).nic = std::make_unique<HostNic>(*this, *this, host_index_[from], port, spec_.bucket_bytes,
+                                                          MakeOrder(spec_.order, spec_.order_params, views_));
         }
     }
 }

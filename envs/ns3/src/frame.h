@@ -71,9 +71,11 @@ class FramePool
   public:
     using Ref = Frame *;
     static constexpr Ref kNoPacket = nullptr;
+    static constexpr uint32_t kNoLink = kNoPort;
 
     Frame &operator[](Frame *frame) { return *frame; }
     Frame &header(Frame *frame) { return *frame; }
+    uint32_t slot(const Frame *frame) const { return frame->flow; }
     uint32_t came_by(const Frame *frame) const { return frame->link; }
 
     Frame *Take()

@@ -9,19 +9,8 @@ namespace ncc
 
 void Network::Measure(const HostColumns &hosts, const UplinkColumns &uplinks)
 {
-    const auto view_of = [this](uint32_t flow) -> const FlowView & { return views_[flow]; };
-    const auto held = [this](uint32_t flow) { return gates_ && gates_->Held(flow, now_ns()); };
-    for (size_t i = 0; i < spec_.agents.size(); ++i) {
-        Host &host = host_of(spec_.agents[i]);
-        MeasureHost(hosts, i, host, host.nic->limit_bps(), host.nic->limited_bytes(), host.live, view_of, held,
-                    now_ns(), spec_.period_ns);
-    }
-    for (size_t i = 0; i < spec_.uplinks.size(); ++i) {
-        Port &port = switches_.Advanced(spec_.uplinks[i]);
-        const PortTotals now = PortRecord(spec_.uplinks[i]);
-        MeasureUplink(uplinks, i, now, uplinks_before_[i], port.queue_bytes(), port.TakeQueueIntegral(),
-                      spec_.period_ns);
-    }
+    MeasureHosts(hosts, now_ns(), [this](uint32_t node) -> HostNic & { return *host_of(node).nic; });
+    MeasureUplinks(uplinks, switches_, [this](uint32_t port) { return PortRecord(port); });
 }
 
 PortTotals Network::PortRecord(uint32_t port)

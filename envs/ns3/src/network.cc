@@ -25,42 +25,17 @@ constexpr uint32_t kNoIndex = std::numeric_limits<uint32_t>::max();
 void Frame::Notify() { network->Arrive(this); }
 
 Network::Network(const Spec &spec)
-    : spec_(spec), routes_(spec_), router_(spec_), host_index_(spec.is_host.size(), kNoIndex), switches_(*this, spec_),
-      knowledge_(spec_), idle_(spec_)
+    : Run(spec), host_index_(spec_.is_host.size(), kNoIndex), switches_(*this, *this, spec_),
+      connections_(spec_.flows.size()), limits_(spec_.agents.size(), std::numeric_limits<double>::infinity())
 {
     SetDefaults(spec_);
     for (size_t stack = 0; stack <= spec_.stacks.size(); ++stack) {
         transports_.push_back(std::make_unique<Transport>(spec_, stack));
     }
-    for (const FlowSpec &flow : spec_.flows) {
-        if (!routes_.Reaches(flow.src, flow.dst) || !routes_.Reaches(flow.dst, flow.src)) {
-            throw std::invalid_argument("no path between node " + std::to_string(flow.src) + " and node " +
-                                        std::to_string(flow.dst));
-        }
-    }
     CheckConnections(spec_, kNoIndex, kMaxConnections);
     BuildHosts();
     BuildLinks();
-    views_.resize(spec_.flows.size());
-    records_.resize(spec_.flows.size());
-    connections_.resize(spec_.flows.size());
-    for (size_t i = 0; i < spec_.flows.size(); ++i) {
-        const FlowSpec &flow = spec_.flows[i];
-        views_[i] = ViewOf(spec_, flow);
-        Host &host = host_of(flow.src);
-        // A host reports the base RTT of its longest path before the first sample.
-        host.rtt_mean_ns =
-            std::max(host.rtt_mean_ns, static_cast<double>(routes_.BaseRttNs(spec_, flow.src, flow.dst)));
-    }
-    double longest = 0;
-    for (const Host &host : hosts_) {
-        longest = std::max(longest, host.rtt_mean_ns);
-    }
-    for (Host &host : hosts_) {
-        host.rtt_mean_ns = host.rtt_mean_ns > 0 ? host.rtt_mean_ns : longest;
-    }
-    BuildGates();
-    tags_ = Tags::Make(spec_.tags, spec_.tag_params);
+    MakeGates(*this);
     switches_.StartPrograms();
     for (uint32_t port = 0; port < links_.size(); ++port) {
         see_windows_ |= switches_.port(port).needs(NCC_SW_REVERSE);
@@ -68,8 +43,6 @@ Network::Network(const Spec &spec)
     for (const uint32_t port : spec_.uplinks) {
         switches_.port(port).MeasureQueue();
     }
-    limits_.assign(spec_.agents.size(), std::numeric_limits<double>::infinity());
-    uplinks_before_.resize(spec_.uplinks.size());
     if (!spec_.flows.empty()) {
         Schedule(spec_.flows[0].start_ns, EventKind::kFlow, 0);
     }
@@ -107,12 +80,8 @@ void Network::StartFlow(uint32_t flow)
 {
     const FlowSpec &spec = spec_.flows[flow];
     const uint32_t before = idle_.Take(spec);
-    std::vector<uint32_t> &live = host_of(spec.src).live;
-    const uint64_t written_bytes = WrittenBytes(spec_, spec, spec.start_ns);
-    knowledge_.Began(spec, views_[flow]);
-    if (gates_) {
-        gates_->Open(flow, spec);
-    }
+    const uint64_t written_bytes = WrittenBytes(flow, spec.start_ns);
+    Begin(flow);
     if (before >= IdleConnections::kUnused) {
         Connect(flow, before == IdleConnections::kUnused || !spec_.handshake);
         ScheduleWrite(flow, written_bytes);
@@ -121,13 +90,9 @@ void Network::StartFlow(uint32_t flow)
     connections_[flow] = std::move(connections_[before]);
     Connection &connection = *connections_[flow];
     connection.acknowledged = connection.over = false;
-    connection.live_index = static_cast<uint32_t>(live.size());
-    live.push_back(flow);
-    ++live_;
-    const int64_t idle_ns = now_ns() - views_[before].last_left_ns;
     connection.receiver->Continue(flow);
-    Message(flow, true, 0);
-    const uint32_t idle_rtos = IdleRtos(spec_, idle_ns, connection.sender->rto_ns());
+    SendNote(flow);
+    const uint32_t idle_rtos = IdleRtos(before, now_ns(), connection.sender->rto_ns());
     connection.sender->Continue(flow, spec.size_bytes, written_bytes, idle_rtos);
     ScheduleWrite(flow, written_bytes);
 }
@@ -146,10 +111,7 @@ void Network::Connect(uint32_t flow, bool at_once)
     ++src.connections;
     auto &connection = connections_[flow];
     connection = std::make_unique<Connection>();
-    ++live_;
     connection->route = flow;
-    connection->live_index = static_cast<uint32_t>(src.live.size());
-    src.live.push_back(flow);
     const Transport &transport = *transports_[spec.stack];
     connection->sender = transport.Sender(*this, flow, src.ns3_node, src.tcp);
     connection->receiver = transport.Receiver(*this, flow, dst.ns3_node, dst.tcp);
@@ -160,17 +122,14 @@ void Network::Connect(uint32_t flow, bool at_once)
     const Address to = InetSocketAddress(dst.address, kServerPort);
     connection->receiver->Await(to, from, at_once);
     if (at_once) {
-        Message(flow, true, 0);
+        SendNote(flow);
     }
-    connection->sender->Open(from, to, spec.size_bytes, WrittenBytes(spec_, spec, spec.start_ns), at_once);
+    connection->sender->Open(from, to, spec.size_bytes, WrittenBytes(flow, spec.start_ns), at_once);
 }
 
-void Network::Done(uint32_t flow)
+void Network::EndFlow(uint32_t flow)
 {
-    knowledge_.Ended(spec_.flows[flow]);
-    if (gates_) {
-        gates_->Over(flow, now_ns());
-    }
+    End(flow, now_ns());
     // Freed later, because the socket is still being used, and has events of its own at this instant.
     Schedule(now_ns() + 1, EventKind::kOver, flow);
     if (idle_.kept()) {
@@ -178,7 +137,7 @@ void Network::Done(uint32_t flow)
     }
 }
 
-void Network::Reap(uint32_t flow)
+void Network::Close(uint32_t flow)
 {
     --live_;
     auto &connection = connections_[flow];
@@ -203,28 +162,11 @@ bool Network::Holds(uint32_t flow, uint64_t offset_bytes) const
     return frame != nullptr;
 }
 
-void Network::Delivered(uint32_t flow, uint64_t bytes, uint64_t total)
-{
-    host_of(spec_.flows[flow].src).goodput_bytes += static_cast<int64_t>(bytes);
-    views_[flow].delivered_bytes = total;
-}
-
 void Network::Received(uint32_t flow, uint64_t total)
 {
-    FlowRecord &record = records_[flow];
-    if (total != spec_.flows[flow].size_bytes || record.finish_ns >= 0) {
-        return;
+    if (total == spec_.flows[flow].size_bytes && records_[flow].finish_ns < 0) {
+        Finish(flow, now_ns());
     }
-    record.finish_ns = now_ns();
-    ++finished_;
-    if (gates_) {
-        gates_->Received(flow);
-    }
-    std::vector<uint32_t> &live = host_of(spec_.flows[flow].src).live;
-    const uint32_t index = connections_[flow]->live_index;
-    live[index] = live.back();
-    connections_[live[index]]->live_index = index;
-    live.pop_back();
 }
 
 void Network::Acknowledged(uint32_t flow)
@@ -235,15 +177,8 @@ void Network::Acknowledged(uint32_t flow)
     }
     connection.acknowledged = true;
     if (connection.queue.list.empty()) {
-        Done(flow);
+        EndFlow(flow);
     }
-}
-
-void Network::RttSample(uint32_t flow, int64_t ns)
-{
-    records_[flow].AddRtt(ns);
-    Host &host = host_of(spec_.flows[flow].src);
-    host.AddRtt(ns);
 }
 
 void Network::Fail(const std::string &message)
@@ -270,7 +205,7 @@ void Network::Handle(EventKind kind, uint32_t index, uint64_t number)
     case EventKind::kTokens:
         return hosts_[index].nic->Tokens(number);
     case EventKind::kOver:
-        return Reap(index);
+        return Close(index);
     case EventKind::kFlow:
         return StartFlows();
     case EventKind::kLimits:
@@ -315,8 +250,8 @@ void Network::Arrive(Frame *frame)
         Release(frame);
         return;
     }
-    if (gates_ && frame->to_receiver) {
-        gates_->Heard(frame->flow, now_ns());
+    if (frame->to_receiver) {
+        HeardOf(frame->flow, now_ns());
     }
     if (frame->message) {
         if (!frame->to_receiver) {
@@ -331,7 +266,9 @@ void Network::Arrive(Frame *frame)
         return;
     }
     if (frame->to_receiver) {
-        records_[frame->flow].ce_pkts += frame->marked && frame->payload_bytes > 0;
+        if (frame->marked && frame->has_payload()) {
+            CameMarked(frame->flow);
+        }
         connection->receiver->Receive(frame);
     } else {
         if (frame->lowered) {
@@ -346,9 +283,7 @@ void Network::ApplyLimits()
     for (size_t i = 0; i < limits_.size(); ++i) {
         host_of(spec_.agents[i]).nic->SetLimit(limits_[i]);
     }
-    if (gates_) {
-        gates_->Send(now_ns());
-    }
+    SendMessages(now_ns());
 }
 
 void Network::Step(const double *limits_bps)

@@ -37,13 +37,13 @@ uint32_t Network::Way(const Frame *frame, uint32_t node)
 
 void Network::JoinLater(uint32_t port, Frame *frame, int64_t delay_ns)
 {
-    Simulator::Schedule(TimeStep(delay_ns), &Switches<Network, Port>::Join, &switches_, port, frame, NCC_PASS);
+    Simulator::Schedule(TimeStep(delay_ns), &Switches<Network, Network, Port>::Join, &switches_, port, frame, NCC_PASS);
 }
 
 // The frame joins a port of this switch after what happens now.
-void Network::SendSignal(uint32_t port, uint32_t flow, ncc_cc_signal signal)
+void Network::SendSignal(uint32_t port, const Frame *about, ncc_cc_signal signal)
 {
-    Frame *frame = Bare(flow, NCC_SW_SIGNAL_BYTES);
+    Frame *frame = Bare(about->flow, NCC_SW_SIGNAL_BYTES);
     frame->signal = signal;
     frame->link = kNoPort;
     const LinkSpec &link = spec_.links[port / 2];

@@ -62,14 +62,22 @@ struct SackBlocks {
     struct Block {
         uint32_t first, end;
     };
+    void Clear()
+    {
+        n = 0;
+        trimmed = telemetry = kNone;
+    }
+
     Block blocks[4];
     uint32_t n = 0;
     uint32_t trimmed = kNone;   // packet that has come without its payload; it takes no room in the ACK
-    uint32_t telemetry = kNone; // place of what ports wrote into the last data (Network::telemetry)
+    uint32_t telemetry = kNone; // place of what ports wrote into the last data (Connections::telemetry)
 };
 
 // What ports wrote into data on its way (NCC_CC_HOPS).
 struct Telemetry {
+    void Clear() { n = 0; }
+
     ncc_cc_hop hops[NCC_CC_HOPS_MAX];
     uint32_t n = 0;
 };

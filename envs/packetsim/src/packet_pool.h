@@ -22,7 +22,7 @@ struct alignas(64) InFlight {
     int64_t start_ps;   // start of its transmission
     int64_t joined_ns;  // time at which it joined the queue
     Packet packet;
-    uint32_t next_port; // port after this link, or kAsk; kNone: this is the last link
+    uint32_t next_port; // port that it joins later (Network::JoinLater)
     uint32_t behind;    // the packet behind it in its list, or kNone
 };
 static_assert(sizeof(InFlight) == 64);
@@ -32,12 +32,14 @@ class PacketPool
   public:
     using Ref = uint32_t; // place
     static constexpr Ref kNoPacket = kNone;
+    static constexpr uint32_t kNoLink = kMaxIndex;
 
     // References are valid until the next Take.
     InFlight &operator[](uint32_t place) { return places_[place]; }
     const InFlight &operator[](uint32_t place) const { return places_[place]; }
     Packet &header(uint32_t place) { return places_[place].packet; }
-    // The link by which a packet has come, while it is at a switch; kMaxIndex: none.
+    uint32_t slot(uint32_t place) const { return places_[place].packet.connection; } // of its connection
+    // The link by which a packet has come, while it is at a switch; kNoLink: none.
     uint32_t came_by(uint32_t place) const { return IndexOf(places_[place].word); }
 
     uint32_t Take(const Packet &packet)

@@ -101,8 +101,8 @@ class Seen
     bool done() const
     {
         const Network::Audit audit = network_.Count();
-        return network_.flows_finished() == static_cast<int64_t>(spec_.flows.size()) &&
-               network_.live_connections() == 0 && audit.in_hosts + audit.on_links == 0;
+        return network_.run().flows_finished() == static_cast<int64_t>(spec_.flows.size()) &&
+               network_.run().live_connections() == 0 && audit.in_hosts + audit.on_links == 0;
     }
     Network &network() { return network_; }
     const Watch &watch() const { return watch_; }
@@ -124,7 +124,7 @@ class Seen
         CheckNow();
         std::vector<double> bytes(goodput_bytes_.size());
         for (size_t i = 0; i < spec_.flows.size(); ++i) {
-            const FlowRecord &record = network_.records()[i];
+            const FlowRecord &record = network_.run().records()[i];
             const FlowSpec &flow = spec_.flows[i];
             const uint64_t mss_bytes = spec_.mtu_bytes - 40, packets = (flow.size_bytes + mss_bytes - 1) / mss_bytes;
             for (size_t agent = 0; agent < bytes.size(); ++agent) {
