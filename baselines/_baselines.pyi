@@ -62,6 +62,7 @@ SYN_ACK: int
 PAUSE: int
 RESUME: int
 FIN: int
+ECT: int
 HAS_WINDOW: int
 
 ParamRow = tuple[str, int, int, int, str]
@@ -109,8 +110,10 @@ class Program:
     def timer(self, *, queue_bytes: int) -> int:
         """Time in ns until it is to be called again; 0: never."""
 
-    def dequeue(self, *, queue_bytes: int = 0, payload_bytes: int = 1460) -> None:
-        """Start to transmit a packet."""
+    def dequeue(
+        self, *, queue_bytes: int = 0, flags: int = 0, payload_bytes: int = 1460, now_ns: int = 0, queued_ns: int = 0
+    ) -> int:
+        """Start to transmit a packet; returns the verdict."""
 
     def ingress(self, *, ingress_bytes: int) -> int:
         """`PAUSE` or `RESUME` of the far end of the link; 0: as it was."""

@@ -109,6 +109,14 @@ class PortBase
         }
         return true;
     }
+    // A packet that has been counted as transmitted, after a wait, is dropped instead.
+    void DropLeaving(const Header &header, int64_t waited_ns)
+    {
+        --totals_.tx_pkts;
+        totals_.tx_bytes -= header.ip_bytes;
+        totals_.delay_ns -= waited_ns;
+        Count(header, NCC_DROP);
+    }
     // Marks a packet that leaves.
     void Mark(Header &header)
     {

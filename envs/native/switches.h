@@ -130,8 +130,8 @@ class Switches
         header.marked |= verdict == NCC_MARK;
         if (!port.holds() || port.idle(link.free_ps, now_ns)) {
             const int64_t start_ps = port.Forward(packets, link, ref, now_ns);
-            if (port.programs()) [[unlikely]] {
-                RunDequeue(index, ref);
+            if (port.programs() && !RunDequeue(index, ref)) [[unlikely]] {
+                return;
             }
             engine_.Transmit(index, ref, start_ps);
             if (sharers && start_ps > now_ns * kPsPerNs) {
@@ -162,17 +162,21 @@ class Switches
             return;
         }
         port.Advance(engine_.packets(), link, now_ns);
-        const Ref ref = port.TakeNext(engine_.packets(), now_ns);
-        const uint32_t came_by = engine_.packets().came_by(ref);
-        const int64_t bytes = Head(ref).ip_bytes;
-        RunDequeue(index, ref);
-        engine_.Transmit(index, ref, Wire::StartPs(link.free_ps, now_ns));
-        if (port.held_pkts() > 0) {
-            ServeAt(index, link.free_ps);
-        } else {
-            port.Serve(false);
+        for (bool sent = false; !sent && port.held_pkts() > 0;) { // until one is not dropped
+            const Ref ref = port.TakeNext(engine_.packets(), now_ns);
+            const uint32_t came_by = engine_.packets().came_by(ref);
+            const int64_t bytes = Head(ref).ip_bytes;
+            sent = RunDequeue(index, ref);
+            if (sent) {
+                engine_.Transmit(index, ref, Wire::StartPs(link.free_ps, now_ns));
+            }
+            if (port.held_pkts() == 0) {
+                port.Serve(false);
+            } else if (sent) {
+                ServeAt(index, link.free_ps);
+            }
+            AddIngress(came_by, -bytes);
         }
-        AddIngress(came_by, -bytes);
     }
 
     // Event: the timer of a program is due.
@@ -277,21 +281,29 @@ class Switches
         return room ? verdict : NCC_DROP;
     }
 
-    // The transmission of a packet begins.
-    void RunDequeue(uint32_t index, Ref ref)
+    // The transmission of a packet begins. Returns false if a program has dropped the packet.
+    bool RunDequeue(uint32_t index, Ref ref)
     {
         Port &port = ports_[index];
         if (!port.needs(NCC_SW_DEQUEUE)) {
-            return;
+            return true;
         }
         ncc_sw_packet seen = network_.Describe(ref);
-        if (Call(NCC_SW_DEQUEUE, index, seen, NCC_PASS) == NCC_MARK) {
+        seen.queued_ns = static_cast<ncc_u64>(engine_.packets()[ref].joined_ns);
+        const ncc_verdict verdict = Call(NCC_SW_DEQUEUE, index, seen, NCC_PASS);
+        const ncc_cc_hop hop = port.programs()->TakeHop();
+        if (verdict == NCC_DROP) {
+            port.DropLeaving(Head(ref), engine_.now_ns() - engine_.packets()[ref].joined_ns);
+            network_.Drop(ref);
+            return false;
+        }
+        if (verdict == NCC_MARK) {
             port.Mark(Head(ref));
         }
-        const ncc_cc_hop hop = port.programs()->TakeHop();
         if (hop.rate_bytes_per_s != 0 && Head(ref).has_payload()) {
             network_.WriteHop(ref, hop);
         }
+        return true;
     }
 
     // Adds to the waiting bytes that came over a link, which may pause its far end. `link` kNoLink: it came by none.

@@ -13,9 +13,9 @@ ncc_sw_packet Network::Describe(const Frame *frame) const
 {
     const uint32_t flags = SwitchFlags(frame->to_receiver, frame->syn_ack, frame->fin, frame->ecn_capable,
                                        frame->marked, frame->has_window);
-    return {
-        frame->flow, frame->ip_bytes, frame->payload_bytes, flags,
-        frame->hops, frame->prio,     frame->rank,          static_cast<ncc_u64>(frame->window) << frame->window_shift};
+    const ncc_u64 window_bytes = static_cast<ncc_u64>(frame->window) << frame->window_shift;
+    return {frame->flow, frame->ip_bytes, frame->payload_bytes, flags, frame->hops,
+            frame->prio, frame->rank,     window_bytes,         0};
 }
 
 uint32_t Network::Way(const Frame *frame, uint32_t node)

@@ -21,7 +21,8 @@ ncc_sw_packet Network::Describe(uint32_t place)
             packet.hop,
             packet.prio,
             packet.rank,
-            static_cast<ncc_u64>(packet.window) << shift};
+            static_cast<ncc_u64>(packet.window) << shift,
+            0};
 }
 
 void Network::Drop(uint32_t place)
