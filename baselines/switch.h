@@ -25,7 +25,8 @@
 /* The hooks that a program has, and what else a datapath must do for it. */
 enum ncc_sw_needs {
     NCC_SW_ENQUEUE = 1, /* every packet that arrives for this port, after the port's own verdict */
-    NCC_SW_DEQUEUE = 2, /* every packet as its transmission begins; the packet is no longer in queue_bytes */
+    NCC_SW_DEQUEUE =
+        2, /* every packet as its transmission begins, without it in queue_bytes; NCC_DROP: the next one goes */
     NCC_SW_REVERSE = 4, /* every packet that arrives over this port's link */
     NCC_SW_TIMER = 8,
     NCC_SW_RANKED = 16,    /* the port serves by the ranks that `enqueue` sets: see `rank` */
@@ -67,6 +68,7 @@ struct ncc_sw_packet {
     ncc_u64 window_bytes;  /* receive window, unscaled. `reverse` may lower it: the datapath writes it in the steps of
                             * the flow's window scale, rounded down, but never less than one full packet, because a
                             * sender whose window is smaller waits for an update that does not come */
+    ncc_u64 queued_ns;     /* `dequeue`: time at which it joined the queue of this port; now, if it did not wait */
 };
 
 struct ncc_sw_port { /* up to date */

@@ -123,24 +123,27 @@ class Program
     std::tuple<int, ncc_u64> enqueue(ncc_u64 queue_bytes, ncc_u32 flow, ncc_u32 flags, ncc_u32 payload_bytes,
                                      ncc_u64 rank, int verdict, ncc_u32 hops, ncc_u32 random)
     {
-        ncc_sw_packet packet{flow, payload_bytes + 40, payload_bytes, flags, hops, 0, rank, 0};
+        ncc_sw_packet packet{flow, payload_bytes + 40, payload_bytes, flags, hops, 0, rank, 0, 0};
         out_ = {static_cast<ncc_verdict>(verdict), 0, {}, NCC_SW_AS_IT_WAS, {}};
         port_.random = random;
         port_.queue_bytes = queue_bytes;
         ops_->enqueue(state_, params_.data(), &port_, &packet, &out_);
         return {out_.verdict, packet.rank};
     }
-    void dequeue(ncc_u64 queue_bytes, ncc_u32 payload_bytes)
+    // Verdict.
+    int dequeue(ncc_u64 queue_bytes, ncc_u32 flags, ncc_u32 payload_bytes, ncc_u64 now_ns, ncc_u64 queued_ns)
     {
-        ncc_sw_packet packet{0, payload_bytes + 40, payload_bytes, 0, 1, 0, 0, 0};
+        ncc_sw_packet packet{0, payload_bytes + 40, payload_bytes, flags, 1, 0, 0, 0, queued_ns};
         out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS, {}};
         port_.queue_bytes = queue_bytes;
+        port_.now_ns = now_ns;
         ops_->dequeue(state_, params_.data(), &port_, &packet, &out_);
+        return out_.verdict;
     }
     // The window that it leaves.
     ncc_u64 reverse(ncc_u64 queue_bytes, ncc_u32 flow, ncc_u32 flags, ncc_u64 window_bytes)
     {
-        ncc_sw_packet packet{flow, 40, 0, flags, 1, 0, 0, window_bytes};
+        ncc_sw_packet packet{flow, 40, 0, flags, 1, 0, 0, window_bytes, 0};
         out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS, {}};
         port_.queue_bytes = queue_bytes;
         ops_->reverse(state_, params_.data(), &port_, &packet, &out_);
@@ -155,7 +158,7 @@ class Program
             throw nb::value_error((std::string(ops_->name) + " chooses no ways, or there is one alone").c_str());
         }
         node_.resize((ops_->node_bytes + 7) / 8);
-        const ncc_sw_packet packet{flow, 1500, 1460, flags, 1, 0, 0, 0};
+        const ncc_sw_packet packet{flow, 1500, 1460, flags, 1, 0, 0, 0, 0};
         const ncc_sw_ways seen{now_ns, ways, random};
         return ops_->route(node_.data(), params_.data(), &seen, &packet);
     }
@@ -191,6 +194,7 @@ void bind_switch(nb::module_ &m)
 {
     m.attr("SYN_ACK") = static_cast<int>(NCC_SW_SYN_ACK);
     m.attr("FIN") = static_cast<int>(NCC_SW_FIN);
+    m.attr("ECT") = static_cast<int>(NCC_SW_ECT);
     m.attr("HAS_WINDOW") = static_cast<int>(NCC_SW_HAS_WINDOW);
     m.attr("PAUSE") = static_cast<int>(NCC_SW_PAUSE);
     m.attr("RESUME") = static_cast<int>(NCC_SW_RESUME);
@@ -204,7 +208,8 @@ void bind_switch(nb::module_ &m)
              nb::kw_only(), "size_bytes"_a, "mtu_bytes"_a)
         .def("enqueue", &Program::enqueue, nb::kw_only(), "queue_bytes"_a = 0, "flow"_a = 0, "flags"_a = 0,
              "payload_bytes"_a = 1460, "rank"_a = 0, "verdict"_a = 0, "hops"_a = 1, "random"_a = 0)
-        .def("dequeue", &Program::dequeue, nb::kw_only(), "queue_bytes"_a = 0, "payload_bytes"_a = 1460)
+        .def("dequeue", &Program::dequeue, nb::kw_only(), "queue_bytes"_a = 0, "flags"_a = 0, "payload_bytes"_a = 1460,
+             "now_ns"_a = 0, "queued_ns"_a = 0)
         .def_prop_ro("signal", &Program::signal)
         .def("reverse", &Program::reverse, nb::kw_only(), "queue_bytes"_a = 0, "flow"_a = 0, "flags"_a = 0,
              "window_bytes"_a = 0)

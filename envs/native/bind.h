@@ -63,18 +63,18 @@ struct Blocks {
 template <typename Network>
 void MeasureInto(Network &network, const Blocks &to)
 {
-    network.Measure({to.hosts, to.host_counts, network.spec().agents.size()},
-                    {to.uplinks, to.uplink_counts, network.spec().uplinks.size()});
+    network.Measure({to.hosts, to.host_counts, network.run().spec().agents.size()},
+                    {to.uplinks, to.uplink_counts, network.run().spec().uplinks.size()});
     to.progress[0] = network.now_ns();
     to.progress[1] = network.epoch();
-    to.progress[2] = network.flows_started();
-    to.progress[3] = network.flows_finished();
+    to.progress[2] = network.run().flows_started();
+    to.progress[3] = network.run().flows_finished();
 }
 
 template <typename Network>
 void Step(Network &network, In<double> limits_bps)
 {
-    SameLength(limits_bps.shape(0), network.spec().agents.size());
+    SameLength(limits_bps.shape(0), network.run().spec().agents.size());
     nb::gil_scoped_release release;
     network.Step(limits_bps.data());
 }
@@ -90,7 +90,7 @@ template <typename Network>
 void Measure(Network &network, Rows<double> hosts, Rows<int64_t> host_counts, Rows<double> uplinks,
              Rows<int64_t> uplink_counts, Rows<int64_t, 1> progress)
 {
-    const size_t n = network.spec().agents.size(), m = network.spec().uplinks.size();
+    const size_t n = network.run().spec().agents.size(), m = network.run().spec().uplinks.size();
     if (!Fits(hosts, {HostColumns::kReals, n}) || !Fits(host_counts, {HostColumns::kCounts, n}) ||
         !Fits(uplinks, {UplinkColumns::kReals, m}) || !Fits(uplink_counts, {UplinkColumns::kCounts, m}) ||
         !Fits(progress, {kProgress})) {
@@ -120,7 +120,7 @@ template <typename Network>
 nb::dict FlowRecords(const Network &network)
 {
     std::vector<FlowRow> rows;
-    for (const FlowRecord &record : network.records()) {
+    for (const FlowRecord &record : network.run().records()) {
         rows.push_back(MeasureFlow(record));
     }
     return ColumnsOf(rows);
@@ -130,7 +130,7 @@ template <typename Network>
 nb::dict PortRecords(Network &network)
 {
     std::vector<PortRow> rows;
-    for (uint32_t port = 0; port < 2 * network.spec().links.size(); ++port) {
+    for (uint32_t port = 0; port < 2 * network.run().spec().links.size(); ++port) {
         rows.push_back(MeasurePort(network.PortRecord(port)));
     }
     return ColumnsOf(rows);
@@ -146,7 +146,7 @@ void Tell(Network &network, In<int64_t> src, In<int64_t> dst, In<int64_t> start_
          {dst.shape(0), start_ns.shape(0), rate_bps.shape(0), window_pkts.shape(0), late_ns.shape(0)}) {
         SameLength(length, src.shape(0));
     }
-    if (!network.spec().receivers) {
+    if (!network.run().spec().receivers) {
         throw std::invalid_argument("receivers that tell nothing");
     }
     std::vector<Grant> grants;
@@ -164,7 +164,7 @@ nb::tuple EdgesOf(const Network &network)
 {
     std::vector<int64_t> whole;
     std::vector<double> real;
-    for (const Gates::Edge &edge : network.Edges()) {
+    for (const Gates::Edge &edge : network.run().Edges(network.now_ns())) {
         whole.insert(whole.end(), {edge.src, edge.dst, edge.flows});
         real.insert(real.end(), {edge.waiting_bytes, edge.next_bytes, edge.received_bytes, edge.age_s});
     }
@@ -184,9 +184,21 @@ nb::class_<Network> BindNetwork(nb::module_ &m)
         .def("port_records", &PortRecords<Network>)
         .def("tell", &Tell<Network>, "src"_a, "dst"_a, "start_ns"_a, "rate_bps"_a, "window_pkts"_a, "late_ns"_a)
         .def("edges", &EdgesOf<Network>)
-        .def_prop_ro("messages", &Network::messages)
-        .def("drop_packet", &Network::DropPacket, "port"_a, "nth"_a)
-        .def("mark_packet", &Network::MarkPacket, "port"_a, "nth"_a)
+        .def_prop_ro("messages", [](const Network &network) { return network.run().messages(); })
+        .def(
+            "drop_packet",
+            [](Network &network, uint32_t port, uint64_t nth) { network.Plan(port, {nth, NCC_DROP, 0}); }, "port"_a,
+            "nth"_a)
+        .def(
+            "mark_packet",
+            [](Network &network, uint32_t port, uint64_t nth) { network.Plan(port, {nth, NCC_MARK, 0}); }, "port"_a,
+            "nth"_a)
+        .def(
+            "delay_packet",
+            [](Network &network, uint32_t port, uint64_t nth, int64_t delay_ns) {
+                network.Plan(port, {nth, NCC_PASS, delay_ns});
+            },
+            "port"_a, "nth"_a, "delay_ns"_a)
         .def(
             "sender_window",
             [](const Network &network, uint32_t flow) {
@@ -196,7 +208,7 @@ nb::class_<Network> BindNetwork(nb::module_ &m)
             "flow"_a)
         .def_prop_ro("now_ns", &Network::now_ns)
         .def_prop_ro("epoch", &Network::epoch)
-        .def_prop_ro("live_connections", &Network::live_connections);
+        .def_prop_ro("live_connections", [](const Network &network) { return network.run().live_connections(); });
 }
 
 // Class `Spec`, and the functions of which every module has one.

@@ -2,7 +2,6 @@
 #include "order.h"
 
 #include <algorithm>
-#include <deque>
 #include <stdexcept>
 
 namespace ncc
@@ -10,27 +9,6 @@ namespace ncc
 
 namespace
 {
-
-// Packets leave in the order in which TCP handed them down.
-class Fifo final : public FlowOrder
-{
-  public:
-    explicit Fifo(const std::vector<FlowView> &flows) : flows_(flows) {}
-
-    void Joined(uint32_t flow) override { turns_.push_back(flow); }
-    uint32_t Next(int64_t) override { return turns_.front(); }
-    uint32_t NextUnlimited(int64_t) override
-    {
-        const auto found =
-            std::find_if(turns_.begin(), turns_.end(), [this](uint32_t flow) { return !flows_[flow].limited; });
-        return found == turns_.end() ? kNoFlow : *found;
-    }
-    void Left(uint32_t flow) override { turns_.erase(std::find(turns_.begin(), turns_.end(), flow)); }
-
-  private:
-    const std::vector<FlowView> &flows_;
-    std::deque<uint32_t> turns_;
-};
 
 // The flow with the largest key of those that wait. Keys change with time, so they are worked out for every packet.
 class Keyed final : public FlowOrder
@@ -129,8 +107,8 @@ std::unique_ptr<FlowOrder> MakeOrder(const std::string &name,
                                      const std::vector<std::pair<std::string, uint64_t>> &params,
                                      const std::vector<FlowView> &flows)
 {
-    if (name == "fifo" || name == "test_fifo") {
-        return std::make_unique<Fifo>(flows);
+    if (name == "fifo") {
+        return nullptr;
     }
     const ncc_order_ops *ops = RowIn(ncc_order_table, name);
     if (ops == nullptr) {

@@ -55,9 +55,8 @@ class FlowOrder
     virtual void Left(uint32_t flow) = 0;
 };
 
-// Throws std::out_of_range for an unknown name. `params` overrides the order's own; `flows` outlives what is made.
-// Beside those of OrderNames() there is one for tests: "test_fifo" is "fifo" for engines that have a short way for that
-// name.
+// Null for "fifo", which the NIC itself serves. Throws std::out_of_range for an unknown name. `params` overrides the
+// order's own; `flows` outlives what is made.
 std::unique_ptr<FlowOrder> MakeOrder(const std::string &name,
                                      const std::vector<std::pair<std::string, uint64_t>> &params,
                                      const std::vector<FlowView> &flows);

@@ -160,11 +160,7 @@ def run_alike(
 
 
 def with_bcc(topology: AnyTopology) -> AnyTopology:
-    """The same with pools that mark from early on, so that their chance and their limit both come to bear.
-
-    Where marks come by chance and packets are lost as well, a few random networks in a hundred differ: of seeds 30 to
-    509 eight do with these pools (33, 104, 114, 178, 237, 248, 318, 415): in 114 one packet is marked on ns-3 alone.
-    """
+    """The same with pools that mark from early on, so that their chance and their limit both come to bear."""
     marks = Red(min_bytes=3_000, max_bytes=40_000, max_prob_frac=0.3)
     return topology.replace(
         buffer_bytes=10_000, shared_buffer_bytes=100_000, shared_red=marks, mark_threshold_bytes=0, red=None,
@@ -200,18 +196,10 @@ def random_run(seed: int) -> tuple[Scenario, HostStack, dict[str, Any]]:
     return scenario, stack, {"limits": limits, "max_epochs": 2000, "prepare": dropped}
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(49) if seed != 33])
+@pytest.mark.parametrize("seed", range(49))
 def test_both_simulators_move_the_same_packets(seed: int) -> None:
     scenario, stack, how = random_run(seed)
     run_alike(scenario, stack, **how)
-
-
-def test_where_marks_come_by_chance_and_packets_are_lost_a_network_may_differ() -> None:
-    """`with_bcc` says how many do: once one packet is marked on one simulator alone, all later draws are others."""
-    scenario, stack, how = random_run(33)
-    ours, theirs = (run(each, scenario, stack, **how) for each in (PacketsimDatapath, Ns3Datapath))
-    assert (ours.fct_s != theirs.fct_s).any(), "then it belongs to the others"
-    assert ours.fct_s.mean() == pytest.approx(theirs.fct_s.mean(), rel=0.1)
 
 
 @pytest.mark.parametrize("simulator", [PacketsimDatapath, Ns3Datapath])

@@ -72,71 +72,15 @@ void Network::BuildHosts()
     }
 }
 
-void Network::BuildPorts()
+void Network::BuildLinks()
 {
-    pools_.reserve(spec_.pools.size()); // ports point to them
-    for (const PoolSpec &pool : spec_.pools) {
-        pools_.emplace_back(pool);
-    }
-    ports_.resize(2 * spec_.links.size());
-    for (size_t i = 0; i < spec_.links.size(); ++i) {
-        const LinkSpec &link = spec_.links[i];
-        for (int end = 0; end < 2; ++end) {
-            const uint32_t from = end == 0 ? link.a : link.b;
-            const uint32_t to = end == 0 ? link.b : link.a;
-            const Wire wire(link.rate_bps, link.delay_ns, spec_.frame_overhead_bytes, to);
-            if (spec_.is_host[from]) {
-                host_of(from).nic =
-                    std::make_unique<Nic>(*this, wire, spec_.bucket_bytes, spec_.small_queue_bytes, spec_.mtu_bytes,
-                                          MakeOrder(spec_.order, spec_.order_params, views_));
-            } else {
-                const QueueSpec &queue = link.queue[end];
-                const auto id = static_cast<uint32_t>(2 * i) + static_cast<uint32_t>(end);
-                SharedPool *pool = queue.pool < 0 ? nullptr : &pools_.at(static_cast<size_t>(queue.pool));
-                static const std::vector<ProgramSpec> kNoPrograms;
-                const auto &programs =
-                    queue.programs < 0 ? kNoPrograms : spec_.programs.at(static_cast<size_t>(queue.programs));
-                const bool pausable = PausesBy(spec_, link.queue[1 - end]);
-                ports_[id] = std::make_unique<Port>(
-                    wire, queue, programs, pool, PortSeed(spec_.seed, id), spec_.mtu_bytes, pausable,
-                    [this](Frame *frame) {
-                        Ingress(frame->seen_by, -static_cast<int64_t>(frame->ip_bytes));
-                        Forget(frame);
-                    },
-                    [this, from](uint32_t flow, ncc_cc_signal signal) { Signal(from, flow, signal); });
-                ports_[id]->id = id;
-                if (pool) {
-                    pool->ports.push_back(ports_[id].get());
-                }
-            }
-        }
-    }
-}
-
-void Network::StartPrograms()
-{
-    for (size_t id = 0; id < ports_.size(); ++id) {
-        Port *port = ports_[id].get();
-        if (port == nullptr) {
-            continue;
-        }
-        port->StartPrograms([port](uint32_t program, int64_t in_ns) {
-            const int64_t due_ns = Simulator::Now().GetTimeStep() + in_ns;
-            Simulator::Schedule(TimeStep(in_ns), &Port::ProgramTimer, port, program, due_ns);
-        });
-        see_windows_ |= port->sees_reverse();
-        pausing_ |= port->pauses();
-    }
-    for (size_t id = 0; id < ports_.size(); ++id) {
-        Port *port = ports_[id].get();
-        if (port == nullptr || (!port->sees_reverse() && !pausing_)) { // PFC counts what comes over every link
-            continue;
-        }
-        if (Port *other = ports_[id ^ 1].get()) {
-            other->seen_by = port;
-        } else { // the other end is a host's
-            const LinkSpec &link = spec_.links[id / 2];
-            host_of(id % 2 == 0 ? link.b : link.a).nic->seen_by = port;
+    for (uint32_t port = 0; port < 2 * spec_.links.size(); ++port) {
+        const LinkSpec &link = spec_.links[port / 2];
+        const uint32_t from = port % 2 == 0 ? link.a : link.b, to = port % 2 == 0 ? link.b : link.a;
+        links_.push_back({Wire(link.rate_bps, link.delay_ns, spec_.frame_overhead_bytes, to)});
+        if (spec_.is_host[from]) {
+            host_of(from).nic = std::make_unique<HostNic>(*this, *this, host_index_[from], port, spec_.bucket_bytes,
+                                                          MakeOrder(spec_.order, spec_.order_params, views_));
         }
     }
 }

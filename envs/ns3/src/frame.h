@@ -3,13 +3,14 @@
 #pragma once
 
 extern "C" {
-#include "cc.h"
+#include "switch.h"
 }
 
 #include "ns3/event-impl.h"
 #include "ns3/packet.h"
 #include "ns3/simulator.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -17,7 +18,8 @@ namespace ncc
 {
 
 class Network;
-class Port;
+
+constexpr uint32_t kNoPort = UINT32_MAX;
 
 // A packet and the event of its next hop in one object, which is pooled instead of allocated.
 struct Frame final : ns3::EventImpl {
@@ -27,7 +29,7 @@ struct Frame final : ns3::EventImpl {
     uint64_t offset_bytes = 0; // stream offset of the payload, in the connection
     uint32_t flow = 0;
     uint32_t route = 0; // first flow of its connection, which chooses among paths of equal cost
-    uint32_t node = 0;  // next node on its way
+    uint32_t link = 0;  // directed port by which it comes or has come; kNoPort: none
     uint32_t hops = 0;  // links crossed
     uint32_t grant = 0; // place of the receiver's word in a message (gates.h)
     uint32_t ip_bytes = 0;
@@ -49,15 +51,33 @@ struct Frame final : ns3::EventImpl {
     uint16_t window = 0;       // receive window as in its header; only where programs see what comes back
     bool reads_hops = false;   // data whose sender reads telemetry
     std::vector<ncc_cc_hop> telemetry; // what ports wrote into data; of an ACK: into the last data before it
-    Port *seen_by = nullptr;           // the port back over the link by which it comes, if programs are to see it
+    Frame *behind = nullptr;           // the frame behind it in its list
+
+    bool has_payload() const { return payload_bytes > 0; }
+    void Trim() // cuts its payload off
+    {
+        ip_bytes = std::min<uint32_t>(ip_bytes, NCC_SW_TRIM_BYTES);
+        payload_bytes = 0;
+        trimmed = true;
+        fin = false;
+    }
 
   private:
-    void Notify() override; // arrives at `node`
+    void Notify() override; // arrives at the end of `link`
 };
 
 class FramePool
 {
   public:
+    using Ref = Frame *;
+    static constexpr Ref kNoPacket = nullptr;
+    static constexpr uint32_t kNoLink = kNoPort;
+
+    Frame &operator[](Frame *frame) { return *frame; }
+    Frame &header(Frame *frame) { return *frame; }
+    uint32_t slot(const Frame *frame) const { return frame->flow; }
+    uint32_t came_by(const Frame *frame) const { return frame->link; }
+
     Frame *Take()
     {
         if (free_.empty()) {

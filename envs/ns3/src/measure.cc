@@ -9,37 +9,17 @@ namespace ncc
 
 void Network::Measure(const HostColumns &hosts, const UplinkColumns &uplinks)
 {
-    const auto view_of = [this](uint32_t flow) -> const FlowView & { return views_[flow]; };
-    const auto held = [this](uint32_t flow) { return gates_ && gates_->Held(flow, now_ns_); };
-    for (size_t i = 0; i < spec_.agents.size(); ++i) {
-        Host &host = host_of(spec_.agents[i]);
-        MeasureHost(hosts, i, host, host.nic->limit_bps(), host.nic->limited_bytes(), host.live, view_of, held, now_ns_,
-                    spec_.period_ns);
-    }
-    for (size_t i = 0; i < spec_.uplinks.size(); ++i) {
-        Port *port = ports_[spec_.uplinks[i]].get();
-        const PortTotals now = PortRecord(spec_.uplinks[i]);
-        MeasureUplink(uplinks, i, now, uplinks_before_[i], port ? port->queue_bytes() : 0,
-                      port ? port->TakeQueueIntegral() : 0, spec_.period_ns);
-    }
+    MeasureHosts(hosts, now_ns(), [this](uint32_t node) -> HostNic & { return *host_of(node).nic; });
+    MeasureUplinks(uplinks, switches_, [this](uint32_t port) { return PortRecord(port); });
 }
 
 PortTotals Network::PortRecord(uint32_t port)
 {
-    if (ports_[port]) {
-        ports_[port]->Advance(now_ns_);
-        return ports_[port]->totals(now_ns_);
+    if (switches_.port(port).at_switch()) {
+        return switches_.Advanced(port).totals(now_ns());
     }
     const LinkSpec &link = spec_.links[port / 2];
     return host_of(port % 2 == 0 ? link.a : link.b).nic->totals();
-}
-
-Port &Network::SwitchPort(uint32_t port)
-{
-    if (port >= ports_.size() || !ports_[port]) {
-        throw std::invalid_argument("port " + std::to_string(port) + " is not a switch port");
-    }
-    return *ports_[port];
 }
 
 Network::Window Network::SenderWindow(uint32_t flow) const

@@ -7,45 +7,24 @@ namespace ncc
 
 using namespace ns3;
 
-void Network::BuildGates()
+void Network::SendMessage(uint32_t flow, bool to_receiver, uint32_t place)
 {
-    if (!spec_.receivers) {
-        return;
-    }
-    gates_ = std::make_unique<Gates>(
-        spec_,
-        [this](uint32_t flow) {
-            return std::make_pair(views_[flow].known_bytes, connections_[flow]->receiver->received_bytes());
-        },
-        [this](uint32_t gate, int64_t time_ns) {
-            const int64_t now = Simulator::Now().GetTimeStep();
-            Simulator::Schedule(TimeStep(time_ns - now), &Gates::Alarm, gates_.get(), gate, time_ns);
-        },
-        [this](uint32_t flow) { connections_[flow]->sender->Wake(); },
-        [this](uint32_t place, int64_t time_ns) {
-            const int64_t now = Simulator::Now().GetTimeStep();
-            Simulator::Schedule(TimeStep(time_ns - now), &Gates::Leave, gates_.get(), place);
-        },
-        [this](uint32_t flow, uint32_t place) { Message(flow, false, place); });
-}
-
-// Sends a note of a flow that begins without a SYN to its receiver, or a grant to its sender.
-void Network::Message(uint32_t flow, bool to_receiver, uint32_t grant)
-{
-    if (!gates_ || gates_->instant()) {
-        return;
-    }
     Frame *frame = Bare(flow, Gates::kMessageBytes);
     frame->route = connections_[flow]->route;
     frame->to_receiver = to_receiver;
     frame->message = true;
-    frame->grant = grant;
+    frame->grant = place;
     ++messages_;
-    if (to_receiver) {
-        gates_->Noted(flow, Simulator::Now().GetTimeStep());
-    }
     const FlowSpec &spec = spec_.flows[flow];
     host_of(to_receiver ? spec.src : spec.dst).nic->Send(frame);
+}
+
+void Network::SendNote(uint32_t flow)
+{
+    if (gates_ && !gates_->instant()) {
+        gates_->Noted(flow, now_ns());
+        SendMessage(flow, true, 0);
+    }
 }
 
 Frame *Network::Bare(uint32_t flow, uint32_t ip_bytes)
@@ -61,26 +40,15 @@ Frame *Network::Bare(uint32_t flow, uint32_t ip_bytes)
     frame->fin = frame->syn_ack = frame->has_window = frame->lowered = false;
     frame->prio = 0;
     frame->rank = 0;
-    frame->seen_by = nullptr;
     return frame;
 }
 
-// The frame joins a port of this switch after what happens now.
-void Network::Signal(uint32_t node, uint32_t flow, ncc_cc_signal signal)
-{
-    Frame *frame = Bare(flow, NCC_SW_SIGNAL_BYTES);
-    frame->signal = signal;
-    Simulator::Schedule(TimeStep(0), &Network::Forward, this, frame, node);
-}
-
-void Network::Forget(Frame *frame)
+void Network::Drop(Frame *frame)
 {
     if (frame->message && !frame->to_receiver) {
         gates_->Lost(frame->grant);
     }
     Release(frame);
 }
-
-std::vector<Gates::Edge> Network::Edges() const { return gates_ ? gates_->Edges(now_ns_) : std::vector<Gates::Edge>{}; }
 
 } // namespace ncc

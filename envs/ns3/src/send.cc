@@ -47,39 +47,37 @@ void Network::Send(uint32_t host, Ptr<Packet> packet)
     if (!frame->to_receiver) {
         connection.receiver->GiveBack(frame->telemetry);
     }
-    Describe(*frame);
-    if (gates_ && frame->payload_bytes > 0) {
-        gates_->Sent(frame->flow, frame->ip_bytes);
+    SetSwitchFields(*frame);
+    if (frame->has_payload()) {
+        SentData(frame->flow, frame->ip_bytes);
     }
     hosts_[host].nic->Send(frame);
 }
 
-void Network::Left(const Frame &frame, int64_t now_ns)
+void Network::LeftHost(const Frame *frame)
 {
-    if (frame.payload_bytes == 0 || !frame.to_receiver) {
+    if (frame->payload_bytes == 0 || !frame->to_receiver) {
         return;
     }
-    FlowRecord &record = records_[frame.flow];
-    ++record.sent_pkts;
-    record.retransmitted_pkts += frame.retransmission;
-    HostSocket &sender = *connections_[frame.flow]->sender;
-    views_[frame.flow].Left(frame.offset_bytes - sender.earlier_bytes() + frame.payload_bytes, now_ns);
-    if (frame.joined_ns < now_ns && frame.offset_bytes == sender.una_bytes()) {
+    HostSocket &sender = *connections_[frame->flow]->sender;
+    const uint64_t end_bytes = frame->offset_bytes - sender.earlier_bytes() + frame->payload_bytes;
+    Left(frame->flow, end_bytes, frame->retransmission, now_ns());
+    if (frame->joined_ns < now_ns() && frame->offset_bytes == sender.una_bytes()) {
         sender.HeadLeft();
     }
 }
 
-void Network::Drained(uint32_t flow)
+void Network::QueueShrank(uint32_t flow)
 {
     Connection &connection = *connections_[flow];
     if (!connection.acknowledged) {
         connection.sender->Wake();
-    } else if (connection.queue.frames.empty()) {
-        Done(flow);
+    } else if (connection.queue.list.empty()) {
+        EndFlow(flow);
     }
 }
 
-void Network::Describe(Frame &frame) const
+void Network::SetSwitchFields(Frame &frame) const
 {
     frame.fin = frame.syn_ack = frame.has_window = frame.lowered = false;
     frame.prio = 0;
@@ -87,11 +85,7 @@ void Network::Describe(Frame &frame) const
     if (frame.payload_bytes > 0) {
         const uint64_t offset_bytes = frame.offset_bytes - connections_[frame.flow]->sender->earlier_bytes();
         frame.fin = offset_bytes + frame.payload_bytes == spec_.flows[frame.flow].size_bytes;
-        if (tags_) {
-            const ncc_tag_out tag = tags_->Of(views_[frame.flow], offset_bytes, frame.payload_bytes);
-            frame.prio = static_cast<uint8_t>(std::min<ncc_u32>(tag.prio, NCC_SW_CLASSES - 1));
-            frame.rank = tag.rank;
-        }
+        Tag(frame, frame.flow, offset_bytes, frame.payload_bytes);
     } else if (see_windows_ && !frame.to_receiver) {
         TcpHeader header;
         frame.packet->PeekHeader(header);

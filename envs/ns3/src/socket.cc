@@ -259,7 +259,7 @@ ncc_u64 HostSocket::TakeDelivered()
     }
     const ncc_u64 news = total - delivered_bytes_;
     delivered_bytes_ = total;
-    network_.Delivered(flow_, news, total - earlier_bytes_);
+    network_.Delivered(flow_, news);
     return news;
 }
 

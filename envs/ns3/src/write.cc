@@ -23,12 +23,11 @@ void Network::ScheduleWrite(uint32_t flow, uint64_t written_bytes)
 
 void Network::Write(uint32_t flow, uint64_t written_bytes)
 {
-    const uint64_t now_bytes = WrittenBytes(spec_, spec_.flows[flow], Simulator::Now().GetTimeStep());
+    const uint64_t now_bytes = WrittenBytes(flow, now_ns());
     Learn(flow);
     HostSocket &sender = *connections_[flow]->sender;
     if (sender.WaitsForApplication()) {
-        const int64_t idle_ns = Simulator::Now().GetTimeStep() - views_[flow].last_left_ns;
-        sender.Restart(IdleRtos(spec_, idle_ns, sender.rto_ns()));
+        sender.Restart(IdleRtos(flow, now_ns(), sender.rto_ns()));
     }
     sender.Write(now_bytes - written_bytes);
     ScheduleWrite(flow, now_bytes);
@@ -37,9 +36,7 @@ void Network::Write(uint32_t flow, uint64_t written_bytes)
 void Network::Learn(uint32_t flow)
 {
     const HostSocket &sender = *connections_[flow]->sender;
-    const int64_t now_ns = Simulator::Now().GetTimeStep();
-    const uint64_t acked_bytes = sender.una_bytes() - sender.earlier_bytes();
-    knowledge_.Learn(spec_.flows[flow], views_[flow], now_ns, acked_bytes, sender.cwnd_bytes());
+    Run::Learn(flow, now_ns(), sender.una_bytes() - sender.earlier_bytes(), sender.cwnd_bytes());
 }
 
 bool HostSocket::WaitsForApplication() const

@@ -51,8 +51,8 @@ class Batch
         if (networks_.empty() || std::find(networks_.begin(), networks_.end(), nullptr) != networks_.end()) {
             throw std::invalid_argument("a row without a network");
         }
-        const size_t n = networks_.size(), agents = networks_[0]->spec().agents.size(),
-                     n_uplinks = networks_[0]->spec().uplinks.size();
+        const size_t n = networks_.size(), agents = networks_[0]->run().spec().agents.size(),
+                     n_uplinks = networks_[0]->run().spec().uplinks.size();
         if (!bind::Fits(limits_bps, {n, agents}) || !bind::Fits(hosts, {n, HostColumns::kReals, agents}) ||
             !bind::Fits(host_counts, {n, HostColumns::kCounts, agents}) ||
             !bind::Fits(uplinks, {n, UplinkColumns::kReals, n_uplinks}) ||
@@ -82,8 +82,8 @@ class Batch
   private:
     static std::string Shape(const Network &network)
     {
-        return std::to_string(network.spec().agents.size()) + " hosts and " +
-               std::to_string(network.spec().uplinks.size()) + " uplinks";
+        return std::to_string(network.run().spec().agents.size()) + " hosts and " +
+               std::to_string(network.run().spec().uplinks.size()) + " uplinks";
     }
 
     class Turn

@@ -7,6 +7,8 @@
 #include "tcp_receiver.h"
 #include "tcp_sender.h"
 
+#include "nic.h"
+
 #include <cstdint>
 
 namespace ncc::packetsim
@@ -20,27 +22,32 @@ struct alignas(64) Path {
     uint32_t ports[2][kMaxHops];
 };
 
-// Packets of one flow that TCP has handed down and that have not left the host yet.
-struct FlowQueue {
-    PacketList packets;
-    uint64_t bytes = 0;
-};
-
 struct Connection {
-    uint32_t flow = kNone;               // number of the flow; kNone: the slot is free
-    uint32_t src_host = 0, dst_host = 0; // indices of hosts
-    uint32_t packets = 0;                // number of packets of the flow
-    uint32_t last_bytes = 0;             // payload of its last packet
-    uint32_t in_network = 0;             // packets that have been sent and have neither arrived nor been dropped; an
-                                         // idle connection counts as one
-    uint32_t live_index = 0;             // index in its host's list of live flows
-    uint8_t stack = 0;                   // index of its TcpConfig
+    uint32_t flow = kNone;     // number of the flow; kNone: the slot is free
+    uint32_t src = 0, dst = 0; // nodes
+    uint32_t packets = 0;      // number of packets of the flow
+    uint32_t last_bytes = 0;   // payload of its last packet
+    uint32_t in_network = 0;   // packets that have been sent and have neither arrived nor been dropped; an
+                               // idle connection counts as one
+    uint8_t stack = 0;         // index of its TcpConfig
     bool acknowledged = false;
     bool limited[2] = {true, true}; // by Packet::way: packets are under their host's rate limit
     bool over = false;              // both ends are closed; late duplicates may still be on their way
-    FlowQueue queue;
+    FlowQueue<PacketPool> queue;
     TcpSender sender;
     TcpReceiver receiver;
+
+    uint32_t PayloadBytes(uint32_t number, uint32_t mss_bytes) const
+    {
+        return number + 1 < packets ? mss_bytes : last_bytes;
+    }
+    Timer &TimerOf(TimerKind kind)
+    {
+        return kind == TimerKind::kRetransmit   ? sender.retransmit
+               : kind == TimerKind::kDelayedAck ? receiver.delayed_ack
+               : kind == TimerKind::kControl    ? sender.control
+                                                : sender.pace;
+    }
 };
 
 } // namespace ncc::packetsim

@@ -2,29 +2,12 @@
 // An event: its time, its kind and the part of the network that it concerns.
 #pragma once
 
+#include "events.h"
+
 #include <cstdint>
 
 namespace ncc::packetsim
 {
-
-enum class EventKind : uint8_t {
-    kArrival,    // the head of a link's FIFO is at the far end; index: directed port
-    kTransmit,   // a port that holds packets has sent one; index: directed port
-    kWire,       // a host's wire is free; index: host
-    kTokens,     // a host's bucket holds the next packet; index: host
-    kRetransmit, // index: connection, also for the next three
-    kDelayedAck,
-    kPace,
-    kControl, // the controller's timer
-    kJoin,    // a packet joins its port: a switch's signal, or one that a test has delayed; index: place in the pool
-    kOver,    // a flow is acknowledged and its queue is empty; index: connection
-    kFlow,    // the next flow arrives
-    kLimits,  // new rate limits take effect
-    kWrite,   // an application writes another piece of a flow; index: connection
-    kGate,    // flows that wait at a gate may send; index: gate
-    kLeave,   // a receiver's message leaves; index: its place (Gates)
-    kProgram, // the timer of a program of a port; index: its number
-};
 
 // Order and meaning of an event in one word, so that an event has 16 bytes and compares as one number: 37 bits of order
 // (almost four hours of simulation at 10 million events per second), 4 of kind, 23 of index.

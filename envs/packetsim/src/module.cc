@@ -33,10 +33,10 @@ nb::dict Audit(const Network &network)
 }
 
 // [n, 3]: time in ns, flow and number of every data packet that has left its host.
-std::vector<std::array<int64_t, 3>> SentPackets(const Network &network)
+std::vector<std::array<int64_t, 3>> SentPackets(Network &network)
 {
     std::vector<std::array<int64_t, 3>> rows;
-    for (const Network::SentPacket &left : network.sent_packets()) {
+    for (const Transport::SentPacket &left : network.transport().sent_packets()) {
         rows.push_back({left.time_ns, left.flow, left.number});
     }
     return rows;
@@ -63,10 +63,9 @@ NB_MODULE(_packetsim, m)
     m.doc() = "The packet engine: see ncc.envs.packetsim.datapath";
     ncc::bind::BindSpec(m);
     ncc::bind::BindNetwork<Network>(m)
-        .def_prop_ro("events", &Network::events)
+        .def_prop_ro("events", [](const Network &network) { return network.engine().events(); })
         .def("audit", &Audit)
-        .def("delay_packet", &Network::DelayPacket, "port"_a, "nth"_a, "delay_ns"_a)
-        .def("record_sent", &Network::RecordSent)
+        .def("record_sent", [](Network &network) { network.transport().RecordSent(); })
         .def("sent_packets", &SentPackets);
     nb::class_<Batch>(m, "Batch")
         .def(nb::init<size_t, size_t>(), "n"_a, "threads"_a)

@@ -1,49 +1,48 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Events that move packets.
+// Events that move packets, and measurements, which ncc/core/signals.py explains.
 #include "network.h"
 
-#include <algorithm>
+#include <limits>
 #include <stdexcept>
+#include <string>
 
 namespace ncc::packetsim
 {
 
+Network::Network(const Spec &spec)
+    : engine_(spec), transport_(spec, *this), spec_(transport_.spec()), switches_(engine_, *this, spec_),
+      nics_(spec_.is_host.size()), limits_bps_(spec_.agents.size(), std::numeric_limits<double>::infinity())
+{
+    for (uint32_t port = 0; port < engine_.links().size(); ++port) {
+        if (const uint32_t node = NodeOf(port); spec_.is_host[node]) {
+            nics_[node] = std::make_unique<HostNic>(engine_, transport_, node, port, spec_.bucket_bytes,
+                                                    MakeOrder(spec_.order, spec_.order_params, transport_.views()));
+        }
+    }
+    switches_.StartPrograms();
+    for (const uint32_t port : spec_.uplinks) {
+        switches_.port(port).MeasureQueue();
+    }
+}
+
 void Network::Step(const double *limits_bps)
 {
-    constexpr uint64_t kMaxOrder = 1ULL << (64 - kIndexBits - kKindBits - 1); // far more than one period needs
-    if (order_ > kMaxOrder) {
-        Fail("more than " + std::to_string(kMaxOrder) + " events, which is as far as they can be counted");
-    }
-    if (failed_) {
-        throw std::runtime_error(fault_);
-    }
-    limits_.assign(limits_bps, limits_bps + limits_.size());
-    if (spec_.latency_ns > 0) {
-        Schedule(now_ns_ + spec_.latency_ns, EventKind::kLimits, 0);
-    } else {
-        ApplyLimits();
-    }
-    const int64_t end_ns = (epoch_ + 1) * spec_.period_ns;
-    // Events that are scheduled from here on for exactly the end belong to the next epoch.
-    const Event end{end_ns, EventWord(++order_, EventKind::kArrival, 0)};
-    while (!scheduler_.empty() && !failed_) {
-        const Event event = scheduler_.top();
-        if (!(event < end)) {
-            break;
+    engine_.CheckOrder();
+    if (!engine_.failed()) {
+        limits_bps_.assign(limits_bps, limits_bps + limits_bps_.size());
+        if (spec_.latency_ns > 0) {
+            engine_.Schedule(now_ns() + spec_.latency_ns, EventKind::kLimits, 0);
+        } else {
+            ApplyLimits();
         }
-        scheduler_.Pop();
-        now_ns_ = event.time_ns;
-        ++events_;
-        Handle(event);
+        engine_.RunUntil((epoch_ + 1) * spec_.period_ns, [this](const Event &event) { Handle(event); });
     }
-    if (pausing_ && !failed_) {
-        now_ns_ = end_ns;
-        WatchPauses();
+    if (!engine_.failed()) {
+        engine_.Fail(switches_.Deadlock());
     }
-    if (failed_) {
-        throw std::runtime_error(fault_);
+    if (engine_.failed()) {
+        throw std::runtime_error(engine_.fault());
     }
-    now_ns_ = end_ns;
     ++epoch_;
 }
 
@@ -52,333 +51,119 @@ void Network::Handle(const Event &event)
     const uint32_t index = IndexOf(event.word);
     switch (KindOf(event.word)) {
     case EventKind::kArrival:
-        Arrive(index);
-        return;
+        return Arrive(index);
     case EventKind::kWire:
-        hosts_[index].nic->WireFree(*this);
-        return;
+        return nic(index).WireFree();
     case EventKind::kTokens:
-        hosts_[index].nic->Tokens(*this, event.word);
-        return;
+        return nic(index).Tokens(event.word);
     case EventKind::kTransmit:
-        Transmitted(index);
-        return;
+        return switches_.Transmitted(index);
     case EventKind::kRetransmit:
-        Expire(TimerKind::kRetransmit, index, event);
-        return;
+        return transport_.Expire(TimerKind::kRetransmit, event);
     case EventKind::kDelayedAck:
-        Expire(TimerKind::kDelayedAck, index, event);
-        return;
+        return transport_.Expire(TimerKind::kDelayedAck, event);
     case EventKind::kPace:
-        Expire(TimerKind::kPace, index, event);
-        return;
+        return transport_.Expire(TimerKind::kPace, event);
     case EventKind::kControl:
-        Expire(TimerKind::kControl, index, event);
-        return;
+        return transport_.Expire(TimerKind::kControl, event);
     case EventKind::kJoin:
         --joining_;
-        Join(pool_[index].next_port, index, NCC_PASS);
-        return;
+        return switches_.Join(engine_.packets()[index].next_port, index, NCC_PASS);
     case EventKind::kOver:
-        Over(index);
-        return;
+        return transport_.Close(index);
     case EventKind::kFlow:
-        StartFlows();
-        return;
+        return transport_.StartFlows();
     case EventKind::kLimits:
-        ApplyLimits();
-        return;
+        return ApplyLimits();
     case EventKind::kWrite:
-        Write(index);
-        return;
+        return transport_.Write(index);
     case EventKind::kGate:
-        gates_->Alarm(index, now_ns_);
-        return;
+        return transport_.gates().Alarm(index, now_ns());
     case EventKind::kLeave:
-        gates_->Leave(index);
-        return;
+        return transport_.gates().Leave(index);
     case EventKind::kProgram:
-        ProgramTimer(index);
-        return;
+        return switches_.ProgramTimer(index);
     }
 }
 
 void Network::Arrive(uint32_t port)
 {
-    Link &link = links_[port];
+    Link &link = engine_.link(port);
     if (link.waiting == link.packets.front()) { // the port must count it before it leaves the list
-        ports_[port].Advance(pool_, link, now_ns_);
+        switches_.Advanced(port);
     }
-    const uint32_t place = link.packets.PopFront(pool_);
-    if (!link.packets.empty()) {
-        const InFlight &head = pool_[link.packets.front()];
-        scheduler_.Push({head.arrival_ns, head.word});
+    const uint32_t place = engine_.TakeArrived(link);
+    if (engine_.packets().slot(place) == kNone) [[unlikely]] {
+        ++arrived_;
+        engine_.packets().Release(place);
+        Pause(port ^ 1, engine_.packets()[place].packet.number != 0);
+        return;
     }
     if (link.seen_by != kNone) [[unlikely]] {
-        Reverse(link.seen_by, place);
+        switches_.Reverse(link.seen_by, place);
     }
-    const uint32_t next = pool_[place].next_port;
-    if (next < kAsk) {
-        Forward(next, place);
-    } else if (next == kNone) {
-        Deliver(place);
-    } else if (pool_[place].packet.connection == kNone) {
-        Paused(port ^ 1, place);
-    } else {
-        Forward(Asked(link, place), place);
+    uint32_t next = connections().NextPort(engine_.packets()[place].packet);
+    if (next == kAsk) [[unlikely]] {
+        next = transport_.ChoosePort(place, link.wire.to);
     }
-}
-
-[[gnu::always_inline]] inline void Network::Join(uint32_t index, uint32_t place, ncc_verdict fault)
-{
-    Port &port = ports_[index];
-    Link &link = links_[index];
-    Departures *departures = nullptr;
-    if (port.shared()) {
-        departures = &departures_[static_cast<size_t>(spec_.links[index / 2].queue[index % 2].pool)];
-        departures->Until(now_ns_ * kPsPerNs, [this](uint32_t sibling) {
-            Link &its = links_[sibling];
-            ports_[sibling].Advance(pool_, its, now_ns_);
-            return its.waiting == kNone ? Departures::kNever : its.waiting_ps;
-        });
-    }
-    port.Advance(pool_, link, now_ns_);
-    ncc_verdict verdict = port.Admit(link, pool_[place].packet, fault, now_ns_);
-    uint64_t rank = 0;
-    if (port.programs()) [[unlikely]] {
-        verdict = Enqueue(index, place, verdict, fault, rank);
-    }
-    InFlight &entry = pool_[place];
-    port.Count(entry.packet, verdict);
-    if (verdict == NCC_DROP) {
-        ++dropped_;
-        pool_.Release(place);
-        Gone(entry.packet);
+    if (next != kNone) {
+        switches_.Forward(next, place);
         return;
     }
-    if (!port.holds() || port.idle(link, now_ns_)) {
-        port.Forward(link, place, entry, verdict, now_ns_);
-        if (departures && link.waiting != kNone) {
-            departures->Expect(index, link.waiting_ps);
-        }
-        if (port.holds()) {
-            Leaving(index, place);
-        }
-        OnLink(index, place);
-        return;
-    }
-    port.Hold(pool_, place, verdict, rank, connections_[entry.packet.connection].flow, now_ns_);
-    if (!port.serving() && !port.paused()) {
-        port.Serve(true);
-        Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
-    }
-    if (pausing_) {
-        Ingress(static_cast<uint32_t>(entry.word), entry.packet.ip_bytes);
-    }
-}
-
-void Network::Forward(uint32_t index, uint32_t place)
-{
-    Port &port = ports_[index];
-    const Port::Fault fault = port.planned() ? port.Planned(pool_[place].packet) : Port::Fault{0, NCC_PASS, 0};
-    if (fault.delay_ns > 0) {
-        ++joining_;
-        Schedule(now_ns_ + fault.delay_ns, EventKind::kJoin, place);
-    } else {
-        Join(index, place, fault.verdict);
-    }
-}
-
-void Network::Transmitted(uint32_t index)
-{
-    Port &port = ports_[index];
-    Link &link = links_[index];
-    if (port.paused()) {
-        port.Serve(false);
-        return;
-    }
-    if (Port::FreeNs(link) > now_ns_) { // a pause frame has taken its turn
-        Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
-        return;
-    }
-    port.Advance(pool_, link, now_ns_);
-    const uint32_t place = port.Next(pool_, link, now_ns_);
-    const auto came_by = static_cast<uint32_t>(pool_[place].word);
-    const int64_t bytes = pool_[place].packet.ip_bytes;
-    Leaving(index, place);
-    OnLink(index, place);
-    if (port.waiting_pkts() > 0) {
-        Schedule(Port::FreeNs(link), EventKind::kTransmit, index);
-    } else {
-        port.Serve(false);
-    }
-    if (pausing_) {
-        Ingress(came_by, -bytes);
-    }
-}
-
-void Network::Deliver(uint32_t place)
-{
     ++arrived_;
-    const Packet packet = pool_[place].packet;
-    pool_.Release(place); // an answer can reuse the place
-    Connection &connection = connections_[packet.connection];
-    if (packet.kind > Kind::kData) [[unlikely]] {
-        Hear(packet);
-    } else if (!connection.over) {
-        if (packet.marked && packet.has_payload()) {
-            ++records_[connection.flow].ce_pkts;
-        }
-        TcpReceive(*this, packet.connection, packet);
-    }
-    Gone(packet);
+    const Packet packet = engine_.packets()[place].packet;
+    engine_.packets().Release(place); // an answer can reuse the place
+    transport_.Deliver(packet);
 }
 
-void Network::Gone(const Packet &packet)
+void Network::Pause(uint32_t port, bool on)
 {
-    if (packet.sack != kNone) {
-        if (packet.kind == Kind::kGrant) {
-            gates_->Lost(packet.sack);
-        } else if (packet.kind == Kind::kData) {
-            DropTelemetry(packet.sack);
-        } else {
-            DropTelemetry(sacks_[packet.sack].telemetry);
-            free_sacks_.push_back(packet.sack);
-        }
+    if (switches_.port(port).at_switch()) {
+        switches_.Pause(port, on);
+    } else {
+        nic(NodeOf(port)).Pause(on);
     }
-    Release(packet.connection);
-}
-
-uint32_t Network::TakeSack()
-{
-    if (free_sacks_.empty()) {
-        sacks_.emplace_back();
-        return static_cast<uint32_t>(sacks_.size() - 1);
-    }
-    const uint32_t index = free_sacks_.back();
-    free_sacks_.pop_back();
-    sacks_[index].n = 0;
-    sacks_[index].trimmed = sacks_[index].telemetry = kNone;
-    return index;
-}
-
-void Network::Arm(Timer &timer, TimerKind kind, uint32_t slot, int64_t delay_ns)
-{
-    timer.due_ns = now_ns_ + delay_ns;
-    timer.order = ++order_;
-    if (timer.queued_ns <= timer.due_ns) {
-        return; // the queued event will find the new time
-    }
-    constexpr EventKind kEvents[] = {EventKind::kRetransmit, EventKind::kDelayedAck, EventKind::kPace,
-                                     EventKind::kControl};
-    const uint64_t word = EventWord(timer.order, kEvents[static_cast<size_t>(kind)], slot);
-    past_ += delay_ns < 0;
-    scheduler_.Push({timer.due_ns, word});
-    timer.queued_ns = timer.due_ns;
-    timer.queued_word = word;
-}
-
-Timer &Network::TimerOf(TimerKind kind, uint32_t slot)
-{
-    Connection &connection = connections_[slot];
-    switch (kind) {
-    case TimerKind::kRetransmit:
-        return connection.sender.retransmit;
-    case TimerKind::kDelayedAck:
-        return connection.receiver.delayed_ack;
-    case TimerKind::kControl:
-        return connection.sender.control;
-    case TimerKind::kPace:
-        break;
-    }
-    return connection.sender.pace;
-}
-
-void Network::Expire(TimerKind kind, uint32_t slot, const Event &event)
-{
-    Timer &timer = TimerOf(kind, slot);
-    if (event.word != timer.queued_word) { // belongs to an earlier flow, or an earlier event replaced it
-        return;
-    }
-    if (timer.on() && EventWord(timer.order, KindOf(event.word), slot) != event.word) {
-        timer.queued_ns = timer.due_ns;
-        timer.queued_word = EventWord(timer.order, KindOf(event.word), slot);
-        scheduler_.Push({timer.queued_ns, timer.queued_word});
-        return;
-    }
-    timer.queued_ns = Timer::kOff;
-    timer.queued_word = 0;
-    if (timer.on()) {
-        timer.Cancel();
-        TcpExpired(*this, slot, kind);
-    }
-}
-
-void Network::Acknowledged(uint32_t slot)
-{
-    Connection &connection = connections_[slot];
-    connection.acknowledged = true;
-    if (connection.queue.bytes == 0) {
-        Done(slot);
-    }
-}
-
-void Network::Drained(uint32_t slot)
-{
-    const Connection &connection = connections_[slot];
-    if (!connection.acknowledged) {
-        TcpRoom(*this, slot);
-    } else if (connection.queue.bytes == 0) {
-        Done(slot);
-    }
-}
-
-void Network::Release(uint32_t slot)
-{
-    Connection &connection = connections_[slot];
-    if (--connection.in_network == 0 && connection.over) {
-        free_slots_.push_back(slot);
-    }
-}
-
-void Network::Left(const Packet &packet, int64_t joined_ns, int64_t now_ns)
-{
-    if (packet.kind != Kind::kData) {
-        return;
-    }
-    const Connection &connection = connections_[packet.connection];
-    if (record_sent_) {
-        sent_packets_.push_back({now_ns, connection.flow, packet.number});
-    }
-    FlowRecord &record = records_[connection.flow];
-    ++record.sent_pkts;
-    record.retransmitted_pkts += packet.retransmission;
-    const uint64_t end_bytes =
-        static_cast<uint64_t>(packet.number) * mss_bytes_ + payload_bytes(packet.connection, packet.number);
-    views_[connection.flow].Left(end_bytes, now_ns);
-    if (joined_ns < now_ns && packet.number == connection.sender.una) {
-        TcpHeadLeft(*this, packet.connection);
-    }
-}
-
-bool Network::Holds(uint32_t slot, uint32_t number)
-{
-    for (uint32_t place = connections_[slot].queue.packets.front(); place != kNone; place = pool_[place].behind) {
-        if (pool_[place].packet.number == number) {
-            return true;
-        }
-    }
-    return false;
 }
 
 void Network::ApplyLimits()
 {
-    for (size_t i = 0; i < limits_.size(); ++i) {
-        hosts_[host_index_[spec_.agents[i]]].nic->SetLimit(*this, limits_[i]);
+    for (size_t i = 0; i < limits_bps_.size(); ++i) {
+        nic(spec_.agents[i]).SetLimit(limits_bps_[i]);
     }
-    if (gates_) {
-        gates_->Send(now_ns_);
+    transport_.SendMessages(now_ns());
+}
+
+void Network::Measure(const HostColumns &hosts, const UplinkColumns &uplinks)
+{
+    transport_.MeasureHosts(hosts, now_ns(), [this](uint32_t node) -> HostNic & { return nic(node); });
+    transport_.MeasureUplinks(uplinks, switches_, [this](uint32_t port) { return PortRecord(port); });
+}
+
+PortTotals Network::PortRecord(uint32_t port)
+{
+    return switches_.port(port).at_switch() ? switches_.Advanced(port).totals(now_ns()) : nic(NodeOf(port)).totals();
+}
+
+Network::Window Network::SenderWindow(uint32_t flow) const
+{
+    const uint32_t slot = transport_.connections().slot_of(flow);
+    if (slot == kNone) {
+        return {};
     }
+    const TcpSender &sender = transport_.connections()[slot].sender;
+    return {sender.cwnd_bytes, sender.ssthresh_bytes, static_cast<uint64_t>(sender.una) * spec_.mss_bytes()};
+}
+
+Network::Audit Network::Count() const
+{
+    Audit audit{transport_.sent(), arrived_, dropped_, 0, joining_, engine_.events_in_the_past(), engine_.scheduled()};
+    for (const auto &nic : nics_) {
+        audit.in_hosts += nic ? nic->waiting_pkts() : 0;
+    }
+    for (uint32_t port = 0; port < engine_.links().size(); ++port) {
+        audit.on_links += engine_.links()[port].packets.size() + switches_.port(port).held_pkts();
+    }
+    return audit;
 }
 
 } // namespace ncc::packetsim

@@ -3,7 +3,7 @@
 #pragma once
 
 extern "C" {
-#include "cc.h"
+#include "switch.h"
 }
 
 #include <cstdint>
@@ -46,6 +46,11 @@ struct Packet {
     bool fin : 1;     // kData: the last of its flow
     bool trimmed : 1; // kData: a port has cut its payload off (switch.h)
 
+    void Trim() // cuts its payload off
+    {
+        ip_bytes = ip_bytes < NCC_SW_TRIM_BYTES ? ip_bytes : NCC_SW_TRIM_BYTES;
+        trimmed = true;
+    }
     bool has_payload() const { return kind == Kind::kData && !trimmed; }
     unsigned way() const { return static_cast<unsigned>(kind) & 1; } // 0: to the receiver, 1: to the sender
     bool to_receiver() const { return way() == 0; }
@@ -57,14 +62,22 @@ struct SackBlocks {
     struct Block {
         uint32_t first, end;
     };
+    void Clear()
+    {
+        n = 0;
+        trimmed = telemetry = kNone;
+    }
+
     Block blocks[4];
     uint32_t n = 0;
     uint32_t trimmed = kNone;   // packet that has come without its payload; it takes no room in the ACK
-    uint32_t telemetry = kNone; // place of what ports wrote into the last data (Network::telemetry)
+    uint32_t telemetry = kNone; // place of what ports wrote into the last data (Connections::telemetry)
 };
 
 // What ports wrote into data on its way (NCC_CC_HOPS).
 struct Telemetry {
+    void Clear() { n = 0; }
+
     ncc_cc_hop hops[NCC_CC_HOPS_MAX];
     uint32_t n = 0;
 };

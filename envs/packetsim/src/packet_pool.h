@@ -3,7 +3,10 @@
 // only moves between lists. The place freed last is reused first, while it is still in the cache.
 #pragma once
 
+#include "event.h"
 #include "packet.h"
+
+#include "packet_list.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -15,11 +18,11 @@ namespace ncc::packetsim
 // A packet and the state of its current hop, in one cache line.
 struct alignas(64) InFlight {
     int64_t arrival_ns; // arrival at the far end of the link
-    uint64_t word;      // word of its arrival event; while a port holds it, the link by which it came (PFC)
+    uint64_t word;      // word of its last arrival event
     int64_t start_ps;   // start of its transmission
     int64_t joined_ns;  // time at which it joined the queue
     Packet packet;
-    uint32_t next_port; // port after this link, or kAsk; kNone: this is the last link
+    uint32_t next_port; // port that it joins later (Network::JoinLater)
     uint32_t behind;    // the packet behind it in its list, or kNone
 };
 static_assert(sizeof(InFlight) == 64);
@@ -27,9 +30,17 @@ static_assert(sizeof(InFlight) == 64);
 class PacketPool
 {
   public:
+    using Ref = uint32_t; // place
+    static constexpr Ref kNoPacket = kNone;
+    static constexpr uint32_t kNoLink = kMaxIndex;
+
     // References are valid until the next Take.
     InFlight &operator[](uint32_t place) { return places_[place]; }
     const InFlight &operator[](uint32_t place) const { return places_[place]; }
+    Packet &header(uint32_t place) { return places_[place].packet; }
+    uint32_t slot(uint32_t place) const { return places_[place].packet.connection; } // of its connection
+    // The link by which a packet has come, while it is at a switch; kNoLink: none.
+    uint32_t came_by(uint32_t place) const { return IndexOf(places_[place].word); }
 
     uint32_t Take(const Packet &packet)
     {
@@ -54,31 +65,6 @@ class PacketPool
     uint32_t free_ = kNone;
 };
 
-// A list of packets in order of arrival, by their places in a pool.
-class PacketList
-{
-  public:
-    bool empty() const { return head_ == kNone; }
-    uint32_t size() const { return size_; }
-    uint32_t front() const { return head_; } // kNone: empty
-
-    void PushBack(PacketPool &pool, uint32_t place)
-    {
-        pool[place].behind = kNone;
-        (head_ == kNone ? head_ : pool[tail_].behind) = place;
-        tail_ = place;
-        ++size_;
-    }
-    uint32_t PopFront(PacketPool &pool)
-    {
-        const uint32_t place = head_;
-        head_ = pool[place].behind;
-        --size_;
-        return place;
-    }
-
-  private:
-    uint32_t head_ = kNone, tail_ = kNone, size_ = 0;
-};
+using PacketList = ncc::PacketList<PacketPool>;
 
 } // namespace ncc::packetsim

@@ -8,19 +8,19 @@ namespace ncc::packetsim
 void TcpOpen(Network &network, uint32_t slot, uint32_t before)
 {
     TcpSendingEnd sender(network, slot);
-    if (before == IdleConnections::kAnother && network.tcp(slot).handshake) {
+    if (before == IdleConnections::kAnother && network.connections().tcp(slot).handshake) {
         sender.Open();
     } else if (before >= IdleConnections::kUnused) {
         TcpReceiverOpen(network, slot);
-        network.Note(slot);
+        network.transport().SendNote(slot);
         sender.OpenAtOnce();
     } else {
-        TcpReceiver &receiver = network.connection(slot).receiver;
-        const TcpReceiver &earlier = network.connection(before).receiver;
+        TcpReceiver &receiver = network.connections()[slot].receiver;
+        const TcpReceiver &earlier = network.connections()[before].receiver;
         receiver.state = earlier.state;
         receiver.echo = earlier.echo;
         receiver.unacked = earlier.unacked;
-        network.Note(slot);
+        network.transport().SendNote(slot);
         sender.Continue(before);
     }
 }
@@ -66,9 +66,9 @@ void TcpSignal(Network &network, uint32_t slot, const ncc_cc_signal &signal)
 void TcpClose(Network &network, uint32_t slot)
 {
     TcpSendingEnd(network, slot).Close();
-    TcpReceiver &receiver = network.connection(slot).receiver;
+    TcpReceiver &receiver = network.connections()[slot].receiver;
     receiver.delayed_ack.Cancel();
-    receiver.holds.Release(network.rings());
+    receiver.holds.Release(network.connections().rings());
 }
 
 } // namespace ncc::packetsim

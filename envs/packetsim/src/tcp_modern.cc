@@ -26,7 +26,7 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
         r.undo_window_bytes = 0; // there is congestion, whatever the losses were
     }
     if (packet.sack != kNone) {
-        rack.Update(network_.sack(packet.sack), number, news);
+        rack.Update(network_.connections().sacks()[packet.sack], number, news);
     }
     if (number > s_.una) {
         for (uint32_t acked = s_.una; config_.needs_rate && acked != number; ++acked) {
@@ -91,7 +91,7 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
         SendModern();
     }
     if (s_.una == connection_.packets) {
-        network_.Acknowledged(slot_);
+        network_.transport().Acknowledged(slot_);
     }
 }
 

@@ -20,8 +20,8 @@ void TcpSendingEnd::Syn()
     packet.sack = kNone;
     packet.ip_bytes = static_cast<uint16_t>(config_.syn_bytes);
     packet.kind = Kind::kSyn;
-    network_.Send(packet);
-    network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
+    network_.transport().Send(packet);
+    network_.engine().Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
 }
 
 void TcpSendingEnd::SynAck(const Packet &packet)
@@ -40,7 +40,7 @@ void TcpSendingEnd::SynAck(const Packet &packet)
     ack.sack = kNone;
     ack.ip_bytes = kHeaderBytes;
     ack.kind = Kind::kOpenAck;
-    network_.Send(ack);
+    network_.transport().Send(ack);
     SendPending();
 }
 
@@ -56,7 +56,7 @@ void TcpSendingEnd::Establish()
 // packets, begins anew.
 void TcpSendingEnd::Continue(uint32_t before)
 {
-    const TcpSender &b = network_.connection(before).sender;
+    const TcpSender &b = network_.connections()[before].sender;
     s_.conn = b.conn;
     s_.established = true;
     s_.state = b.state; // open, or reduced
@@ -70,8 +70,9 @@ void TcpSendingEnd::Continue(uint32_t before)
     s_.cwr_due = b.cwr_due;
     s_.pacing_bytes_per_s = b.pacing_bytes_per_s;
     std::copy(std::begin(b.controller), std::end(b.controller), s_.controller);
-    s_.earlier_bytes = b.earlier_bytes + network_.size_bytes(before);
-    s_.offered_bytes = std::min<uint64_t>(network_.written_bytes(slot_), config_.send_buffer_bytes);
+    s_.earlier_bytes = b.earlier_bytes + network_.run().spec().flows[network_.connections().flow_of(before)].size_bytes;
+    s_.offered_bytes = std::min<uint64_t>(network_.transport().WrittenBytes(connection_.flow, network_.now_ns()),
+                                          config_.send_buffer_bytes);
     if (config_.needs_rate) {
         s_.rate.Continue(b.rate);
     }
@@ -79,7 +80,7 @@ void TcpSendingEnd::Continue(uint32_t before)
         ContinueModern(*b.modern);
     }
     if (b.pace.on()) {
-        network_.Arm(s_.pace, TimerKind::kPace, slot_, b.pace.due_ns - network_.now_ns());
+        network_.engine().Arm(s_.pace, TimerKind::kPace, slot_, b.pace.due_ns - network_.now_ns());
     }
     Restart(before);
     Learn();
@@ -90,7 +91,8 @@ void TcpSendingEnd::Continue(uint32_t before)
 void TcpSendingEnd::Restart(uint32_t before)
 {
     ncc_cc_event event = Event(0);
-    event.idle_rtos = network_.IdleRtos(before, s_.rto_ns);
+    event.idle_rtos =
+        network_.transport().IdleRtos(network_.connections().flow_of(before), network_.now_ns(), s_.rto_ns);
     if (event.idle_rtos > 0) {
         s_.state = CongestionState::kOpen;
     }
@@ -103,7 +105,8 @@ void TcpSendingEnd::Apply(const ncc_cc_out &out)
 {
     ncc_u64 cwnd_bytes = out.cwnd_bytes, pacing_bytes_per_s = out.pacing_bytes_per_s;
     if (!Obeyable(s_.conn, out)) {
-        network_.Fail(DecisionFault(*config_.ops, s_.conn, out) + " (flow " + std::to_string(connection_.flow) + ")");
+        network_.engine().Fail(DecisionFault(*config_.ops, s_.conn, out) + " (flow " +
+                               std::to_string(connection_.flow) + ")");
         cwnd_bytes = config_.mss_bytes;
         pacing_bytes_per_s = 0;
     }
@@ -118,7 +121,7 @@ void TcpSendingEnd::Apply(const ncc_cc_out &out)
     s_.ssthresh_bytes = static_cast<uint32_t>(std::min(out.ssthresh_bytes, kMax));
     s_.pacing_bytes_per_s = pacing_bytes_per_s;
     if (const int64_t delay_ns = ControlDelayNs(*config_.ops, out); delay_ns > 0) {
-        network_.Arm(s_.control, TimerKind::kControl, slot_, delay_ns);
+        network_.engine().Arm(s_.control, TimerKind::kControl, slot_, delay_ns);
     }
 }
 
@@ -165,7 +168,8 @@ ncc_cc_event TcpSendingEnd::Event(ncc_u32 flags) const
 // Lets the application fill the send buffer by quarters.
 void TcpSendingEnd::Offer()
 {
-    const uint64_t missing_bytes = network_.written_bytes(slot_) - s_.offered_bytes;
+    const uint64_t missing_bytes =
+        network_.transport().WrittenBytes(connection_.flow, network_.now_ns()) - s_.offered_bytes;
     if (missing_bytes == 0) {
         return;
     }
@@ -206,12 +210,13 @@ void TcpSendingEnd::SendPending()
         return; // RFC 5681 without RFC 3042: wait for the meaning of the duplicate ACKs
     }
     while (s_.una != connection_.packets) {
-        const uint32_t window_bytes = network_.ClampBytes(slot_, std::min(s_.rwnd_bytes, s_.cwnd_bytes));
+        const uint32_t window_bytes =
+            network_.transport().ClampBytes(connection_.flow, std::min(s_.rwnd_bytes, s_.cwnd_bytes));
         const uint64_t pipe_bytes = board_.PipeBytes();
         if (pipe_bytes >= window_bytes) {
             return;
         }
-        if (!network_.HasRoom(slot_)) {
+        if (!network_.transport().HasRoom(slot_)) {
             s_.held_back = true;
             return;
         }
@@ -242,7 +247,7 @@ void TcpSendingEnd::SendData(uint32_t number, bool probe)
         s_.retransmit.Cancel(); // nothing was outstanding: the timer starts at this packet (RFC 6298 5.1, 5.2)
     }
     if (config_.needs_rate) {
-        s_.rate.Sent(network_.rings(), number, s_.una, s_.nxt, network_.now_ns());
+        s_.rate.Sent(network_.connections().rings(), number, s_.una, s_.nxt, network_.now_ns());
     }
     if (config_.modern && !probe) {
         s_.modern->prr.out_bytes += payload_bytes;
@@ -255,7 +260,7 @@ void TcpSendingEnd::SendData(uint32_t number, bool probe)
             ResentModern(number, probe);
         }
     } else {
-        s_.sent.Reserve(network_.rings(), s_.una, s_.nxt);
+        s_.sent.Reserve(network_.connections().rings(), s_.una, s_.nxt);
         s_.sent[number] = static_cast<uint64_t>(network_.now_ns()) << Sent::kTimeShift;
         ++s_.nxt;
     }
@@ -269,7 +274,7 @@ void TcpSendingEnd::SendData(uint32_t number, bool probe)
     packet.ecn_capable = config_.ecn == NCC_CC_ECN_DCTCP || (config_.ecn == NCC_CC_ECN_CLASSIC && !retransmission);
     packet.retransmission = retransmission;
     packet.fin = number + 1 == connection_.packets;
-    network_.Tag(packet, OffsetBytes(number), payload_bytes);
+    network_.transport().Tag(packet, connection_.flow, OffsetBytes(number), payload_bytes);
     if (s_.cwr_due && !retransmission) {
         packet.window_reduced = true;
         s_.cwr_due = false;
@@ -279,17 +284,17 @@ void TcpSendingEnd::SendData(uint32_t number, bool probe)
         // Rounded to the nearest ns, a half down, as in ns-3.
         const uint64_t delay_ns =
             (payload_bytes * NCC_NS_PER_S + (s_.pacing_bytes_per_s - 1) / 2) / s_.pacing_bytes_per_s;
-        network_.Arm(s_.pace, TimerKind::kPace, slot_, static_cast<int64_t>(delay_ns));
+        network_.engine().Arm(s_.pace, TimerKind::kPace, slot_, static_cast<int64_t>(delay_ns));
     }
     if (!s_.retransmit.on()) {
         if (config_.modern) {
             Arm(Waiting::kTimeout, s_.rto_ns);
         } else {
-            network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
+            network_.engine().Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
         }
     }
-    network_.SentData(slot_, packet.ip_bytes);
-    network_.Send(packet);
+    network_.transport().SentData(connection_.flow, packet.ip_bytes);
+    network_.transport().Send(packet);
 }
 
 } // namespace ncc::packetsim

@@ -17,7 +17,7 @@ class TcpReceivingEnd
 {
   public:
     TcpReceivingEnd(Network &network, uint32_t slot)
-        : network_(network), config_(network.tcp(slot)), connection_(network.connection(slot)),
+        : network_(network), config_(network.connections().tcp(slot)), connection_(network.connections()[slot]),
           r_(connection_.receiver), slot_(slot)
     {
     }
@@ -28,15 +28,15 @@ class TcpReceivingEnd
             if (r_.state == TcpReceiver::State::kListen) {
                 // Answered after all other events of this nanosecond, as in ns-3, for flows that start together.
                 r_.state = TcpReceiver::State::kSynReceived;
-                network_.Heard(slot_);
-                network_.Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, 0);
+                network_.transport().HeardOf(connection_.flow, network_.now_ns());
+                network_.engine().Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, 0);
             } else if (r_.state == TcpReceiver::State::kSynReceived) {
                 SynAck();
             }
             return;
         }
         if (packet.trimmed) [[unlikely]] {
-            network_.Heard(slot_);
+            network_.transport().HeardOf(connection_.flow, network_.now_ns());
             if (r_.state == TcpReceiver::State::kEstablished) {
                 Ack(0, packet.number >= r_.next ? packet.number : kNone);
             }
@@ -64,9 +64,9 @@ class TcpReceivingEnd
         r_.syn_acks = static_cast<uint8_t>(doublings + 1);
         Packet packet = Empty(Kind::kSynAck, config_.syn_bytes);
         packet.window = static_cast<uint16_t>(std::min(config_.receive_buffer_bytes, kMaxUnscaledWindow));
-        network_.Send(packet);
+        network_.transport().Send(packet);
         if (!r_.delayed_ack.on()) {
-            network_.Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, config_.initial_rto_ns << doublings);
+            network_.engine().Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, config_.initial_rto_ns << doublings);
         }
     }
 
@@ -82,8 +82,8 @@ class TcpReceivingEnd
         packet.window = Window(fresh_pkts);
         const bool duplicate = config_.modern && r_.duplicate != kNone;
         if (config_.sack && (r_.blocks.n > 0 || duplicate)) {
-            packet.sack = network_.TakeSack();
-            SackBlocks &blocks = network_.sack(packet.sack);
+            packet.sack = network_.connections().sacks().Take();
+            SackBlocks &blocks = network_.connections().sacks()[packet.sack];
             blocks = r_.blocks;
             if (duplicate) { // DSACK: the first block (RFC 2883 section 4)
                 blocks.n = std::min(blocks.n, 3U) + 1;
@@ -94,11 +94,11 @@ class TcpReceivingEnd
             packet.ip_bytes = static_cast<uint16_t>(kHeaderBytes + 4 + 8 * blocks.n);
         }
         if ((config_.sack && trimmed != kNone) || r_.telemetry != kNone) {
-            packet.sack = packet.sack == kNone ? network_.TakeSack() : packet.sack;
-            network_.sack(packet.sack).trimmed = config_.sack ? trimmed : kNone;
-            network_.sack(packet.sack).telemetry = std::exchange(r_.telemetry, kNone);
+            packet.sack = packet.sack == kNone ? network_.connections().sacks().Take() : packet.sack;
+            network_.connections().sacks()[packet.sack].trimmed = config_.sack ? trimmed : kNone;
+            network_.connections().sacks()[packet.sack].telemetry = std::exchange(r_.telemetry, kNone);
         }
-        network_.Send(packet);
+        network_.transport().Send(packet);
     }
 
   private:
@@ -127,10 +127,12 @@ class TcpReceivingEnd
     [[gnu::always_inline]] void Data(const Packet &packet)
     {
         if (r_.next == 0) [[unlikely]] { // nothing else may have told of the flow
-            network_.Heard(slot_);
+            network_.transport().HeardOf(connection_.flow, network_.now_ns());
         }
         if (packet.sack != kNone) [[unlikely]] {
-            network_.KeepTelemetry(r_.telemetry, packet.sack);
+            Slots<Telemetry> &telemetry = network_.connections().telemetry();
+            r_.telemetry = r_.telemetry == kNone ? telemetry.Take() : r_.telemetry;
+            telemetry[r_.telemetry] = telemetry[packet.sack];
         }
         if (packet.number < r_.next) {
             r_.duplicate = packet.number;
@@ -158,10 +160,10 @@ class TcpReceivingEnd
         } else if (++r_.unacked >= config_.delayed_ack_pkts) {
             Ack(1);
         } else if (!r_.delayed_ack.on()) {
-            network_.Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, config_.delayed_ack_ns);
+            network_.engine().Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, config_.delayed_ack_ns);
         }
         if (r_.next == connection_.packets) {
-            network_.Received(slot_);
+            network_.transport().Received(slot_);
         }
     }
 
@@ -183,7 +185,7 @@ class TcpReceivingEnd
     // Stores a packet beyond a gap.
     void Hold(uint32_t number)
     {
-        r_.holds.Reserve(network_.rings(), r_.next / 64, number / 64 + 1);
+        r_.holds.Reserve(network_.connections().rings(), r_.next / 64, number / 64 + 1);
         uint64_t &word = r_.holds[number / 64];
         const uint64_t bit = 1ULL << number % 64;
         if (word & bit) {
@@ -265,7 +267,7 @@ void TcpReceiverReceive(Network &network, uint32_t slot, const Packet &packet)
 void TcpReceiverExpired(Network &network, uint32_t slot)
 {
     TcpReceivingEnd end(network, slot);
-    if (network.connection(slot).receiver.state == TcpReceiver::State::kSynReceived) {
+    if (network.connections()[slot].receiver.state == TcpReceiver::State::kSynReceived) {
         end.SynAck();
     } else {
         end.Ack(0);

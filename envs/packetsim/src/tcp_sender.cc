@@ -36,7 +36,7 @@ void TcpSendingEnd::Ack(const Packet &packet)
     if (config_.needs_rate) {
         s_.rate.estimator().BeginAck(network_.now_ns(), s_.lost_bytes);
     }
-    bool duplicate = packet.sack != kNone && board_.Update(network_.sack(packet.sack));
+    bool duplicate = packet.sack != kNone && board_.Update(network_.connections().sacks()[packet.sack]);
     if (number > s_.una) {
         for (uint32_t acked = s_.una; config_.needs_rate && acked != number; ++acked) {
             s_.rate.Delivered(acked, board_.PayloadBytes(acked));
@@ -59,7 +59,7 @@ void TcpSendingEnd::Ack(const Packet &packet)
         s_.cwr_due = true; // once per window
     }
     if (s_.una == connection_.packets) {
-        network_.Acknowledged(slot_);
+        network_.transport().Acknowledged(slot_);
     }
 }
 
@@ -192,7 +192,7 @@ void TcpSendingEnd::NewAck(bool restart_timer)
         return;
     }
     if (restart_timer) {
-        network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
+        network_.engine().Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
     }
     Offer();
 }
@@ -200,7 +200,7 @@ void TcpSendingEnd::NewAck(bool restart_timer)
 // RFC 6298 rules 5.4 to 5.6, RFC 6675 section 5.1.
 void TcpSendingEnd::Timeout()
 {
-    network_.TimedOut(slot_);
+    network_.transport().TimedOut(connection_.flow);
     s_.dup_acks = 0;
     board_.LoseAll();
     s_.recover = s_.nxt;

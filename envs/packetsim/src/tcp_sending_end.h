@@ -17,8 +17,8 @@ class TcpSendingEnd
 {
   public:
     TcpSendingEnd(Network &network, uint32_t slot)
-        : network_(network), config_(network.tcp(slot)), connection_(network.connection(slot)), s_(connection_.sender),
-          board_(connection_, config_), slot_(slot)
+        : network_(network), config_(network.connections().tcp(slot)), connection_(network.connections()[slot]),
+          s_(connection_.sender), board_(connection_, config_), slot_(slot)
     {
     }
 
@@ -50,15 +50,15 @@ class TcpSendingEnd
             Ack(packet);
             Learn();
         }
-        if (packet.sack != kNone && network_.sack(packet.sack).trimmed != kNone) [[unlikely]] {
-            Trimmed(network_.sack(packet.sack).trimmed);
+        if (packet.sack != kNone && network_.connections().sacks()[packet.sack].trimmed != kNone) [[unlikely]] {
+            Trimmed(network_.connections().sacks()[packet.sack].trimmed);
         }
     }
 
     void RetransmitExpired()
     {
         if (!s_.established) {
-            network_.TimedOut(slot_);
+            network_.transport().TimedOut(connection_.flow);
             Syn();
             return;
         }
@@ -67,9 +67,9 @@ class TcpSendingEnd
         }
         // The timer also runs while nothing is outstanding. If pacing or the host's queue holds data back, they will
         // release it, and data that has not left the host cannot be lost.
-        const bool held_back = s_.una == s_.nxt && (s_.pace.on() || !network_.HasRoom(slot_));
-        if (held_back || network_.Holds(slot_, s_.una)) {
-            network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
+        const bool held_back = s_.una == s_.nxt && (s_.pace.on() || !network_.transport().HasRoom(slot_));
+        if (held_back || network_.transport().Holds(slot_, s_.una)) {
+            network_.engine().Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
             return;
         }
         if (config_.modern) {
@@ -105,7 +105,7 @@ class TcpSendingEnd
     void HeadLeft()
     {
         if (s_.retransmit.on() && (!config_.modern || s_.modern->waiting == Waiting::kTimeout)) {
-            network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
+            network_.engine().Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
         }
     }
 
@@ -117,10 +117,10 @@ class TcpSendingEnd
     {
         s_.control.Cancel();
         s_.retransmit.Cancel(); // but not pacing, for which the connection's next flow waits
-        s_.sent.Release(network_.rings());
-        s_.rate.Release(network_.rings());
+        s_.sent.Release(network_.connections().rings());
+        s_.rate.Release(network_.connections().rings());
         if (s_.modern != nullptr) {
-            s_.modern->resent.Release(network_.rings());
+            s_.modern->resent.Release(network_.connections().rings());
         }
     }
 
@@ -130,15 +130,16 @@ class TcpSendingEnd
         if (config_.modern) {
             s_.modern = std::make_unique<TcpModern>();
         }
-        s_.conn = network_.Conn(slot_);
+        s_.conn = network_.transport().Conn(slot_);
         s_.srtt_ns = config_.initial_rto_ns; // until there is a sample
         SetRto();
-        s_.offered_bytes = std::min<uint64_t>(network_.written_bytes(slot_), config_.send_buffer_bytes);
+        s_.offered_bytes = std::min<uint64_t>(network_.transport().WrittenBytes(connection_.flow, network_.now_ns()),
+                                              config_.send_buffer_bytes);
     }
     void Learn()
     {
         if (config_.backlog) {
-            network_.Learn(slot_, OffsetBytes(s_.una), s_.cwnd_bytes);
+            network_.transport().Learn(connection_.flow, network_.now_ns(), OffsetBytes(s_.una), s_.cwnd_bytes);
         }
     }
     void Restart(uint32_t before);
@@ -235,7 +236,7 @@ class TcpSendingEnd
             s_.min_rtt_ns = std::min(s_.min_rtt_ns, measured_ns);
         }
         SetRto();
-        network_.RttSample(slot_, ns);
+        network_.transport().RttSample(connection_.flow, ns);
         return measured_ns;
     }
 
@@ -254,7 +255,8 @@ class TcpSendingEnd
                                                              uint32_t una_before)
 {
     const uint64_t delivered_bytes = OffsetBytes(s_.una) + s_.sacked_bytes;
-    const bool kept_back = OffsetBytes(s_.nxt) < s_.offered_bytes && (s_.pace.on() || !network_.QueueHasRoom(slot_));
+    const bool kept_back =
+        OffsetBytes(s_.nxt) < s_.offered_bytes && (s_.pace.on() || !connection_.queue.HasRoom(network_.run().spec()));
     const bool full = config_.modern
                           ? s_.modern->use.Enough(s_.cwnd_bytes, s_.ssthresh_bytes, config_.mss_bytes)
                           : WindowUsed(pipe_before, s_.cwnd_bytes, s_.ssthresh_bytes, config_.mss_bytes, kept_back);
@@ -263,14 +265,15 @@ class TcpSendingEnd
     if (delivered_bytes > s_.delivered_bytes) { // guessed arrivals (no SACK) may be taken back
         event.delivered_bytes = delivered_bytes - s_.delivered_bytes;
         s_.delivered_bytes = delivered_bytes;
-        network_.Delivered(slot_, event.delivered_bytes);
+        network_.transport().Delivered(connection_.flow, event.delivered_bytes);
     }
     event.acked_bytes = OffsetBytes(s_.una) - OffsetBytes(una_before);
     if (config_.needs_rate) {
         s_.rate.estimator().Fill(event, s_.lost_bytes);
     }
-    if (packet.sack != kNone && network_.sack(packet.sack).telemetry != kNone) [[unlikely]] {
-        const Telemetry &written = network_.telemetry(network_.sack(packet.sack).telemetry);
+    if (packet.sack != kNone && network_.connections().sacks()[packet.sack].telemetry != kNone) [[unlikely]] {
+        const Telemetry &written =
+            network_.connections().telemetry()[network_.connections().sacks()[packet.sack].telemetry];
         event.hops = written.hops;
         event.n_hops = written.n;
     }

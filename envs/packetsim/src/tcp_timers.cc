@@ -55,7 +55,7 @@ void TcpSendingEnd::ModernTimeout()
     if (s_.una == s_.nxt) {
         return;
     }
-    network_.TimedOut(slot_);
+    network_.transport().TimedOut(connection_.flow);
     const bool first = s_.state < CongestionState::kRecovery;
     TcpRack(connection_, config_, board_, network_.now_ns()).LoseOld();
     if (first || s_.una >= s_.recover || (s_.state == CongestionState::kLoss && r.timeouts == 0)) {
@@ -86,7 +86,7 @@ void TcpSendingEnd::SendProbe()
     if (r.probe_end == kNone && s_.una != s_.nxt) {
         const bool fresh = NextPacket(number);
         number = fresh ? number : s_.nxt - 1;
-        if (fresh || !network_.Holds(slot_, number)) {
+        if (fresh || !network_.transport().Holds(slot_, number)) {
             SendData(number, true);
             r.probe_resent = !fresh;
             r.probe_end = s_.nxt;
@@ -103,7 +103,7 @@ void TcpSendingEnd::ResentModern(uint32_t number, bool probe)
     uint64_t &sent = s_.sent[number];
     sent = static_cast<uint64_t>(network_.now_ns()) << Sent::kTimeShift | (sent & kFlags) | Sent::kAmbiguous;
     if (!probe) {
-        TcpRack(connection_, config_, board_, network_.now_ns()).Resent(network_.rings(), number);
+        TcpRack(connection_, config_, board_, network_.now_ns()).Resent(network_.connections().rings(), number);
         s_.modern->undo_resent = std::max(s_.modern->undo_resent, 0) + 1;
     }
 }
@@ -115,11 +115,11 @@ void TcpSendingEnd::SendModern()
     const uint32_t nxt_before = s_.nxt;
     while (s_.una != connection_.packets) {
         const uint64_t pipe_bytes = board_.PipeBytes();
-        const uint32_t window_bytes = network_.ClampBytes(slot_, s_.cwnd_bytes);
+        const uint32_t window_bytes = network_.transport().ClampBytes(connection_.flow, s_.cwnd_bytes);
         if (pipe_bytes >= window_bytes) {
             break;
         }
-        if (!network_.HasRoom(slot_)) {
+        if (!network_.transport().HasRoom(slot_)) {
             s_.held_back = true;
             break;
         }
@@ -160,7 +160,7 @@ void TcpSendingEnd::Arm(Waiting waiting, int64_t delay_ns)
         const int64_t ticks = (from_ns + delay_ns + tick_ns - 1) / tick_ns;
         delay_ns = ticks * tick_ns - now_ns;
     }
-    network_.Arm(s_.retransmit, TimerKind::kRetransmit, slot_, delay_ns);
+    network_.engine().Arm(s_.retransmit, TimerKind::kRetransmit, slot_, delay_ns);
 }
 
 int64_t TcpSendingEnd::UntilTimeoutNs() const

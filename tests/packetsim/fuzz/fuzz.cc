@@ -101,8 +101,8 @@ class Seen
     bool done() const
     {
         const Network::Audit audit = network_.Count();
-        return network_.flows_finished() == static_cast<int64_t>(spec_.flows.size()) &&
-               network_.live_connections() == 0 && audit.in_hosts + audit.on_links == 0;
+        return network_.run().flows_finished() == static_cast<int64_t>(spec_.flows.size()) &&
+               network_.run().live_connections() == 0 && audit.in_hosts + audit.on_links == 0;
     }
     Network &network() { return network_; }
     const Watch &watch() const { return watch_; }
@@ -124,7 +124,7 @@ class Seen
         CheckNow();
         std::vector<double> bytes(goodput_bytes_.size());
         for (size_t i = 0; i < spec_.flows.size(); ++i) {
-            const FlowRecord &record = network_.records()[i];
+            const FlowRecord &record = network_.run().records()[i];
             const FlowSpec &flow = spec_.flows[i];
             const uint64_t mss_bytes = spec_.mtu_bytes - 40, packets = (flow.size_bytes + mss_bytes - 1) / mss_bytes;
             for (size_t agent = 0; agent < bytes.size(); ++agent) {
@@ -180,7 +180,7 @@ class Seen
             if (queue.buffer_bytes >= 0) {
                 const int64_t shared = queue.pool < 0 ? 0 : spec_.pools[static_cast<size_t>(queue.pool)].size_bytes;
                 Require(totals.queue_max_bytes <= queue.buffer_bytes + shared, "a queue is longer than its buffer");
-                Require(network_.port(port)->queue_bytes() >= 0, "a queue is shorter than nothing");
+                Require(network_.switches().port(port).queue_bytes() >= 0, "a queue is shorter than nothing");
             }
         }
         Require(dropped == audit.dropped, "drops of ports and of the network differ");
@@ -225,17 +225,17 @@ uint64_t Run(uint64_t seed)
         }
         const uint32_t port = static_cast<uint32_t>(random.Between(0, 2 * made.spec.links.size() - 1));
         const uint64_t nth = random.Between(1, 20);
-        const Port *at = one.network().port(port);
-        const bool fault = random.Chance(made.fault_chance) && at != nullptr && !at->planned();
+        const Port &at = one.network().switches().port(port);
+        const bool fault = random.Chance(made.fault_chance) && at.at_switch() && !at.planned();
         const uint64_t kind = random.Between(0, 2);
         const int64_t delay_ns = static_cast<int64_t>(random.Between(1, 20'000'000));
         for (Seen *each : {&one, &two}) {
             if (fault && kind == 0) {
-                each->network().DropPacket(port, nth);
+                each->network().Plan(port, {nth, NCC_DROP, 0});
             } else if (fault && kind == 1) {
-                each->network().MarkPacket(port, nth);
+                each->network().Plan(port, {nth, NCC_MARK, 0});
             } else if (fault) {
-                each->network().DelayPacket(port, nth, delay_ns);
+                each->network().Plan(port, {nth, NCC_PASS, delay_ns});
             }
             try {
                 each->Step(limits_bps);

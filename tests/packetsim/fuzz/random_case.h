@@ -110,8 +110,7 @@ class Maker
                             {"after_acks", random_.Between(0, 3)},
                             {"pacing_bytes_per_s", random_.OneOf<uint64_t>({0, 0, 20'000'000, 2'000'000'000})}};
         }
-        std::vector<std::string> orders = OrderNames();
-        orders.emplace_back("test_fifo");
+        const std::vector<std::string> orders = OrderNames();
         spec_.order = orders[random_.Between(0, orders.size() - 1)];
     }
 

@@ -77,8 +77,8 @@ void TcpReceive(Network &network, uint32_t slot, const Packet &packet)
 
 inline void Watch::Receive(Network &network, uint32_t slot, const Packet &packet)
 {
-    const Connection &connection = network.connection(slot);
-    Require(connection.flow < shadows_.size() && network.slot_of(connection.flow) == slot,
+    const Connection &connection = network.connections()[slot];
+    Require(connection.flow < shadows_.size() && network.connections().slot_of(connection.flow) == slot,
             "a packet of a flow long over");
     Shadow &shadow = shadows_[connection.flow];
     digest_ = Mix(digest_ ^ static_cast<uint64_t>(network.now_ns()));
@@ -111,13 +111,13 @@ inline void Watch::Receive(Network &network, uint32_t slot, const Packet &packet
     }
     const uint32_t flow = connection.flow;
     UnwatchedTcpReceive(network, slot, packet);
-    const Connection &after = network.connection(slot);
+    const Connection &after = network.connections()[slot];
     Require(after.receiver.next == shadow.next, "the receiver has not put in order exactly what has arrived");
     Require(after.receiver.held == shadow.beyond.size(), "the receiver does not hold exactly what is beyond the gap");
     Require(after.sender.una <= shadow.next, "the sender takes for acknowledged what has not arrived");
     Require(after.sender.una <= after.sender.nxt && after.sender.nxt <= after.packets,
             "una <= nxt <= end does not hold");
-    Require(network.records()[flow].finish_ns == shadow.finish_ns, "a flow does not finish with its last byte");
+    Require(network.run().records()[flow].finish_ns == shadow.finish_ns, "a flow does not finish with its last byte");
 }
 
 inline void Watch::CheckAck(Network &network, const Shadow &shadow, const Packet &packet)
@@ -126,7 +126,7 @@ inline void Watch::CheckAck(Network &network, const Shadow &shadow, const Packet
     if (packet.sack == kNone) {
         return;
     }
-    const SackBlocks &blocks = network.sack(packet.sack);
+    const SackBlocks &blocks = network.connections().sacks()[packet.sack];
     Require(blocks.n + (blocks.trimmed != kNone) + (blocks.telemetry != kNone) >= 1 && blocks.n <= 4,
             "SACK blocks of the wrong number");
     Require(blocks.trimmed == kNone || blocks.trimmed >= packet.number, "a notice of a packet that has come");
@@ -134,8 +134,8 @@ inline void Watch::CheckAck(Network &network, const Shadow &shadow, const Packet
         const SackBlocks::Block &block = blocks.blocks[i];
         const SackBlocks::Block &second = blocks.blocks[1];
         const bool within = blocks.n > 1 && second.first <= block.first && block.end <= second.end;
-        const bool duplicate =
-            i == 0 && network.tcp(packet.connection).modern && (block.end <= packet.number || within); // DSACK
+        const bool duplicate = i == 0 && network.connections().tcp(packet.connection).modern &&
+                               (block.end <= packet.number || within); // DSACK
         Require(block.first < block.end && (duplicate || block.first > packet.number),
                 "a SACK block that is empty or acknowledged");
         for (uint32_t number = std::max(block.first, shadow.next); number < block.end; ++number) {
@@ -157,7 +157,7 @@ inline bool Watch::Lose(Shadow &shadow, const Connection &connection, const Pack
 
 inline void Watch::CheckPools(Network &network)
 {
-    const Spec &spec = network.spec();
+    const Spec &spec = network.run().spec();
     if (spec.pools.empty()) {
         return;
     }
@@ -165,12 +165,12 @@ inline void Watch::CheckPools(Network &network)
     for (uint32_t port = 0; port < 2 * spec.links.size(); ++port) {
         const QueueSpec &queue = spec.links[port / 2].queue[port % 2];
         if (queue.pool >= 0) {
-            const int64_t beyond = network.port(port)->queue_bytes() - queue.buffer_bytes;
+            const int64_t beyond = network.switches().port(port).queue_bytes() - queue.buffer_bytes;
             used[static_cast<size_t>(queue.pool)] += static_cast<uint64_t>(std::max<int64_t>(beyond, 0));
         }
     }
     for (size_t i = 0; i < used.size(); ++i) {
-        Require(used[i] == network.pools()[i].used_bytes, "a pool's count is not what its ports hold of it");
+        Require(used[i] == network.switches().pools()[i].used_bytes, "a pool's count is not what its ports hold of it");
         Require(used[i] <= static_cast<uint64_t>(spec.pools[i].size_bytes), "a pool holds more than its size");
     }
 }

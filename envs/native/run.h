@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The flows of a run, by their numbers, and their hosts: what is known and counted of them, for both simulators.
+#pragma once
+
+#include "events.h"
+#include "gates.h"
+#include "idle_connections.h"
+#include "knows.h"
+#include "measure.h"
+#include "order.h"
+#include "records.h"
+#include "router.h"
+#include "routes.h"
+#include "spec.h"
+#include "tags.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace ncc
+{
+
+class Run
+{
+  public:
+    // Throws std::invalid_argument for flows without a path.
+    explicit Run(const Spec &spec);
+    Run(const Run &) = delete;
+    Run &operator=(const Run &) = delete;
+
+    const Spec &spec() const { return spec_; }
+    const std::vector<FlowRecord> &records() const { return records_; }
+    const std::vector<FlowView> &views() const { return views_; } // by flow
+    int64_t flows_started() const { return static_cast<int64_t>(next_flow_); }
+    int64_t flows_finished() const { return finished_; }
+    uint64_t messages() const { return messages_; }
+    size_t live_connections() const { return live_; }
+    // Messages that receivers send with the next `SendMessages`.
+    void Tell(std::vector<Grant> grants, int64_t now_ns) { gates_->Tell(std::move(grants), now_ns); }
+    void SendMessages(int64_t now_ns)
+    {
+        if (gates_) {
+            gates_->Send(now_ns);
+        }
+    }
+    std::vector<Gates::Edge> Edges(int64_t now_ns) const // none without receivers' control
+    {
+        return gates_ ? gates_->Edges(now_ns) : std::vector<Gates::Edge>{};
+    }
+
+    // What TCP reports of a flow.
+    void Delivered(uint32_t flow, uint64_t bytes)
+    {
+        SenderOf(flow).goodput_bytes += static_cast<int64_t>(bytes);
+        views_[flow].delivered_bytes += bytes;
+    }
+    // The window, what is acknowledged or what is written has changed.
+    void Learn(uint32_t flow, int64_t now_ns, uint64_t acked_bytes, uint64_t cwnd_bytes)
+    {
+        knowledge_.Learn(spec_.flows[flow], views_[flow], now_ns, acked_bytes, cwnd_bytes);
+    }
+    void RttSample(uint32_t flow, int64_t ns)
+    {
+        records_[flow].AddRtt(ns);
+        SenderOf(flow).AddRtt(ns);
+    }
+    void TimedOut(uint32_t flow) { ++records_[flow].timeouts; }
+    // A data packet that ends at `end_bytes` has left the host.
+    void Left(uint32_t flow, uint64_t end_bytes, bool retransmission, int64_t now_ns)
+    {
+        ++records_[flow].sent_pkts;
+        records_[flow].retransmitted_pkts += retransmission;
+        views_[flow].Left(end_bytes, now_ns);
+    }
+    // A data packet with Congestion Experienced has come.
+    void CameMarked(uint32_t flow) { ++records_[flow].ce_pkts; }
+
+    // What TCP asks.
+    uint64_t WrittenBytes(uint32_t flow, int64_t now_ns) const
+    {
+        return ncc::WrittenBytes(spec_, spec_.flows[flow], now_ns);
+    }
+    // RTOs since data of a flow last left its host, as its controller is told.
+    uint32_t IdleRtos(uint32_t flow, int64_t now_ns, int64_t rto_ns) const
+    {
+        return ncc::IdleRtos(spec_, now_ns - views_[flow].last_left_ns, rto_ns);
+    }
+    // Gives a data packet the class and the rank that its host's stack has for it.
+    template <class Header>
+    void Tag(Header &header, uint32_t flow, uint64_t offset_bytes, uint32_t payload_bytes) const
+    {
+        if (tags_) {
+            const ncc_tag_out tag = tags_->Of(views_[flow], offset_bytes, payload_bytes);
+            header.prio = static_cast<uint8_t>(std::min<ncc_u32>(tag.prio, NCC_SW_CLASSES - 1));
+            header.rank = tag.rank;
+        }
+    }
+
+    // Receivers' control (gates.h); without it, everything passes.
+    bool Passes(uint32_t flow, int64_t now_ns) const { return !gates_ || gates_->Passes(flow, now_ns); }
+    // Most that a sender may have without an ACK, beside what TCP decides.
+    uint32_t ClampBytes(uint32_t flow, uint32_t window_bytes) const
+    {
+        return gates_ ? gates_->WindowBytes(flow, window_bytes) : window_bytes;
+    }
+    void SentData(uint32_t flow, uint32_t ip_bytes)
+    {
+        if (gates_) {
+            gates_->Sent(flow, ip_bytes);
+        }
+    }
+    // The first packet of a flow has come; also for later ones.
+    void HeardOf(uint32_t flow, int64_t now_ns)
+    {
+        if (gates_) {
+            gates_->Heard(flow, now_ns);
+        }
+    }
+
+    // A new epoch of all agents. `nic_of(node)`: the Nic of a host.
+    template <class NicOf>
+    void MeasureHosts(const HostColumns &out, int64_t now_ns, NicOf nic_of)
+    {
+        const auto view_of = [this](uint32_t flow) -> const FlowView & { return views_[flow]; };
+        const auto held = [=, this](uint32_t flow) { return gates_ && gates_->Held(flow, now_ns); };
+        for (size_t i = 0; i < spec_.agents.size(); ++i) {
+            Sender &sender = senders_[spec_.agents[i]];
+            const auto &nic = nic_of(spec_.agents[i]);
+            MeasureHost(out, i, sender, nic.limit_bps(), nic.limited_bytes(), sender.live, view_of, held, now_ns,
+                        spec_.period_ns);
+        }
+    }
+    // The same of uplinks. `record_of(port)`: the PortTotals of a port.
+    template <class Switches, class RecordOf>
+    void MeasureUplinks(const UplinkColumns &out, Switches &switches, RecordOf record_of)
+    {
+        for (size_t i = 0; i < spec_.uplinks.size(); ++i) {
+            auto &port = switches.Advanced(spec_.uplinks[i]);
+            MeasureUplink(out, i, record_of(spec_.uplinks[i]), uplinks_before_[i], port.queue_bytes(),
+                          port.TakeQueueIntegral(), spec_.period_ns);
+        }
+    }
+
+  protected:
+    struct Sender : HostEpoch {
+        std::vector<uint32_t> live; // flows that have arrived and are not delivered
+    };
+
+    Sender &SenderOf(uint32_t flow) { return senders_[spec_.flows[flow].src]; }
+    void Begin(uint32_t flow);                  // a flow arrives
+    void Finish(uint32_t flow, int64_t now_ns); // its last byte has come
+    void End(uint32_t flow, int64_t now_ns);    // all of it is acknowledged
+    // `Network` has `ReceivedBytes(flow)`, `Wake(flow)` and `SendMessage(flow, to_receiver, place)`.
+    template <class Network>
+    void MakeGates(Network &network)
+    {
+        if (!spec_.receivers) {
+            return;
+        }
+        gates_ = std::make_unique<Gates>(
+            spec_,
+            [&, this](uint32_t flow) { return std::make_pair(views_[flow].known_bytes, network.ReceivedBytes(flow)); },
+            [&](uint32_t gate, int64_t time_ns) { network.Schedule(time_ns, EventKind::kGate, gate); },
+            [&](uint32_t flow) { network.Wake(flow); },
+            [&](uint32_t place, int64_t time_ns) { network.Schedule(time_ns, EventKind::kLeave, place); },
+            [&](uint32_t flow, uint32_t place) { network.SendMessage(flow, false, place); });
+    }
+
+    Spec spec_;
+    Routes routes_;
+    Router router_;
+    std::vector<FlowView> views_;
+    Knowledge knowledge_;
+    std::vector<FlowRecord> records_;
+    std::vector<Sender> senders_;      // by node
+    std::vector<uint32_t> live_index_; // by flow: its place in its host's list of live flows
+    IdleConnections idle_;
+    std::unique_ptr<Tags> tags_;   // null: none
+    std::unique_ptr<Gates> gates_; // null without receivers' control
+    std::vector<PortTotals> uplinks_before_;
+    size_t next_flow_ = 0, live_ = 0; // connections that are not closed
+    int64_t finished_ = 0;
+    uint64_t messages_ = 0;
+};
+
+} // namespace ncc

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What switches.h asks of the network: the ways of frames, and what programs of ports (switch.h) do to them.
+#include "network.h"
+
+#include <algorithm>
+
+namespace ncc
+{
+
+using namespace ns3;
+
+ncc_sw_packet Network::Describe(const Frame *frame) const
+{
+    const uint32_t flags = SwitchFlags(frame->to_receiver, frame->syn_ack, frame->fin, frame->ecn_capable,
+                                       frame->marked, frame->has_window);
+    const ncc_u64 window_bytes = static_cast<ncc_u64>(frame->window) << frame->window_shift;
+    return {frame->flow, frame->ip_bytes, frame->payload_bytes, flags, frame->hops,
+            frame->prio, frame->rank,     window_bytes,         0};
+}
+
+uint32_t Network::Way(const Frame *frame, uint32_t node)
+{
+    const FlowSpec &spec = spec_.flows[frame->flow];
+    const uint32_t dst = frame->to_receiver ? spec.dst : spec.src;
+    if (frame->signal.kind != NCC_CC_SIGNAL_NONE) { // it does not begin where its connection's packets do
+        return routes_.Port(node, dst, frame->route);
+    }
+    if (spec_.sprayed) {
+        return routes_.InTurn(node, dst);
+    }
+    if (router_.chooses()) {
+        return router_.Port(routes_, node, dst, now_ns(), Describe(frame));
+    }
+    return spec_.symmetric && !frame->to_receiver ? routes_.PortBack(node, spec.src, spec.dst, frame->route)
+                                                  : routes_.Port(node, dst, frame->route);
+}
+
+void Network::JoinLater(uint32_t port, Frame *frame, int64_t delay_ns)
+{
+    Simulator::Schedule(TimeStep(delay_ns), &Switches<Network, Network, Port>::Join, &switches_, port, frame, NCC_PASS);
+}
+
+// The frame joins a port of this switch after what happens now.
+void Network::SendSignal(uint32_t port, const Frame *about, ncc_cc_signal signal)
+{
+    Frame *frame = Bare(about->flow, NCC_SW_SIGNAL_BYTES);
+    frame->signal = signal;
+    frame->link = kNoPort;
+    const LinkSpec &link = spec_.links[port / 2];
+    JoinLater(Way(frame, port % 2 == 0 ? link.a : link.b), frame, 0);
+}
+
+void Network::WriteHop(Frame *frame, const ncc_cc_hop &hop)
+{
+    if (frame->reads_hops && frame->telemetry.size() < NCC_CC_HOPS_MAX) {
+        frame->telemetry.push_back(hop);
+    }
+}
+
+void Network::LowerWindow(Frame *frame, uint64_t window_bytes)
+{
+    const uint16_t window = LoweredWindow(frame->window, window_bytes, frame->window_shift, spec_.mss_bytes());
+    frame->lowered |= window != frame->window;
+    frame->window = window;
+}
+
+void Network::SendPause(uint32_t port, bool on)
+{
+    Link &link = links_[port];
+    link.free_ps = std::max(link.free_ps, now_ns() * kPsPerNs) + link.wire.SerialisationPs(NCC_SW_PAUSE_BYTES);
+    Simulator::Schedule(TimeStep(link.wire.ArrivalNs(link.free_ps) - now_ns()), &Network::Paused, this, port ^ 1, on);
+}
+
+void Network::Paused(uint32_t port, bool on)
+{
+    if (switches_.port(port).at_switch()) {
+        switches_.Pause(port, on);
+        return;
+    }
+    const LinkSpec &link = spec_.links[port / 2];
+    host_of(port % 2 == 0 ? link.a : link.b).nic->Pause(on);
+}
+
+} // namespace ncc

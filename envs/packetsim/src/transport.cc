@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The life of a flow, and its packets at its hosts.
+#include "transport.h"
+
+#include "network.h"
+
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace ncc::packetsim
+{
+
+Transport::Transport(const Spec &spec, Network &network) : Run(spec), network_(network), connections_(spec_)
+{
+    constexpr uint64_t kMaxPackets = std::numeric_limits<uint32_t>::max() - 1;
+    for (size_t i = 0; i < spec_.flows.size(); ++i) {
+        const FlowSpec &flow = spec_.flows[i];
+        uint32_t hops = 0;
+        for (uint32_t node = flow.src; node != flow.dst; ++hops) {
+            node = network_.engine().link(routes_.Port(node, flow.dst, 0)).wire.to;
+        }
+        if (hops > kMaxHops) {
+            throw std::invalid_argument("flow " + std::to_string(i) + " crosses " + std::to_string(hops) +
+                                        " links; at most " + std::to_string(kMaxHops) + " are allowed");
+        }
+        if ((flow.size_bytes - 1) / spec_.mss_bytes() >= kMaxPackets) {
+            throw std::invalid_argument("flow " + std::to_string(i) + " has " + std::to_string(flow.size_bytes) +
+                                        " bytes; at most " + std::to_string(kMaxPackets) + " packets of " +
+                                        std::to_string(spec_.mss_bytes()) + " bytes are allowed");
+        }
+    }
+    CheckConnections(spec_, kMaxIndex, kMaxIndex);
+    MakeGates(*this);
+    if (!spec_.flows.empty()) {
+        Schedule(spec_.flows[0].start_ns, EventKind::kFlow, 0);
+    }
+}
+
+uint64_t Transport::Schedule(int64_t time_ns, EventKind kind, uint32_t index)
+{
+    return network_.engine().Schedule(time_ns, kind, index);
+}
+
+void Transport::StartFlows()
+{
+    while (next_flow_ < spec_.flows.size() && spec_.flows[next_flow_].start_ns <= network_.now_ns()) {
+        StartFlow(static_cast<uint32_t>(next_flow_++));
+    }
+    if (next_flow_ < spec_.flows.size()) {
+        Schedule(spec_.flows[next_flow_].start_ns, EventKind::kFlow, 0);
+    }
+}
+
+void Transport::StartFlow(uint32_t flow)
+{
+    const FlowSpec &spec = spec_.flows[flow];
+    const uint32_t before = idle_.Take(spec), slot = connections_.Take(flow, spec);
+    if (slot == kNone) {
+        network_.engine().Fail("more than " + std::to_string(kMaxIndex) + " flows at once");
+        return;
+    }
+    if (before < IdleConnections::kUnused) { // the path is the connection's
+        connections_.path(slot) = connections_.path(before);
+    } else {
+        ChoosePath(slot, spec);
+    }
+    Begin(flow);
+    TcpOpen(network_, slot, before);
+    const int64_t now_ns = network_.now_ns();
+    if (WrittenBytes(flow, now_ns) < spec.size_bytes) {
+        Schedule(now_ns + spec.every_ns, EventKind::kWrite, slot);
+    }
+    if (before < IdleConnections::kUnused) {
+        connections_.Release(before);
+    }
+}
+
+void Transport::Write(uint32_t slot)
+{
+    TcpWritten(network_, slot);
+    const uint32_t flow = connections_.flow_of(slot);
+    const int64_t now_ns = network_.now_ns();
+    if (WrittenBytes(flow, now_ns) < spec_.flows[flow].size_bytes) {
+        Schedule(now_ns + spec_.flows[flow].every_ns, EventKind::kWrite, slot);
+    }
+}
+
+void Transport::ChoosePath(uint32_t slot, const FlowSpec &flow)
+{
+    auto choose = [&](uint32_t *ports, uint32_t from, uint32_t to) {
+        const uint32_t id = connections_.flow_of(slot);
+        uint32_t node = from;
+        for (uint32_t hop = 0;; ++hop) {
+            const bool back = spec_.symmetric && to == flow.src;
+            const uint32_t port = back ? routes_.PortBack(node, flow.src, flow.dst, id) : routes_.Port(node, to, id);
+            node = network_.engine().link(port).wire.to;
+            if (hop > 0) {
+                ports[hop - 1] = spec_.sprayed || router_.chooses() ? kAsk : port;
+            }
+            if (node == to) {
+                ports[hop] = kNone;
+                return;
+            }
+        }
+    };
+    choose(connections_.path(slot).ports[0], flow.src, flow.dst);
+    choose(connections_.path(slot).ports[1], flow.dst, flow.src);
+}
+
+uint32_t Transport::ChoosePort(uint32_t place, uint32_t node)
+{
+    const Packet &packet = network_.engine().packets()[place].packet;
+    if (packet.kind == Kind::kSignal) { // it does not begin where its connection's packets do
+        return spec_.is_host[node] ? kNone : WayBack(node, packet.connection);
+    }
+    const FlowSpec &flow = spec_.flows[connections_.flow_of(packet.connection)];
+    const uint32_t dst = packet.to_receiver() ? flow.dst : flow.src;
+    return spec_.sprayed ? routes_.InTurn(node, dst)
+                         : router_.Port(routes_, node, dst, network_.now_ns(), network_.Describe(place));
+}
+
+uint32_t Transport::WayBack(uint32_t node, uint32_t slot) const
+{
+    const uint32_t flow = connections_.flow_of(slot);
+    return routes_.Port(node, spec_.flows[flow].src, flow);
+}
+
+ncc_cc_conn Transport::Conn(uint32_t slot)
+{
+    ncc_cc_conn conn = connections_.tcp(slot).conn;
+    conn.line_bytes_per_s = network_.engine().link(network_.nic(connections_[slot].src).port()).wire.BytesPerS();
+    return conn;
+}
+
+void Transport::Send(const Packet &packet)
+{
+    Connection &connection = connections_[packet.connection];
+    ++connection.in_network;
+    ++sent_;
+    network_.nic(packet.to_receiver() ? connection.src : connection.dst).Send(network_.engine().packets().Take(packet));
+}
+
+uint32_t Transport::Start(const Packet &packet)
+{
+    ++sent_;
+    if (packet.connection != kNone) {
+        ++connections_[packet.connection].in_network;
+    }
+    return network_.engine().packets().Take(packet);
+}
+
+bool Transport::HasRoom(uint32_t slot) const
+{
+    const Connection &connection = connections_[slot];
+    return connection.queue.HasRoom(spec_) && Passes(connection.flow, network_.now_ns());
+}
+
+void Transport::SendMessage(uint32_t flow, bool to_receiver, uint32_t place)
+{
+    Packet packet{};
+    packet.connection = connections_.slot_of(flow);
+    packet.sack = place;
+    packet.ip_bytes = static_cast<uint16_t>(Gates::kMessageBytes);
+    packet.kind = to_receiver ? Kind::kNote : Kind::kGrant;
+    ++messages_;
+    Send(packet);
+}
+
+void Transport::SendNote(uint32_t slot)
+{
+    if (gates_ && !gates_->instant()) {
+        const uint32_t flow = connections_.flow_of(slot);
+        gates_->Noted(flow, network_.now_ns());
+        SendMessage(flow, true, kNone);
+    }
+}
+
+void Transport::Wake(uint32_t flow) { TcpRoom(network_, connections_.slot_of(flow)); }
+
+uint64_t Transport::ReceivedBytes(uint32_t flow) const
+{
+    const Connection &connection = connections_[connections_.slot_of(flow)];
+    const TcpReceiver &receiver = connection.receiver;
+    const uint32_t last = connection.packets - 1, words = last / 64 - receiver.next / 64;
+    const bool has_last =
+        receiver.held > 0 && words < receiver.holds.capacity() && (receiver.holds[last / 64] >> last % 64 & 1) != 0;
+    return static_cast<uint64_t>(receiver.next + receiver.held) * spec_.mss_bytes() -
+           (has_last ? spec_.mss_bytes() - connection.last_bytes : 0);
+}
+
+void Transport::LeftHost(uint32_t place)
+{
+    const InFlight &entry = network_.engine().packets()[place];
+    const Packet &packet = entry.packet;
+    if (packet.kind != Kind::kData) {
+        return;
+    }
+    const Connection &connection = connections_[packet.connection];
+    const int64_t now_ns = network_.now_ns();
+    if (record_sent_) {
+        sent_packets_.push_back({now_ns, connection.flow, packet.number});
+    }
+    const uint64_t mss_bytes = spec_.mss_bytes(), begin_bytes = packet.number * mss_bytes;
+    Left(connection.flow, begin_bytes + connection.PayloadBytes(packet.number, mss_bytes), packet.retransmission,
+         now_ns);
+    if (entry.joined_ns < now_ns && packet.number == connection.sender.una) {
+        TcpHeadLeft(network_, packet.connection);
+    }
+}
+
+void Transport::QueueShrank(uint32_t slot)
+{
+    const Connection &connection = connections_[slot];
+    if (!connection.acknowledged) {
+        TcpRoom(network_, slot);
+    } else if (connection.queue.bytes == 0) {
+        End(slot);
+    }
+}
+
+bool Transport::Holds(uint32_t slot, uint32_t number)
+{
+    const PacketPool &pool = network_.engine().packets();
+    uint32_t place = connections_[slot].queue.list.front();
+    while (place != kNone && pool[place].packet.number != number) {
+        place = pool[place].behind;
+    }
+    return place != kNone;
+}
+
+void Transport::Deliver(const Packet &packet)
+{
+    const Connection &connection = connections_[packet.connection];
+    const int64_t now_ns = network_.now_ns();
+    if (packet.kind == Kind::kGrant) [[unlikely]] {
+        gates_->Arrived(packet.sack, now_ns);
+    } else if (packet.kind == Kind::kNote) [[unlikely]] {
+        HeardOf(connection.flow, now_ns);
+    } else if (!connection.over && packet.kind == Kind::kSignal) [[unlikely]] {
+        TcpSignal(network_, packet.connection, {packet.window, packet.number});
+    } else if (!connection.over) {
+        if (packet.marked && packet.has_payload()) {
+            CameMarked(connection.flow);
+        }
+        TcpReceive(network_, packet.connection, packet);
+    }
+    Forget(packet);
+}
+
+void Transport::Forget(const Packet &packet)
+{
+    if (packet.kind == Kind::kGrant) {
+        gates_->Lost(packet.sack);
+    }
+    connections_.Forget(packet);
+}
+
+void Transport::Expire(TimerKind kind, const Event &event)
+{
+    const uint32_t slot = IndexOf(event.word);
+    if (network_.engine().Expire(connections_[slot].TimerOf(kind), event)) {
+        TcpExpired(network_, slot, kind);
+    }
+}
+
+void Transport::Received(uint32_t slot) { Finish(connections_.flow_of(slot), network_.now_ns()); }
+
+void Transport::Acknowledged(uint32_t slot)
+{
+    connections_[slot].acknowledged = true;
+    if (connections_[slot].queue.bytes == 0) {
+        End(slot);
+    }
+}
+
+void Transport::End(uint32_t slot)
+{
+    const uint32_t flow = connections_.flow_of(slot);
+    const int64_t now_ns = network_.now_ns();
+    Run::End(flow, now_ns);
+    Schedule(now_ns + 1, EventKind::kOver, slot); // later, because TCP is still using it
+    if (idle_.kept()) {
+        ++connections_[slot].in_network; // keeps the slot, with what the next flow inherits, until it is released
+        idle_.Add(spec_.flows[flow], slot);
+    }
+}
+
+void Transport::Close(uint32_t slot)
+{
+    TcpClose(network_, slot);
+    connections_.Close(slot);
+    --live_;
+}
+
+} // namespace ncc::packetsim
