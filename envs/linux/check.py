@@ -191,7 +191,7 @@ def _order() -> str:
     from ncc.envs.linux.offer import offered
 
     offer = offered()
-    return _found(offer.kind != "none", offer.sentence, f"limits and orders are by pacing: {offer.sentence}")
+    return _found(offer.kind != "none", offer.sentence, f"hosts can have no limits and orders: {offer.sentence}")
 
 
 def _queue(name: str, option: str, arguments: dict[str, object]) -> str:

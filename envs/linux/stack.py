@@ -135,31 +135,24 @@ def min_rto_s(transport: Transport, mode: Mode | None = None) -> float:
 
 def _of_hosts(transport: Transport, nic: Nic, order: str, mode: Mode | None) -> list[str]:
     """List in sentences what hosts do otherwise with packets that wait."""
-    said: list[str] = []
     if mode is None:
-        said.append(
-            f"nic.bucket_bytes ({nic.bucket_bytes}) has no counterpart in Linux, where pacing holds rate limits packet "
-            "by packet."
-        )
-        if order != "fifo":
-            said.append(f"Order {order} is by weights of flows, by which they are paced, and not of packets.")
-    else:
-        said.append("A host's limit is of all packets that it sends, also of those without data.")
-        if nic.bucket_bytes != (burst := BURST_PKTS * transport.mtu_bytes):
-            said.append(f"nic.bucket_bytes is {burst} or {BURST_S * 1e6:g} us of the limit, not {nic.bucket_bytes}.")
-        low_bps = BITS_PER_BYTE * transport.mtu_bytes / PROMPT_S
-        said.append(f"Limits below {low_bps / 1e6:g} Mbit/s take {SETTLED_S * MS_PER_S:g} ms to come into force.")
-        if mode == "known":
-            said.append(f"Order {order} is by what is known of a message's size, in {CLASSES} classes.")
-        if nic.small_queue_bytes < HELD_BYTES:
-            said.append(f"nic.small_queue_bytes is {HELD_BYTES}, not {nic.small_queue_bytes}: messages wait there.")
+        return []
+    said = ["A host's limit is of all packets that it sends, also of those without data."]
+    if nic.bucket_bytes != (burst := BURST_PKTS * transport.mtu_bytes):
+        said.append(f"nic.bucket_bytes is {burst} or {BURST_S * 1e6:g} us of the limit, not {nic.bucket_bytes}.")
+    low_bps = BITS_PER_BYTE * transport.mtu_bytes / PROMPT_S
+    said.append(f"Limits below {low_bps / 1e6:g} Mbit/s take {SETTLED_S * MS_PER_S:g} ms to come into force.")
+    if mode == "known":
+        said.append(f"Order {order} is by what is known of a message's size, in {CLASSES} classes.")
+    if nic.small_queue_bytes < HELD_BYTES:
+        said.append(f"nic.small_queue_bytes is {HELD_BYTES}, not {nic.small_queue_bytes}: messages wait there.")
     return said
 
 
 def not_honoured(transport: Transport, nic: Nic, order: str = "fifo", mode: Mode | None = None) -> tuple[str, ...]:
     """List in sentences what the kernel does otherwise than the scenario asks of TCP, the NIC and an order of flows.
 
-    `mode` is that of hosts' queues, None if limits and the order are by pacing.
+    `mode` is that of hosts' queues, None if they have none.
     """
     said = _of_hosts(transport, nic, order, mode)
     if transport.recovery == "classic":

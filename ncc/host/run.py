@@ -16,12 +16,10 @@ from ncc.envs.linux import layout, machine
 from ncc.envs.linux.extension import extension
 from ncc.envs.linux.live import ETHERNET_BYTES, InterfaceCounter, Live
 from ncc.envs.linux.objects import require_built
-from ncc.envs.linux.order import WeightsByWait
 from ncc.envs.linux.order_program import OrderProgram
 from ncc.envs.linux.queue import OPEN, HostQueue
-from ncc.envs.linux.queues import LiveQueues
-from ncc.envs.linux.senders import wanted_mode
-from ncc.envs.linux.settings import LinuxSettings
+from ncc.envs.linux.queues import Queues
+from ncc.envs.linux.senders import mode_of
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.wake import Waker
 from ncc.harness.signals import StopRequest
@@ -92,11 +90,12 @@ def command(options: argparse.Namespace) -> int:
             limits=plan.bounds.to_dict(),
             dry_run=options.dry_run,
             default=options.default,
-            order=plan.order,
-            takes_sizes=queues is not None and queues.takes_sizes,
+            order=header.stack.order,
+            takes_sizes=queues is not None and queues.program.takes_sizes,
             receivers_bytes=plan.exchange.buffer_bytes,
         )
-        _warn(plan, queues, log)
+        if header.action.within is not None and (outside := outside_of(plan.file, network)):
+            log.warning("untrusted", said=f"hosts have the limits of the formula LOCAL: {outside}")
         notifier.ready(f"{header.name} decides for {', '.join(plan.addresses)}")
         cost: dict[str, float] = {}
         say, why = log.info, "time is up"
@@ -126,41 +125,29 @@ def command(options: argparse.Namespace) -> int:
         return int(guard.given_up)
 
 
-def _warn(plan: Plan, queues: LiveQueues | None, log: Log) -> None:
-    """Say what an operator may not expect of this agent."""
-    if plan.file.header.action.within is not None and (outside := outside_of(plan.file, plan.network)):
-        log.warning("untrusted", said=f"hosts have the limits of the formula LOCAL: {outside}")
-    if plan.ipv6 and queues is None:
-        log.warning("ipv6", said="connections over IPv6 are not limited", addresses=plan.ipv6)
-
-
 def _queues(
     options: argparse.Namespace,
     plan: Plan,
     neighbourhood: Neighbourhood,
     exchange: Exchange,
     undo: ExitStack,
-) -> LiveQueues | None:
-    """Limit by the queues of interfaces, past which the agent's own messages go; None: by pacing, or not at all."""
-    if plan.order == "pacing" or options.dry_run:
+) -> Queues | None:
+    """Limit by the queues of interfaces, past which the agent's own messages go; None: not at all."""
+    if options.dry_run:
         return None
     stack = plan.file.header.stack
-    mode = wanted_mode(stack, LinuxSettings()) or "fifo"
-    undo.callback((program := OrderProgram(options.heartbeat_s, mode, stack.order_params)).close)
+    undo.callback((program := OrderProgram(options.heartbeat_s, mode_of(stack.order), stack.order_params)).close)
     overhead_bytes = neighbourhood.scenario.transport.frame_overhead_bytes - ETHERNET_BYTES
-    made = []
-    for name, rate_bps in zip(plan.interfaces, neighbourhood.link_bps.tolist(), strict=True):
-        try:
-            queue = HostQueue(name, rate_bps, program=program, overhead_bytes=overhead_bytes)
-        except DatapathError as error:
-            raise DatapathError(f"{str(error).removesuffix('.')}; --order pacing does without.") from None
-        made.append(undo.enter_context(queue))
+    made = [
+        undo.enter_context(HostQueue(name, rate_bps, program=program, overhead_bytes=overhead_bytes))
+        for name, rate_bps in zip(plan.interfaces, neighbourhood.link_bps.tolist(), strict=True)
+    ]
     exchange.prioritise(OPEN)
-    return LiveQueues(program, made)
+    return Queues(program, made)
 
 
 def _live(
-    options: argparse.Namespace, plan: Plan, neighbourhood: Neighbourhood, queues: LiveQueues | None, undo: ExitStack
+    options: argparse.Namespace, plan: Plan, neighbourhood: Neighbourhood, queues: Queues | None, undo: ExitStack
 ) -> Live:
     """Register the shim, and measure and limit from now on."""
     counters = []
@@ -174,10 +161,8 @@ def _live(
         shim,
         plan.sources,
         neighbourhood.base_rtt_s,
-        counters=counters or None,
-        order=WeightsByWait(stack.order, stack.order_params) if stack.order != "fifo" else None,
+        counters=counters,
         queues=queues,
-        writes=not options.dry_run,
         lists=plan.exchange.buffer_bytes is not None,
     )
 
@@ -208,16 +193,15 @@ def _sysctls(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> dict[P
     """
     if options.dry_run:
         return {}
-    found = {DEFAULT: ""} if options.default else {}
-    if options.default and extension().ecn(plan.file.header.stack.transport):
-        found[ECN] = "1"
-    if plan.order == "kernel":
-        found[AUTOCORKING] = "0"
+    found = {AUTOCORKING: "0"}
+    if options.default:
+        found[DEFAULT] = ""
+        if extension().ecn(plan.file.header.stack.transport):
+            found[ECN] = "1"
     if options.send_buffer is not None:
         found[SEND_BUFFER] = first_send_buffer(options.send_buffer)
     check_settable(found)
-    if found:
-        undo.enter_context(alone())
+    undo.enter_context(alone())
     return found
 
 
@@ -250,7 +234,7 @@ def _serve(
 
     def count() -> None:
         if loop.live.queues is not None:
-            loop.live.queues.count()
+            loop.live.queues.check()
 
     def check() -> str | None:
         count()

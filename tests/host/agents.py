@@ -21,7 +21,6 @@ from ncc.envs.linux.rack import Rack
 from ncc.host.__main__ import main
 from tests.linux.patience import patiently
 from tests.linux.rates import Count, counted
-from tests.linux.sockets import info
 from tests.support.processes import PATIENCE_S, eventually
 
 ROOT = Path(__file__).parents[2]
@@ -84,14 +83,24 @@ class AgentProcess:
         self.process.stderr.close()
 
 
+def interface(rack: Rack, host: int) -> str:
+    """Name of the interface of a rack's host."""
+    link = next(i for i, link in enumerate(rack.topology.links) if host in (link.a, link.b))
+    return f"p{2 * link + (rack.topology.links[link].b == host)}"
+
+
+def free_interface(rack: Rack, host: int) -> str:
+    """Name of the same, without the queue that the rack gave it: an agent sets up its own."""
+    name = interface(rack, host)
+    subprocess.run(["tc", "-n", rack.namespace(host), "qdisc", "del", "dev", name, "root"], check=True)
+    return name
+
+
 def arguments(rack: Rack, host: int, policy: Path, *more: str, most_frac: float) -> list[str]:
     """Options of an agent on a host of the rack, which may use so much of its link of 100 Mbit/s."""
-    link = next(i for i, link in enumerate(rack.topology.links) if host in (link.a, link.b))
-    device = f"p{2 * link + (rack.topology.links[link].b == host)}"
-    names = ["--interface", device, "--order", "pacing", "--name", f"ncc_test_{host}"]  # its own queue is the line
     return [
         str(policy),
-        *names,
+        *("--interface", free_interface(rack, host), "--name", f"ncc_test_{host}"),
         *NETWORK,
         "--uplink-buffer",
         "150000",
@@ -106,9 +115,18 @@ def arguments(rack: Rack, host: int, policy: Path, *more: str, most_frac: float)
     ]
 
 
-def sent_by(sender: socket.socket) -> Callable[[], Count]:
-    """IP packets with payload that a connection of `sending` has sent; the agent sends messages beside it."""
-    return lambda: counted(lambda: 1500 * info(sender).sent_pkts)
+def sent_by(namespace: str, interface: str) -> tuple[int, int]:
+    """Bytes of IP packets that have left an interface, and the number of packets."""
+    with namespaces.inside(namespace):
+        text = Path("/proc/thread-self/net/dev").read_text()
+    sent_bytes, packets = map(int, text.split(f"{interface}:")[1].split()[8:10])
+    return sent_bytes - 14 * packets, packets
+
+
+def leaving(rack: Rack, host: int) -> Callable[[], Count]:
+    """IP packets that leave a host of a rack, the messages of its agent among them."""
+    name = interface(rack, host)
+    return lambda: counted(lambda: sent_by(rack.namespace(host), name)[0])
 
 
 def busy(agent: AgentProcess) -> list[dict[str, Any]]:
@@ -117,12 +135,10 @@ def busy(agent: AgentProcess) -> list[dict[str, Any]]:
     return [report for report in reports if report["queued_bytes"][0] > 0]
 
 
-def paced_below(rate_bps: float, agent: AgentProcess, sender: socket.socket) -> bool:
-    """True when a connection is paced below a rate and its agent has said that it knows of it.
-
-    Before that, the kernel paces by the round trip of the handshake, which may have been slow, and lets ten packets go.
-    """
-    return bool(busy(agent)) and info(sender).paced_bps < rate_bps
+def limited_to(agent: AgentProcess) -> list[float | None]:
+    """Limits that an agent has reported last; None: none."""
+    reports = agent.events("report")
+    return reports[-1].get("limits_bps", []) if reports else []
 
 
 def metrics(namespace: str) -> str:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from ncc.envs.linux import namespaces
-from tests.host.agents import AgentProcess, beside_others, restored, sysctl
+from tests.host.agents import AgentProcess, beside_others, restored, sent_by, sysctl
 from tests.host.test_link import say
 from tests.linux.rates import Count, counted
 
@@ -77,10 +77,7 @@ class Line:
 
     def sent(self) -> tuple[int, int]:
         """Bytes of IP packets that have left the host, and the number of packets."""
-        with namespaces.inside(self.host):
-            text = Path("/proc/thread-self/net/dev").read_text()
-        sent_bytes, packets = map(int, text.split("line0:")[1].split()[8:10])
-        return sent_bytes - 14 * packets, packets
+        return sent_by(self.host, "line0")
 
     def state(self) -> list[str]:
         """Queues and filters of the interface, and the settings that agents change."""

@@ -72,7 +72,7 @@ def test_all_addresses_of_an_interface_are_limited_and_an_agent_whose_interface_
 def test_an_agent_whose_log_nobody_reads_ends_as_it_is_told(policy_path: Path) -> None:
     reading, writing = os.pipe()
     os.write(writing, bytes(fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, select.PIPE_BUF)))
-    run = [sys.executable, "-m", "ncc.host", "run", str(policy_path), "--address", ADDRESSES[0]]
+    run = [sys.executable, "-m", "ncc.host", "run", str(policy_path), "--interface", "lo"]
     with beside_others(), namespace() as name:
         before = sysctl(name, SETTING)
         agent = subprocess.Popen(["ip", "netns", "exec", name, *run, *OPTIONS], cwd=ROOT, stderr=writing)

@@ -12,7 +12,6 @@ from ncc.core.signals import names
 from ncc.envs.linux import layout
 from ncc.envs.linux.extension import LIVE_COLUMNS, extension, reports_of
 from ncc.envs.linux.live import InterfaceCounter
-from ncc.envs.linux.order import WeightsByWait
 
 MS = 1_000_000
 HOSTS = 2
@@ -120,26 +119,6 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
             live=1,
             ended=2,
         )
-
-
-def test_an_order_goes_by_what_is_known() -> None:
-    """srpt: the least that is written and unsent first; each host has an order of its own."""
-    weights = WeightsByWait("srpt", ())
-    columns = {
-        "host": [0, 0, 0, 1],
-        "began_ns": [1, 2, 3, 4],
-        "last_left_ns": [5, 5, 5, 5],
-        "left_bytes": [10**6, 0, 500, 0],
-        "unsent_bytes": [100, 50_000, 2_000, 10**9],
-        "delivered_bytes": [10**6, 0, 0, 0],
-    }
-    rows = np.zeros((len(LIVE_COLUMNS), 4), np.int64)
-    for name, values in columns.items():
-        rows[LIVE_COLUMNS.index(name)] = values
-    assert weights.of(rows, 10 * MS).tolist() == [4, 1, 2, 4]
-    rows[LIVE_COLUMNS.index("delivered_bytes"), 2] = 501  # more than has left for the first time, as counters have it
-    rows[LIVE_COLUMNS.index("last_left_ns"), 1] = 20 * MS  # and later than now
-    assert weights.of(rows, 10 * MS).tolist() == [4, 1, 2, 4]
 
 
 def test_an_interface_that_is_not_there_is_named() -> None:
