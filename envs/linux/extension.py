@@ -15,16 +15,7 @@ from numpy.typing import NDArray
 from ncc.core.errors import DatapathError
 from ncc.envs.linux import layout
 
-LIVE_COLUMNS = (
-    "slot",
-    "generation",
-    "host",
-    "began_ns",
-    "last_left_ns",
-    "left_bytes",
-    "unsent_bytes",
-    "delivered_bytes",
-)
+LIVE_COLUMNS = ("slot", "generation", "left_bytes", "unsent_bytes", "delivered_bytes")
 """Columns of live connections that `Connections` writes."""
 
 

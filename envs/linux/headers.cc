@@ -18,7 +18,6 @@ using namespace nb::literals;
 namespace
 {
 
-
 const ncc_cc_ops &Controller(const std::string &name)
 {
     for (const ncc_cc_ops *ops : ncc_cc_table) {

@@ -233,7 +233,7 @@ class KernelSenders(Senders):
         """Give the counts to the meter; RTTs are the smoothed RTT once a period, as `TCP_INFO` has no other."""
         rows = meter.live
         flows = traffic.flows[rows]
-        meter.update(
+        meter.flows.update(
             rows,
             known_bytes=_signed(flows["handed_bytes"]),
             delivered_bytes=_signed(flows["acked_bytes"]),
