@@ -11,9 +11,9 @@ from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
+from ncc.envs.linux.check import has_queue
 from ncc.envs.linux.extension import extension, reports_of
 from ncc.envs.linux.measure import Meter
-from ncc.envs.linux.offer import offered
 from ncc.envs.linux.order_program import Mode
 from ncc.envs.linux.queues import Queues
 from ncc.envs.linux.settings import LinuxSettings
@@ -127,8 +127,12 @@ def queue_mode(stack: HostStack, settings: LinuxSettings) -> Mode | None:
     """
     if stack.order == "fifo" and not settings.queues:
         return None
-    if (offer := offered()).kind == "none":
-        raise DatapathError(f"Hosts can have no queue for limits and orders here: {offer.sentence}.")
+    try:
+        has_queue("htb")
+    except OSError as error:
+        raise DatapathError(
+            f"Hosts can have no queue for limits and orders here ({error}): boot a kernel with CONFIG_NET_SCH_HTB."
+        ) from None
     return mode_of(stack.order)
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 
 from ncc.core.errors import ConfigError
-from ncc.envs.linux.check import in_namespace
 from ncc.envs.linux.device import occupied
+from ncc.envs.linux.enter import in_namespace
 from ncc.envs.linux.machine import namespace_cookie
 from ncc.envs.linux.objects import check_name
 from ncc.envs.linux.senders import KERNEL, check_stack

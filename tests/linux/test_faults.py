@@ -175,7 +175,7 @@ finally:
     [
         (
             "-all",
-            "No run on linux is possible here: CAP_BPF: it is needed to load programs, which takes root (sudo).\n",
+            "No run on linux is possible here: CAP_BPF: it is needed to load programs: run as root (sudo).\n",
         ),
         (
             "-sys_nice",
