@@ -54,6 +54,13 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(entry for entry in text.split(",") if entry.strip())
 
 
+def prom(text: str) -> Path:
+    """A path that node_exporter's textfile collector reads."""
+    if not text.endswith(".prom"):
+        raise argparse.ArgumentTypeError(f"must end in .prom, as node_exporter reads no other file, got {text}")
+    return Path(text)
+
+
 def sha256(text: str) -> str:
     """The hexadecimal digits of ``sha256:<digits>``."""
     if (found := re.fullmatch(r"sha256:([0-9a-f]{64})", text)) is None:
@@ -186,10 +193,14 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     add("--seconds", type=number(), metavar="S", help="end after so many seconds")
     add("--realtime", action="store_true", help="SCHED_FIFO, ahead of everything else")
     add("--core", type=int, metavar="N", help="stay on this core")
+    add("--metrics", type=prom, metavar="FILE", help="file.prom for node_exporter's textfile collector (none)")
     add(
-        "--metrics", metavar="ADDRESS:PORT", help="address at which Prometheus reads metrics; without it there are none"
+        "--log-s",
+        type=number(),
+        default=10.0,
+        metavar="S",
+        help="seconds between two reports, and two files of metrics (%(default)s)",
     )
-    add("--log-s", type=number(), default=10.0, metavar="S", help="seconds between two reports (%(default)s)")
 
 
 def uplink_options(parser: argparse.ArgumentParser) -> None:

@@ -21,10 +21,9 @@ from ncc.envs.linux.senders import KERNEL, check_stack
 from ncc.host.exchange import ExchangeSpec
 from ncc.host.guard import GuardSettings
 from ncc.host.keys import Keys
-from ncc.host.metrics import parse_endpoint
 from ncc.host.neighbourhood import NeighbourhoodSpec, check_fits, check_trained
 from ncc.host.options import listed
-from ncc.host.peers import Address, interface_index, parse_peers
+from ncc.host.peers import interface_index, parse_peers
 from ncc.policies.file import PolicyFile, load_policy_file
 from ncc.policies.limits import RateBounds
 
@@ -63,8 +62,6 @@ class Plan:
     keys: Keys | None
     """Keys of the messages; None: there are no peers and no uplink."""
     guard: GuardSettings
-    endpoint: Address | None
-    """Address of the metrics; None: they are not served."""
 
 
 def planned(options: argparse.Namespace) -> Plan:
@@ -108,7 +105,6 @@ def planned(options: argparse.Namespace) -> Plan:
         exchange=exchange,
         keys=keys,
         guard=_guard(options),
-        endpoint=parse_endpoint(options.metrics) if options.metrics else None,
     )
 
 

@@ -31,7 +31,7 @@ from ncc.host.guard import Guard
 from ncc.host.keys import reader
 from ncc.host.log import Log, Notifier
 from ncc.host.loop import Loop
-from ncc.host.metrics import AgentCollector, served
+from ncc.host.metrics import AgentCollector, MetricsFile
 from ncc.host.neighbourhood import Neighbourhood, limiter_of, outside_of
 from ncc.host.peers import parse_peers, rows_of
 from ncc.host.plan import Plan, planned
@@ -63,7 +63,6 @@ def command(options: argparse.Namespace) -> int:
         undo.callback(exchange.close)
         guard = Guard(plan.guard, plan.bounds, neighbourhood.link_bps, lambda said: log.warning("guard", said=said))
         agent = Agent(neighbourhood, guard, exchange, stale_periods=options.stale_periods, in_force=not options.dry_run)
-        shows = None if plan.endpoint is None else undo.enter_context(served(plan.endpoint))
         privileges.check()
         require_built()
         sysctls = _sysctls(options, plan, undo)
@@ -74,8 +73,10 @@ def command(options: argparse.Namespace) -> int:
         receivers = _receivers(plan, exchange, live, undo)
         privileges.drop()  # before anything is read that others send
         loop = Loop(agent, live, to_ns(network.period_s), receivers)
-        if shows is not None:
-            shows(AgentCollector(loop, plan.file, log))
+        shown = None
+        if options.metrics is not None:
+            shown = MetricsFile(options.metrics, options.log_s, AgentCollector(loop, plan.file, log))
+            undo.callback(shown.close)
         undo.callback(live.lift)
         undo.enter_context(changed({path: value or live.shim.name for path, value in sysctls.items()}))
         undo.enter_context(stop.insisted())
@@ -119,6 +120,7 @@ def command(options: argparse.Namespace) -> int:
                 **cost,
                 peak_rss_bytes=memory_bytes("VmHWM"),
                 log_lost=log.lost,
+                metrics_lost=0 if shown is None else shown.lost,
             )
         if guard.given_up:
             log.error("given_up", reason=guard.reason)

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
@@ -25,7 +24,6 @@ from tests.support.processes import PATIENCE_S, eventually
 
 ROOT = Path(__file__).parents[2]
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-METRICS = "http://127.0.0.1:9472/metrics"
 NETWORK = ["--link-rate", "1e8", "--uplink-rate", "1e8", "--outside-training"]
 """Options of a network of 100 Mbit/s."""
 
@@ -141,16 +139,9 @@ def limited_to(agent: AgentProcess) -> list[float | None]:
     return reports[-1].get("limits_bps", []) if reports else []
 
 
-def metrics(namespace: str) -> str:
-    """Metrics served on loopback of a namespace."""
-    with namespaces.inside(namespace), urllib.request.urlopen(METRICS, timeout=PATIENCE_S) as answer:
-        found: bytes = answer.read()
-    return found.decode()
-
-
-def received_messages(namespace: str) -> int:
-    """Messages that the agent of a namespace has taken in, as its metrics say."""
-    (line,) = re.findall(r'^ncc_messages_total\{.*="received"\} (\S+)$', metrics(namespace), re.MULTILINE)
+def received_messages(metrics: Path) -> int:
+    """Messages that an agent has taken in, as its metrics say."""
+    (line,) = re.findall(r'^ncc_messages_total\{.*="received"\} (\S+)$', metrics.read_text(), re.MULTILINE)
     return int(float(line))
 
 

@@ -76,26 +76,16 @@ def connect(name: str, congestion: str) -> None:
 def test_an_agent_without_root_keeps_one_capability(host: str, policy_path: Path) -> None:
     by = by_nobody(policy_path)
     before = [sysctl(host, SETTING), queue(host)]
-    words = [
-        "--interface",
-        "lo",
-        *NETWORK,
-        "--name",
-        "ncc_test_u",
-        "--default",
-        "--heartbeat-s",
-        "5",
-        "--missed-frac",
-        "1",
-    ]
-    agent = AgentProcess(host, [str(machine.FOLDER / "policy.ncc"), *words, "--metrics", "9472", "--log-s", "0.1"], by)
+    words = [str(machine.FOLDER / "policy.ncc"), "--interface", "lo", *NETWORK, "--name", "ncc_test_u", "--default"]
+    words += ["--metrics", str(machine.FOLDER / "ncc.prom"), "--log-s", "0.1", "--heartbeat-s", "5"]
+    agent = AgentProcess(host, [*words, "--missed-frac", "1"], by)
     try:
         agent.wait_for("started")
         assert sysctl(host, SETTING) == "ncc_test_u"
         assert queue(host).startswith("qdisc htb 1:")
         assert eventually(lambda: bool(agent.events("report")))
         tasks = [status(task / "status") for task in Path(f"/proc/{agent.process.pid}/task").iterdir()]
-        assert len(tasks) == 2, "one decides, one serves metrics"
+        assert len(tasks) == 2, "one decides, one writes metrics"
         for task in tasks:
             assert set(task["Uid"].split()) == {str(NOBODY)}
             held = [int(task[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")]

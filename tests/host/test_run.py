@@ -22,7 +22,6 @@ from tests.host.agents import (
     busy,
     leaving,
     limited_to,
-    metrics,
     received_messages,
     sending,
     sysctl,
@@ -47,20 +46,24 @@ pytestmark = needs(*TRAFFIC, "ip")
 
 @pytest.mark.parametrize("name", ["policy_path", "learned_path"])
 def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
-    name: str, request: pytest.FixtureRequest, key: str
+    name: str, request: pytest.FixtureRequest, key: str, tmp_path: Path
 ) -> None:
     policy = request.getfixturevalue(name)
     with beside_others(), Rack(LAB.build()) as rack:
         by_name = {rack.topology.nodes[host].name: host for host in rack.topology.hosts}
         hosts, receiver = [by_name["s0"], by_name["s1"]], by_name["receiver"]
         before = [[sysctl(rack.namespace(host), name) for host in hosts] for name in SYSCTLS]
-        common = ["--key", key, "--default", "--metrics", "9472", "--heartbeat-s", "5", "--knows", "sizes"]
+        common = ["--key", key, "--default", "--heartbeat-s", "5", "--knows", "sizes"]
+        files = [tmp_path / f"{host}.prom" for host in hosts]
         agents = [
             AgentProcess(
                 rack.namespace(host),
-                arguments(rack, host, policy, "--peers", rack.address(other), *common, most_frac=MOST_FRAC),
+                arguments(
+                    *(rack, host, policy, "--peers", rack.address(other), "--metrics", str(file), *common),
+                    most_frac=MOST_FRAC,
+                ),
             )
-            for host, other in (hosts, hosts[::-1])
+            for host, other, file in zip(hosts, hosts[::-1], files, strict=True)
         ]
         try:
             for agent in agents:
@@ -73,8 +76,8 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
                 assert eventually(lambda: any(not report["stale_peers"] for report in busy(agents[0])))
                 agents[0].process.send_signal(signal.SIGHUP)
                 assert agents[0].wait_for("keys")["said"] == "the key file was read again"
-                assert eventually(lambda: min(received_messages(rack.namespace(host)) for host in hosts) > 200)
-                shown = metrics(rack.namespace(hosts[0]))
+                assert eventually(lambda: min(map(received_messages, files)) > 200)
+                shown = files[0].read_text()
                 peak_mb = [memory_bytes("VmHWM", agent.process.pid) / 2**20 for agent in agents]
             statuses = [agents[0].end(signal.SIGTERM), agents[1].end(signal.SIGINT)]
         finally:
@@ -96,7 +99,7 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
     assert "ncc_log_lost_total 0" in shown
 
 
-def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path, key: str) -> None:
+def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path, key: str, tmp_path: Path) -> None:
     """A host and a router, each a namespace; the router sends the state of its port towards the host."""
     host, router = (f"{namespaces.owner()}-{name}" for name in ("host", "router"))
     with beside_others():
@@ -111,14 +114,15 @@ def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path
             queue = ["qdisc", "add", "dev", "right", "root", "pfifo", "limit", "100"]
             subprocess.run(["tc", "-n", router, *queue], check=True, capture_output=True)
             sends = f"-m ncc.host uplink right --listen 10.8.0.2 --agents 10.8.0.1 --key {key}".split()
-            asked = [str(policy_path), "--interface", "left", *NETWORK, "--name", "ncc_test_u", "--metrics", "9472"]
+            asked = [str(policy_path), "--interface", "left", *NETWORK, "--name", "ncc_test_u", "--log-s", "0.2"]
+            asked += ["--metrics", str(metrics := tmp_path / "ncc.prom")]
             agent = AgentProcess(host, [*asked, "--uplink", "10.8.0.2", "--key", key])
             uplink = subprocess.Popen(
                 ["ip", "netns", "exec", router, sys.executable, *sends], cwd=ROOT, stderr=subprocess.DEVNULL
             )
             try:
                 agent.wait_for("started")
-                assert eventually(lambda: received_messages(host) > 200)
+                assert eventually(lambda: received_messages(metrics) > 200)
                 assert agent.end() == 0
                 uplink.send_signal(signal.SIGTERM)
                 assert uplink.wait(PATIENCE_S) == 0

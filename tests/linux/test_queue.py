@@ -179,9 +179,6 @@ class TestOrder:
 
 
 @needs("root", "net")
-
-
-
 def test_requests_are_read_as_they_are_written() -> None:
     written = netlink.attribute(3, b"abcde") + netlink.attribute(4, struct.pack("=I", 7))
     read = netlink.attributes(memoryview(written))
