@@ -21,7 +21,7 @@ from ncc.core.errors import NccError
 from ncc.core.extras import install_command, is_installed
 from ncc.envs.linux import device, netlink, objects
 from ncc.envs.linux.enter import in_namespace
-from ncc.envs.linux.extension import bpf
+from ncc.envs.linux.extension import bpf, open_object
 from ncc.envs.linux.netlink import Route, attribute
 
 KERNEL_LEAST = (6, 10)
@@ -74,9 +74,9 @@ class Requirement(NamedTuple):
     name: str
     purpose: str
     there: Callable[[], bool]
-    """Function that tells whether it is there, or raises `NccError` or `OSError`."""
+    """Test of whether it is there; it may also raise `NccError` or `OSError`."""
     remedy: str
-    """What to do where it is missing."""
+    """Sentence that says what to do where it is missing."""
     needed: bool = True
     """True if no run is possible without it."""
     after: tuple[str, ...] = ()
@@ -147,9 +147,8 @@ def _tun() -> bool:
 
 
 def _loads(path: Callable[[], Path], registers: str = "") -> bool:
-    opened = bpf().Object(str(path()), None)
+    opened = open_object(path())
     try:
-        opened.load()
         if registers:
             opened.register(registers)
     except bpf().RegisteredError:  # another process has it

@@ -72,13 +72,18 @@ def restore(interface: str, before: str = "") -> bool:
         route.close()
 
 
-def properties(interface: str) -> tuple[int, int, int]:
-    """Return a device's index, the bytes of a full packet as it counts them, and those of its link-layer header."""
+def interface_index(interface: str) -> int:
+    """Return the kernel's number of a network interface of the calling thread's namespace."""
     try:
-        index = socket.if_nametoindex(interface)
-    except OSError:
+        return socket.if_nametoindex(interface)
+    except (OSError, ValueError):  # ValueError: a name with a zero byte
         known = ", ".join(name for _, name in socket.if_nameindex())
         raise ConfigError(f"there is no network interface {interface!r}; this machine has {known}") from None
+
+
+def properties(interface: str) -> tuple[int, int, int]:
+    """Return a device's index, the bytes of a full packet as it counts them, and those of its link-layer header."""
+    index = interface_index(interface)
     asked = struct.pack("16s16x8x", interface.encode())
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         (mtu,) = struct.unpack_from("=i", fcntl.ioctl(any_socket, _GET_MTU, asked), 16)

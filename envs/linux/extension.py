@@ -5,8 +5,11 @@
 """
 
 import mmap
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -47,6 +50,28 @@ def _loaded(name: str, remedy: str) -> Any:
         return import_module(f"ncc.envs.linux.{name}")
     except ImportError as error:
         raise DatapathError(f"The extension ncc.envs.linux.{name} cannot be loaded ({error}): {remedy}.") from error
+
+
+def open_object(path: Path, sections: Mapping[str, bytes] = MappingProxyType({}), data: bytes | None = None) -> Any:
+    """Load the programs of a file into the kernel.
+
+    Args:
+        path: of the file.
+        sections: contents of read-only data, by its names.
+        data: contents in place of the file's own.
+
+    Raises:
+        DatapathError: the kernel refuses them.
+    """
+    opened = bpf().Object(str(path), data)
+    try:
+        for name, content in sections.items():
+            opened.set(name, content)
+        opened.load()
+    except BaseException:
+        opened.close()
+        raise
+    return opened
 
 
 def memory(opened: Any, name: str, row: np.dtype[np.void]) -> NDArray[np.void]:

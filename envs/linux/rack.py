@@ -136,16 +136,24 @@ class Rack:
             raise ConfigError(f"Node {self.topology.nodes[host].name} is a switch, which has no address.")
         return f"10.{host + 1 >> 16}.{host + 1 >> 8 & 255}.{host + 1 & 255}"
 
+    def port(self, host: int) -> int:
+        """Directed port by which a host sends."""
+        link = next(i for i, link in enumerate(self.topology.links) if host in (link.a, link.b))
+        return 2 * link + (self.topology.links[link].b == host)
+
+    def interface(self, host: int) -> str:
+        """Name of a host's network device."""
+        return _device(self.port(host))
+
     def cookie(self, node: int) -> int:
         """Cookie of a node's namespace, as `ncc.envs.linux.machine.namespace_cookie`."""
         return self._cookies[node]
 
     def hear(self, host: int, program: int) -> None:
         """Let a tc program, by its descriptor, see what comes to a host before its TCP does."""
-        link = next(i for i, link in enumerate(self.topology.links) if host in (link.a, link.b))
-        port = 2 * link + (self.topology.links[link].b == host)
+        index = FIRST_INDEX + self.port(host)
         with namespaces.inside(self.namespace(host)), closing(Route()) as route:
-            route.send(device.bpf_filter(FIRST_INDEX + port, device.WITHIN_CLSACT, program, device.INGRESS))
+            route.send(device.bpf_filter(index, device.WITHIN_CLSACT, program, device.INGRESS))
 
     def close(self) -> None:
         """Remove everything, with any process that is left inside; may be called twice."""
@@ -282,8 +290,7 @@ class Rack:
     def _add_routes(self, node: int) -> None:
         """Add routes to every host by the next port; a host has one route, with the metrics for its TCP."""
         if self.topology.nodes[node].kind is NodeKind.HOST:
-            link = next(i for i, link in enumerate(self.topology.links) if node in (link.a, link.b))
-            port = 2 * link + (self.topology.links[link].b == node)
+            port = self.port(node)
             route, device = self._routes[node], FIRST_INDEX + port
             route.addr("add", index=device, address=self.address(node), prefixlen=32)
             metrics = stack.metrics(self.transport, self.order.mode if self.order else None)

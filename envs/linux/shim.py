@@ -6,7 +6,6 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import IntArray
 from ncc.envs.linux import layout, objects
-from ncc.envs.linux.extension import bpf, extension, memory
+from ncc.envs.linux.extension import bpf, extension, memory, open_object
 from ncc.envs.native.params import check_params, with_defaults
 
 
@@ -43,7 +42,7 @@ class Shim:
         agent: row [1] of `layout.AGENT`.
 
     Raises:
-        ConfigError: `timeout_s` or a parameter is out of range, or the name is not allowed.
+        ConfigError: a parameter is out of range, or the name is not allowed.
         UnknownNameError: no such controller or parameter.
         DatapathError: the controller was not built, or the kernel refuses it.
     """
@@ -58,27 +57,16 @@ class Shim:
         proportional: bool = False,
         user_slots: int = layout.FLOWS_MAX,
     ) -> None:
-        if not 0 < timeout_s < 1e9:
-            raise ConfigError(f"Shim.timeout_s must be a positive number of seconds, got {timeout_s!r}.")
         path = objects.controller_object(controller)
         rows = extension().params(controller)
         check_params(controller, rows, tuple(params))
         values = list(with_defaults(rows, tuple(params)).values())
         self.name = name or objects.congestion_name(controller)
         data = None if name is None else objects.renamed(path, controller, name)
-        self._object: Any = bpf().Object(str(path), data)
-        try:
-            self._load(values, timeout_s, proportional, user_slots)
-        except BaseException:
-            self.close()
-            raise
-
-    def _load(self, values: list[int], timeout_s: float, proportional: bool, user_slots: int) -> None:
-        params = np.zeros(1, layout.PARAMS)
-        params["values"][0, : len(values)] = values
-        params["proportional"], params["user_slots"] = proportional, user_slots
-        self._object.set(".rodata.params", params.tobytes())
-        self._object.load()
+        row = np.zeros(1, layout.PARAMS)
+        row["values"][0, : len(values)] = values
+        row["proportional"], row["user_slots"] = proportional, user_slots
+        self._object = open_object(path, {".rodata.params": row.tobytes()}, data)
         self.reports: NDArray[np.void] = memory(self._object, "reports", layout.REPORT)
         self.decisions: NDArray[np.void] = memory(self._object, "decisions", layout.DECISION)
         self.hosts: NDArray[np.void] = memory(self._object, "hosts", layout.HOST)
@@ -93,7 +81,10 @@ class Shim:
         self._free(range(layout.FLOWS_MAX))
         try:
             self._object.register("shim")
-        except bpf().RegisteredError:
+        except BaseException as error:
+            self.close()
+            if not isinstance(error, bpf().RegisteredError):
+                raise
             raise DatapathError(
                 f"The congestion control {self.name} cannot be registered, because the kernel or another process "
                 "has it already, in whichever network namespace: end that process first, or take another name "
@@ -112,11 +103,7 @@ class Shim:
         """
         if index is not None and not 0 <= index < layout.HOSTS_MAX:
             raise ConfigError(f"A host's index must be from 0 to {layout.HOSTS_MAX - 1}, got {index!r}")
-        try:
-            number = int(ipaddress.IPv4Address(address))
-        except ValueError as error:
-            raise ConfigError(f"A host's address must be an IPv4 address, got {address!r} ({error})") from None
-        source = np.array([(cookie, number, 0)], layout.SOURCE).tobytes()
+        source = np.array([(cookie, int(ipaddress.IPv4Address(address)), 0)], layout.SOURCE).tobytes()
         self._object.update("addresses", source, struct.pack("=I", layout.NO_HOST if index is None else index))
 
     def beat(self, now_ns: int | None = None) -> None:

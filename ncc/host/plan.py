@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from ncc.core.errors import ConfigError
-from ncc.envs.linux.device import occupied
+from ncc.envs.linux.device import interface_index, occupied
 from ncc.envs.linux.enter import in_namespace
 from ncc.envs.linux.machine import namespace_cookie
 from ncc.envs.linux.objects import check_name
@@ -23,7 +23,7 @@ from ncc.host.guard import GuardSettings
 from ncc.host.keys import Keys
 from ncc.host.neighbourhood import NeighbourhoodSpec, check_fits, check_trained
 from ncc.host.options import listed
-from ncc.host.peers import interface_index, parse_peers
+from ncc.host.peers import parse_peers
 from ncc.policies.file import PolicyFile, load_policy_file
 from ncc.policies.limits import RateBounds
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ncc.envs.linux import machine, namespaces
 from ncc.envs.linux.rack import Rack
@@ -72,6 +72,12 @@ class AgentProcess:
         self._reader.join()
         return status
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
@@ -81,15 +87,9 @@ class AgentProcess:
         self.process.stderr.close()
 
 
-def interface(rack: Rack, host: int) -> str:
-    """Name of the interface of a rack's host."""
-    link = next(i for i, link in enumerate(rack.topology.links) if host in (link.a, link.b))
-    return f"p{2 * link + (rack.topology.links[link].b == host)}"
-
-
 def free_interface(rack: Rack, host: int) -> str:
-    """Name of the same, without the queue that the rack gave it: an agent sets up its own."""
-    name = interface(rack, host)
+    """Interface of a rack's host, without the queue that the rack gave it: an agent sets up its own."""
+    name = rack.interface(host)
     subprocess.run(["tc", "-n", rack.namespace(host), "qdisc", "del", "dev", name, "root"], check=True)
     return name
 
@@ -123,7 +123,7 @@ def sent_by(namespace: str, interface: str) -> tuple[int, int]:
 
 def leaving(rack: Rack, host: int) -> Callable[[], Count]:
     """IP packets that leave a host of a rack, the messages of its agent among them."""
-    name = interface(rack, host)
+    name = rack.interface(host)
     return lambda: counted(lambda: sent_by(rack.namespace(host), name)[0])
 
 

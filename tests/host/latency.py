@@ -87,7 +87,7 @@ def measured(hosts: int, peers: int, asked: list[str], key: Path) -> dict[str, A
         asked += ["--name", NAME]
         if peers:
             asked += ["--peers", f"{address}:{PORT + 1}*{peers}", "--key", str(key)]
-        with closing(AgentProcess(inside, asked)) as agent, neighbours(inside, address, peers, others):
+        with AgentProcess(inside, asked) as agent, neighbours(inside, address, peers, others):
             agent.wait_for("started")
             with sending_on(others, rack, senders, receiver):
                 agent.process.wait(120)

@@ -165,7 +165,7 @@ def test_what_the_system_refuses_is_said_in_a_sentence(
     key: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-    monkeypatch.setattr("ncc.envs.linux.port.socket.socket", Mock(side_effect=refused))
+    monkeypatch.setattr("ncc.envs.linux.netlink.socket.socket", Mock(side_effect=refused))
     assert main(["uplink", "lo", "--listen", "127.0.0.1", "--agents", "127.0.0.2", "--key", key]) == 1
     assert capsys.readouterr().err.startswith("error: the system refuses: [Errno 24] Too many open files")
 

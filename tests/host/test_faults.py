@@ -5,7 +5,6 @@ import signal
 from pathlib import Path
 
 from ncc.core.topologies import SingleSwitch
-from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
 from tests.host.agents import (
     AVAILABLE,
@@ -19,8 +18,8 @@ from tests.host.agents import (
     sending,
     sysctl,
 )
-from tests.host.test_link import say
 from tests.linux.rates import check_limit, exceeds
+from tests.linux.spaces import spaces
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
@@ -93,30 +92,21 @@ def would_limit(agent: AgentProcess) -> bool:
 
 
 def test_settings_that_a_killed_agent_left_are_put_back_by_the_next_or_by_hand(policy_path: Path) -> None:
-    name = f"{namespaces.owner()}-killed"
-    host = ["--interface", "lo", *NETWORK]
-    asked = [str(policy_path), *host, "--name", "ncc_test_k", "--default"]
-    with beside_others():
-        namespaces.create(name)
-        say("-n", name, "link", "set", "lo", "up")
-        try:
-            before = [sysctl(name, setting) for setting in SYSCTLS]
-            for by_hand in (True, False):
-                killed = AgentProcess(name, asked)
+    asked = [str(policy_path), "--interface", "lo", *NETWORK, "--name", "ncc_test_k", "--default"]
+    with beside_others(), spaces("killed") as (name,):
+        before = [sysctl(name, setting) for setting in SYSCTLS]
+        for by_hand in (True, False):
+            with AgentProcess(name, asked) as killed:
                 killed.wait_for("started")
                 assert sysctl(name, BEFORE) == "ncc_test_k"
                 status, said = restored(name)
                 assert (status, "Another agent has changed settings" in said) == (1, True)
-                killed.close()
-                assert sysctl(name, BEFORE) == "ncc_test_k"  # nobody is left to put it back
-                if by_hand:
-                    assert f"{BEFORE} is {before[0]} again" in restored(name)[1]
-                    assert [sysctl(name, setting) for setting in SYSCTLS] == before
-            next_one = AgentProcess(name, asked)
+            assert sysctl(name, BEFORE) == "ncc_test_k"  # nobody is left to put it back
+            if by_hand:
+                assert f"{BEFORE} is {before[0]} again" in restored(name)[1]
+                assert [sysctl(name, setting) for setting in SYSCTLS] == before
+        with AgentProcess(name, asked) as next_one:
             next_one.wait_for("started")
             assert next_one.end() == 0
-            next_one.close()
-            assert [sysctl(name, setting) for setting in SYSCTLS] == before
-            assert "No agent left anything" in restored(name)[1]
-        finally:
-            namespaces.remove(name)
+        assert [sysctl(name, setting) for setting in SYSCTLS] == before
+        assert "No agent left anything" in restored(name)[1]

@@ -6,7 +6,7 @@ import runpy
 import socket
 import struct
 import subprocess
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def test_all_that_leaves_an_interface_is_limited_together(policy_path: Path) -> 
         old = opened.enter_context(on.connected())
         with sending(old):
             assert exceeds(on.count, 2 * LIMIT_BPS)
-            agent = opened.enter_context(closing(AgentProcess(on.host, [str(policy_path), *NAMED])))
+            agent = opened.enter_context(AgentProcess(on.host, [str(policy_path), *NAMED]))
             assert eventually(lambda: limited_to(agent) == [LIMIT_BPS])
             check_limit(on.count, LIMIT_BPS)
         senders = (
@@ -80,14 +80,15 @@ def test_messages_of_the_agent_itself_go_beside_the_limit(policy_path: Path, key
     def decided(report: dict[str, Any]) -> int:
         return int(report["periods"] - report["missed_periods"])
 
-    with line() as on, on.datagrams() as sender, sending(sender):
-        agent = AgentProcess(on.host, [str(policy_path), *NAMED, "--peers", PEER, "--key", key])
-        try:
-            first = agent.wait_for("report")
-            assert eventually(lambda: decided(agent.events("report")[-1]) - decided(first) > 500)
-            assert agent.end() == 0
-        finally:
-            agent.close()
+    with (
+        line() as on,
+        on.datagrams() as sender,
+        sending(sender),
+        AgentProcess(on.host, [str(policy_path), *NAMED, "--peers", PEER, "--key", key]) as agent,
+    ):
+        first = agent.wait_for("report")
+        assert eventually(lambda: decided(agent.events("report")[-1]) - decided(first) > 500)
+        assert agent.end() == 0
     last = agent.events("report")[-1]
     messages = decided(last) - decided(first)
     beside_bytes = last["queue"]["open_bytes"] - first["queue"]["open_bytes"]
@@ -105,16 +106,13 @@ def test_a_send_buffer_makes_whole_messages_known_and_is_put_back(policy_path: P
 
     with line() as on:
         before = buffers(), room()
-        agent = AgentProcess(on.host, [str(policy_path), *NAMED, "--send-buffer", "1000000"])
-        try:
+        with AgentProcess(on.host, [str(policy_path), *NAMED, "--send-buffer", "1000000"]) as agent:
             agent.wait_for("started")
             during = buffers(), room()
             with on.connected() as sender:
                 sender.setblocking(False)
                 at_once_bytes = sender.send(bytes(1_000_000))
             assert agent.end() == 0
-        finally:
-            agent.close()
         assert during[0] == [before[0][0], 2_000_000, before[0][2]]
         assert buffers() == before[0]
         assert before[1] < 1_000_000
@@ -137,13 +135,10 @@ def test_an_agent_goes_on_where_another_was_killed(policy_path: Path) -> None:
         before = on.state()
         assert kill(on, policy_path, -0.1)
         assert on.state() != before
-        after = AgentProcess(on.host, [str(policy_path), *NAMED])
-        try:
+        with AgentProcess(on.host, [str(policy_path), *NAMED]) as after:
             after.wait_for("report")
             check_limit(on.count, LIMIT_BPS)
             assert after.end() == 0
-        finally:
-            after.close()
         assert on.state() == before
 
 
@@ -164,13 +159,10 @@ def test_a_queue_that_somebody_set_up_is_left_alone(policy_path: Path, capfd: py
 
 def test_a_queue_that_somebody_replaces_ends_the_agent(policy_path: Path) -> None:
     with line() as on, on.connected() as sender, sending(sender):
-        agent = AgentProcess(on.host, [str(policy_path), *NAMED])
-        try:
+        with AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
             agent.wait_for("report")  # its limit is in force
             subprocess.run(["tc", "-n", on.host, *["qdisc", "replace", "dev", "line0", "root", "pfifo"]], check=True)
             assert agent.ended() == 1
-        finally:
-            agent.close()
         assert "Another program has replaced the queue of line0" in agent.wait_for("ended")["why"]
         assert on.state()[0].startswith("qdisc pfifo "), "what somebody set up stays"
 
@@ -179,8 +171,7 @@ def test_a_queue_that_somebody_replaces_ends_the_agent(policy_path: Path) -> Non
 def test_a_filter_that_somebody_removes_leaves_no_limit(policy_path: Path, killed: bool) -> None:
     with line() as on, on.connected() as sender, sending(sender):
         before = on.state()
-        agent = AgentProcess(on.host, [str(policy_path), *NAMED])
-        try:
+        with AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
             agent.wait_for("report")
             if killed:
                 agent.close()
@@ -188,8 +179,6 @@ def test_a_filter_that_somebody_removes_leaves_no_limit(policy_path: Path, kille
             if not killed:
                 assert agent.ended() == 1
                 assert "removed the filter ncc_order of line0" in agent.wait_for("ended")["why"]
-        finally:
-            agent.close()
         if killed:
             assert "line0 is without an agent's queue again" in on.restore()
         assert on.state() == before
@@ -203,8 +192,7 @@ def test_the_size_that_an_application_tells_gives_its_place_in_the_order(tmp_pat
     (policy := tmp_path / "policy.ncc").write_bytes(packed(file.header.replace(stack=stack), file.policy))
     with line() as on, on.connected() as sender:
         before = on.state()
-        agent = AgentProcess(on.host, [str(policy), *NAMED])
-        try:
+        with AgentProcess(on.host, [str(policy), *NAMED]) as agent:
             assert agent.wait_for("started")["takes_sizes"]
             agent.wait_for("report")  # it decides
             for in_pieces, place in ((True, 0), (False, 4)):
@@ -219,8 +207,6 @@ def test_the_size_that_an_application_tells_gives_its_place_in_the_order(tmp_pat
                 sent = np.subtract(classes(on), then)
                 assert sent[place] > 5 * PIECE_BYTES
                 assert sent.sum() - sent[place] < PIECE_BYTES / 10, "nothing with payload"
-        finally:
-            agent.close()  # by SIGKILL
         assert eventually(lambda: not takes_sizes(sender))
         send_message(sender, bytes(PIECE_BYTES))  # all the same
         on.restore()

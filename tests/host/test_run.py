@@ -10,7 +10,6 @@ import pytest
 
 from ncc.core.memory import memory_bytes
 from ncc.core.topologies import ManyToOne
-from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
 from tests.host.agents import (
     AVAILABLE,
@@ -26,8 +25,8 @@ from tests.host.agents import (
     sending,
     sysctl,
 )
-from tests.host.test_link import say
 from tests.linux.rates import check_limit
+from tests.linux.spaces import spaces, wire
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import PATIENCE_S, eventually
 
@@ -101,25 +100,23 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
 
 def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path, key: str, tmp_path: Path) -> None:
     """A host and a router, each a namespace; the router sends the state of its port towards the host."""
-    host, router = (f"{namespaces.owner()}-{name}" for name in ("host", "router"))
-    with beside_others():
-        for name in (host, router):
-            namespaces.create(name)
-        try:
-            say("link", "add", "left", "netns", host, "type", "veth", "peer", "name", "right", "netns", router)
-            for name, device, address in ((host, "left", "10.8.0.1/24"), (router, "right", "10.8.0.2/24")):
-                say("-n", name, "addr", "add", address, "dev", device)
-                say("-n", name, "link", "set", device, "up")
-                say("-n", name, "link", "set", "lo", "up")
-            queue = ["qdisc", "add", "dev", "right", "root", "pfifo", "limit", "100"]
-            subprocess.run(["tc", "-n", router, *queue], check=True, capture_output=True)
-            sends = f"-m ncc.host uplink right --listen 10.8.0.2 --agents 10.8.0.1 --key {key}".split()
-            asked = [str(policy_path), "--interface", "left", *NETWORK, "--name", "ncc_test_u", "--log-s", "0.2"]
-            asked += ["--metrics", str(metrics := tmp_path / "ncc.prom")]
-            agent = AgentProcess(host, [*asked, "--uplink", "10.8.0.2", "--key", key])
-            uplink = subprocess.Popen(
+    ends = (
+        *("-n {0} addr add 10.8.0.1/24 dev left", "-n {1} addr add 10.8.0.2/24 dev right"),
+        *("-n {0} link set left up", "-n {1} link set right up"),
+    )
+    metrics = tmp_path / "ncc.prom"
+    asked = [str(policy_path), "--interface", "left", *NETWORK, "--name", "ncc_test_u", "--log-s", "0.2"]
+    asked += ["--metrics", str(metrics), "--uplink", "10.8.0.2", "--key", key]
+    with beside_others(), spaces("host", "router", lines=(wire("left", "right"), *ends)) as (host, router):
+        queue = ["qdisc", "add", "dev", "right", "root", "pfifo", "limit", "100"]
+        subprocess.run(["tc", "-n", router, *queue], check=True, capture_output=True)
+        sends = f"-m ncc.host uplink right --listen 10.8.0.2 --agents 10.8.0.1 --key {key}".split()
+        with (
+            AgentProcess(host, asked) as agent,
+            subprocess.Popen(
                 ["ip", "netns", "exec", router, sys.executable, *sends], cwd=ROOT, stderr=subprocess.DEVNULL
-            )
+            ) as uplink,
+        ):
             try:
                 agent.wait_for("started")
                 assert eventually(lambda: received_messages(metrics) > 200)
@@ -127,12 +124,7 @@ def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path
                 uplink.send_signal(signal.SIGTERM)
                 assert uplink.wait(PATIENCE_S) == 0
             finally:
-                agent.close()
                 uplink.kill()
-                uplink.wait()
-        finally:
-            for name in (host, router):
-                namespaces.remove(name)
     (line,) = agent.events("ended")
     assert line["periods"] - line["missed_periods"] - line["stale"]["stale_uplink"] > 50
     assert line["stale"]["stale_peers"] == 0

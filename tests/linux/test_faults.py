@@ -27,6 +27,7 @@ from ncc.run.controllers import load_controller
 from tests.linux.patience import exclusively, patiently
 from tests.linux.rates import Count, check_limit, counted, exceeds
 from tests.linux.runs import LONG, PAIR, SETTINGS, UNLIMITED, scenario, start
+from tests.linux.spaces import say
 from tests.support.linux import TRAFFIC, needs
 
 
@@ -76,12 +77,8 @@ def test_a_host_that_leaves_is_a_problem_of_the_run() -> None:
             if now.epoch >= 10 and not self.gone:
                 self.gone = True
                 assert self._run is not None
-                host, topology = self._run.topology.agent_hosts[0], self._run.topology
-                port = next(
-                    2 * i + (link.b == host) for i, link in enumerate(topology.links) if host in (link.a, link.b)
-                )
-                name = self._run._rack.namespace(host)
-                subprocess.run(["ip", "-n", name, "link", "set", f"p{port}", "down"], check=True)
+                rack, host = self._run._rack, self._run.topology.agent_hosts[0]
+                say("-n", rack.namespace(host), "link set", rack.interface(host), "down")
             return now
 
     what = scenario(("s0", 3_000_000, 0.0), ("s1", 500_000, 0.0), period_s=0.005, drain_s=2.0)

@@ -146,10 +146,6 @@ def test_the_controller_gets_its_parameters() -> None:
 
 @needs("objects")
 def test_settings_that_cannot_be_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"Shim\.timeout_s must be a positive number of seconds, got 0"):
-        Shim("dctcp", timeout_s=0)
-    with pytest.raises(ConfigError, match=r"timeout_s .* nan"):
-        Shim("dctcp", timeout_s=float("nan"))
     with pytest.raises(UnknownNameError, match="controller in the kernel 'toggle'"):
         Shim("toggle", timeout_s=1.0)
     with pytest.raises(UnknownNameError, match="parameter of dctcp 'h'"):
@@ -163,6 +159,4 @@ def test_hosts_that_cannot_be_never_reach_the_kernel() -> None:
     with registered("newreno", timeout_s=1.0) as shim:
         with pytest.raises(ConfigError, match="index must be from 0 to 255, got 256"):
             shim.add_host(256, "10.0.0.1", 1)
-        with pytest.raises(ConfigError, match="must be an IPv4 address, got 'fe80::1'"):
-            shim.add_host(0, "fe80::1", 1)
         assert shim.counters() == dict.fromkeys(layout.COUNTERS, 0)

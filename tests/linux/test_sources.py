@@ -12,6 +12,7 @@ import pytest
 from ncc.envs.linux import layout, machine, namespaces
 from ncc.envs.linux.shim import Shim
 from tests.linux.lab import FOR_EVER_S, reports
+from tests.linux.spaces import spaces
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
@@ -69,14 +70,8 @@ def connections(of: list[str], n: int, *, address: str = ADDRESS, waiting: bool 
 @pytest.fixture
 def host() -> Iterator[str]:
     """A namespace with an address."""
-    name = f"{namespaces.owner()}-sources"
-    namespaces.create(name)
-    try:
-        for line in ("link set lo up", f"address add {ADDRESS}/32 dev lo"):
-            subprocess.run(["ip", "-n", name, *line.split()], check=True, capture_output=True)
+    with spaces("sources", lines=(f"-n {{0}} address add {ADDRESS}/32 dev lo",)) as (name,):
         yield name
-    finally:
-        namespaces.remove(name)
 
 
 @pytest.fixture

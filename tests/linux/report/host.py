@@ -77,7 +77,7 @@ def agent(*, quick: bool) -> Iterator[Row]:
         policy = export(ExportSpec(policy="ncc", out=f"{folder}/policy.ncc", period_s=0.001))
         for connections in (16, 256):
             with line() as on, ExitStack() as opened:
-                started = opened.enter_context(closing(AgentProcess(on.host, [str(policy), *words])))
+                started = opened.enter_context(AgentProcess(on.host, [str(policy), *words]))
                 started.wait_for("started")
                 senders = [opened.enter_context(on.connected()) for _ in range(connections)]
                 with sending(*senders):
