@@ -34,7 +34,7 @@ _ANY_PROTOCOL = 0x0300
 _INIT = 2
 _BPF_FD, _BPF_NAME, _BPF_FLAGS, _DIRECT_ACTION = 6, 7, 8, 1
 _GET_MTU, _GET_ADDRESS = 0x8921, 0x8927
-_ETHERNETS, _ETHERNET_BYTES = (1, 772), 14
+_ETHERNETS, ETHERNET_BYTES = (1, 772), 14
 """Kinds of devices that count a link-layer header per packet, and its size."""
 _GLOBAL = struct.Struct("=5I")
 """struct tc_htb_glob: version, rate over quantum, class of what has no other, debug, packets past all classes."""
@@ -88,7 +88,7 @@ def properties(interface: str) -> tuple[int, int, int]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         (mtu,) = struct.unpack_from("=i", fcntl.ioctl(any_socket, _GET_MTU, asked), 16)
         (kind,) = struct.unpack_from("=H", fcntl.ioctl(any_socket, _GET_ADDRESS, asked), 16)
-    header = _ETHERNET_BYTES if kind in _ETHERNETS else 0
+    header = ETHERNET_BYTES if kind in _ETHERNETS else 0
     return index, mtu + header, header
 
 

@@ -15,7 +15,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -24,14 +23,13 @@ from ncc.core.errors import DatapathError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.signals import SIGNALS, names
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
+from ncc.envs.linux import device
 from ncc.envs.linux.extension import LIVE_COLUMNS, extension, reports_of
 from ncc.envs.linux.queues import Queues
 from ncc.envs.linux.shim import Shim
 
 Counter = Callable[[], int]
 """Function that returns the bytes of IP packets that have left a host's interface since an arbitrary time."""
-ETHERNETS, ETHERNET_BYTES = (1, 772), 14
-"""ARPHRD_ETHER and ARPHRD_LOOPBACK of linux/if_arp.h, whose counters include a link-layer header per packet."""
 ON_HOSTS = tuple(signal.name for signal in SIGNALS.values() if signal.on_hosts)
 """Signals that are measured here."""
 _REALS, _COUNTS = names("host", count=False), names("host", count=True)
@@ -143,10 +141,9 @@ class InterfaceCounter:
     """A `Counter` of an interface of the calling thread's network namespace, open until `close`."""
 
     def __init__(self, name: str) -> None:
-        self._name, self._header_bytes, self._files = name, 0, list[int]()
+        self._name, self._files = name, list[int]()
+        _, _, self._header_bytes = device.properties(name)
         try:
-            kind = int(Path(f"/sys/class/net/{name}/type").read_text())
-            self._header_bytes = ETHERNET_BYTES if kind in ETHERNETS else 0
             for what in ("tx_bytes", "tx_packets"):
                 self._files.append(os.open(f"/sys/class/net/{name}/statistics/{what}", os.O_RDONLY | os.O_CLOEXEC))
         except OSError as error:

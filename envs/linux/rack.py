@@ -30,14 +30,13 @@ from ncc.core.topology import Link, NodeKind, Topology
 from ncc.core.units import BITS_PER_BYTE
 from ncc.envs.linux import device, machine, namespaces, stack
 from ncc.envs.linux.delay import HOP_S, MIN_DELAY_S, Delay, End
+from ncc.envs.linux.device import ETHERNET_BYTES
 from ncc.envs.linux.netlink import Route
 from ncc.envs.linux.order_program import OrderProgram
 from ncc.envs.linux.queue import FIRST, HostQueue
 from ncc.envs.linux.switch import FIRST_INDEX, Switch, check_switch, programs_of
 from ncc.envs.linux.tags import TagProgram
 
-ETHERNET_BYTES = 14
-"""Link-layer header that a veth counts with each packet; a delay program's device has none."""
 BURST_S = 100e-6
 """Burst of a port, in seconds at its rate: timers that wake the queue are late by tens of microseconds."""
 UNBOUNDED_BYTES = 2**30

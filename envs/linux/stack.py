@@ -100,19 +100,15 @@ def told_bytes(transport: Transport, nic: Nic) -> int:
     return nic.first_write_pkts * (transport.mtu_bytes - HEADER_BYTES)
 
 
-def least_rto_s(transport: Transport, mode: Mode | None) -> float:
-    """Least retransmission timeout of hosts whose queue has that mode, before the kernel rounds it."""
-    return max(transport.min_rto_s, HELD_RTO_S) if mode is not None else transport.min_rto_s
-
-
 def metrics(transport: Transport, mode: Mode | None = None) -> dict[str, int]:
     """Return metrics of a host's route by iproute2's names; `rto_min` is in ms, rounded up to jiffies by the kernel.
 
     With such a queue, the receiver's first window takes `HELD_BYTES`.
     """
+    least_s = max(transport.min_rto_s, HELD_RTO_S) if mode is not None else transport.min_rto_s
     found = {
         "initcwnd": transport.initial_window_pkts,
-        "rto_min": max(1, round(least_rto_s(transport, mode) * MS_PER_S)),
+        "rto_min": max(1, round(least_s * MS_PER_S)),
         "lock": 1 << _RTAX_RTO_MIN,  # otherwise TCP ignores rto_min
     }
     if mode is not None:

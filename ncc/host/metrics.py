@@ -43,25 +43,21 @@ class Durations:
 
     Attributes:
         counts: [len(BOUNDS_S) + 1] durations up to each bound and above the one before; the last is beyond all.
+        sum_ns: sum of all durations.
     """
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS_S) + 1)
-        self._sum_ns = 0
+        self.sum_ns = 0
         self._last_ns = array("q", bytes(8 * KEPT))
         self._n = 0
 
     def add(self, duration_ns: int) -> None:
         """Count a duration."""
         self.counts[bisect_left(_BOUNDS_NS, duration_ns)] += 1
-        self._sum_ns += duration_ns
+        self.sum_ns += duration_ns
         self._last_ns[self._n % KEPT] = duration_ns
         self._n += 1
-
-    @property
-    def sum_s(self) -> float:
-        """Sum of all durations."""
-        return self._sum_ns / NS_PER_S
 
     def quantiles_us(self) -> dict[str, float]:
         """Quantiles of the last durations; empty without any."""
@@ -123,7 +119,7 @@ class AgentCollector:
         ):
             bounds = [f"{bound_s:g}" for bound_s in BOUNDS_S] + ["+Inf"]
             buckets = list(zip(bounds, accumulate(latencies.counts), strict=True))
-            yield HistogramMetricFamily(name, help_, buckets=buckets, sum_value=latencies.sum_s)
+            yield HistogramMetricFamily(name, help_, buckets=buckets, sum_value=latencies.sum_ns / NS_PER_S)
 
 
 class MetricsFile:

@@ -13,8 +13,9 @@ from ncc.core.errors import DatapathError
 from ncc.core.memory import memory_bytes
 from ncc.core.units import to_ns
 from ncc.envs.linux import layout, machine
+from ncc.envs.linux.device import ETHERNET_BYTES
 from ncc.envs.linux.extension import extension
-from ncc.envs.linux.live import ETHERNET_BYTES, InterfaceCounter, Live
+from ncc.envs.linux.live import InterfaceCounter, Live
 from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.order_program import OrderProgram
 from ncc.envs.linux.queue import OPEN, HostQueue

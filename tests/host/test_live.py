@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncc.core.errors import DatapathError
+from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.signals import names
 from ncc.envs.linux import layout
@@ -117,7 +117,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
 
 
 def test_an_interface_that_is_not_there_is_named() -> None:
-    with pytest.raises(DatapathError, match="Interface nosuch0 cannot be read"):
+    with pytest.raises(ConfigError, match="there is no network interface 'nosuch0'"):
         InterfaceCounter("nosuch0")
     counter = InterfaceCounter("lo")
     assert counter() >= 0
