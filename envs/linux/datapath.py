@@ -14,9 +14,9 @@ ten microseconds, which is what the machine's timers allow. Connections are clos
 missed periods, lateness, load, counters of the shim.
 
 The rate limit applies to all packets of a host, which wait in a queue there that also keeps the order among its flows
-(`queue`). Where the kernel offers none, and for orders that it cannot keep, the limit applies to IP packets with data
-and is enforced by pacing (`shim`), and an order is by weights. `throughput_bps` counts all packets that the host sent,
-including ACKs and packets to nodes inside its neighbourhood; `facts` say so for runs with such flows.
+(`queue`). Stacks without an order have such queues only with `datapath.linux.settings.queues=true`. `throughput_bps`
+counts all packets that the host sent, including ACKs and packets to nodes inside its neighbourhood; `facts` say so for
+runs with such flows.
 """
 
 from collections.abc import Mapping
@@ -57,8 +57,7 @@ class LinuxDatapath:
     """The kernel behind the `Datapath` protocol. A machine has room for one run at a time; it takes root.
 
     `transports` are the headers of `baselines/` that were built for the kernel, and the kernel's own as
-    ``linux::cubic`` and so on: those take a rate limit and a flow order only where hosts have queues for them
-    (`queue`).
+    ``linux::cubic`` and so on.
     """
 
     name = "linux"
@@ -98,7 +97,7 @@ class LinuxDatapath:
             DatapathError: the machine lacks something, is busy, or another run has it.
         """
         self.close()
-        check_stack(stack, self.settings)
+        check_stack(stack)
         _check_scenario(scenario, stack, self.settings)
         _check_connections(scenario, flows)
         require_built()

@@ -34,7 +34,7 @@ _ANY_PROTOCOL = 0x0300
 _INIT = 2
 _BPF_FD, _BPF_NAME, _BPF_FLAGS, _DIRECT_ACTION = 6, 7, 8, 1
 _GET_MTU, _GET_ADDRESS = 0x8921, 0x8927
-_ETHERNETS, _ETHERNET_BYTES = (1, 772), 14
+_ETHERNETS, ETHERNET_BYTES = (1, 772), 14
 """Kinds of devices that count a link-layer header per packet, and its size."""
 _GLOBAL = struct.Struct("=5I")
 """struct tc_htb_glob: version, rate over quantum, class of what has no other, debug, packets past all classes."""
@@ -72,18 +72,23 @@ def restore(interface: str, before: str = "") -> bool:
         route.close()
 
 
-def properties(interface: str) -> tuple[int, int, int]:
-    """Return a device's index, the bytes of a full packet as it counts them, and those of its link-layer header."""
+def interface_index(interface: str) -> int:
+    """Return the kernel's number of a network interface of the calling thread's namespace."""
     try:
-        index = socket.if_nametoindex(interface)
-    except OSError:
+        return socket.if_nametoindex(interface)
+    except (OSError, ValueError):  # ValueError: a name with a zero byte
         known = ", ".join(name for _, name in socket.if_nameindex())
         raise ConfigError(f"there is no network interface {interface!r}; this machine has {known}") from None
+
+
+def properties(interface: str) -> tuple[int, int, int]:
+    """Return a device's index, the bytes of a full packet as it counts them, and those of its link-layer header."""
+    index = interface_index(interface)
     asked = struct.pack("16s16x8x", interface.encode())
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         (mtu,) = struct.unpack_from("=i", fcntl.ioctl(any_socket, _GET_MTU, asked), 16)
         (kind,) = struct.unpack_from("=H", fcntl.ioctl(any_socket, _GET_ADDRESS, asked), 16)
-    header = _ETHERNET_BYTES if kind in _ETHERNETS else 0
+    header = ETHERNET_BYTES if kind in _ETHERNETS else 0
     return index, mtu + header, header
 
 

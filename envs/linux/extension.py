@@ -5,8 +5,11 @@
 """
 
 import mmap
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,16 +18,7 @@ from numpy.typing import NDArray
 from ncc.core.errors import DatapathError
 from ncc.envs.linux import layout
 
-LIVE_COLUMNS = (
-    "slot",
-    "generation",
-    "host",
-    "began_ns",
-    "last_left_ns",
-    "left_bytes",
-    "unsent_bytes",
-    "delivered_bytes",
-)
+LIVE_COLUMNS = ("slot", "generation", "left_bytes", "unsent_bytes", "delivered_bytes")
 """Columns of live connections that `Connections` writes."""
 
 
@@ -56,6 +50,28 @@ def _loaded(name: str, remedy: str) -> Any:
         return import_module(f"ncc.envs.linux.{name}")
     except ImportError as error:
         raise DatapathError(f"The extension ncc.envs.linux.{name} cannot be loaded ({error}): {remedy}.") from error
+
+
+def open_object(path: Path, sections: Mapping[str, bytes] = MappingProxyType({}), data: bytes | None = None) -> Any:
+    """Load the programs of a file into the kernel.
+
+    Args:
+        path: of the file.
+        sections: contents of read-only data, by its names.
+        data: contents in place of the file's own.
+
+    Raises:
+        DatapathError: the kernel refuses them.
+    """
+    opened = bpf().Object(str(path), data)
+    try:
+        for name, content in sections.items():
+            opened.set(name, content)
+        opened.load()
+    except BaseException:
+        opened.close()
+        raise
+    return opened
 
 
 def memory(opened: Any, name: str, row: np.dtype[np.void]) -> NDArray[np.void]:

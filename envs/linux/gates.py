@@ -139,8 +139,3 @@ class Gates:
             )
             self.counts["woken"] += 1
             self.counts["unanswered"] += not told
-
-    def close(self) -> None:
-        """Close the wakers; may be called twice."""
-        for waker in self._wakers.values():
-            waker.close()

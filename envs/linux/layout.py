@@ -35,7 +35,8 @@ REPORT = np.dtype(
         *_u8(
             "began_ns updated_ns min_rtt_ns rtt_sum_ns rtt_samples delivered_bytes acked_bytes marked_bytes lost_bytes"
         ),
-        *_u8("sent_bytes retrans_bytes sent_packets unsent_bytes cwnd_bytes decision decided_ns"),
+        *_u8("sent_bytes retrans_bytes sent_packets unsent_bytes cwnd_bytes"),
+        ("reserved", "<u8", (2,)),
         *_u4("header_bytes acks recoveries timeouts fallbacks held una rcv_nxt"),
         ("port", "<u2"),
         ("peer_port", "<u2"),
@@ -46,20 +47,19 @@ REPORT = np.dtype(
 
 DECISION = np.dtype(
     [
-        *_u4("generation weight"),
-        *_u8("cwnd_bytes pacing_bytes_per_s start_ns most_bytes rate_bytes_per_s"),
-        ("reserved", "<u8", (2,)),
+        *_u4("generation unused"),
+        *_u8("start_ns most_bytes rate_bytes_per_s"),
+        ("reserved", "<u8", (4,)),
     ]
 )
-"""`struct ncc_decision`: one connection, written by user space."""
+"""`struct ncc_decision`: what a flow's receiver says, written by user space."""
 
 HOST = np.dtype(
     [
-        *_u8("rate_bytes_per_s decision window_bytes patience_ns named_only"),
-        ("reserved_user", "<u8", (3,)),
-        ("weight_sum", "<i8"),
+        *_u8("window_bytes patience_ns named_only"),
+        ("reserved_user", "<u8", (5,)),
         ("flows", "<i8"),
-        ("reserved_kernel", "<u8", (6,)),
+        ("reserved_kernel", "<u8", (7,)),
     ]
 )
 """`struct ncc_host`: the first half is written by user space, the second by the kernel."""

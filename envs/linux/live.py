@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Live`: hosts with unannounced connections, which the shim reports and limits.
+"""`Live`: hosts with unannounced connections, which the shim reports and queues limit.
 
 Columns are those of `ncc.core.signals`, except where the kernel knows less than a simulator:
 
@@ -8,16 +8,13 @@ Columns are those of `ncc.core.signals`, except where the kernel knows less than
   written yet, because the send buffer is full, is not counted.
 - `wait_s` counts from the end of the period in which new bytes of the flow last left; before that from its beginning.
 - All values are as of a connection's last ACK; nothing is known of one before the ACK of its first data.
-- Limits hold for all that leaves a host's interface, or without queues for all connections from its address, also for
-  packets to its neighbours.
+- Limits hold for all that leaves a host's interface, also for packets to its neighbours.
 """
 
-import math
 import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -26,22 +23,16 @@ from ncc.core.errors import DatapathError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.signals import SIGNALS, names
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
+from ncc.envs.linux import device
 from ncc.envs.linux.extension import LIVE_COLUMNS, extension, reports_of
-from ncc.envs.linux.order import WeightsByWait
-from ncc.envs.linux.queues import LiveQueues
+from ncc.envs.linux.queues import Queues
 from ncc.envs.linux.shim import Shim
-from ncc.envs.linux.stack import HELD_BYTES
 
 Counter = Callable[[], int]
 """Function that returns the bytes of IP packets that have left a host's interface since an arbitrary time."""
-ETHERNETS, ETHERNET_BYTES = (1, 772), 14
-"""ARPHRD_ETHER and ARPHRD_LOOPBACK of linux/if_arp.h, whose counters include a link-layer header per packet."""
-WEIGH_NS = 8_000_000
-"""Least time between two updates of weights, as for runs (senders.py)."""
 ON_HOSTS = tuple(signal.name for signal in SIGNALS.values() if signal.on_hosts)
 """Signals that are measured here."""
 _REALS, _COUNTS = names("host", count=False), names("host", count=True)
-_SLOT, _GENERATION = LIVE_COLUMNS.index("slot"), LIVE_COLUMNS.index("generation")
 
 
 class HostColumns(NamedTuple):
@@ -64,10 +55,8 @@ class Live:
         shim: shim, to which the hosts are added here.
         sources: IPv4 addresses of each host [k], each with the cookie of its network namespace.
         base_rtt_s: RTT [k] of each host before its first sample.
-        counters: counter [k] of each host's interface; None: bytes that its connections report, with headers.
-        order: order among the flows of a host; None: equal weights.
-        queues: queues that limit the hosts in the shim's place; None: the shim limits connections by pacing.
-        writes: False only measures and puts nothing into force.
+        counters: counter [k] of each host's interface.
+        queues: queues of the interfaces; None: only measures, and puts nothing into force.
         lists: True lists the live connections in every period.
 
     Attributes:
@@ -81,15 +70,12 @@ class Live:
         sources: Sequence[Sequence[tuple[str, int]]],
         base_rtt_s: FloatArray,
         *,
-        counters: Sequence[Counter] | None = None,
-        order: WeightsByWait | None = None,
-        queues: LiveQueues | None = None,
-        writes: bool = True,
+        counters: Sequence[Counter],
+        queues: Queues | None = None,
         lists: bool = False,
     ) -> None:
         self.shim, self.torn, self._n = shim, 0, len(sources)
-        self._counters, self._order, self.queues, self._writes = counters, order, queues, writes
-        self._lists = lists
+        self._counters, self.queues, self._lists = counters, queues, lists
         reports = shim.reports
         self._columns = np.zeros((len(LIVE_COLUMNS), len(reports)), np.int64)
         reals, counts = np.zeros((len(_REALS), self._n)), np.zeros((len(_COUNTS), self._n), np.int64)
@@ -104,8 +90,7 @@ class Live:
         self._hosts: dict[str, FloatArray | IntArray] = {name: by_name[name] for name in ON_HOSTS}
         self._throughput_bps, self._flows = self._hosts["throughput_bps"], shim.hosts["flows"][: self._n]
         self._sent_bytes = self._count()
-        self._read_ns = self._weighed_ns = self._n_live = 0
-        self._held, self._windows, self._weighs = b"", list[int](), False
+        self._read_ns = self._n_live = 0
         for row, own in enumerate(sources):
             for address, cookie in own:
                 shim.add_host(row, address, cookie)
@@ -114,54 +99,29 @@ class Live:
         """Measure the time since the last call; `now_ns` is `time.monotonic_ns()`."""
         interval_s = (now_ns - self._read_ns) / NS_PER_S if self._read_ns else 0.0
         self._read_ns = now_ns
-        self._weighs = self._order is not None and self.queues is None and now_ns - self._weighed_ns >= WEIGH_NS
         reported, self._n_live, ended, torn = self._connections.measure(
-            self.shim.used(), now_ns, interval_s, self._weighs or self._lists
+            self.shim.used(), now_ns, interval_s, self._lists
         )
         self.torn += torn
         if ended:
             self.shim.give_back(ended)
-        if self._counters is not None:
-            before, self._sent_bytes = self._sent_bytes, self._count()
-            bits_per_s = BITS_PER_BYTE / interval_s if interval_s > 0 else 0.0
-            for row, sent_bytes in enumerate(self._sent_bytes):
-                self._throughput_bps[row] = (sent_bytes - before[row]) * bits_per_s
+        before, self._sent_bytes = self._sent_bytes, self._count()
+        bits_per_s = BITS_PER_BYTE / interval_s if interval_s > 0 else 0.0
+        for row, sent_bytes in enumerate(self._sent_bytes):
+            self._throughput_bps[row] = (sent_bytes - before[row]) * bits_per_s
         return HostColumns(self._hosts, interval_s, reported=reported, connections=self._n_live)
 
     def put(self, limits_bps: FloatArray, now_ns: int) -> None:
-        """Put limits [k] (inf: none) and the order of flows into force, and renew the heartbeat."""
-        if not self._writes:
-            return
-        self.shim.beat(now_ns)
+        """Put limits [k] (inf: none) into force, and renew the heartbeat."""
         if self.queues is not None:
-            self.queues.decide(limits_bps, now_ns)
-            # Whole messages wait there, to be ordered.
-            if (windows := [HELD_BYTES if limit < math.inf else 0 for limit in limits_bps.tolist()]) != self._windows:
-                self.shim.hold(windows)
-                self._windows = windows
-            return
-        if (limits := limits_bps.tobytes()) != self._held:
-            self.shim.limit(limits_bps)
-            self._held = limits
-        if self._order is not None and self._weighs and self._n_live:
-            self._weighs, self._weighed_ns = False, self._read_ns
-            live = self._columns[:, : self._n_live]
-            slots = live[_SLOT]
-            self.shim.decisions["weight"][slots] = self._order.of(live, now_ns)
-            self.shim.decisions["generation"][slots] = live[_GENERATION]
+            self.shim.beat(now_ns)
+            self.queues.decide(limits_bps, now_ns, self.shim)
 
     def lift(self) -> None:
-        """Lift all limits and weights; without further `put` the heartbeat soon times out."""
-        if not self._writes:
-            return
-        none = np.full(self._n, np.inf)
+        """Lift all limits; without further `put` the heartbeat soon times out."""
         if self.queues is not None:
             with suppress(DatapathError):  # an interface or its queue has gone, and with it the limit
-                self.queues.decide(none, time.monotonic_ns())
-            self.shim.hold([0] * self._n)
-        self.shim.limit(none)
-        self.shim.decisions["weight"][: self.shim.used()] = 1
-        self._held, self._windows, self._weighed_ns = b"", [], 0
+                self.queues.decide(np.full(self._n, np.inf), time.monotonic_ns(), self.shim)
 
     @property
     def listed(self) -> IntArray:
@@ -174,17 +134,16 @@ class Live:
         return any(self._flows.tolist())
 
     def _count(self) -> list[int]:
-        return [counter() for counter in self._counters or ()]
+        return [counter() for counter in self._counters]
 
 
 class InterfaceCounter:
     """A `Counter` of an interface of the calling thread's network namespace, open until `close`."""
 
     def __init__(self, name: str) -> None:
-        self._name, self._header_bytes, self._files = name, 0, list[int]()
+        self._name, self._files = name, list[int]()
+        _, _, self._header_bytes = device.properties(name)
         try:
-            kind = int(Path(f"/sys/class/net/{name}/type").read_text())
-            self._header_bytes = ETHERNET_BYTES if kind in ETHERNETS else 0
             for what in ("tx_bytes", "tx_packets"):
                 self._files.append(os.open(f"/sys/class/net/{name}/statistics/{what}", os.O_RDONLY | os.O_CLOEXEC))
         except OSError as error:

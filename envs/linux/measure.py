@@ -45,7 +45,6 @@ class Meter:
             reported to have left or to wait in the socket, and 0 before its first report.
         delivered_bytes: acknowledged bytes of each flow, each byte once.
         left_bytes: payload that has left the host at least once; at least `delivered_bytes`.
-        last_left_s: end of the epoch in which a new byte last left the host; the arrival if none has.
         live: rows of flows that have arrived and are not delivered; the next epoch overwrites it.
     """
 
@@ -68,17 +67,14 @@ class Meter:
         self.known_bytes = np.zeros(n, np.int64) if scenario.nic.knows == "backlog" else self.size_bytes.copy()
         self.delivered_bytes, self.left_bytes = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.rtt_sum_s, self.rtt_samples = np.zeros(n), np.zeros(n, np.int64)
-        self.last_left_s = flows.start_s.copy()
         self.live = np.zeros(0, np.int64)
         self.flows = extension().Flows(
             self.size_bytes, self.known_bytes, self.delivered_bytes, self.left_bytes, self.rtt_sum_s, self.rtt_samples
         )
-        """The arrays above, for the extension."""
-        zeros = np.zeros(n, np.int64)
+        """The arrays above, for the extension; its `update` takes in the counts of some flows since they began."""
         self._live, self._topology = np.zeros(n, np.int64), topology
         self._epochs = extension().Epochs(
             flows=self.flows,
-            before=extension().Before(zeros, zeros.copy(), np.zeros(n), zeros.copy(), self.last_left_s),
             start_s=self.start_s,
             agent=self.agent,
             limited=self.limited.astype(np.uint8),
@@ -97,29 +93,6 @@ class Meter:
             "throughput_bps counts all packets that a host sent, also those to nodes inside its neighbourhood, of "
             "which this run has some.",
         )
-
-    def update(
-        self,
-        rows: IntArray,
-        *,
-        known_bytes: IntArray,
-        delivered_bytes: IntArray,
-        left_bytes: IntArray,
-        rtt_sum_s: FloatArray,
-        rtt_samples: IntArray,
-    ) -> None:
-        """Take in the counts of some flows since they began; all arrays have the shape of `rows`.
-
-        Older counts than those known change nothing, and no count exceeds a flow's size.
-        """
-        size = self.size_bytes[rows]
-        delivered = np.maximum(self.delivered_bytes[rows], np.minimum(delivered_bytes, size))
-        self.delivered_bytes[rows] = delivered
-        self.left_bytes[rows] = np.maximum(np.maximum(self.left_bytes[rows], np.minimum(left_bytes, size)), delivered)
-        known = np.maximum(np.minimum(known_bytes, size), self.left_bytes[rows])
-        self.known_bytes[rows] = np.maximum(self.known_bytes[rows], known)
-        newer = rtt_samples > self.rtt_samples[rows]
-        self.rtt_sum_s[rows[newer]], self.rtt_samples[rows[newer]] = rtt_sum_s[newer], rtt_samples[newer]
 
     def measure(
         self,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ncc.core.errors import DatapathError
 from ncc.core.extras import require_extra
-from ncc.envs.linux.check import in_own_namespace, not_root
+from ncc.envs.linux.enter import in_namespace, not_root
 
 require_extra("linux", "datapath=linux")
 
@@ -59,7 +59,7 @@ def create(name: str) -> None:
     if len(name) > NAME_MAX:
         raise DatapathError(f"A namespace's name must have at most {NAME_MAX} characters, got {name!r}.")
     try:
-        in_own_namespace(lambda: netns.attach(name, threading.get_native_id()))
+        in_namespace(None, lambda: netns.attach(name, threading.get_native_id()))
     except OSError as error:
         remove(name)
         raise DatapathError(f"Cannot make network namespace {name}: {error}.") from None

@@ -13,7 +13,7 @@ import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.units import NS_PER_S
-from ncc.envs.linux.extension import bpf, extension, memory
+from ncc.envs.linux.extension import extension, memory, open_object
 from ncc.envs.linux.objects import require_built
 from ncc.envs.native.params import Params
 
@@ -51,15 +51,11 @@ class OrderProgram:
         takes_sizes: true if the order counts the sizes that applications of this machine tell (`SIZE_OPTION`).
 
     Raises:
-        ConfigError: an argument is out of range.
+        ConfigError: the classes of the order do not rise.
         DatapathError: the program is not built, or the kernel refuses it.
     """
 
     def __init__(self, timeout_s: float, mode: Mode = "known", params: Params = ()) -> None:
-        if not 0 < timeout_s < 1e9:
-            raise ConfigError(f"OrderProgram.timeout_s must be a positive number of seconds, got {timeout_s!r}.")
-        if mode not in MODES:
-            raise ConfigError(f"OrderProgram.mode must be one of {', '.join(MODES)}, got {mode!r}.")
         thresholds = _thresholds_bytes(params)
         if sorted(thresholds) != thresholds:
             raise ConfigError(
@@ -67,17 +63,12 @@ class OrderProgram:
                 f"parameters class1_bytes to class{CLASSES - 1}_bytes."
             )
         self.mode = mode
-        self._object: Any = bpf().Object(str(require_built()["order"]))
-        try:
-            self._object.load()
-            self._config = memory(self._object, "config", CONFIG)
-            self._beat_ns = self._config["beat_ns"]
-            self._counts = memory(self._object, "counts", COUNTS)
-            self.fd: int = self._object.programs["ncc_order"]
-            self.takes_sizes = mode == "known" and take_sizes(self._object)
-        except BaseException:
-            self.close()
-            raise
+        self._object = open_object(require_built()["order"])
+        self._config = memory(self._object, "config", CONFIG)
+        self._beat_ns = self._config["beat_ns"]
+        self._counts = memory(self._object, "counts", COUNTS)
+        self.fd: int = self._object.programs["ncc_order"]
+        self.takes_sizes = mode == "known" and take_sizes(self._object)
         self._config["timeout_ns"] = round(timeout_s * NS_PER_S)
         self._config["mode"] = MODES.index(mode)
         self._config["upto_bytes"] = thresholds

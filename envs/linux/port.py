@@ -2,12 +2,12 @@
 """Bytes sent by and waiting at a port of this machine, which is a router or a namespace that plays a switch."""
 
 import os
-import socket
 import struct
 from typing import NamedTuple
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.envs.linux import netlink
+from ncc.envs.linux.device import interface_index
 from ncc.envs.linux.netlink import Answer, Route, attributes, request
 
 _BASIC, _QUEUE = 1, 3
@@ -31,11 +31,7 @@ class Port:
 
     def __init__(self, interface: str) -> None:
         """Find the device in the calling thread's namespace."""
-        try:
-            index = socket.if_nametoindex(interface)
-        except OSError:
-            known = ", ".join(name for _, name in socket.if_nameindex())
-            raise ConfigError(f"there is no network interface {interface!r}; this machine has {known}") from None
+        index = interface_index(interface)
         # Without NLM_F_ECHO the kernel does not answer; an ACK comes even without a queue.
         self._question = request(netlink.GET_QDISC, netlink.ECHO, index, parent=netlink.ROOT)
         self.interface = interface

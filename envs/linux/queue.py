@@ -23,7 +23,7 @@ import struct
 import time
 from contextlib import suppress
 
-from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.errors import DatapathError
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux import device, netlink
 from ncc.envs.linux.device import LIMIT
@@ -71,13 +71,12 @@ class HostQueue:
         before: text from which `restore` puts the former root queue back.
 
     Raises:
-        ConfigError: there is no such device, or the rate is wrong.
+        ConfigError: there is no such device.
         DatapathError: the device has a queue that could not be put back, or another program before ours, or the kernel
             refuses something.
     """
 
     def __init__(self, interface: str, line_rate_bps: float, *, program: OrderProgram, overhead_bytes: int = 0) -> None:
-        _check_rate("HostQueue.line_rate_bps", line_rate_bps)
         self.interface, self.before = interface, ""
         self._line_bps, self._overhead_bytes = line_rate_bps, overhead_bytes
         self._index, self._packet_bytes, self._header_bytes = device.properties(interface)
@@ -163,7 +162,6 @@ class HostQueue:
         `now_ns` is `time.monotonic_ns()`. A limit that changes all the time is best given in every period: see
         `PROMPT_S` for low ones. The kernel is asked only if something changes, which takes some 15 us.
         """
-        _check_rate("HostQueue.limit", rate_bps)
         counted = rate_bps * (self._packet_bytes / (self._packet_bytes - self._header_bytes))
         ceil = self._rate(min(counted, self._line_bps))
         now_ns = time.monotonic_ns() if now_ns is None else now_ns
@@ -227,8 +225,3 @@ class HostQueue:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _check_rate(what: str, rate_bps: float) -> None:
-    if not rate_bps > 0:  # NaN fails too
-        raise ConfigError(f"{what} must be above 0 bit/s, or inf for no limit, got {rate_bps}.")

@@ -1,32 +1,59 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`LiveQueues`: queues of hosts that share their interfaces with other programs of the machine."""
+"""`Queues`: the queues of some hosts, which hold their limits and keep an order among their flows."""
 
+import math
 from collections.abc import Sequence
 
 from ncc.core.errors import DatapathError
+from ncc.core.flows import FloatArray
 from ncc.envs.linux.order_program import OrderProgram
 from ncc.envs.linux.queue import HostQueue
-from ncc.envs.linux.senders import Queues
+from ncc.envs.linux.shim import Shim
+from ncc.envs.linux.stack import HELD_BYTES
 
 GROWING = ("limited_bytes", "open_bytes", "dropped_pkts")
 
 
-class LiveQueues(Queues):
-    """`Queues` that notice if another program replaces one.
+class Queues:
+    """Queues of hosts 0 to k - 1, in which limits and an order are in force.
 
     Attributes:
-        takes_sizes: as `OrderProgram.takes_sizes`.
         counts: bytes sent under the limits and outside them, with link-layer headers, and packets dropped, as of the
-            last `count`.
+            last `check`.
     """
 
     def __init__(self, program: OrderProgram, queues: Sequence[HostQueue]) -> None:
-        super().__init__(program, queues)
-        self.takes_sizes = program.takes_sizes
+        self.program, self._queues = program, queues
         self.counts = dict.fromkeys(GROWING, 0)
-        self._names = [queue.interface for queue in queues]
+        self._silent_pkts: int | None = None
+        self._windows = list[int]()
 
-    def count(self) -> None:
+    def decide(self, limits_bps: FloatArray, now_ns: int, shim: Shim | None = None) -> None:
+        """Put limits [k] into force, and renew them.
+
+        Connections of a `shim` may send whole messages to the queues of hosts with a limit, which order them there.
+        """
+        if self._silent_pkts is None:  # packets before the first decision do not count
+            self._silent_pkts = self.program.counters()["silent_pkts"]
+        self.program.beat(now_ns)
+        limits = limits_bps.tolist()
+        windows = [HELD_BYTES if limit < math.inf else 0 for limit in limits]
+        if shim is not None and windows != self._windows:
+            shim.hold(windows)
+            self._windows = windows
+        for queue, limit_bps in zip(self._queues, limits, strict=True):
+            queue.limit(limit_bps, now_ns)
+
+    def counters(self) -> dict[str, int]:
+        """Return counts of the program since the first decision, and of all queues."""
+        counted = self.program.counters()
+        counted["silent_pkts"] -= self._silent_pkts or 0
+        for queue in self._queues:
+            for name, count in queue.counters().items():
+                counted[name] = counted.get(name, 0) + count
+        return counted
+
+    def check(self) -> None:
         """Bring `counts` up to date, from the thread that limits.
 
         Raises:
@@ -35,9 +62,8 @@ class LiveQueues(Queues):
         found = self.counters()
         counts = {name: found[name] for name in GROWING}
         if any(counts[name] < self.counts[name] for name in GROWING):
-            raise DatapathError(
-                f"Another program has replaced the queue of {', '.join(self._names)}: nothing limits what leaves."
-            )
+            names = ", ".join(queue.interface for queue in self._queues)
+            raise DatapathError(f"Another program has replaced the queue of {names}: nothing limits what leaves.")
         self.counts = counts
         for queue in self._queues:
             queue.check()

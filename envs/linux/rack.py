@@ -30,14 +30,13 @@ from ncc.core.topology import Link, NodeKind, Topology
 from ncc.core.units import BITS_PER_BYTE
 from ncc.envs.linux import device, machine, namespaces, stack
 from ncc.envs.linux.delay import HOP_S, MIN_DELAY_S, Delay, End
+from ncc.envs.linux.device import ETHERNET_BYTES
 from ncc.envs.linux.netlink import Route
 from ncc.envs.linux.order_program import OrderProgram
 from ncc.envs.linux.queue import FIRST, HostQueue
 from ncc.envs.linux.switch import FIRST_INDEX, Switch, check_switch, programs_of
 from ncc.envs.linux.tags import TagProgram
 
-ETHERNET_BYTES = 14
-"""Link-layer header that a veth counts with each packet; a delay program's device has none."""
 BURST_S = 100e-6
 """Burst of a port, in seconds at its rate: timers that wake the queue are late by tens of microseconds."""
 UNBOUNDED_BYTES = 2**30
@@ -136,16 +135,24 @@ class Rack:
             raise ConfigError(f"Node {self.topology.nodes[host].name} is a switch, which has no address.")
         return f"10.{host + 1 >> 16}.{host + 1 >> 8 & 255}.{host + 1 & 255}"
 
+    def port(self, host: int) -> int:
+        """Directed port by which a host sends."""
+        link = next(i for i, link in enumerate(self.topology.links) if host in (link.a, link.b))
+        return 2 * link + (self.topology.links[link].b == host)
+
+    def interface(self, host: int) -> str:
+        """Name of a host's network device."""
+        return _device(self.port(host))
+
     def cookie(self, node: int) -> int:
         """Cookie of a node's namespace, as `ncc.envs.linux.machine.namespace_cookie`."""
         return self._cookies[node]
 
     def hear(self, host: int, program: int) -> None:
         """Let a tc program, by its descriptor, see what comes to a host before its TCP does."""
-        link = next(i for i, link in enumerate(self.topology.links) if host in (link.a, link.b))
-        port = 2 * link + (self.topology.links[link].b == host)
+        index = FIRST_INDEX + self.port(host)
         with namespaces.inside(self.namespace(host)), closing(Route()) as route:
-            route.send(device.bpf_filter(FIRST_INDEX + port, device.WITHIN_CLSACT, program, device.INGRESS))
+            route.send(device.bpf_filter(index, device.WITHIN_CLSACT, program, device.INGRESS))
 
     def close(self) -> None:
         """Remove everything, with any process that is left inside; may be called twice."""
@@ -282,8 +289,7 @@ class Rack:
     def _add_routes(self, node: int) -> None:
         """Add routes to every host by the next port; a host has one route, with the metrics for its TCP."""
         if self.topology.nodes[node].kind is NodeKind.HOST:
-            link = next(i for i, link in enumerate(self.topology.links) if node in (link.a, link.b))
-            port = 2 * link + (self.topology.links[link].b == node)
+            port = self.port(node)
             route, device = self._routes[node], FIRST_INDEX + port
             route.addr("add", index=device, address=self.address(node), prefixlen=32)
             metrics = stack.metrics(self.transport, self.order.mode if self.order else None)

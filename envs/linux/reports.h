@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reports of connections, in the memory of a map that the kernel writes (layout.py).
+// Reports of connections, in the memory of a map that the kernel writes (layout.py), and signals of hosts that are
+// summed up from them: for runs (reports.cc) and for hosts in operation (live.cc).
 #pragma once
+
+#include "signals.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -26,6 +29,55 @@ struct Flows {
     Column<double> rtt_sum_s;
 };
 
+// Counts of a flow since it began, and when a new byte of it last left its host.
+struct Counts {
+    int64_t delivered = 0, left = 0, rtt_samples = 0;
+    double rtt_sum_s = 0, last_left_s = 0;
+};
+
+// Signals of hosts (ncc/core/signals.py) in a period, summed up flow by flow.
+class HostSums : public HostColumns
+{
+  public:
+    HostSums(double *reals, int64_t *counts, size_t n) : HostColumns(reals, counts, n), n_(n)
+    {
+        std::fill_n(reals, kReals * n, 0.0);
+        std::fill_n(counts, kCounts * n, 0);
+    }
+
+    // Adds what a flow did since `before`, which becomes `now`, and its payload that waits in the host.
+    void Add(size_t host, Counts now, Counts &before, double time_s, int64_t waiting_bytes) const
+    {
+        now.last_left_s = now.left > before.left ? time_s : before.last_left_s;
+        goodput_bps[host] += static_cast<double>(now.delivered - before.delivered);
+        rtt_s[host] += now.rtt_sum_s - before.rtt_sum_s;
+        rtt_samples[host] += now.rtt_samples - before.rtt_samples;
+        if (waiting_bytes > 0) {
+            const auto waiting = static_cast<double>(waiting_bytes);
+            next_bytes[host] = queued_flows[host] > 0 ? std::min(next_bytes[host], waiting) : waiting;
+            wait_s[host] += std::max(time_s - now.last_left_s, 0.0);
+            queued_bytes[host] += waiting;
+            ++queued_flows[host];
+        }
+        before = now;
+    }
+
+    // Makes rates of bytes, and means of RTTs: a host without a sample keeps its last mean in `rtt_means_s`.
+    void End(double interval_s, const Column<double> &rtt_means_s) const
+    {
+        for (size_t host = 0; host < n_; ++host) {
+            goodput_bps[host] *= interval_s > 0 ? 8 / interval_s : 0;
+            if (rtt_samples[host] > 0) {
+                rtt_means_s(host) = rtt_s[host] / static_cast<double>(rtt_samples[host]);
+            }
+            rtt_s[host] = rtt_means_s(host);
+        }
+    }
+
+  private:
+    size_t n_;
+};
+
 // Fields of `layout.REPORT` that are read here.
 #define NCC_REPORT_FIELDS(X)                                                                                           \
     X(uint32_t, seq)                                                                                                   \
@@ -33,13 +85,11 @@ struct Flows {
     X(uint32_t, generation)                                                                                            \
     X(uint32_t, flow)                                                                                                  \
     X(uint32_t, host)                                                                                                  \
-    X(uint32_t, header_bytes)                                                                                          \
     X(uint64_t, began_ns)                                                                                              \
     X(uint64_t, updated_ns)                                                                                            \
     X(uint64_t, delivered_bytes)                                                                                       \
     X(uint64_t, sent_bytes)                                                                                            \
     X(uint64_t, retrans_bytes)                                                                                         \
-    X(uint64_t, sent_packets)                                                                                          \
     X(uint64_t, unsent_bytes)                                                                                          \
     X(uint64_t, rtt_sum_ns)                                                                                            \
     X(uint64_t, rtt_samples)

@@ -22,7 +22,8 @@ from ncc.envs.linux.gates import Gates
 from ncc.envs.linux.measure import PORT_COUNTERS, Meter
 from ncc.envs.linux.order_program import OrderProgram
 from ncc.envs.linux.periods import Periods, sleep_until
-from ncc.envs.linux.senders import KERNEL, KernelSenders, Queues, Senders, ShimSenders, queue_mode
+from ncc.envs.linux.queues import Queues
+from ncc.envs.linux.senders import KERNEL, KernelSenders, Senders, ShimSenders, queue_mode
 from ncc.envs.linux.settings import GRACE_S, LinuxSettings
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.stack import not_honoured, told_bytes
@@ -160,7 +161,7 @@ class Run:
     @property
     def shim(self) -> Shim | None:
         """Shim of the run; None for the kernel's own congestion controls."""
-        return self._senders.shim if isinstance(self._senders, ShimSenders) else None
+        return self._senders.shim
 
     def first(self) -> Measurement:
         """Measure at time 0, when nothing has been sent."""
@@ -211,7 +212,7 @@ class Run:
             sleep_until(periods.start_ns + periods.epoch * periods.period_ns + self._latency_ns)
         if self._gates is not None and isinstance(self._senders, ShimSenders):
             self._gates.decide(self._senders, periods.start_ns, time.monotonic_ns())
-        self._senders.decide(limits_bps, time.monotonic_ns(), self.meter, periods.epoch * self.scenario.period_s)
+        self._senders.decide(limits_bps, time.monotonic_ns(), self.meter)
         self._wait()
         now_ns = time.monotonic_ns()
         interval_s, self._read_ns = (now_ns - self._read_ns) / NS_PER_S, now_ns
@@ -309,7 +310,7 @@ class Run:
                 *(NOT_MESSAGES if self._gates is not None and self._stack.hold else ()),
             ],
             "receivers": {} if self._gates is None else self._gates.counts,
-            "order": self.mode or "pacing",
+            "order": self.mode or "none",
             "queues": self._queues.counters() if self._queues is not None else {},
             "shim": self._senders.counters(),
             "torn_reports": self._senders.torn,
@@ -335,8 +336,8 @@ class Run:
             )
         if n := counters.get("unreported", 0):
             said.append(
-                f"{n} connections found no free slot: they were neither reported nor weighed, overridden or held; "
-                "their host's limit holds"
+                f"{n} connections found no free slot: they were neither reported nor held back for their "
+                "receivers; their host's limit holds"
             )
         for row, why in list(self._failed().items())[:3]:
             said.append(f"the connection of flow {row} ended early: {why}")

@@ -2,7 +2,6 @@
 """Congestion control of a run's connections: one of our headers in the shim, or one of the kernel's own."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +11,13 @@ from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
+from ncc.envs.linux.check import has_queue
 from ncc.envs.linux.extension import extension, reports_of
 from ncc.envs.linux.measure import Meter
-from ncc.envs.linux.offer import offered
-from ncc.envs.linux.order import Weights
-from ncc.envs.linux.order_program import Mode, OrderProgram
-from ncc.envs.linux.queue import HostQueue
+from ncc.envs.linux.order_program import Mode
+from ncc.envs.linux.queues import Queues
 from ncc.envs.linux.settings import LinuxSettings
 from ncc.envs.linux.shim import Shim
-from ncc.envs.linux.stack import HELD_BYTES
 from ncc.envs.linux.traffic import Traffic
 from ncc.envs.native.params import check_params
 from ncc.harness.datapath import HostStack
@@ -37,9 +34,6 @@ KNOWN = ("known", "sjf", "srpt")
 DEPTH = "kappa"
 """Parameter of orders that hosts' queues cannot keep: how many flows are put in order."""
 US = 1_000_000
-WEIGH_NS = 8_000_000
-"""Least time between two updates of weights, in which the kernel passes on the unused parts of shares. More frequent
-updates do harm: a flow that claims more by its new weight still sends at its old rate until its next ACK."""
 
 
 class Senders(ABC):
@@ -49,16 +43,48 @@ class Senders(ABC):
     """TCP_CONGESTION of both ends."""
     ecn: int
     """net.ipv4.tcp_ecn of hosts."""
+    shim: Shim | None = None
+    """Shim that has the connections; None for the kernel's own controls."""
     torn = 0
     """Number of reports that could not be read at a period's end and were read at the next."""
-    steers = False
-    """True if a limit or an order among flows has been decided so far, which connections must obey."""
     samples = False
     """True if the traffic program must read TCP_INFO every period, because there are no other reports."""
 
-    @abstractmethod
-    def decide(self, limits_bps: FloatArray, now_ns: int, meter: Meter, time_s: float) -> None:
+    def __init__(self, stack: HostStack, topology: Topology, queues: Queues | None) -> None:
+        self._topology, self._queues, self._limits = topology, queues, b""
+        self.steers = stack.order != "fifo" or stack.hold
+        """True if a limit or an order among flows has been decided so far, which connections must obey."""
+
+    def decide(self, limits_bps: FloatArray, now_ns: int, meter: Meter) -> None:
         """Put limits [n_agents] and the order among flows into force, and show that user space is alive."""
+        if self.shim is not None:
+            self.shim.beat(now_ns)
+        if (limits := limits_bps.tobytes()) != self._limits:
+            self._check_limits(limits_bps, meter)
+            self.steers |= bool(np.isfinite(limits_bps).any())
+            self._limits = limits
+        if self._queues is not None:
+            self._queues.decide(limits_bps, now_ns, self.shim)
+
+    def _check_limits(self, limits_bps: FloatArray, meter: Meter) -> None:
+        """Raise `ConfigError` if a limit cannot be held, or would hold for flows that it is not for."""
+        limited = np.isfinite(limits_bps)
+        if self._queues is None and limited.any():
+            first = int(np.flatnonzero(limited)[0])
+            raise ConfigError(
+                f"Host {self._name(first)} cannot be limited to {limits_bps[first]:g} bits/s, because hosts without an "
+                "order have no queues for it: set datapath.linux.settings.queues=true"
+            )
+        rows = meter.inside_rows
+        if (rows := rows[limited[meter.agent[rows]]]).size:
+            host = self._name(int(meter.agent[rows[0]]))
+            raise ConfigError(
+                f"The limit of host {host} is of packets that leave its neighbourhood, and on linux it holds for all "
+                f"its connections, also for flow {rows[0]}, which stays inside: use a workload without such flows"
+            )
+
+    def _name(self, agent: int) -> str:
+        return self._topology.nodes[self._topology.agent_hosts[agent]].name
 
     @abstractmethod
     def report(self, meter: Meter, traffic: Traffic) -> None:
@@ -66,10 +92,12 @@ class Senders(ABC):
 
     def counters(self) -> dict[str, int]:
         """Return counters for the facts of the run."""
-        return {}
+        return {} if self.shim is None else self.shim.counters()
 
-    def close(self) -> None:  # noqa: B027 - the kernel's own controls have nothing to unregister
+    def close(self) -> None:
         """Unregister the congestion control; may be called twice."""
+        if self.shim is not None:
+            self.shim.close()
 
 
 def transports() -> tuple[str, ...]:
@@ -86,33 +114,29 @@ def kernel_controls() -> tuple[str, ...]:
     return tuple(sorted(name for name in names if not name.startswith("ncc_")))
 
 
-def wanted_mode(stack: HostStack, settings: LinuxSettings) -> Mode | None:
-    """Return the mode of hosts' queues for a stack; None if its limits and order are by pacing."""
-    if settings.order == "pacing":
-        return None
-    if stack.order == "fifo":
-        return "fifo" if settings.order == "kernel" else None
-    return "known" if stack.order in KNOWN and not dict(stack.order_params).get(DEPTH) else None
+def mode_of(order: str) -> Mode:
+    """Return the mode of hosts' queues for an order among flows."""
+    return "fifo" if order == "fifo" else "known"
 
 
 def queue_mode(stack: HostStack, settings: LinuxSettings) -> Mode | None:
-    """Return `wanted_mode` if this kernel offers it, else None.
+    """Return the mode of hosts' queues for a stack; None if it needs none.
 
     Raises:
-        DatapathError: the settings ask for it, or the order among the kernel's own controls, and there is none.
+        DatapathError: this kernel offers no such queue.
     """
-    mode = wanted_mode(stack, settings)
-    if mode is None or (offer := offered()).kind != "none":
-        return mode
-    if settings.order == "kernel" or (stack.transport.startswith(KERNEL) and stack.order != "fifo"):
+    if stack.order == "fifo" and not settings.queues:
+        return None
+    try:
+        has_queue("htb")
+    except OSError as error:
         raise DatapathError(
-            f"No order in the kernel is possible here: {offer.sentence}; or set datapath.linux.settings.order=pacing "
-            "and a transport of our own."
-        )
-    return None
+            f"Hosts can have no queue for limits and orders here ({error}): boot a kernel with CONFIG_NET_SCH_HTB."
+        ) from None
+    return mode_of(stack.order)
 
 
-def check_stack(stack: HostStack, settings: LinuxSettings) -> None:
+def check_stack(stack: HostStack) -> None:
     """Raise an error as `Datapath.start` does if a stack names something that does not exist."""
     if stack.transport in extension().simulated():
         raise ConfigError(
@@ -122,6 +146,11 @@ def check_stack(stack: HostStack, settings: LinuxSettings) -> None:
         raise UnknownNameError("transport", stack.transport, known)
     if stack.order not in (orders := extension().orders()):
         raise UnknownNameError("flow order", stack.order, orders)
+    if stack.order not in ("fifo", *KNOWN) or dict(stack.order_params).get(DEPTH):
+        raise ConfigError(
+            f"Hosts on linux keep the orders {', '.join(KNOWN)}, each with {DEPTH} 0, and not {stack.order} with "
+            f"{dict(stack.order_params)}: set stack.order to one of them or to fifo, or use a simulator"
+        )
     if stack.components:
         raise ConfigError(
             "The Linux datapath gives all traffic one stack, and the controller has stack.components: leave them out, "
@@ -135,66 +164,31 @@ def check_stack(stack: HostStack, settings: LinuxSettings) -> None:
             raise ConfigError(
                 f"Transport {stack.transport} is the kernel's own and takes no parameters, got {stack.params[0][0]}"
             )
-        if stack.order != "fifo" and wanted_mode(stack, settings) is None:
-            raise ConfigError(
-                f"Flow order {stack.order} needs a transport of our own, which can be paced; {stack.transport} is the "
-                f"kernel's: set stack.order to fifo, or to {' or '.join(KNOWN)} with "
-                "datapath.linux.settings.order=kernel"
-            )
         return
     check_params(stack.transport, extension().params(stack.transport), stack.params)
     check_params(f"flow order {stack.order}", extension().order_params(stack.order), stack.order_params)
 
 
-class Queues:
-    """Queues of the agents' hosts, in which limits and an order are in force."""
-
-    def __init__(self, program: OrderProgram, queues: Sequence[HostQueue]) -> None:
-        self._program, self._queues = program, queues
-        self._silent_pkts: int | None = None
-
-    def decide(self, limits_bps: FloatArray, now_ns: int) -> None:
-        """Put limits [n_agents] into force, and renew them."""
-        if self._silent_pkts is None:  # what has left before the first decision
-            self._silent_pkts = self._program.counters()["silent_pkts"]
-        self._program.beat(now_ns)
-        for queue, limit_bps in zip(self._queues, limits_bps.tolist(), strict=True):
-            queue.limit(limit_bps, now_ns)
-
-    def counters(self) -> dict[str, int]:
-        """Return counts of the program since the first decision, and of all queues."""
-        counted = self._program.counters()
-        counted["silent_pkts"] -= self._silent_pkts or 0
-        for queue in self._queues:
-            for name, count in queue.counters().items():
-                counted[name] = counted.get(name, 0) + count
-        return counted
-
-
 class ShimSenders(Senders):
-    """One of our headers in the kernel, reported by the shim, and limited by it or by the hosts' queues."""
+    """One of our headers in the kernel, reported by the shim."""
+
+    shim: Shim
 
     def __init__(
         self,
         stack: HostStack,
         rack: "Rack",
         topology: Topology,
-        queues: Queues | None = None,
+        queues: Queues | None,
         *,
         timeout_s: float,
         proportional: bool,
         patience_s: float = 0.0,
     ) -> None:
+        super().__init__(stack, topology, queues)
         self.ecn = int(extension().ecn(stack.transport) != 0)
         self.shim = Shim(stack.transport, stack.params, timeout_s=timeout_s, proportional=proportional)
         self.congestion = self.shim.name
-        self._topology = topology
-        self._queues = queues
-        paced = queues is None and stack.order != "fifo"
-        self._weights = Weights(stack.order, stack.order_params) if paced else None
-        self._timeout_ns, self._beat_ns = round(timeout_s * NS_PER_S), 0
-        self._limits, self._weighed_ns = b"", 0
-        self.steers = stack.order != "fifo" or stack.hold
         reports = self.shim.reports
         self._reports = reports_of(reports)
         # Slots in use at the last reports, the first `_n`: whose they are.
@@ -202,7 +196,7 @@ class ShimSenders(Senders):
         self._generations, self._n = np.zeros(len(reports), np.uint32), 0
         agents = topology.agent_hosts
         others = tuple(host for host in topology.hosts if host not in agents)
-        # Who has no limit is no host of the shim's, unless it holds flows.
+        # Hosts without a window or patience of their own are none of the shim's.
         steered = {host: index for index, host in enumerate((*agents, *others) if patience_s else agents)}
         for host in topology.hosts:
             self.shim.add_host(steered.get(host), rack.address(host), rack.cookie(host))
@@ -210,33 +204,6 @@ class ShimSenders(Senders):
         if (hears := self.shim.programs().get("shim_signal")) is not None:
             for host in topology.hosts:
                 rack.hear(host, hears)
-
-    def decide(self, limits_bps: FloatArray, now_ns: int, meter: Meter, time_s: float) -> None:
-        if now_ns - self._beat_ns > self._timeout_ns:  # after a silence, others may be in force
-            self._limits = b""
-        self.shim.beat(now_ns)
-        self._beat_ns = now_ns
-        if (limits := limits_bps.tobytes()) != self._limits:
-            check_limits(limits_bps, meter, self._topology)
-            self.steers |= bool(np.isfinite(limits_bps).any())
-            self._limits = limits
-            if self._queues is None:
-                self.shim.limit(limits_bps)
-            else:
-                self.shim.hold(np.where(np.isfinite(limits_bps), HELD_BYTES, 0))
-        if self._queues is not None:
-            self._queues.decide(limits_bps, now_ns)
-        if self._weights is not None and len(meter.live) and now_ns - self._weighed_ns >= WEIGH_NS:
-            self._weighed_ns = now_ns
-            self._weigh(*self._weights.of(meter, time_s), len(meter.size_bytes))
-
-    def _weigh(self, rows: IntArray, weights: IntArray, n_flows: int) -> None:
-        """Write the weights of flows into the slots of the last reports."""
-        weight = np.ones(n_flows + 1, np.uint32)  # the last is for connections that are no flow of the run
-        weight[rows] = weights
-        slots = self._slots[: self._n]
-        self.shim.decisions["weight"][slots] = weight[self._rows[: self._n]]
-        self.shim.decisions["generation"][slots] = self._generations[: self._n]
 
     def report(self, meter: Meter, traffic: Traffic) -> None:
         self._n, ended, torn = extension().collect(
@@ -255,58 +222,22 @@ class ShimSenders(Senders):
         """Return the slots in use at the last reports, the rows of their flows (-1: none), and their generations."""
         return self._slots[: self._n], self._rows[: self._n], self._generations[: self._n]
 
-    def counters(self) -> dict[str, int]:
-        return self.shim.counters()
-
-    def close(self) -> None:
-        self.shim.close()
-
-
-def check_limits(limits_bps: FloatArray, meter: Meter, topology: Topology) -> None:
-    """Raise `ConfigError` if a limit would hold for flows that it is not for."""
-    inside = meter.inside_rows
-    if not len(inside) or np.isinf(limits_bps).all():
-        return
-    limited = np.isfinite(np.append(limits_bps, np.inf))[meter.agent[inside]]
-    if limited.any():
-        row = int(inside[limited][0])
-        host = topology.nodes[topology.agent_hosts[int(meter.agent[row])]].name
-        raise ConfigError(
-            f"The limit of host {host} is of packets that leave its neighbourhood, and on linux it holds for all "
-            f"its connections, also for flow {row}, which stays inside: use a workload without such flows"
-        )
-
 
 class KernelSenders(Senders):
-    """One of the kernel's own controls, an independent reference: TCP_INFO for reports, and limits only by queues."""
+    """One of the kernel's own controls, an independent reference, with TCP_INFO for reports."""
 
     samples = True
 
-    def __init__(self, stack: HostStack, topology: Topology, queues: Queues | None = None) -> None:
+    def __init__(self, stack: HostStack, topology: Topology, queues: Queues | None) -> None:
+        super().__init__(stack, topology, queues)
         self.congestion = stack.transport.removeprefix(KERNEL)
         self.ecn = int(self.congestion not in NO_ECN)
-        self._transport, self._topology, self._queues = stack.transport, topology, queues
-        self.steers = stack.order != "fifo"
-
-    def decide(self, limits_bps: FloatArray, now_ns: int, meter: Meter, time_s: float) -> None:
-        if self._queues is not None:
-            check_limits(limits_bps, meter, self._topology)
-            self.steers |= bool(np.isfinite(limits_bps).any())
-            self._queues.decide(limits_bps, now_ns)
-            return
-        if (finite := np.flatnonzero(np.isfinite(limits_bps))).size:
-            host = self._topology.nodes[self._topology.agent_hosts[int(finite[0])]].name
-            raise ConfigError(
-                f"Host {host} cannot be limited to {limits_bps[finite[0]]:g} bits/s: {self._transport} is the kernel's "
-                "own and takes no rate limit by pacing; use a transport of our own, or "
-                "datapath.linux.settings.order=kernel"
-            )
 
     def report(self, meter: Meter, traffic: Traffic) -> None:
         """Give the counts to the meter; RTTs are the smoothed RTT once a period, as `TCP_INFO` has no other."""
         rows = meter.live
         flows = traffic.flows[rows]
-        meter.update(
+        meter.flows.update(
             rows,
             known_bytes=_signed(flows["handed_bytes"]),
             delivered_bytes=_signed(flows["acked_bytes"]),

@@ -23,15 +23,15 @@ class LinuxSettings(Value, frozen=True):
     """Cores of the run; `split` gives the last core to the decisions and the others to the traffic, because a network
     that is busy on a core keeps even SCHED_FIFO waiting. A single core is always shared."""
     heartbeat_timeout_s: Annotated[float, Meta(ge=1e-3, le=10)] = 0.05
-    """Seconds without a decision after which connections fall back to their controller alone, which is counted."""
+    """Seconds without a decision after which limits and orders end, which is counted."""
     busy_frac: Fraction = 0.25
     """Fraction of all cores in use before a run above which its facts say that the machine was busy. Load costs
     goodput and doubles queues."""
     missed_frac: Fraction = 0.02
     """Fraction of periods without a decision above which a run should not be used, if there was anything to decide."""
-    order: Literal["kernel", "pacing"] | None = None
-    """Place of hosts' limits and of orders; `kernel` has a queue in each host, which sends packets in order and within
-    the limit, `pacing` gives each connection a rate, by weights. None: `kernel` for srpt and sjf where offered."""
+    queues: bool = False
+    """True gives hosts queues that can hold limits, also for stacks without an order among flows; those with one
+    always have them."""
     longest_s: Annotated[float, Meta(gt=0, le=3600)] = 600.0
     """Longest run in seconds: flows end by themselves then, or some seconds after the scenario's own end, if any."""
 

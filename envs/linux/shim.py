@@ -1,48 +1,38 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Shim`: a controller of `baselines/` in the kernel, with reports of every connection, limits and weights."""
+"""`Shim`: a controller of `baselines/` in the kernel, with reports of every connection, and decisions for it."""
 
 import ipaddress
-import math
 import socket
 import struct
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.core.flows import FloatArray, IntArray
+from ncc.core.flows import IntArray
 from ncc.envs.linux import layout, objects
-from ncc.envs.linux.extension import bpf, extension, memory
+from ncc.envs.linux.extension import bpf, extension, memory, open_object
 from ncc.envs.native.params import check_params, with_defaults
-
-RATE_MAX = 2.0**40
-"""Largest rate in bytes/s; the kernel's program lowers a larger one to this."""
 
 
 class Shim:
     """Controller `controller`, registered with the kernel as `name` until `close`, or until this process ends.
 
-    Every socket of the machine, in any network namespace, that selects `name` by TCP_CONGESTION uses it. Limits and
-    weights hold only while `beat` is called more often than every `timeout_s`. Otherwise the controller decides alone
-    from the next ACK on, and each connection that falls back is counted.
-
-    A host's limit applies to bytes of IP packets with data. It is split by weight among those of its connections that
-    have data. Unused parts go to the others, to within an eighth of each share and after some milliseconds; when many
-    connections wake up at once the host may exceed its limit for that time (`bpf/shim_share.h`). A connection can
-    always send a packet every 100 ms, whatever the limit.
+    Every socket of the machine, in any network namespace, that selects `name` by TCP_CONGESTION uses it. Decisions
+    hold only while `beat` is called more often than every `timeout_s`. Otherwise the controller decides alone from the
+    next ACK on, and each connection that falls back is counted. A connection can always send a packet every 100 ms,
+    whatever its decision.
 
     Args:
         controller: name of a header of `baselines/`.
         params: parameters that differ from their defaults.
-        timeout_s: seconds without `beat` after which limits and weights are ignored, > 0.
+        timeout_s: seconds without `beat` after which decisions are ignored, > 0.
         name: registered name; None: that of `ncc.envs.linux.objects.congestion_name`.
         proportional: True lets windows shrink packet by packet (PRR, baselines/prr.h), as the kernel's own controllers
             do; False shrinks them at once.
-        user_slots: slots that one user of the machine may hold; further connections of his are limited and not
-            reported.
+        user_slots: slots that one user of the machine may hold; further connections of his are not reported.
 
     Attributes:
         name: name by which sockets select it (TCP_CONGESTION).
@@ -52,7 +42,7 @@ class Shim:
         agent: row [1] of `layout.AGENT`.
 
     Raises:
-        ConfigError: `timeout_s` or a parameter is out of range, or the name is not allowed.
+        ConfigError: a parameter is out of range, or the name is not allowed.
         UnknownNameError: no such controller or parameter.
         DatapathError: the controller was not built, or the kernel refuses it.
     """
@@ -67,27 +57,16 @@ class Shim:
         proportional: bool = False,
         user_slots: int = layout.FLOWS_MAX,
     ) -> None:
-        if not 0 < timeout_s < 1e9:
-            raise ConfigError(f"Shim.timeout_s must be a positive number of seconds, got {timeout_s!r}.")
         path = objects.controller_object(controller)
         rows = extension().params(controller)
         check_params(controller, rows, tuple(params))
         values = list(with_defaults(rows, tuple(params)).values())
         self.name = name or objects.congestion_name(controller)
         data = None if name is None else objects.renamed(path, controller, name)
-        self._object: Any = bpf().Object(str(path), data)
-        try:
-            self._load(values, timeout_s, proportional, user_slots)
-        except BaseException:
-            self.close()
-            raise
-
-    def _load(self, values: list[int], timeout_s: float, proportional: bool, user_slots: int) -> None:
-        params = np.zeros(1, layout.PARAMS)
-        params["values"][0, : len(values)] = values
-        params["proportional"], params["user_slots"] = proportional, user_slots
-        self._object.set(".rodata.params", params.tobytes())
-        self._object.load()
+        row = np.zeros(1, layout.PARAMS)
+        row["values"][0, : len(values)] = values
+        row["proportional"], row["user_slots"] = proportional, user_slots
+        self._object = open_object(path, {".rodata.params": row.tobytes()}, data)
         self.reports: NDArray[np.void] = memory(self._object, "reports", layout.REPORT)
         self.decisions: NDArray[np.void] = memory(self._object, "decisions", layout.DECISION)
         self.hosts: NDArray[np.void] = memory(self._object, "hosts", layout.HOST)
@@ -99,11 +78,13 @@ class Shim:
         # Columns that are used in every period: naming a field of a row takes longer than reading it.
         self._beat_ns, self._started = self.agent["beat_ns"], self.agent["started"]
         self._fallbacks, self._windows = self.agent["fallbacks"], self.hosts["window_bytes"]
-        self._rates, self._decisions = self.hosts["rate_bytes_per_s"], self.hosts["decision"]
         self._free(range(layout.FLOWS_MAX))
         try:
             self._object.register("shim")
-        except bpf().RegisteredError:
+        except BaseException as error:
+            self.close()
+            if not isinstance(error, bpf().RegisteredError):
+                raise
             raise DatapathError(
                 f"The congestion control {self.name} cannot be registered, because the kernel or another process "
                 "has it already, in whichever network namespace: end that process first, or take another name "
@@ -111,38 +92,23 @@ class Shim:
             ) from None
 
     def add_host(self, index: int | None, address: str, cookie: int) -> None:
-        """Put connections that begin from now on at an address under the limit of host `index`, and report them.
+        """Count connections that begin from now on at an address as those of host `index`, and report them.
 
-        A host may have several addresses. Connections of no host are neither limited nor reported.
+        A host may have several addresses. Connections of no host are not reported.
 
         Args:
-            index: of the host; None: no limit, only reports.
+            index: of the host; None: only reports.
             address: IPv4.
             cookie: of the network namespace, as of `ncc.envs.linux.machine.namespace_cookie`.
         """
         if index is not None and not 0 <= index < layout.HOSTS_MAX:
             raise ConfigError(f"A host's index must be from 0 to {layout.HOSTS_MAX - 1}, got {index!r}")
-        try:
-            number = int(ipaddress.IPv4Address(address))
-        except ValueError as error:
-            raise ConfigError(f"A host's address must be an IPv4 address, got {address!r} ({error})") from None
-        source = np.array([(cookie, number, 0)], layout.SOURCE).tobytes()
+        source = np.array([(cookie, int(ipaddress.IPv4Address(address)), 0)], layout.SOURCE).tobytes()
         self._object.update("addresses", source, struct.pack("=I", layout.NO_HOST if index is None else index))
 
     def beat(self, now_ns: int | None = None) -> None:
-        """Renew limits and weights for another `timeout_s`; `now_ns` is `time.monotonic_ns()`."""
+        """Renew decisions for another `timeout_s`; `now_ns` is `time.monotonic_ns()`."""
         self._beat_ns[0] = time.monotonic_ns() if now_ns is None else now_ns
-
-    def limit(self, rates_bps: FloatArray) -> None:
-        """Limit hosts 0 to n - 1 to rates [n] in bits/s of IP packets with data; inf means no limit."""
-        rates = rates_bps.tolist()
-        for host, rate in enumerate(rates):
-            if not rate > 0:  # NaN fails too
-                raise ConfigError(f"The limit of host {host} must be above 0 bit/s (inf: none), got {rate}.")
-        self._rates[: len(rates)] = [
-            0 if rate == math.inf else int(min(max(rate / 8, 1.0), RATE_MAX)) for rate in rates
-        ]
-        self._decisions[: len(rates)] += np.uint64(1)
 
     def hold(self, window_bytes: Sequence[int] | IntArray) -> None:
         """Give connections of hosts 0 to n - 1 a window of at least `window_bytes` [n]; 0: their controller's.

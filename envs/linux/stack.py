@@ -100,19 +100,15 @@ def told_bytes(transport: Transport, nic: Nic) -> int:
     return nic.first_write_pkts * (transport.mtu_bytes - HEADER_BYTES)
 
 
-def least_rto_s(transport: Transport, mode: Mode | None) -> float:
-    """Least retransmission timeout of hosts whose queue has that mode, before the kernel rounds it."""
-    return max(transport.min_rto_s, HELD_RTO_S) if mode is not None else transport.min_rto_s
-
-
 def metrics(transport: Transport, mode: Mode | None = None) -> dict[str, int]:
     """Return metrics of a host's route by iproute2's names; `rto_min` is in ms, rounded up to jiffies by the kernel.
 
     With such a queue, the receiver's first window takes `HELD_BYTES`.
     """
+    least_s = max(transport.min_rto_s, HELD_RTO_S) if mode is not None else transport.min_rto_s
     found = {
         "initcwnd": transport.initial_window_pkts,
-        "rto_min": max(1, round(least_rto_s(transport, mode) * MS_PER_S)),
+        "rto_min": max(1, round(least_s * MS_PER_S)),
         "lock": 1 << _RTAX_RTO_MIN,  # otherwise TCP ignores rto_min
     }
     if mode is not None:
@@ -135,31 +131,24 @@ def min_rto_s(transport: Transport, mode: Mode | None = None) -> float:
 
 def _of_hosts(transport: Transport, nic: Nic, order: str, mode: Mode | None) -> list[str]:
     """List in sentences what hosts do otherwise with packets that wait."""
-    said: list[str] = []
     if mode is None:
-        said.append(
-            f"nic.bucket_bytes ({nic.bucket_bytes}) has no counterpart in Linux, where pacing holds rate limits packet "
-            "by packet."
-        )
-        if order != "fifo":
-            said.append(f"Order {order} is by weights of flows, by which they are paced, and not of packets.")
-    else:
-        said.append("A host's limit is of all packets that it sends, also of those without data.")
-        if nic.bucket_bytes != (burst := BURST_PKTS * transport.mtu_bytes):
-            said.append(f"nic.bucket_bytes is {burst} or {BURST_S * 1e6:g} us of the limit, not {nic.bucket_bytes}.")
-        low_bps = BITS_PER_BYTE * transport.mtu_bytes / PROMPT_S
-        said.append(f"Limits below {low_bps / 1e6:g} Mbit/s take {SETTLED_S * MS_PER_S:g} ms to come into force.")
-        if mode == "known":
-            said.append(f"Order {order} is by what is known of a message's size, in {CLASSES} classes.")
-        if nic.small_queue_bytes < HELD_BYTES:
-            said.append(f"nic.small_queue_bytes is {HELD_BYTES}, not {nic.small_queue_bytes}: messages wait there.")
+        return []
+    said = ["A host's limit is of all packets that it sends, also of those without data."]
+    if nic.bucket_bytes != (burst := BURST_PKTS * transport.mtu_bytes):
+        said.append(f"nic.bucket_bytes is {burst} or {BURST_S * 1e6:g} us of the limit, not {nic.bucket_bytes}.")
+    low_bps = BITS_PER_BYTE * transport.mtu_bytes / PROMPT_S
+    said.append(f"Limits below {low_bps / 1e6:g} Mbit/s take {SETTLED_S * MS_PER_S:g} ms to come into force.")
+    if mode == "known":
+        said.append(f"Order {order} is by what is known of a message's size, in {CLASSES} classes.")
+    if nic.small_queue_bytes < HELD_BYTES:
+        said.append(f"nic.small_queue_bytes is {HELD_BYTES}, not {nic.small_queue_bytes}: messages wait there.")
     return said
 
 
 def not_honoured(transport: Transport, nic: Nic, order: str = "fifo", mode: Mode | None = None) -> tuple[str, ...]:
     """List in sentences what the kernel does otherwise than the scenario asks of TCP, the NIC and an order of flows.
 
-    `mode` is that of hosts' queues, None if limits and the order are by pacing.
+    `mode` is that of hosts' queues, None if they have none.
     """
     said = _of_hosts(transport, nic, order, mode)
     if transport.recovery == "classic":

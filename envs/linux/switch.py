@@ -10,7 +10,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import PortRecords, records
 from ncc.core.topology import Program, Red, Topology
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
-from ncc.envs.linux.extension import bpf, extension, memory
+from ncc.envs.linux.extension import bpf, extension, memory, open_object
 from ncc.envs.linux.objects import require_built
 from ncc.envs.native.params import check_params, with_defaults
 
@@ -171,19 +171,16 @@ def program_row(program: Program, mtu_bytes: int) -> npt.NDArray[Any]:
 
 
 class Switch:
-    """The program, loaded for a topology; `attach` puts it at its ports. `close` may be called twice.
+    """The program, loaded for a topology that `check_switch` accepts. `close` may be called twice.
 
     Attributes:
         programs: file descriptors of the program at every port, and of the one that samples the ports, by name.
 
     Raises:
-        ConfigError: the topology asks for something that the program does not offer (`check_switch`).
         DatapathError: the program is not built, or the kernel refuses it.
     """
 
     def __init__(self, topology: Topology, frame_overhead_bytes: int, mtu_bytes: int = 1500) -> None:
-        check_switch(topology)
-        self.programs: dict[str, int] = {}
         self._before: Stats | None = None
         names = [program.name for program in programs_of(topology)]
         built, wanted = require_built(), "_".join(["switch", *names])
@@ -191,19 +188,13 @@ class Switch:
             raise DatapathError(
                 f"The program {wanted} for the kernel was not built: run `make build`, or reinstall ncc."
             )
-        self._object = bpf().Object(str(built[wanted]))
-        try:
-            if names:
-                self._object.set(".rodata.program", program_row(programs_of(topology)[0], mtu_bytes).tobytes())
-            self._object.load()
-            rows, pools = port_rows(topology, frame_overhead_bytes), pool_rows(topology)
-            memory(self._object, "ports", PORT)[: len(rows)] = rows
-            memory(self._object, "pools", POOL)[: len(pools)] = pools
-            self._stats = memory(self._object, "port_stats", STATS)[: len(rows)]
-            self.programs = dict(self._object.programs)
-        except BaseException:
-            self.close()
-            raise
+        rows, pools = port_rows(topology, frame_overhead_bytes), pool_rows(topology)
+        sections = {".rodata.program": program_row(one, mtu_bytes).tobytes() for one in programs_of(topology)}  # noqa: B035
+        self._object = open_object(built[wanted], sections)
+        memory(self._object, "ports", PORT)[: len(rows)] = rows
+        memory(self._object, "pools", POOL)[: len(pools)] = pools
+        self._stats = memory(self._object, "port_stats", STATS)[: len(rows)]
+        self.programs: dict[str, int] = dict(self._object.programs)
 
     def attach(self, route: "IPRoute", port: int, tags: int | None = None) -> None:
         """Put the program at a port; `route` is connected to the namespace of its node.

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`TagProgram`: a tag of baselines/tags at hosts (bpf/tag.bpf.c), which gives data packets the class of their flow."""
 
-from typing import Any
-
 import numpy as np
 
-from ncc.envs.linux.extension import bpf, extension
+from ncc.envs.linux.extension import extension, open_object
 from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.order_program import take_sizes
 from ncc.envs.native.params import Params, with_defaults
@@ -36,15 +34,9 @@ class TagProgram:
         row = np.zeros(PARAMS_MAX, np.uint64)
         values = list(with_defaults(extension().tag_params(name), params).values())
         row[: len(values)] = values
-        self._object: Any = bpf().Object(str(require_built()[f"tag_{name}"]))
-        try:
-            self._object.set(".rodata.tag", row.tobytes())
-            self._object.load()
-            self.fd: int = self._object.programs["ncc_tag"]
-            self.takes_sizes = take_sizes(self._object)
-        except BaseException:
-            self.close()
-            raise
+        self._object = open_object(require_built()[f"tag_{name}"], {".rodata.tag": row.tobytes()})
+        self.fd: int = self._object.programs["ncc_tag"]
+        self.takes_sizes = take_sizes(self._object)
 
     def close(self) -> None:
         """Unload the program; devices that still have it keep it until their namespace is removed."""

@@ -18,7 +18,7 @@ def table(rows: Sequence[Row]) -> Table:
     result.add_column("what", no_wrap=True)
     result.add_column("there", no_wrap=True)
     result.add_column("needed", no_wrap=True)
-    result.add_column("found, or what to do", overflow="fold")
+    result.add_column("purpose, or what to do", overflow="fold")
     for row in rows:
         style = STYLES[row.state] if row.needed or row.state is State.THERE else "yellow"
         result.add_row(row.name, f"[{style}]{row.state.value}[/]", "yes" if row.needed else "no", row.sentence)

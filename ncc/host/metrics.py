@@ -1,54 +1,39 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Metrics of an agent, over HTTP in the form of prometheus_client, which is loaded only if metrics are asked for.
+"""Metrics of an agent, in a file that node_exporter reads; prometheus_client is loaded only if they are asked for."""
 
-A client gets little room and time, and the oldest of too many goes: half-open ones cannot keep a scrape waiting.
-"""
-
-import os
-import socket
 import sys
 import threading
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
 from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
 
-from ncc.core.errors import ConfigError
+from ncc.core.errors import ResultError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.units import NS_PER_S, to_ns
-from ncc.host.peers import Address, parse_one
+from ncc.harness.atomic import replacing, require_writable
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from prometheus_client import CollectorRegistry
-
     from ncc.host.log import Log
     from ncc.host.loop import Loop
     from ncc.policies import PolicyFile
 
 SWITCH_S = 1e-4
-"""Longest time for which the thread of a request holds the interpreter while a decision is due."""
+"""Longest time for which the thread that writes holds the interpreter while a decision is due."""
+READABLE = 0o644
+"""Mode of the file, whatever the umask: node_exporter is another user."""
 BOUNDS_S = tuple(1e-5 * 2**i for i in range(14))
 """Upper bounds of the histograms' buckets, from 10 us to 82 ms."""
 _BOUNDS_NS = tuple(to_ns(bound) for bound in BOUNDS_S)
 KEPT = 1 << 16
 """Number of the last durations that are kept."""
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
-CLIENTS_MOST = 32
-"""Clients that are connected at once; one more, and the oldest is cut off."""
-CLIENT_S = 1.0
-"""Time in which a client must have asked and taken its answer."""
-HEAD_BYTES = 4096
-"""Longest head of a request."""
-WAITING = 128
-"""Connections that the kernel holds until they are accepted."""
 Families = list[tuple[str, str, str, Any]]
 """Name, help and label of each family of metrics, and its value, or a value for each value of the label."""
 
@@ -58,25 +43,21 @@ class Durations:
 
     Attributes:
         counts: [len(BOUNDS_S) + 1] durations up to each bound and above the one before; the last is beyond all.
+        sum_ns: sum of all durations.
     """
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS_S) + 1)
-        self._sum_ns = 0
+        self.sum_ns = 0
         self._last_ns = array("q", bytes(8 * KEPT))
         self._n = 0
 
     def add(self, duration_ns: int) -> None:
         """Count a duration."""
         self.counts[bisect_left(_BOUNDS_NS, duration_ns)] += 1
-        self._sum_ns += duration_ns
+        self.sum_ns += duration_ns
         self._last_ns[self._n % KEPT] = duration_ns
         self._n += 1
-
-    @property
-    def sum_s(self) -> float:
-        """Sum of all durations."""
-        return self._sum_ns / NS_PER_S
 
     def quantiles_us(self) -> dict[str, float]:
         """Quantiles of the last durations; empty without any."""
@@ -114,7 +95,6 @@ class AgentCollector:
             counters.append(("ncc_queue", help_, "what", loop.live.queues.counts))
         gauges: Families = [
             ("ncc_info", "the policy, by its SHA-256", "policy_sha256", {self._file.sha256: 1}),
-            ("ncc_order", "where limits are in force", "by", {"pacing" if loop.live.queues is None else "kernel": 1}),
             ("ncc_active", "1 if the policy decides, 0 if hosts are handed back", "", int(agent.guard.active)),
             ("ncc_limit_bps", "limit in force, +Inf: none", "host", _by_host(loop.limits_bps)),
             ("ncc_resident_memory_bytes", "of this process", "", psutil.Process().memory_info().rss),
@@ -139,90 +119,54 @@ class AgentCollector:
         ):
             bounds = [f"{bound_s:g}" for bound_s in BOUNDS_S] + ["+Inf"]
             buckets = list(zip(bounds, accumulate(latencies.counts), strict=True))
-            yield HistogramMetricFamily(name, help_, buckets=buckets, sum_value=latencies.sum_s)
+            yield HistogramMetricFamily(name, help_, buckets=buckets, sum_value=latencies.sum_ns / NS_PER_S)
 
 
-@contextmanager
-def served(address: Address) -> Iterator[Callable[[AgentCollector], None]]:
-    """Take an address for metrics; inside, a function that serves those of an agent, in a thread of its own."""
-    import asyncio
+class MetricsFile:
+    """A file of an agent's metrics for node_exporter's textfile collector, written every `every_s` by a thread.
 
-    from prometheus_client import CollectorRegistry
+    It is written under another name and renamed, so that a reader finds a whole one, and goes with `close`.
 
-    registry, loop = CollectorRegistry(), asyncio.new_event_loop()
-    try:
-        listening = socket.create_server(address, backlog=WAITING)
-    except OSError as error:
-        loop.close()
-        raise ConfigError(
-            f"cannot serve metrics at {address}: {os.strerror(error.errno or 0)}; name another address or port, or none"
-        ) from None
-    over = asyncio.Event()
-    thread = threading.Thread(target=lambda: loop.run_until_complete(_serve(listening, registry, over)))
-    before_s = sys.getswitchinterval()
-
-    def show(collector: AgentCollector) -> None:
-        registry.register(collector)
-        sys.setswitchinterval(SWITCH_S)
-        thread.start()
-
-    try:
-        yield show
-    finally:
-        sys.setswitchinterval(before_s)
-        if thread.ident is not None:
-            loop.call_soon_threadsafe(over.set)
-            thread.join()
-        listening.close()
-        loop.close()
-
-
-async def _serve(listening: socket.socket, registry: "CollectorRegistry", over: "asyncio.Event") -> None:
-    """Answer clients until it is over, each once."""
-    import asyncio
-
-    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-
-    clients: list[asyncio.StreamWriter] = []
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        clients.append(writer)
-        if len(clients) > CLIENTS_MOST:
-            clients.pop(0).transport.abort()
-        try:
-            async with asyncio.timeout(CLIENT_S):
-                head = await reader.readuntil(b"\r\n\r\n")
-                status, body = ("200 OK", generate_latest(registry)) if head[:4] == b"GET " else ("405 Not GET", b"")
-                said = f"Content-Type: {CONTENT_TYPE_LATEST}\r\nContent-Length: {len(body)}\r\nConnection: close"
-                writer.write(f"HTTP/1.1 {status}\r\n{said}\r\n\r\n".encode() + body)
-                writer.write_eof()
-                while await reader.read(HEAD_BYTES):  # until the client closes: our close could overtake the answer
-                    pass
-        except (TimeoutError, OSError, asyncio.LimitOverrunError, asyncio.IncompleteReadError):
-            return  # too slow, too long, or gone
-        finally:
-            writer.transport.abort()
-            with suppress(ValueError):  # the oldest of too many is out already
-                clients.remove(writer)
-
-    async with await asyncio.start_server(answer, sock=listening, limit=HEAD_BYTES):
-        await over.wait()
-        for writer in clients:
-            writer.transport.abort()
-    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
-
-
-def parse_endpoint(text: str) -> Address | None:
-    """Address of the metrics: ``ADDRESS:PORT``, a port of loopback, or ``none``.
+    Attributes:
+        lost: number of times that it could not be written after the first.
 
     Raises:
-        ConfigError: it has another form.
+        ResultError: the file cannot be written.
     """
-    if text == "none":
-        return None
-    if text.isascii() and text.isdigit():
-        text = f"127.0.0.1:{text}"
-    return parse_one(text, "address of metrics").address
+
+    def __init__(self, path: Path, every_s: float, collector: AgentCollector) -> None:
+        from prometheus_client import CollectorRegistry
+
+        self.lost, self._path, self._every_s = 0, path, every_s
+        self._registry, self._over = CollectorRegistry(), threading.Event()
+        self._registry.register(collector)
+        require_writable(path)
+        self._write()
+        self._before_s = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
+        self._thread = threading.Thread(target=self._keep)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._over.set()
+        self._thread.join()
+        sys.setswitchinterval(self._before_s)
+        self._path.unlink(missing_ok=True)
+
+    def _keep(self) -> None:
+        while not self._over.wait(self._every_s):
+            try:
+                self._write()
+            except ResultError:
+                self.lost += 1
+
+    def _write(self) -> None:
+        from prometheus_client import generate_latest
+
+        with replacing(self._path) as temporary:
+            temporary.write_bytes(generate_latest(self._registry))
+            temporary.chmod(READABLE)
 
 
 def _by_host(values: FloatArray | IntArray) -> dict[str, float]:

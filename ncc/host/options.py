@@ -54,6 +54,13 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(entry for entry in text.split(",") if entry.strip())
 
 
+def prom(text: str) -> Path:
+    """A path that node_exporter's textfile collector reads."""
+    if not text.endswith(".prom"):
+        raise argparse.ArgumentTypeError(f"must end in .prom, as node_exporter reads no other file, got {text}")
+    return Path(text)
+
+
 def sha256(text: str) -> str:
     """The hexadecimal digits of ``sha256:<digits>``."""
     if (found := re.fullmatch(r"sha256:([0-9a-f]{64})", text)) is None:
@@ -124,18 +131,24 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("policy", type=Path, help="a policy file, as `ncc export` writes")
     add("--digest", type=sha256, metavar="sha256:HEX", help="of the policy file, as `ncc export` prints; no other runs")
-    add("--interface", action="append", metavar="NAME", help="of this host; of each, if it is several hosts")
+    add(
+        "--interface",
+        action="append",
+        required=True,
+        metavar="NAME",
+        help="of this host, whose queue limits all that leaves it; of each, if it is several hosts",
+    )
     add(
         "--address",
         action="append",
         metavar="IPV4",
-        help="of connections to be limited (all the interface has), in turn",
+        help="at which connections begin that are measured (all the interface has); of each interface, in turn",
     )
     add(
         "--netns",
         action="append",
         metavar="NAME|PATH",
-        help="network namespace of the addresses, as containers have (this one): one for all, or one for each in turn",
+        help="network namespace of each --address, as containers have (this one): one for all, or one for each in turn",
     )
     add(
         "--outside-training", action="store_true", help="start on a network unlike those that the policy was trained on"
@@ -167,12 +180,6 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     guard_options(parser)
     add = parser.add_argument_group("what is done").add_argument
     add(
-        "--order",
-        choices=("kernel", "pacing"),
-        help="limit all that leaves the interface, in its queue, or only connections of the transport, by pacing "
-        "(kernel, if an --interface is named)",
-    )
-    add(
         "--send-buffer",
         type=whole(*SEND_BUFFER_BYTES),
         metavar="BYTES",
@@ -181,15 +188,19 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--default", action="store_true", help="have all new connections run by it, and ECN as it needs: two sysctls")
     add("--name", metavar="NAME", help="that sockets ask for by TCP_CONGESTION (ncc_<controller>)")
-    add("--dry-run", action="store_true", help="measure and decide; write no limit, weight or sysctl")
+    add("--dry-run", action="store_true", help="measure and decide; write no limit or sysctl")
     add("--heartbeat-s", type=float, default=0.1, help="seconds of silence that end all limits (%(default)s)")
     add("--seconds", type=number(), metavar="S", help="end after so many seconds")
     add("--realtime", action="store_true", help="SCHED_FIFO, ahead of everything else")
     add("--core", type=int, metavar="N", help="stay on this core")
+    add("--metrics", type=prom, metavar="FILE", help="file.prom for node_exporter's textfile collector (none)")
     add(
-        "--metrics", metavar="ADDRESS:PORT", help="address at which Prometheus reads metrics; without it there are none"
+        "--log-s",
+        type=number(),
+        default=10.0,
+        metavar="S",
+        help="seconds between two reports, and two files of metrics (%(default)s)",
     )
-    add("--log-s", type=number(), default=10.0, metavar="S", help="seconds between two reports (%(default)s)")
 
 
 def uplink_options(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,6 @@
 """Hosts of a neighbourhood: their addresses and ids."""
 
 import re
-import socket
 from collections.abc import Sequence
 from ipaddress import IPv4Address
 from typing import NamedTuple
@@ -89,12 +88,3 @@ def rows_of(own: Sequence[Peer], peers: Sequence[Peer]) -> tuple[list[int], list
     """Numbers of an agent's own hosts and of its peers among all, which every agent of a neighbourhood gives them."""
     places = {peer.id: row for row, peer in enumerate(sorted((*own, *peers), key=lambda p: (p.address, p.id)))}
     return [places[peer.id] for peer in own], [places[peer.id] for peer in peers]
-
-
-def interface_index(interface: str) -> int:
-    """The kernel's number of a network interface."""
-    try:
-        return socket.if_nametoindex(interface)
-    except (OSError, ValueError):  # ValueError: a name with a zero byte
-        known = ", ".join(name for _, name in socket.if_nameindex())
-        raise ConfigError(f"there is no network interface {interface!r}; this machine has {known}") from None

@@ -7,25 +7,23 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import psutil
 
 from ncc.core.errors import ConfigError
-from ncc.envs.linux.check import in_namespace
-from ncc.envs.linux.device import occupied
+from ncc.envs.linux.device import interface_index, occupied
+from ncc.envs.linux.enter import in_namespace
 from ncc.envs.linux.machine import namespace_cookie
 from ncc.envs.linux.objects import check_name
 from ncc.envs.linux.senders import KERNEL, check_stack
-from ncc.envs.linux.settings import LinuxSettings
 from ncc.host.exchange import ExchangeSpec
 from ncc.host.guard import GuardSettings
 from ncc.host.keys import Keys
-from ncc.host.metrics import parse_endpoint
 from ncc.host.neighbourhood import NeighbourhoodSpec, check_fits, check_trained
 from ncc.host.options import listed
-from ncc.host.peers import Address, interface_index, parse_peers
+from ncc.host.peers import parse_peers
 from ncc.policies.file import PolicyFile, load_policy_file
 from ncc.policies.limits import RateBounds
 
@@ -58,18 +56,12 @@ class Plan:
     addresses: list[str]
     """[k] Addresses of the local hosts, by which peers know them."""
     sources: list[tuple[Source, ...]]
-    """[k] Beginnings of connections that are limited: at all addresses that an interface has, or at those named."""
-    order: str
-    """"kernel": limits hold for all that leaves the interfaces; "pacing": for connections of the transport."""
-    ipv6: list[str]
-    """Global IPv6 addresses of these hosts, whose connections are not limited."""
+    """[k] Beginnings of connections that are measured: at all addresses that an interface has, or at those named."""
     network: NeighbourhoodSpec
     exchange: ExchangeSpec
     keys: Keys | None
     """Keys of the messages; None: there are no peers and no uplink."""
     guard: GuardSettings
-    endpoint: Address | None
-    """Address of the metrics; None: they are not served."""
 
 
 def planned(options: argparse.Namespace) -> Plan:
@@ -87,14 +79,14 @@ def planned(options: argparse.Namespace) -> Plan:
     file = load_policy_file(options.policy, options.digest)
     bounds = narrowed(file, options)
     _check_transport(file)
-    interfaces, addresses, sources, ipv6 = _hosts(options)
-    exchange, keys = _exchange(options, file, addresses, interfaces)
+    addresses, sources = _hosts(options)
+    exchange, keys = _exchange(options, file, addresses)
     if options.receivers is not None and len(sources[0]) > 1:
         raise ConfigError(
             f"--receivers knows a host by one address, and the interface has {len(sources[0])}: name one, --address"
         )
     n_peers = len(parse_peers(exchange.peers, exchange.own))
-    network = neighbourhood_of(options, file, len(addresses) + n_peers, interfaces)
+    network = neighbourhood_of(options, file, len(addresses) + n_peers)
     check_fits(file, network)
     if not (least_s := HEARTBEATS * network.period_s) <= options.heartbeat_s <= HEARTBEAT_MOST_S:
         raise ConfigError(
@@ -106,16 +98,13 @@ def planned(options: argparse.Namespace) -> Plan:
     return Plan(
         file=file,
         bounds=bounds,
-        interfaces=interfaces,
+        interfaces=options.interface,
         addresses=addresses,
         sources=sources,
-        order=_order(options, interfaces),
-        ipv6=ipv6,
         network=network,
         exchange=exchange,
         keys=keys,
         guard=_guard(options),
-        endpoint=parse_endpoint(options.metrics) if options.metrics else None,
     )
 
 
@@ -131,9 +120,9 @@ def _check_transport(file: PolicyFile) -> None:
     """Raise `ConfigError` for a policy whose transport, or whose fallback, this agent cannot run."""
     header = file.header
     own, fallback = header.stack, header.fallback.stack
-    check_stack(own, LinuxSettings())
+    check_stack(own)
     try:
-        check_stack(fallback, LinuxSettings())
+        check_stack(fallback)
     except ConfigError as error:
         raise ConfigError(f"the fallback of policy {header.name!r} is not to be had here: {error}") from None
     if fallback.transport != own.transport:
@@ -171,13 +160,11 @@ def narrowed(file: PolicyFile, options: argparse.Namespace) -> RateBounds:
     return bounds.replace(min_rate_frac=max(bounds.min_rate_frac, options.floor), **changes)
 
 
-def neighbourhood_of(
-    options: argparse.Namespace, file: PolicyFile, hosts: int, interfaces: list[str]
-) -> NeighbourhoodSpec:
+def neighbourhood_of(options: argparse.Namespace, file: PolicyFile, hosts: int) -> NeighbourhoodSpec:
     """The network by options, and by the interface where the link's rate is not given."""
     found = NeighbourhoodSpec(
         hosts=hosts,
-        link_rate_bps=options.link_rate or _speed_bps(interfaces),
+        link_rate_bps=options.link_rate or _speed_bps(options.interface[0]),
         uplink_rate_bps=options.uplink_rate,
         uplink_buffer_bytes=options.uplink_buffer,
         base_rtt_s=options.base_rtt,
@@ -188,75 +175,49 @@ def neighbourhood_of(
     return found
 
 
-def _speed_bps(interfaces: list[str]) -> float:
-    stats = psutil.net_if_stats()
-    speed = stats[interfaces[0]].speed if interfaces and interfaces[0] in stats else 0
+def _speed_bps(interface: str) -> float:
+    speed: int = psutil.net_if_stats()[interface].speed
     if not 0 < speed < SPEED_UNKNOWN:
         raise ConfigError("the rate of the hosts' links is not known: say --link-rate, in bits/s")
     return speed * 1e6
 
 
-def _hosts(options: argparse.Namespace) -> tuple[list[str], list[str], list[tuple[Source, ...]], list[str]]:
-    """Interfaces and addresses of the local hosts, `Plan.sources` and `Plan.ipv6`."""
-    interfaces = options.interface or []
-    limited = [tuple(dict.fromkeys(_addresses(name, socket.AF_INET))) for name in interfaces]
-    without = [name for name, own in zip(interfaces, limited, strict=True) if not own]
-    if without and not options.address:
-        raise ConfigError(f"the interface {without[0]} has no IPv4 address: give it one, or name the host's, --address")
-    addresses = options.address or [own[0] for own in limited]
-    if not addresses:
-        raise ConfigError("name the host: --interface, or --address of its connections")
-    if options.address:
-        if interfaces and len(addresses) != len(interfaces):
+def _hosts(options: argparse.Namespace) -> tuple[list[str], list[tuple[Source, ...]]]:
+    """Return the addresses of the local hosts, and `Plan.sources`; raise `ConfigError` where they cannot be had."""
+    interfaces: list[str] = options.interface
+    named: list[str] = options.netns or []
+    found = [tuple(dict.fromkeys(_addresses(name, socket.AF_INET))) for name in interfaces]
+    for name in () if options.dry_run else interfaces:
+        if queue := occupied(name):
             raise ConfigError(
-                f"{len(interfaces)} interfaces and {len(addresses)} addresses were named: each host has one of either"
+                f"the interface {name} has a queue that somebody set up ({queue}): remove it (tc qdisc del dev {name} "
+                "root), or take another interface"
             )
-        limited = [(address,) for address in addresses]
-    cookies = _cookies(options, addresses)
-    sources = [tuple((address, cookie) for address in own) for own, cookie in zip(limited, cookies, strict=True)]
+    if options.address:
+        if len(options.address) != len(interfaces):
+            raise ConfigError(
+                f"{len(interfaces)} interfaces and {len(options.address)} addresses were named: each host has one of "
+                "either"
+            )
+        found = [(address,) for address in options.address]
+    elif without := [name for name, own in zip(interfaces, found, strict=True) if not own]:
+        raise ConfigError(f"the interface {without[0]} has no IPv4 address: give it one, or name the host's, --address")
+    if named and (not options.address or len(named) not in (1, len(found))):
+        raise ConfigError("--netns is of an --address: name one for all addresses, or one for each in turn")
+    namespaces = named * len(found) if len(named) == 1 else named or [""] * len(found)
+    sources = []
+    for own, name in zip(found, namespaces, strict=True):
+        if name:
+            cookie = in_namespace(NAMED / name, partial(_checked, own[0], f"in {name}"))
+        else:
+            cookie = _checked(own[0], "here")
+        sources.append(tuple((address, cookie) for address in own))
     every = [source for own in sources for source in own]
     if twice := [address for address, cookie in every if every.count((address, cookie)) > 1]:
         raise ConfigError(
             f"each host needs an address of its own, and {twice[0]} is that of two: say --address of each"
         )
-    found = [
-        IPv6Address(one.partition("%")[0])
-        for name in interfaces or psutil.net_if_addrs()
-        for one in _addresses(name, socket.AF_INET6)
-    ]
-    return interfaces, addresses, sources, [str(one) for one in found if not (one.is_link_local or one.is_loopback)]
-
-
-def _order(options: argparse.Namespace, interfaces: list[str]) -> str:
-    """`Plan.order`; raise `ConfigError` where it cannot be had."""
-    order: str = options.order or ("kernel" if interfaces else "pacing")
-    if order == "pacing":
-        return order
-    if not interfaces:
-        raise ConfigError("--order kernel limits what leaves an --interface: name that, or say --order pacing")
-    for name in interfaces:
-        if found := occupied(name):
-            raise ConfigError(
-                f"the interface {name} has a queue that somebody set up ({found}): remove it (tc qdisc del dev {name} "
-                "root), or say --order pacing, which leaves it alone and limits connections of the transport only"
-            )
-    return order
-
-
-def _cookies(options: argparse.Namespace, addresses: list[str]) -> list[int]:
-    """Cookies of the network namespaces in which connections begin at addresses, one for each."""
-    named: list[str] = options.netns or []
-    if named and (options.interface or len(named) not in (1, len(addresses))):
-        raise ConfigError(
-            "--netns is of an --address, not of an --interface: name one for all addresses, or one for each in turn"
-        )
-    if not named:
-        return [_checked(address, "here") for address in addresses]
-    named *= len(addresses) if len(named) == 1 else 1
-    return [
-        in_namespace(NAMED / name, partial(_checked, address, f"in {name}"))
-        for name, address in zip(named, addresses, strict=True)
-    ]
+    return [own[0] for own in found], sources
 
 
 def _checked(address: str, where: str) -> int:
@@ -308,19 +269,15 @@ def _check_receivers(options: argparse.Namespace, spec: ExchangeSpec) -> None:
         raise ConfigError(f"--receivers holds flows of this network namespace back: leave {what} out")
 
 
-def _exchange(
-    options: argparse.Namespace, file: PolicyFile, addresses: list[str], interfaces: list[str]
-) -> tuple[ExchangeSpec, Keys | None]:
+def _exchange(options: argparse.Namespace, file: PolicyFile, addresses: list[str]) -> tuple[ExchangeSpec, Keys | None]:
     period_s = options.period or file.header.period_s
-    if options.group and not interfaces:
-        raise ConfigError("--group needs --interface, on whose link the group is")
     spec = ExchangeSpec(
         listen=f"{addresses[0]}:{options.port}*{len(addresses)}",
         late_s=LATE_PERIODS * period_s,
         peers=listed(options.peers),
         uplink=options.uplink,
         group=options.group,
-        interface=interfaces[0] if options.group else None,
+        interface=options.interface[0] if options.group else None,
         buffer_bytes=options.receivers,
     )
     _check_receivers(options, spec)

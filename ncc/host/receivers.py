@@ -7,7 +7,7 @@ is nearest to its start.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from ncc.core.flows import BoolArray, FloatArray, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S, to_ns
 from ncc.envs.linux.extension import LIVE_COLUMNS
-from ncc.envs.linux.wake import FIELDS
+from ncc.envs.linux.shim import Shim
+from ncc.envs.linux.wake import FIELDS, Waker
 from ncc.host.exchange import Exchange
 from ncc.host.grants import FORGET_PERIODS, Granter
 from ncc.host.listener import Inbox
@@ -35,24 +36,6 @@ _SLOT, _GENERATION, _LEFT, _UNSENT, _DELIVERED = (
 )
 
 
-class Kernel(Protocol):
-    """The part of `ncc.envs.linux.shim.Shim` that holds flows."""
-
-    reports: Any
-    decisions: Any
-    hosts: Any
-
-    def wait_for(self, receiver: str, *, waits: bool) -> None:
-        """Let flows to a receiver wait, or not."""
-
-
-class Wakes(Protocol):
-    """`ncc.envs.linux.wake.Waker`."""
-
-    def wake(self, peer: bytes, **numbers: int) -> None:
-        """Make the kernel try to send."""
-
-
 class Receivers:
     """The flows of this host to its peers, and this host as the receiver of theirs.
 
@@ -60,7 +43,7 @@ class Receivers:
         scenario: `ncc.host.grants.receiver_scenario`.
         exchange: with the peers.
         peers: hosts to which flows wait, and that tell of theirs, in the order of the inbox.
-        kernel: holds the flows.
+        shim: holds the flows.
         waker: wakes them.
 
     Attributes:
@@ -69,15 +52,13 @@ class Receivers:
         held: number of flows that wait.
     """
 
-    def __init__(
-        self, scenario: Scenario, exchange: Exchange, peers: Sequence[Peer], kernel: Kernel, waker: Wakes
-    ) -> None:
-        self._exchange, self._kernel, self._waker, self._peers = exchange, kernel, waker, tuple(peers)
+    def __init__(self, scenario: Scenario, exchange: Exchange, peers: Sequence[Peer], shim: Shim, waker: Waker) -> None:
+        self._exchange, self._shim, self._waker, self._peers = exchange, shim, waker, tuple(peers)
         self._granter = Granter(scenario, self._peers)
         self._period_ns = to_ns(scenario.period_s)
         self.counters = dict.fromkeys(("flows", "grants", "woken", "unanswered", "silent"), 0)
         self.held = 0
-        n, slots = len(peers), len(kernel.reports)
+        n, slots = len(peers), len(shim.reports)
         addresses = np.array([peer.id >> 16 & 0xFFFF_FFFF for peer in peers], np.uint32)
         self._order = np.argsort(addresses)
         self._addresses = addresses[self._order]
@@ -91,8 +72,8 @@ class Receivers:
         self._told_ns: IntArray = np.zeros(n, np.int64)
         self._alive: BoolArray = np.zeros(n, np.bool_)
         self._slots = self._rows = np.zeros(0, np.int64)
-        kernel.hosts["named_only"][0] = 1
-        kernel.hosts["patience_ns"][0] = PATIENCE_PERIODS * self._period_ns
+        shim.hosts["named_only"][0] = 1
+        shim.hosts["patience_ns"][0] = PATIENCE_PERIODS * self._period_ns
 
     def summary(self) -> dict[str, int]:
         """Counters of what was done so far, the flows that wait, and the hosts with flows to this one."""
@@ -104,7 +85,7 @@ class Receivers:
         A flow is what a connection has to send, from its first byte until all is acknowledged.
         """
         slots = live[_SLOT]
-        address = self._kernel.reports["peer"][slots].astype(np.uint32)
+        address = self._shim.reports["peer"][slots].astype(np.uint32)
         at = np.minimum(np.searchsorted(self._addresses, address), len(self._addresses) - 1)
         waiting = np.maximum(live[_UNSENT] + live[_LEFT] - live[_DELIVERED], 0)
         lives = (self._addresses[at] == address) & (waiting > 0)
@@ -151,10 +132,10 @@ class Receivers:
     def _let(self, alive: BoolArray, now_ns: int) -> None:
         """Write the decisions of live flows, of which those to receivers that are not alive may begin."""
         for row in np.flatnonzero(alive != self._alive).tolist():
-            self._kernel.wait_for(self._peers[row].address.host, waits=bool(alive[row]))
+            self._shim.wait_for(self._peers[row].address.host, waits=bool(alive[row]))
         self._alive = alive
         slots, rows, inbox = self._slots, self._rows, self._exchange.inbox
-        reports, decisions = self._kernel.reports, self._kernel.decisions
+        reports, decisions = self._shim.reports, self._shim.decisions
         held = reports["held"][slots] != 0
         self.held = int(np.count_nonzero(held))
         if not len(slots):

@@ -13,15 +13,14 @@ from ncc.core.errors import DatapathError
 from ncc.core.memory import memory_bytes
 from ncc.core.units import to_ns
 from ncc.envs.linux import layout, machine
+from ncc.envs.linux.device import ETHERNET_BYTES
 from ncc.envs.linux.extension import extension
-from ncc.envs.linux.live import ETHERNET_BYTES, InterfaceCounter, Live
+from ncc.envs.linux.live import InterfaceCounter, Live
 from ncc.envs.linux.objects import require_built
-from ncc.envs.linux.order import WeightsByWait
 from ncc.envs.linux.order_program import OrderProgram
 from ncc.envs.linux.queue import OPEN, HostQueue
-from ncc.envs.linux.queues import LiveQueues
-from ncc.envs.linux.senders import wanted_mode
-from ncc.envs.linux.settings import LinuxSettings
+from ncc.envs.linux.queues import Queues
+from ncc.envs.linux.senders import mode_of
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.wake import Waker
 from ncc.harness.signals import StopRequest
@@ -33,7 +32,7 @@ from ncc.host.guard import Guard
 from ncc.host.keys import reader
 from ncc.host.log import Log, Notifier
 from ncc.host.loop import Loop
-from ncc.host.metrics import AgentCollector, served
+from ncc.host.metrics import AgentCollector, MetricsFile
 from ncc.host.neighbourhood import Neighbourhood, limiter_of, outside_of
 from ncc.host.peers import parse_peers, rows_of
 from ncc.host.plan import Plan, planned
@@ -65,7 +64,6 @@ def command(options: argparse.Namespace) -> int:
         undo.callback(exchange.close)
         guard = Guard(plan.guard, plan.bounds, neighbourhood.link_bps, lambda said: log.warning("guard", said=said))
         agent = Agent(neighbourhood, guard, exchange, stale_periods=options.stale_periods, in_force=not options.dry_run)
-        shows = None if plan.endpoint is None else undo.enter_context(served(plan.endpoint))
         privileges.check()
         require_built()
         sysctls = _sysctls(options, plan, undo)
@@ -76,8 +74,10 @@ def command(options: argparse.Namespace) -> int:
         receivers = _receivers(plan, exchange, live, undo)
         privileges.drop()  # before anything is read that others send
         loop = Loop(agent, live, to_ns(network.period_s), receivers)
-        if shows is not None:
-            shows(AgentCollector(loop, plan.file, log))
+        shown = None
+        if options.metrics is not None:
+            shown = MetricsFile(options.metrics, options.log_s, AgentCollector(loop, plan.file, log))
+            undo.callback(shown.close)
         undo.callback(live.lift)
         undo.enter_context(changed({path: value or live.shim.name for path, value in sysctls.items()}))
         undo.enter_context(stop.insisted())
@@ -92,11 +92,12 @@ def command(options: argparse.Namespace) -> int:
             limits=plan.bounds.to_dict(),
             dry_run=options.dry_run,
             default=options.default,
-            order=plan.order,
-            takes_sizes=queues is not None and queues.takes_sizes,
+            order=header.stack.order,
+            takes_sizes=queues is not None and queues.program.takes_sizes,
             receivers_bytes=plan.exchange.buffer_bytes,
         )
-        _warn(plan, queues, log)
+        if header.action.within is not None and (outside := outside_of(plan.file, network)):
+            log.warning("untrusted", said=f"hosts have the limits of the formula LOCAL: {outside}")
         notifier.ready(f"{header.name} decides for {', '.join(plan.addresses)}")
         cost: dict[str, float] = {}
         say, why = log.info, "time is up"
@@ -120,18 +121,11 @@ def command(options: argparse.Namespace) -> int:
                 **cost,
                 peak_rss_bytes=memory_bytes("VmHWM"),
                 log_lost=log.lost,
+                metrics_lost=0 if shown is None else shown.lost,
             )
         if guard.given_up:
             log.error("given_up", reason=guard.reason)
         return int(guard.given_up)
-
-
-def _warn(plan: Plan, queues: LiveQueues | None, log: Log) -> None:
-    """Say what an operator may not expect of this agent."""
-    if plan.file.header.action.within is not None and (outside := outside_of(plan.file, plan.network)):
-        log.warning("untrusted", said=f"hosts have the limits of the formula LOCAL: {outside}")
-    if plan.ipv6 and queues is None:
-        log.warning("ipv6", said="connections over IPv6 are not limited", addresses=plan.ipv6)
 
 
 def _queues(
@@ -140,27 +134,23 @@ def _queues(
     neighbourhood: Neighbourhood,
     exchange: Exchange,
     undo: ExitStack,
-) -> LiveQueues | None:
-    """Limit by the queues of interfaces, past which the agent's own messages go; None: by pacing, or not at all."""
-    if plan.order == "pacing" or options.dry_run:
+) -> Queues | None:
+    """Limit by the queues of interfaces, past which the agent's own messages go; None: not at all."""
+    if options.dry_run:
         return None
     stack = plan.file.header.stack
-    mode = wanted_mode(stack, LinuxSettings()) or "fifo"
-    undo.callback((program := OrderProgram(options.heartbeat_s, mode, stack.order_params)).close)
+    undo.callback((program := OrderProgram(options.heartbeat_s, mode_of(stack.order), stack.order_params)).close)
     overhead_bytes = neighbourhood.scenario.transport.frame_overhead_bytes - ETHERNET_BYTES
-    made = []
-    for name, rate_bps in zip(plan.interfaces, neighbourhood.link_bps.tolist(), strict=True):
-        try:
-            queue = HostQueue(name, rate_bps, program=program, overhead_bytes=overhead_bytes)
-        except DatapathError as error:
-            raise DatapathError(f"{str(error).removesuffix('.')}; --order pacing does without.") from None
-        made.append(undo.enter_context(queue))
+    made = [
+        undo.enter_context(HostQueue(name, rate_bps, program=program, overhead_bytes=overhead_bytes))
+        for name, rate_bps in zip(plan.interfaces, neighbourhood.link_bps.tolist(), strict=True)
+    ]
     exchange.prioritise(OPEN)
-    return LiveQueues(program, made)
+    return Queues(program, made)
 
 
 def _live(
-    options: argparse.Namespace, plan: Plan, neighbourhood: Neighbourhood, queues: LiveQueues | None, undo: ExitStack
+    options: argparse.Namespace, plan: Plan, neighbourhood: Neighbourhood, queues: Queues | None, undo: ExitStack
 ) -> Live:
     """Register the shim, and measure and limit from now on."""
     counters = []
@@ -174,10 +164,8 @@ def _live(
         shim,
         plan.sources,
         neighbourhood.base_rtt_s,
-        counters=counters or None,
-        order=WeightsByWait(stack.order, stack.order_params) if stack.order != "fifo" else None,
+        counters=counters,
         queues=queues,
-        writes=not options.dry_run,
         lists=plan.exchange.buffer_bytes is not None,
     )
 
@@ -208,16 +196,15 @@ def _sysctls(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> dict[P
     """
     if options.dry_run:
         return {}
-    found = {DEFAULT: ""} if options.default else {}
-    if options.default and extension().ecn(plan.file.header.stack.transport):
-        found[ECN] = "1"
-    if plan.order == "kernel":
-        found[AUTOCORKING] = "0"
+    found = {AUTOCORKING: "0"}
+    if options.default:
+        found[DEFAULT] = ""
+        if extension().ecn(plan.file.header.stack.transport):
+            found[ECN] = "1"
     if options.send_buffer is not None:
         found[SEND_BUFFER] = first_send_buffer(options.send_buffer)
     check_settable(found)
-    if found:
-        undo.enter_context(alone())
+    undo.enter_context(alone())
     return found
 
 
@@ -250,7 +237,7 @@ def _serve(
 
     def count() -> None:
         if loop.live.queues is not None:
-            loop.live.queues.count()
+            loop.live.queues.check()
 
     def check() -> str | None:
         count()

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address
 
 from ncc.core.errors import ConfigError
+from ncc.envs.linux.device import interface_index
 from ncc.host.message import MAGIC, SIZE, VERSION
-from ncc.host.peers import Address, interface_index
+from ncc.host.peers import Address
 
 BUFFER_BYTES = 2304
 """Kernel memory that a waiting message takes at most: a descriptor and half a page."""

@@ -12,7 +12,6 @@ from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne
 from ncc.core.topology import Program
 from ncc.envs.linux.rack import check_rack
 from ncc.envs.linux.senders import check_stack
-from ncc.envs.linux.settings import LinuxSettings
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
@@ -266,8 +265,8 @@ def test_linux_refuses_by_name_what_it_does_not_run() -> None:
     with pytest.raises(ConfigError, match="every flow must open its own connection"):
         check_rack(Dumbbell(pairs=1, programs=RWNDQ).build(), Transport(recovery="classic", connections_per_pair=1))
     with pytest.raises(ConfigError, match="Controller dcqcn needs a timer or telemetry, which the kernel gives none"):
-        check_stack(HostStack(transport="dcqcn"), LinuxSettings())
+        check_stack(HostStack(transport="dcqcn"))
     with pytest.raises(UnknownNameError, match=r"tags 'srpt'.*pias"):
-        check_stack(HostStack(transport="cubic", tags="srpt"), LinuxSettings())
+        check_stack(HostStack(transport="cubic", tags="srpt"))
     with pytest.raises(ConfigError, match="after_1_pkts of tags pias must be from 0"):
-        check_stack(HostStack(transport="cubic", tags="pias", tag_params=(("after_1_pkts", -1),)), LinuxSettings())
+        check_stack(HostStack(transport="cubic", tags="pias", tag_params=(("after_1_pkts", -1),)))

@@ -13,7 +13,6 @@ from ncc.core.topology import Program
 from ncc.core.units import MS
 from ncc.core.workload import Fixed
 from ncc.envs.linux.senders import check_stack
-from ncc.envs.linux.settings import LinuxSettings
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import ComponentStack, HostStack
@@ -181,7 +180,7 @@ def test_stacks_of_components_that_cannot_be_are_refused(
 def test_linux_gives_all_traffic_one_stack() -> None:
     stack = HostStack(components=(ComponentStack(component="wan", transport="cubic"),))
     with pytest.raises(ConfigError, match="leave them out, or use a simulator"):
-        check_stack(stack, LinuxSettings())
+        check_stack(stack)
 
 
 def test_a_component_has_one_stack() -> None:

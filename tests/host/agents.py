@@ -10,23 +10,20 @@ import socket
 import subprocess
 import sys
 import threading
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ncc.envs.linux import machine, namespaces
 from ncc.envs.linux.rack import Rack
 from ncc.host.__main__ import main
 from tests.linux.patience import patiently
 from tests.linux.rates import Count, counted
-from tests.linux.sockets import info
 from tests.support.processes import PATIENCE_S, eventually
 
 ROOT = Path(__file__).parents[2]
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-METRICS = "http://127.0.0.1:9472/metrics"
 NETWORK = ["--link-rate", "1e8", "--uplink-rate", "1e8", "--outside-training"]
 """Options of a network of 100 Mbit/s."""
 
@@ -75,6 +72,12 @@ class AgentProcess:
         self._reader.join()
         return status
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
@@ -84,14 +87,18 @@ class AgentProcess:
         self.process.stderr.close()
 
 
+def free_interface(rack: Rack, host: int) -> str:
+    """Interface of a rack's host, without the queue that the rack gave it: an agent sets up its own."""
+    name = rack.interface(host)
+    subprocess.run(["tc", "-n", rack.namespace(host), "qdisc", "del", "dev", name, "root"], check=True)
+    return name
+
+
 def arguments(rack: Rack, host: int, policy: Path, *more: str, most_frac: float) -> list[str]:
     """Options of an agent on a host of the rack, which may use so much of its link of 100 Mbit/s."""
-    link = next(i for i, link in enumerate(rack.topology.links) if host in (link.a, link.b))
-    device = f"p{2 * link + (rack.topology.links[link].b == host)}"
-    names = ["--interface", device, "--order", "pacing", "--name", f"ncc_test_{host}"]  # its own queue is the line
     return [
         str(policy),
-        *names,
+        *("--interface", free_interface(rack, host), "--name", f"ncc_test_{host}"),
         *NETWORK,
         "--uplink-buffer",
         "150000",
@@ -106,9 +113,18 @@ def arguments(rack: Rack, host: int, policy: Path, *more: str, most_frac: float)
     ]
 
 
-def sent_by(sender: socket.socket) -> Callable[[], Count]:
-    """IP packets with payload that a connection of `sending` has sent; the agent sends messages beside it."""
-    return lambda: counted(lambda: 1500 * info(sender).sent_pkts)
+def sent_by(namespace: str, interface: str) -> tuple[int, int]:
+    """Bytes of IP packets that have left an interface, and the number of packets."""
+    with namespaces.inside(namespace):
+        text = Path("/proc/thread-self/net/dev").read_text()
+    sent_bytes, packets = map(int, text.split(f"{interface}:")[1].split()[8:10])
+    return sent_bytes - 14 * packets, packets
+
+
+def leaving(rack: Rack, host: int) -> Callable[[], Count]:
+    """IP packets that leave a host of a rack, the messages of its agent among them."""
+    name = rack.interface(host)
+    return lambda: counted(lambda: sent_by(rack.namespace(host), name)[0])
 
 
 def busy(agent: AgentProcess) -> list[dict[str, Any]]:
@@ -117,24 +133,15 @@ def busy(agent: AgentProcess) -> list[dict[str, Any]]:
     return [report for report in reports if report["queued_bytes"][0] > 0]
 
 
-def paced_below(rate_bps: float, agent: AgentProcess, sender: socket.socket) -> bool:
-    """True when a connection is paced below a rate and its agent has said that it knows of it.
-
-    Before that, the kernel paces by the round trip of the handshake, which may have been slow, and lets ten packets go.
-    """
-    return bool(busy(agent)) and info(sender).paced_bps < rate_bps
+def limited_to(agent: AgentProcess) -> list[float | None]:
+    """Limits that an agent has reported last; None: none."""
+    reports = agent.events("report")
+    return reports[-1].get("limits_bps", []) if reports else []
 
 
-def metrics(namespace: str) -> str:
-    """Metrics served on loopback of a namespace."""
-    with namespaces.inside(namespace), urllib.request.urlopen(METRICS, timeout=PATIENCE_S) as answer:
-        found: bytes = answer.read()
-    return found.decode()
-
-
-def received_messages(namespace: str) -> int:
-    """Messages that the agent of a namespace has taken in, as its metrics say."""
-    (line,) = re.findall(r'^ncc_messages_total\{.*="received"\} (\S+)$', metrics(namespace), re.MULTILINE)
+def received_messages(metrics: Path) -> int:
+    """Messages that an agent has taken in, as its metrics say."""
+    (line,) = re.findall(r'^ncc_messages_total\{.*="received"\} (\S+)$', metrics.read_text(), re.MULTILINE)
     return int(float(line))
 
 

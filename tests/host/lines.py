@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from ncc.envs.linux import namespaces
-from tests.host.agents import AgentProcess, beside_others, restored, sysctl
-from tests.host.test_link import say
+from tests.host.agents import AgentProcess, beside_others, restored, sent_by, sysctl
 from tests.linux.rates import Count, counted
+from tests.linux.spaces import spaces, wire
 
 PEER, PORT = "10.8.0.2", 5000
 IPV6, PEER_IPV6 = "fd00:8::1", "fd00:8::2"
@@ -77,10 +77,7 @@ class Line:
 
     def sent(self) -> tuple[int, int]:
         """Bytes of IP packets that have left the host, and the number of packets."""
-        with namespaces.inside(self.host):
-            text = Path("/proc/thread-self/net/dev").read_text()
-        sent_bytes, packets = map(int, text.split("line0:")[1].split()[8:10])
-        return sent_bytes - 14 * packets, packets
+        return sent_by(self.host, "line0")
 
     def state(self) -> list[str]:
         """Queues and filters of the interface, and the settings that agents change."""
@@ -100,17 +97,16 @@ class Line:
 @contextmanager
 def line() -> Iterator[Line]:
     """A line whose packets are no larger than on a wire."""
-    host, peer = (f"{namespaces.owner()}-{name}" for name in ("lhost", "lpeer"))
-    with beside_others(), ExitStack() as undo:
-        for name in (host, peer):
-            namespaces.create(name)
-            undo.callback(namespaces.remove, name)
-            say("-n", name, "link", "set", "lo", "up")
-        say("link", "add", "line0", "netns", host, "type", "veth", "peer", "name", "line1", "netns", peer)
-        for name, device, last in ((host, "line0", 1), (peer, "line1", 2)):
-            say("-n", name, "address", "add", f"10.8.0.{last}/24", "dev", device)
-            say("-n", name, "address", "add", f"fd00:8::{last}/64", "dev", device, "nodad")
-            say("-n", name, "link", "set", device, "gso_max_segs", "1", "up")
+    ends = [
+        f"-n {{{i}}} {what.format(i + 1)} dev line{i} {how}"
+        for i in (0, 1)
+        for what, how in (
+            ("address add 10.8.0.{}/24", ""),
+            ("address add fd00:8::{}/64", "nodad"),
+            ("link set", "gso_max_segs 1 up"),
+        )
+    ]
+    with beside_others(), spaces("lhost", "lpeer", lines=(wire("line0", "line1"), *ends)) as (host, peer):
         yield Line(host, peer)
 
 
@@ -149,11 +145,8 @@ def kill(on: Line, policy: Path, after_s: float) -> bool:
 
     True if it had begun.
     """
-    agent = AgentProcess(on.host, [str(policy), *OPTIONS, "--name", "ncc_test_q"])
-    try:
+    with AgentProcess(on.host, [str(policy), *OPTIONS, "--name", "ncc_test_q"]) as agent:
         if after_s < 0:
             agent.wait_for("started")
         time.sleep(abs(after_s))
         return bool(agent.events("started"))
-    finally:
-        agent.close()

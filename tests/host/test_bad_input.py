@@ -31,7 +31,8 @@ from tests.support.linux import KERNEL, needs
 
 SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
 NETWORK = ["--link-rate", "1e9", "--uplink-rate", "1e9", "--seconds", "0.1", "--outside-training"]
-HOST = ["--address", "127.0.0.1", *NETWORK]
+HOST = ["--interface", "lo", *NETWORK]
+LOCAL = ["--address", "127.0.0.1"]
 PEER = ["--peers", "127.0.0.2", "--key", "KEY"]
 MANY = ",".join(f"127.0.{i}.{j}" for i in (1, 2) for j in range(1, 129))
 
@@ -63,21 +64,21 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
     ("arguments", "says"),
     [
         (["--interface", "nosuch0", *NETWORK], "there is no network interface 'nosuch0'"),
-        (NETWORK, "name the host: --interface"),
-        (["--address", "300.0.0.1", *NETWORK], "300.0.0.1"),
-        (["--address", "[fd00::1]", *NETWORK], "must be an IPv4 address"),
-        (["--address", "192.0.2.99", *NETWORK], "no connection begins at 192.0.2.99 here"),
-        (["--address", "0.0.0.0", *NETWORK], "no connection begins at 0.0.0.0 here"),
-        ([*HOST, "--netns", "ABSENT"], "absent cannot be opened"),
-        ([*HOST, "--netns", "/proc/self/status"], "Network namespace /proc/self/status cannot be entered"),
-        ([*HOST, "--netns", "a", "--netns", "b"], "one for all addresses, or one for each in turn"),
-        (["--interface", "lo", "--netns", "a", *NETWORK], "--netns is of an --address, not of an --interface"),
-        (["--address", "127.0.0.1", "--address", "127.0.0.1", *NETWORK], "an address of its own"),
-        (["--address", "127.0.0.1", "--uplink-rate", "1e9"], "say --link-rate"),
+        (NETWORK, "the following arguments are required: --interface"),
+        ([*HOST, "--address", "300.0.0.1"], "300.0.0.1"),
+        ([*HOST, "--address", "[fd00::1]"], "must be an IPv4 address"),
+        ([*HOST, "--address", "192.0.2.99"], "no connection begins at 192.0.2.99 here"),
+        ([*HOST, "--address", "0.0.0.0"], "no connection begins at 0.0.0.0 here"),
+        ([*HOST, *LOCAL, "--netns", "ABSENT"], "absent cannot be opened"),
+        ([*HOST, *LOCAL, "--netns", "/proc/self/status"], "Network namespace /proc/self/status cannot be entered"),
+        ([*HOST, *LOCAL, "--netns", "a", "--netns", "b"], "one for all addresses, or one for each in turn"),
+        ([*HOST, "--netns", "a"], "--netns is of an --address: name one for all"),
+        ([*HOST, *LOCAL, *LOCAL], "1 interfaces and 2 addresses were named: each host has one of either"),
+        ([*HOST, "--interface", "lo"], "an address of its own"),
+        (["--interface", "lo", "--uplink-rate", "1e9"], "say --link-rate"),
         ([*HOST, "--peers", "127.0.0.2"], "name the file of the agents' keys"),
         ([*HOST, "--peers", "somewhere", "--key", "KEY"], "somewhere"),
         ([*HOST, "--peers", "127.0.0.2", "--key", "ABSENT"], "key file"),
-        ([*HOST, "--group", "239.0.0.1", "--key", "KEY"], "--group needs --interface"),
         ([*HOST, "--max-rate-frac", "9"], "is wider than the policy file's"),
         ([*HOST, "--floor", "0"], "--floor must be above 0 and at most 1, got 0"),
         ([*HOST, "--max-rate-frac", "0.005"], "at most 0.005 of the link's rate, and --f"),
@@ -111,8 +112,7 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         ([*HOST, "--stale-periods", "inf"], "--stale-periods must be above 0 and at most"),
         ([*HOST, "--core", "999"], "--core 999 is none that this process may use"),
         ([*HOST, "--name", "No Name"], "A congestion control's name must be"),
-        ([*HOST, "--metrics", "nowhere"], "nowhere"),
-        ([*HOST, "--metrics", "192.0.2.99:9"], "at 192.0.2.99:9: Cannot assign requested address; name another"),
+        ([*HOST, "--metrics", "9472"], "--metrics must end in .prom, as node_exporter reads no other file, got 9472"),
     ],
     ids=lambda value: value if isinstance(value, str) else "-",
 )
@@ -140,7 +140,7 @@ def test_arguments_that_cannot_be_are_refused(
 def test_a_network_outside_of_the_training_needs_consent(
     network: list[str], says: str, policy_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = [str(policy_path), "--address", "127.0.0.1", *network, "--seconds", "0.1"]
+    arguments = [str(policy_path), "--interface", "lo", *network, "--seconds", "0.1"]
     refused(arguments, 2, says, capsys)
     refused(arguments, 2, "say --outside-training to start all the same", capsys)
 
@@ -152,7 +152,7 @@ def test_an_interface_without_an_address_takes_one_by_name(
     arguments = [str(policy_path), "--interface", "lo", *NETWORK]
     refused(arguments, 2, "lo has no IPv4 address: give it one, or name the host's, --address", capsys)
     found = planned(parser().parse_args(["run", *arguments, "--address", "127.0.0.1"]))
-    assert (found.interfaces, found.addresses, found.order) == (["lo"], ["127.0.0.1"], "kernel")
+    assert (found.interfaces, found.addresses) == (["lo"], ["127.0.0.1"])
 
 
 def test_an_unknown_command_is_refused_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,21 +165,17 @@ def test_what_the_system_refuses_is_said_in_a_sentence(
     key: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-    monkeypatch.setattr("ncc.envs.linux.port.socket.socket", Mock(side_effect=refused))
+    monkeypatch.setattr("ncc.envs.linux.netlink.socket.socket", Mock(side_effect=refused))
     assert main(["uplink", "lo", "--listen", "127.0.0.1", "--agents", "127.0.0.2", "--key", key]) == 1
     assert capsys.readouterr().err.startswith("error: the system refuses: [Errno 24] Too many open files")
 
 
 def test_a_port_in_use_is_named(policy_path: Path, key: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken, socket.socket() as listening:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         port = str(taken.getsockname()[1])
-        arguments = [str(policy_path), "--address", "127.0.0.1", *NETWORK]
+        arguments = [str(policy_path), *HOST]
         refused([*arguments, "--peers", "127.0.0.2", "--key", key, "--port", port], 2, port, capsys)
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        port = str(listening.getsockname()[1])
-        refused([*arguments, "--metrics", port], 2, f"cannot serve metrics at 127.0.0.1:{port}", capsys)
 
 
 def test_a_policy_that_does_not_fit_is_refused(
@@ -245,7 +241,7 @@ def test_a_residual_does_not_start_where_it_is_not_trusted(
     learned_path: Path, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     network = ["--link-rate", "1e9", "--uplink-rate", "1e9", "--uplink-buffer", "100000"]
-    one = [str(learned_path), "--address", "127.0.0.1", *network]
+    one = [str(learned_path), "--interface", "lo", *network]
     two = [*one, "--peers", "127.0.0.2", "--key", key, "--period", "1e-4"]
     for arguments, says in (
         ([*one, "--knows", "sizes"], "is 1, and its policy is trusted with 2 to 32"),
@@ -263,7 +259,7 @@ def test_a_policy_that_is_not_the_pinned_one_does_not_run(
     policy_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pinned = ["--digest", f"sha256:{'0' * 64}"]
-    refused([str(policy_path), "--address", "127.0.0.1", *NETWORK, *pinned], 1, "is not the file of --digest", capsys)
+    refused([str(policy_path), *HOST, *pinned], 1, "is not the file of --digest", capsys)
 
 
 def test_no_policy_file_limits_a_host_below_the_operator_s_floor(policy_file: PolicyFile) -> None:
@@ -271,14 +267,14 @@ def test_no_policy_file_limits_a_host_below_the_operator_s_floor(policy_file: Po
     header = policy_file.header.replace(limits=RateBounds(min_rate_frac=1e-4, max_rate_frac=1.0))
     least = replace(policy_file, header=header)
     for words, floor in ((), 0.01), (["--floor", "0.05"], 0.05), (["--floor", "1e-6"], 1e-4):
-        bounds = narrowed(least, parser().parse_args(["run", "x", "--uplink-rate", "1e9", *words]))
+        bounds = narrowed(least, parser().parse_args(["run", "x", *HOST, *words]))
         assert bounds.hold(np.full(1, 1.0), np.full(1, np.inf), np.full(1, 1e9)).tolist() == [floor * 1e9]
 
 
 @needs("root", *KERNEL)
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed (package util-linux)")
 def test_without_privileges_nothing_happens(policy_path: Path) -> None:
-    command = [sys.executable, "-m", "ncc.host", "run", str(policy_path), "--address", "127.0.0.1", *NETWORK]
+    command = [sys.executable, "-m", "ncc.host", "run", str(policy_path), *HOST]
     without = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"]
     done = subprocess.run([*without, *command, "--default"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1

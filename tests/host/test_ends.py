@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ncc.envs.linux import namespaces
 from tests.host.agents import NETWORK, ROOT, AgentProcess, beside_others, sysctl
+from tests.linux.spaces import spaces
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import PATIENCE_S, eventually
 
@@ -25,27 +26,18 @@ SETTING = "tcp_congestion_control"
 @contextmanager
 def namespace() -> Iterator[str]:
     """One with an interface that has two addresses."""
-    name = f"{namespaces.owner()}-ends"
-    namespaces.create(name)
-    try:
-        for line in (
-            "link set lo up",
-            "link add ends0 type veth peer name ends1",
-            "link set ends0 up",
-            *(f"addr add {address}/24 dev ends0" for address in ADDRESSES),
-        ):
-            subprocess.run(["ip", "-n", name, *line.split()], check=True, capture_output=True)
+    addresses = (f"-n {{0}} addr add {address}/24 dev ends0" for address in ADDRESSES)
+    with spaces(
+        "ends", lines=("-n {0} link add ends0 type veth peer name ends1", "-n {0} link set ends0 up", *addresses)
+    ) as (name,):
         yield name
-    finally:
-        namespaces.remove(name)
 
 
 @needs(*TRAFFIC, "ip")
 def test_all_addresses_of_an_interface_are_limited_and_an_agent_whose_interface_goes_says_so(policy_path: Path) -> None:
     with beside_others(), namespace() as name:
         before = sysctl(name, SETTING)
-        agent = AgentProcess(name, [str(policy_path), "--interface", "ends0", *OPTIONS, "--log-s", "0.1"])
-        try:
+        with AgentProcess(name, [str(policy_path), "--interface", "ends0", *OPTIONS, "--log-s", "0.1"]) as agent:
             assert agent.wait_for("started")["addresses"] == [ADDRESSES]
             with namespaces.inside(name):
                 listener, sender = socket.create_server(("127.0.0.1", 0)), socket.socket()
@@ -58,8 +50,6 @@ def test_all_addresses_of_an_interface_are_limited_and_an_agent_whose_interface_
                     assert eventually(lambda: any(line.get("connections") for line in agent.events("report")))
             subprocess.run(["ip", "-n", name, "link", "delete", "ends0"], check=True, capture_output=True)
             assert agent.ended() == 1
-        finally:
-            agent.close()
         assert sysctl(name, SETTING) == before
     ended = agent.wait_for("ended")
     assert ended["level"] == "error"
@@ -72,7 +62,7 @@ def test_all_addresses_of_an_interface_are_limited_and_an_agent_whose_interface_
 def test_an_agent_whose_log_nobody_reads_ends_as_it_is_told(policy_path: Path) -> None:
     reading, writing = os.pipe()
     os.write(writing, bytes(fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, select.PIPE_BUF)))
-    run = [sys.executable, "-m", "ncc.host", "run", str(policy_path), "--address", ADDRESSES[0]]
+    run = [sys.executable, "-m", "ncc.host", "run", str(policy_path), "--interface", "lo"]
     with beside_others(), namespace() as name:
         before = sysctl(name, SETTING)
         agent = subprocess.Popen(["ip", "netns", "exec", name, *run, *OPTIONS], cwd=ROOT, stderr=writing)

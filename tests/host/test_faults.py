@@ -5,7 +5,6 @@ import signal
 from pathlib import Path
 
 from ncc.core.topologies import SingleSwitch
-from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
 from tests.host.agents import (
     AVAILABLE,
@@ -13,15 +12,14 @@ from tests.host.agents import (
     AgentProcess,
     arguments,
     beside_others,
-    paced_below,
+    leaving,
+    limited_to,
     restored,
     sending,
-    sent_by,
     sysctl,
 )
-from tests.host.test_link import say
 from tests.linux.rates import check_limit, exceeds
-from tests.linux.sockets import info
+from tests.linux.spaces import spaces
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
@@ -57,10 +55,10 @@ def test_who_stands_still_hands_back_and_who_only_looks_changes_nothing(policy_p
                 agent.wait_for("started")
             assert sysctl(rack.namespace(hosts[2]), BEFORE) == before[2]
             names = [None, None, f"ncc_test_{hosts[2]}"]
-            with sending(rack, list(zip(hosts, receivers, strict=True)), names) as senders:
-                sent = [sent_by(sender) for sender in senders]
+            with sending(rack, list(zip(hosts, receivers, strict=True)), names):
+                sent = [leaving(rack, host) for host in hosts]
                 for i in (0, 1):
-                    assert eventually(lambda: paced_below(LIMIT_BPS, agents[i], senders[i]))  # noqa: B023 - called at once
+                    assert eventually(lambda: limited_to(agents[i]) == [LIMIT_BPS])  # noqa: B023 - called at once
                     check_limit(sent[i], LIMIT_BPS)
                 assert exceeds(sent[2], 2 * LIMIT_BPS)  # nobody limits it,
                 assert eventually(lambda: would_limit(dry))  # but would
@@ -72,7 +70,7 @@ def test_who_stands_still_hands_back_and_who_only_looks_changes_nothing(policy_p
                     agent.process.send_signal(signal.SIGCONT)
                 assert once.ended() == 1
                 assert eventually(lambda: any("decides again" in line["said"] for line in again.events("guard")))
-                assert eventually(lambda: info(senders[1]).paced_bps < LIMIT_BPS)
+                assert eventually(lambda: not again.events("report")[-1]["handed_back"])
                 check_limit(sent[1], LIMIT_BPS)
                 assert exceeds(sent[0], 2 * LIMIT_BPS)
                 dry.close()
@@ -94,30 +92,21 @@ def would_limit(agent: AgentProcess) -> bool:
 
 
 def test_settings_that_a_killed_agent_left_are_put_back_by_the_next_or_by_hand(policy_path: Path) -> None:
-    name = f"{namespaces.owner()}-killed"
-    host = ["--address", "127.0.0.1", *NETWORK]
-    asked = [str(policy_path), *host, "--name", "ncc_test_k", "--default"]
-    with beside_others():
-        namespaces.create(name)
-        say("-n", name, "link", "set", "lo", "up")
-        try:
-            before = [sysctl(name, setting) for setting in SYSCTLS]
-            for by_hand in (True, False):
-                killed = AgentProcess(name, asked)
+    asked = [str(policy_path), "--interface", "lo", *NETWORK, "--name", "ncc_test_k", "--default"]
+    with beside_others(), spaces("killed") as (name,):
+        before = [sysctl(name, setting) for setting in SYSCTLS]
+        for by_hand in (True, False):
+            with AgentProcess(name, asked) as killed:
                 killed.wait_for("started")
                 assert sysctl(name, BEFORE) == "ncc_test_k"
                 status, said = restored(name)
                 assert (status, "Another agent has changed settings" in said) == (1, True)
-                killed.close()
-                assert sysctl(name, BEFORE) == "ncc_test_k"  # nobody is left to put it back
-                if by_hand:
-                    assert f"{BEFORE} is {before[0]} again" in restored(name)[1]
-                    assert [sysctl(name, setting) for setting in SYSCTLS] == before
-            next_one = AgentProcess(name, asked)
+            assert sysctl(name, BEFORE) == "ncc_test_k"  # nobody is left to put it back
+            if by_hand:
+                assert f"{BEFORE} is {before[0]} again" in restored(name)[1]
+                assert [sysctl(name, setting) for setting in SYSCTLS] == before
+        with AgentProcess(name, asked) as next_one:
             next_one.wait_for("started")
             assert next_one.end() == 0
-            next_one.close()
-            assert [sysctl(name, setting) for setting in SYSCTLS] == before
-            assert "No agent left anything" in restored(name)[1]
-        finally:
-            namespaces.remove(name)
+        assert [sysctl(name, setting) for setting in SYSCTLS] == before
+        assert "No agent left anything" in restored(name)[1]

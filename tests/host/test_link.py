@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two machines on a link, each a network namespace: that speak by a group and are cut off."""
 
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,6 +9,7 @@ import pytest
 
 from ncc.host.exchange import ExchangeSpec, UdpExchange
 from tests.host.hosts import KEYS, states
+from tests.linux.spaces import say, spaces, wire
 from tests.support.linux import needs
 from tests.support.processes import eventually
 
@@ -19,24 +19,9 @@ pytestmark = needs("root", "net", "ip", "pyroute2")
 @pytest.fixture
 def machines() -> Iterator[list[str]]:
     """Names of two namespaces, with the interfaces e0 of 10.1.0.1, and e1 of 10.1.0.2."""
-    from ncc.envs.linux import namespaces
-
-    names = [f"{namespaces.owner()}-wire{i}" for i in range(2)]
-    try:
-        for name in names:
-            namespaces.create(name)
-        say("link", "add", "e0", "netns", names[0], "type", "veth", "peer", "name", "e1", "netns", names[1])
-        for i, name in enumerate(names):
-            say("-n", name, "address", "add", f"10.1.0.{i + 1}/24", "dev", f"e{i}")
-            say("-n", name, "link", "set", f"e{i}", "up")
+    ends = (f"-n {{{i}}} {what} dev e{i}" for i in (0, 1) for what in (f"address add 10.1.0.{i + 1}/24", "link set up"))
+    with spaces("wire0", "wire1", lines=(wire("e0", "e1"), *ends)) as names:
         yield names
-    finally:
-        for name in names:
-            namespaces.remove(name)
-
-
-def say(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
 def opened(machines: list[str], i: int) -> UdpExchange:

@@ -272,36 +272,27 @@ def test_without_receivers_their_words_are_no_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("kind", "values"),
     [
-        {"window_bytes": 5001.0},  # above the buffer
-        {"window_bytes": -1.0},
-        {"window_bytes": np.nan},
-        {"start_s": 10.1},
-        {"start_s": -10.1},
-        {"start_s": np.nan},
-        {"rate_bps": 0.0},
-        {"rate_bps": np.nan},
-        {"senders": 2**20 + 1},
-        {"waiting_bytes": 2.0**61},
+        (Kind.GRANT, {"window_bytes": 5001.0}),  # above the buffer
+        (Kind.GRANT, {"window_bytes": -1.0}),
+        (Kind.GRANT, {"window_bytes": np.nan}),
+        (Kind.GRANT, {"start_s": 10.1}),
+        (Kind.GRANT, {"start_s": -10.1}),
+        (Kind.GRANT, {"start_s": np.nan}),
+        (Kind.GRANT, {"rate_bps": 0.0}),
+        (Kind.GRANT, {"rate_bps": np.nan}),
+        (Kind.GRANT, {"senders": 2**20 + 1}),
+        (Kind.GRANT, {"waiting_bytes": 2.0**61}),
+        (Kind.FLOWS, {"flows": 2**20 + 1}),
+        (Kind.FLOWS, {"waiting_bytes": -1.0}),
+        (Kind.FLOWS, {"waiting_bytes": np.inf}),
+        (Kind.FLOWS, {"next_bytes": 1.0}),  # more than all
+        (Kind.FLOWS, {"received_bytes": np.nan}),
     ],
 )
-def test_a_grant_that_no_receiver_can_give_is_refused(values: dict[str, float]) -> None:
+def test_what_no_host_can_say_is_refused(kind: Kind, values: dict[str, float]) -> None:
     inbox, by = listener(buffer_bytes=5000), sender_of()
-    assert take(inbox, [by.message_to(Kind.GRANT, 0, grant_to(ME[0], **values), 1)], 2 * MS) == {"values": 1}
-    assert inbox.grants_ns.tolist() == [0, 0]
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"flows": 2**20 + 1},
-        {"waiting_bytes": -1.0},
-        {"waiting_bytes": np.inf},
-        {"next_bytes": 1.0},  # more than all
-        {"received_bytes": np.nan},
-    ],
-)
-def test_flows_that_no_sender_can_have_are_refused(values: dict[str, float]) -> None:
-    inbox, by = listener(buffer_bytes=5000), sender_of()
-    assert take(inbox, [by.message_to(Kind.FLOWS, 0, flows_to(ME[0], **values), 1)], 2 * MS) == {"values": 1}
+    row = grant_to(ME[0], **values) if kind == Kind.GRANT else flows_to(ME[0], **values)
+    assert take(inbox, [by.message_to(kind, 0, row, 1)], 2 * MS) == {"values": 1}
+    assert inbox.grants_ns.tolist() == inbox.flows_ns.tolist() == [0, 0]

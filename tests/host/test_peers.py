@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncc.core.errors import ConfigError
-from ncc.host.peers import PORT, interface_index, parse_agent, parse_one, parse_peers
+from ncc.envs.linux.device import interface_index
+from ncc.host.peers import PORT, parse_agent, parse_one, parse_peers
 
 
 def test_forms() -> None:

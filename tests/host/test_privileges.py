@@ -13,7 +13,7 @@ from ncc.envs.linux import machine, namespaces
 from ncc.envs.linux.check import CAPABILITIES
 from ncc.host import privileges
 from tests.host.agents import NETWORK, AgentProcess, beside_others, sysctl
-from tests.host.test_link import say
+from tests.linux.spaces import spaces
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
@@ -34,15 +34,9 @@ def by_nobody(policy: Path) -> list[str]:
 
 @pytest.fixture
 def host() -> Iterator[str]:
-    name = f"{namespaces.owner()}-rights"
     machine.FOLDER.mkdir(exist_ok=True)
-    with beside_others():
-        namespaces.create(name)
-        try:
-            say("-n", name, "link", "set", "lo", "up")
-            yield name
-        finally:
-            namespaces.remove(name)
+    with beside_others(), spaces("rights") as (name,):
+        yield name
 
 
 def status(path: Path) -> dict[str, str]:
@@ -76,26 +70,15 @@ def connect(name: str, congestion: str) -> None:
 def test_an_agent_without_root_keeps_one_capability(host: str, policy_path: Path) -> None:
     by = by_nobody(policy_path)
     before = [sysctl(host, SETTING), queue(host)]
-    words = [
-        "--interface",
-        "lo",
-        *NETWORK,
-        "--name",
-        "ncc_test_u",
-        "--default",
-        "--heartbeat-s",
-        "5",
-        "--missed-frac",
-        "1",
-    ]
-    agent = AgentProcess(host, [str(machine.FOLDER / "policy.ncc"), *words, "--metrics", "9472", "--log-s", "0.1"], by)
-    try:
+    words = [str(machine.FOLDER / "policy.ncc"), "--interface", "lo", *NETWORK, "--name", "ncc_test_u", "--default"]
+    words += ["--metrics", str(machine.FOLDER / "ncc.prom"), "--log-s", "0.1", "--heartbeat-s", "5"]
+    with AgentProcess(host, [*words, "--missed-frac", "1"], by) as agent:
         agent.wait_for("started")
         assert sysctl(host, SETTING) == "ncc_test_u"
         assert queue(host).startswith("qdisc htb 1:")
         assert eventually(lambda: bool(agent.events("report")))
         tasks = [status(task / "status") for task in Path(f"/proc/{agent.process.pid}/task").iterdir()]
-        assert len(tasks) == 2, "one decides, one serves metrics"
+        assert len(tasks) == 2, "one decides, one writes metrics"
         for task in tasks:
             assert set(task["Uid"].split()) == {str(NOBODY)}
             held = [int(task[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")]
@@ -105,8 +88,6 @@ def test_an_agent_without_root_keeps_one_capability(host: str, policy_path: Path
             connect(host, "ncc_test_u")
         assert eventually(lambda: any(line["connections"] == 0 for line in agent.events("report")[-2:]))
         assert agent.end() == 0
-    finally:
-        agent.close()
     assert [sysctl(host, SETTING), queue(host)] == before
     assert agent.wait_for("ended")["guard"]["hand_backs"] == 0
 

@@ -6,7 +6,7 @@ import runpy
 import socket
 import struct
 import subprocess
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from ncc.envs.linux.queue import FIRST
 from ncc.host.__main__ import main
 from ncc.policies.export import ExportSpec, export
 from ncc.policies.file import load_policy_file, packed
-from tests.host.agents import ROOT, AgentProcess, sysctl
-from tests.host.lines import IPV6, LIMIT_BPS, OPTIONS, PEER, Line, kill, line, sending
+from tests.host.agents import ROOT, AgentProcess, limited_to, sysctl
+from tests.host.lines import LIMIT_BPS, OPTIONS, PEER, Line, kill, line, sending
 from tests.linux.rates import check_limit, exceeds
 from tests.linux.sockets import unacknowledged
 from tests.support.linux import TRAFFIC, needs
@@ -57,9 +57,8 @@ def test_all_that_leaves_an_interface_is_limited_together(policy_path: Path) -> 
         old = opened.enter_context(on.connected())
         with sending(old):
             assert exceeds(on.count, 2 * LIMIT_BPS)
-            agent = opened.enter_context(closing(AgentProcess(on.host, [str(policy_path), *NAMED])))
-            assert agent.wait_for("started")["order"] == "kernel"
-            assert eventually(lambda: limits(agent) == [LIMIT_BPS])
+            agent = opened.enter_context(AgentProcess(on.host, [str(policy_path), *NAMED]))
+            assert eventually(lambda: limited_to(agent) == [LIMIT_BPS])
             check_limit(on.count, LIMIT_BPS)
         senders = (
             opened.enter_context(on.connected("cubic")),
@@ -70,7 +69,6 @@ def test_all_that_leaves_an_interface_is_limited_together(policy_path: Path) -> 
         for together in (*((sender,) for sender in senders), (old, *senders)):
             with sending(*together):
                 check_limit(on.count, LIMIT_BPS)
-        assert not agent.events("ipv6"), "IPv6 is limited, too"
         assert agent.end() == 0
         assert on.state() == before
     ended = agent.wait_for("ended")
@@ -78,24 +76,19 @@ def test_all_that_leaves_an_interface_is_limited_together(policy_path: Path) -> 
     assert ended["queue"]["limited_bytes"] > 1e6
 
 
-def limits(agent: AgentProcess) -> list[float] | None:
-    """Limits that an agent has reported last."""
-    reports = agent.events("report")
-    return reports[-1].get("limits_bps") if reports else None
-
-
 def test_messages_of_the_agent_itself_go_beside_the_limit(policy_path: Path, key: str) -> None:
     def decided(report: dict[str, Any]) -> int:
         return int(report["periods"] - report["missed_periods"])
 
-    with line() as on, on.datagrams() as sender, sending(sender):
-        agent = AgentProcess(on.host, [str(policy_path), *NAMED, "--peers", PEER, "--key", key])
-        try:
-            first = agent.wait_for("report")
-            assert eventually(lambda: decided(agent.events("report")[-1]) - decided(first) > 500)
-            assert agent.end() == 0
-        finally:
-            agent.close()
+    with (
+        line() as on,
+        on.datagrams() as sender,
+        sending(sender),
+        AgentProcess(on.host, [str(policy_path), *NAMED, "--peers", PEER, "--key", key]) as agent,
+    ):
+        first = agent.wait_for("report")
+        assert eventually(lambda: decided(agent.events("report")[-1]) - decided(first) > 500)
+        assert agent.end() == 0
     last = agent.events("report")[-1]
     messages = decided(last) - decided(first)
     beside_bytes = last["queue"]["open_bytes"] - first["queue"]["open_bytes"]
@@ -113,16 +106,13 @@ def test_a_send_buffer_makes_whole_messages_known_and_is_put_back(policy_path: P
 
     with line() as on:
         before = buffers(), room()
-        agent = AgentProcess(on.host, [str(policy_path), *NAMED, "--send-buffer", "1000000"])
-        try:
+        with AgentProcess(on.host, [str(policy_path), *NAMED, "--send-buffer", "1000000"]) as agent:
             agent.wait_for("started")
             during = buffers(), room()
             with on.connected() as sender:
                 sender.setblocking(False)
                 at_once_bytes = sender.send(bytes(1_000_000))
             assert agent.end() == 0
-        finally:
-            agent.close()
         assert during[0] == [before[0][0], 2_000_000, before[0][2]]
         assert buffers() == before[0]
         assert before[1] < 1_000_000
@@ -145,13 +135,10 @@ def test_an_agent_goes_on_where_another_was_killed(policy_path: Path) -> None:
         before = on.state()
         assert kill(on, policy_path, -0.1)
         assert on.state() != before
-        after = AgentProcess(on.host, [str(policy_path), *NAMED])
-        try:
+        with AgentProcess(on.host, [str(policy_path), *NAMED]) as after:
             after.wait_for("report")
             check_limit(on.count, LIMIT_BPS)
             assert after.end() == 0
-        finally:
-            after.close()
         assert on.state() == before
 
 
@@ -168,26 +155,14 @@ def test_a_queue_that_somebody_set_up_is_left_alone(policy_path: Path, capfd: py
         assert "line0 has a queue that somebody set up (tbf 7:): remove it (tc qdisc del dev line0 root)" in said
         assert said.count("\n") == 1
         assert on.state() == before
-        agent = AgentProcess(on.host, [str(policy_path), *NAMED, "--order", "pacing"])
-        try:
-            assert agent.wait_for("started")["order"] == "pacing"
-            assert agent.wait_for("ipv6")["addresses"] == [IPV6]
-            assert on.state()[:2] == before[:2]
-            assert agent.end() == 0
-        finally:
-            agent.close()
-        assert on.state() == before
 
 
 def test_a_queue_that_somebody_replaces_ends_the_agent(policy_path: Path) -> None:
     with line() as on, on.connected() as sender, sending(sender):
-        agent = AgentProcess(on.host, [str(policy_path), *NAMED])
-        try:
+        with AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
             agent.wait_for("report")  # its limit is in force
             subprocess.run(["tc", "-n", on.host, *["qdisc", "replace", "dev", "line0", "root", "pfifo"]], check=True)
             assert agent.ended() == 1
-        finally:
-            agent.close()
         assert "Another program has replaced the queue of line0" in agent.wait_for("ended")["why"]
         assert on.state()[0].startswith("qdisc pfifo "), "what somebody set up stays"
 
@@ -196,8 +171,7 @@ def test_a_queue_that_somebody_replaces_ends_the_agent(policy_path: Path) -> Non
 def test_a_filter_that_somebody_removes_leaves_no_limit(policy_path: Path, killed: bool) -> None:
     with line() as on, on.connected() as sender, sending(sender):
         before = on.state()
-        agent = AgentProcess(on.host, [str(policy_path), *NAMED])
-        try:
+        with AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
             agent.wait_for("report")
             if killed:
                 agent.close()
@@ -205,8 +179,6 @@ def test_a_filter_that_somebody_removes_leaves_no_limit(policy_path: Path, kille
             if not killed:
                 assert agent.ended() == 1
                 assert "removed the filter ncc_order of line0" in agent.wait_for("ended")["why"]
-        finally:
-            agent.close()
         if killed:
             assert "line0 is without an agent's queue again" in on.restore()
         assert on.state() == before
@@ -220,8 +192,7 @@ def test_the_size_that_an_application_tells_gives_its_place_in_the_order(tmp_pat
     (policy := tmp_path / "policy.ncc").write_bytes(packed(file.header.replace(stack=stack), file.policy))
     with line() as on, on.connected() as sender:
         before = on.state()
-        agent = AgentProcess(on.host, [str(policy), *NAMED])
-        try:
+        with AgentProcess(on.host, [str(policy), *NAMED]) as agent:
             assert agent.wait_for("started")["takes_sizes"]
             agent.wait_for("report")  # it decides
             for in_pieces, place in ((True, 0), (False, 4)):
@@ -236,8 +207,6 @@ def test_the_size_that_an_application_tells_gives_its_place_in_the_order(tmp_pat
                 sent = np.subtract(classes(on), then)
                 assert sent[place] > 5 * PIECE_BYTES
                 assert sent.sum() - sent[place] < PIECE_BYTES / 10, "nothing with payload"
-        finally:
-            agent.close()  # by SIGKILL
         assert eventually(lambda: not takes_sizes(sender))
         send_message(sender, bytes(PIECE_BYTES))  # all the same
         on.restore()

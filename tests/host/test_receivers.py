@@ -41,16 +41,13 @@ class Host:
     """A host of which connections are as the test says, and peers of which all live."""
 
     def __init__(self) -> None:
-        self.kernel = SimpleNamespace(
-            reports=np.zeros(16, layout.REPORT),
-            decisions=np.zeros(16, layout.DECISION),
-            hosts=np.zeros(1, layout.HOST),
-            waits={},
-        )
+        rows = {"reports": layout.REPORT, "decisions": layout.DECISION, "hosts": layout.HOST}
+        shim: Any = SimpleNamespace(waits={}, **{name: np.zeros(16, row) for name, row in rows.items()})
+        self.kernel = shim
         self.kernel.wait_for = lambda receiver, *, waits: self.kernel.waits.update({receiver: waits})
         self.exchange, self.woken, self.now_ns = Told(), list[tuple[bytes, int]](), 0
         waker: Any = SimpleNamespace(wake=lambda peer, **numbers: self.woken.append((peer, numbers["port"])))
-        self.receivers = Receivers(SCENARIO, self.exchange, PEERS, self.kernel, waker)
+        self.receivers = Receivers(SCENARIO, self.exchange, PEERS, shim, waker)
         self.live: dict[int, dict[str, int]] = {}
 
     def connection(self, slot: int, to: int, *, held: bool = True, generation: int = 1, **columns: int) -> None:

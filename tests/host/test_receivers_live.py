@@ -14,7 +14,7 @@ from ncc.core.topologies import ManyToOne
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
 from ncc.policies.file import PolicyFile, packed
-from tests.host.agents import AgentProcess, beside_others
+from tests.host.agents import AgentProcess, beside_others, free_interface
 from tests.linux.sockets import info
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
@@ -40,7 +40,7 @@ def agent_of(rack: Rack, host: int, policy: Path, key: str) -> AgentProcess:
     return AgentProcess(
         rack.namespace(host),
         [
-            *(str(policy), "--address", rack.address(host), "--peers", peers, "--key", key),
+            *(str(policy), "--interface", free_interface(rack, host), "--peers", peers, "--key", key),
             *("--receivers", str(BUFFER_BYTES), "--name", f"ncc_test_{host}", "--floor", "1", "--outside-training"),
             *("--link-rate", f"{LINE_BPS:g}", "--uplink-rate", f"{LINE_BPS:g}", "--realtime", "--log-s", "0.2"),
             *("--heartbeat-s", "5", "--missed-frac", "1"),

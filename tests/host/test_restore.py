@@ -10,6 +10,7 @@ import pytest
 from ncc.core.errors import DatapathError
 from ncc.envs.linux import device, machine, namespaces
 from ncc.host import restore
+from tests.linux.spaces import spaces
 from tests.support.linux import needs
 
 
@@ -102,10 +103,6 @@ def test_what_was_left_in_a_namespace_that_is_gone_is_no_other_ones() -> None:
     """The record goes by the cookie, which no other namespace gets; an inode number may come again."""
     found = set()
     for i in range(5):
-        namespaces.create(name := f"{namespaces.owner()}-s{i}")
-        try:
-            with namespaces.inside(name):
-                found.add(restore._record())
-        finally:
-            namespaces.remove(name)
+        with spaces(f"s{i}") as (name,), namespaces.inside(name):
+            found.add(restore._record())
     assert len(found | {restore._record()}) == 6

@@ -10,7 +10,6 @@ import pytest
 
 from ncc.core.memory import memory_bytes
 from ncc.core.topologies import ManyToOne
-from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
 from tests.host.agents import (
     AVAILABLE,
@@ -20,15 +19,14 @@ from tests.host.agents import (
     arguments,
     beside_others,
     busy,
-    metrics,
-    paced_below,
+    leaving,
+    limited_to,
     received_messages,
     sending,
-    sent_by,
     sysctl,
 )
-from tests.host.test_link import say
 from tests.linux.rates import check_limit
+from tests.linux.spaces import spaces, wire
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import PATIENCE_S, eventually
 
@@ -36,6 +34,8 @@ LINK_BPS = 1e8
 LAB = ManyToOne(senders=2, rate_bps=LINK_BPS, buffer_bytes=150_000, mark_threshold_bytes=30_000)
 MOST_FRAC = 0.3
 """Share of the link that tests allow, so that they do not depend on the policy."""
+MESSAGES_BPS = 8 * 148 * 1000
+"""Rate of an agent's messages to one peer."""
 LESS_THAN_MB = 70
 
 SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
@@ -45,34 +45,38 @@ pytestmark = needs(*TRAFFIC, "ip")
 
 @pytest.mark.parametrize("name", ["policy_path", "learned_path"])
 def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
-    name: str, request: pytest.FixtureRequest, key: str
+    name: str, request: pytest.FixtureRequest, key: str, tmp_path: Path
 ) -> None:
     policy = request.getfixturevalue(name)
     with beside_others(), Rack(LAB.build()) as rack:
         by_name = {rack.topology.nodes[host].name: host for host in rack.topology.hosts}
         hosts, receiver = [by_name["s0"], by_name["s1"]], by_name["receiver"]
         before = [[sysctl(rack.namespace(host), name) for host in hosts] for name in SYSCTLS]
-        common = ["--key", key, "--default", "--metrics", "9472", "--heartbeat-s", "5", "--knows", "sizes"]
+        common = ["--key", key, "--default", "--heartbeat-s", "5", "--knows", "sizes"]
+        files = [tmp_path / f"{host}.prom" for host in hosts]
         agents = [
             AgentProcess(
                 rack.namespace(host),
-                arguments(rack, host, policy, "--peers", rack.address(other), *common, most_frac=MOST_FRAC),
+                arguments(
+                    *(rack, host, policy, "--peers", rack.address(other), "--metrics", str(file), *common),
+                    most_frac=MOST_FRAC,
+                ),
             )
-            for host, other in (hosts, hosts[::-1])
+            for host, other, file in zip(hosts, hosts[::-1], files, strict=True)
         ]
         try:
             for agent in agents:
                 agent.wait_for("started")
             assert [sysctl(rack.namespace(host), SYSCTLS[0]) for host in hosts] == [f"ncc_test_{h}" for h in hosts]
-            with sending(rack, [(host, receiver) for host in hosts]) as senders:
-                for agent, sender in zip(agents, senders, strict=True):
-                    assert eventually(lambda: paced_below(MOST_FRAC * LINK_BPS, agent, sender))  # noqa: B023
-                    check_limit(sent_by(sender), MOST_FRAC * LINK_BPS, reached_frac=0.2)
+            with sending(rack, [(host, receiver) for host in hosts]):
+                for agent, host in zip(agents, hosts, strict=True):
+                    assert eventually(lambda: limited_to(agent) and busy(agent))  # noqa: B023 - called at once
+                    check_limit(leaving(rack, host), MOST_FRAC * LINK_BPS + MESSAGES_BPS, reached_frac=0.2)
                 assert eventually(lambda: any(not report["stale_peers"] for report in busy(agents[0])))
                 agents[0].process.send_signal(signal.SIGHUP)
                 assert agents[0].wait_for("keys")["said"] == "the key file was read again"
-                assert eventually(lambda: min(received_messages(rack.namespace(host)) for host in hosts) > 200)
-                shown = metrics(rack.namespace(hosts[0]))
+                assert eventually(lambda: min(map(received_messages, files)) > 200)
+                shown = files[0].read_text()
                 peak_mb = [memory_bytes("VmHWM", agent.process.pid) / 2**20 for agent in agents]
             statuses = [agents[0].end(signal.SIGTERM), agents[1].end(signal.SIGINT)]
         finally:
@@ -94,39 +98,33 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
     assert "ncc_log_lost_total 0" in shown
 
 
-def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path, key: str) -> None:
+def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path, key: str, tmp_path: Path) -> None:
     """A host and a router, each a namespace; the router sends the state of its port towards the host."""
-    host, router = (f"{namespaces.owner()}-{name}" for name in ("host", "router"))
-    with beside_others():
-        for name in (host, router):
-            namespaces.create(name)
-        try:
-            say("link", "add", "left", "netns", host, "type", "veth", "peer", "name", "right", "netns", router)
-            for name, device, address in ((host, "left", "10.8.0.1/24"), (router, "right", "10.8.0.2/24")):
-                say("-n", name, "addr", "add", address, "dev", device)
-                say("-n", name, "link", "set", device, "up")
-                say("-n", name, "link", "set", "lo", "up")
-            queue = ["qdisc", "add", "dev", "right", "root", "pfifo", "limit", "100"]
-            subprocess.run(["tc", "-n", router, *queue], check=True, capture_output=True)
-            sends = f"-m ncc.host uplink right --listen 10.8.0.2 --agents 10.8.0.1 --key {key}".split()
-            asked = [str(policy_path), "--interface", "left", *NETWORK, "--name", "ncc_test_u", "--metrics", "9472"]
-            agent = AgentProcess(host, [*asked, "--uplink", "10.8.0.2", "--key", key])
-            uplink = subprocess.Popen(
+    ends = (
+        *("-n {0} addr add 10.8.0.1/24 dev left", "-n {1} addr add 10.8.0.2/24 dev right"),
+        *("-n {0} link set left up", "-n {1} link set right up"),
+    )
+    metrics = tmp_path / "ncc.prom"
+    asked = [str(policy_path), "--interface", "left", *NETWORK, "--name", "ncc_test_u", "--log-s", "0.2"]
+    asked += ["--metrics", str(metrics), "--uplink", "10.8.0.2", "--key", key]
+    with beside_others(), spaces("host", "router", lines=(wire("left", "right"), *ends)) as (host, router):
+        queue = ["qdisc", "add", "dev", "right", "root", "pfifo", "limit", "100"]
+        subprocess.run(["tc", "-n", router, *queue], check=True, capture_output=True)
+        sends = f"-m ncc.host uplink right --listen 10.8.0.2 --agents 10.8.0.1 --key {key}".split()
+        with (
+            AgentProcess(host, asked) as agent,
+            subprocess.Popen(
                 ["ip", "netns", "exec", router, sys.executable, *sends], cwd=ROOT, stderr=subprocess.DEVNULL
-            )
+            ) as uplink,
+        ):
             try:
                 agent.wait_for("started")
-                assert eventually(lambda: received_messages(host) > 200)
+                assert eventually(lambda: received_messages(metrics) > 200)
                 assert agent.end() == 0
                 uplink.send_signal(signal.SIGTERM)
                 assert uplink.wait(PATIENCE_S) == 0
             finally:
-                agent.close()
                 uplink.kill()
-                uplink.wait()
-        finally:
-            for name in (host, router):
-                namespaces.remove(name)
     (line,) = agent.events("ended")
     assert line["periods"] - line["missed_periods"] - line["stale"]["stale_uplink"] > 50
     assert line["stale"]["stale_peers"] == 0

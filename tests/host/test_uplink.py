@@ -18,7 +18,7 @@ from ncc.host.exchange import UdpExchange
 from ncc.host.uplink import UplinkSender
 from tests.host.hosts import KEYS, MS
 from tests.host.test_exchange import ON_LO, free_ports, spec, until
-from tests.host.test_link import say
+from tests.linux.spaces import say, spaces
 from tests.support.linux import needs
 
 
@@ -54,20 +54,17 @@ def test_a_group_hears_of_the_port() -> None:
 @pytest.fixture
 def slow() -> Iterator[str]:
     """A namespace whose interface e0 (10.1.0.1) sends 8 kbit/s to a neighbour that takes anything."""
-    from ncc.envs.linux import namespaces
-
-    name = f"{namespaces.owner()}-above"
-    try:
-        namespaces.create(name)
-        say("-n", name, "link", "add", "e0", "type", "veth", "peer", "name", "e1")
-        for device in ("lo", "e0", "e1"):
-            say("-n", name, "link", "set", device, "addrgenmode", "none")  # or IPv6 sends some packets of its own
-            say("-n", name, "link", "set", device, "up")
-        say("-n", name, "address", "add", "10.1.0.1/24", "dev", "e0")
-        say("-n", name, "neighbour", "add", "10.1.0.2", "lladdr", "02:00:00:00:00:02", "dev", "e0")
+    with spaces(
+        "above",
+        lines=(
+            "-n {0} link add e0 type veth peer name e1",
+            *(f"-n {{0}} link set {end} addrgenmode none" for end in ("e0", "e1")),  # or IPv6 sends packets of its own
+            *(f"-n {{0}} link set {end} up" for end in ("e0", "e1")),
+            "-n {0} address add 10.1.0.1/24 dev e0",
+            "-n {0} neighbour add 10.1.0.2 lladdr 02:00:00:00:00:02 dev e0",
+        ),
+    ) as (name,):
         yield name
-    finally:
-        namespaces.remove(name)
 
 
 def shaped(name: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ncc.core.flows import FloatArray, FlowTable
+from ncc.core.flows import FlowTable
 from ncc.core.topologies import Dumbbell
 from ncc.core.topology import Topology
 from ncc.envs.linux import layout
@@ -20,7 +20,6 @@ from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.traffic import DONE, Sender, Traffic, TrafficOptions
 from tests.linux.patience import exclusively, patiently
 from tests.linux.rates import Count
-from tests.linux.sockets import paced_bps
 from tests.support.processes import PATIENCE_S, eventually
 
 MB = 1_000_000
@@ -59,25 +58,16 @@ class Lab:
         packet_bytes = int(row["mss_bytes"]) + int(row["header_bytes"])
         return Count(int(row["sent_packets"]) * packet_bytes, int(row["updated_ns"]), int(row["updated_ns"]))
 
-    def paced_bps(self) -> FloatArray:
-        """Rates of IP packets with data at which the kernel lets flows send."""
-        rows, found = self.live(), paced_bps(self.rack.namespace(self.sender))
-        payload_bps = np.array([found[int(flow)] for flow in rows["flow"]])
-        rates: FloatArray = payload_bps * (1 + rows["header_bytes"] / rows["mss_bytes"])
-        return rates
-
-    def limit(self, rate_bps: float) -> None:
-        """Limit the sender, and wait until all flows obey."""
+    def beat(self) -> None:
+        """Let decisions hold, once all flows are known."""
         assert self.shim is not None
-        self.shim.limit(np.array([rate_bps]))
+        assert eventually(lambda: len(self.live()) == len(self.traffic.flows))
         self.shim.beat()
-        number = int(self.shim.hosts["decision"][HOST])
-        flows = len(self.traffic.flows)
-        assert eventually(lambda: (self.live()["decision"] == number).sum() == flows), "a flow does not obey"
 
     def decide(self, flow: int, earlier: int = 0, **values: float) -> None:
         """Write a decision for a live flow, or with `earlier` for a connection before it in its slot."""
         assert self.shim is not None
+        self.beat()
         slots, rows = reports(self.shim)
         slot = slots[rows["flow"] == flow][0]
         for name, value in values.items():

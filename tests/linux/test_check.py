@@ -16,7 +16,7 @@ from tests.support.linux import KERNEL, needs
 ORDER = [
     "processor", "kernel", "BTF", "CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN", "CAP_SYS_ADMIN", "CAP_NET_RAW",
     "user namespace", "/run", "TUN", "SCHED_FIFO", "libbpf", "BPF objects", "helper programs", "struct_ops",
-    "switch program", "pyroute2", "tc", "tbf", "clsact", "order in hosts",
+    "switch program", "pyroute2", "tc", "tbf", "clsact", "htb",
 ]  # fmt: skip
 
 WITHOUT_CAPABILITIES = """
@@ -54,7 +54,7 @@ def test_it_works_without_any_privilege() -> None:
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     said = " ".join(done.stdout.replace("│", " ").split())
-    assert "CAP_BPF no yes it is needed to load programs, which takes root (sudo)" in said
+    assert "CAP_BPF no yes it is needed to load programs: run as root (sudo)" in said
     assert "CAP_NET_RAW no no it is needed to wake flows that wait for their receivers" in said
     assert "struct_ops not tried yes" in said
     assert "the first thing missing is" in said
@@ -62,13 +62,13 @@ def test_it_works_without_any_privilege() -> None:
 
 def test_what_is_missing_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(check, "BTF", tmp_path / "none")
-    monkeypatch.setattr(check, "KERNEL_LEAST", (99, 0))
+    monkeypatch.setattr("platform.release", lambda: "6.9.12")
     monkeypatch.setattr(check, "capabilities", lambda: 0)
     monkeypatch.setattr(objects, "bpf_objects", dict)
     monkeypatch.setattr(check, "is_installed", lambda _: False)
     rows = by_name(check_machine())
     assert not can_run(list(rows.values()))
-    assert "boot Linux 99.0 or later" in rows["kernel"].sentence
+    assert "boot Linux 6.10 or later" in rows["kernel"].sentence
     assert "CONFIG_DEBUG_INFO_BTF" in rows["BTF"].sentence
     assert "install clang and libbpf-dev" in rows["BPF objects"].sentence
     assert "pip install pyroute2 (the extra linux)" in rows["pyroute2"].sentence
@@ -76,7 +76,7 @@ def test_what_is_missing_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatc
     assert untried.state is State.UNTRIED
     assert untried.sentence.startswith("it can be tried only with: kernel, BTF, CAP_BPF, CAP_PERFMON")
     assert rows["switch program"].sentence.startswith("it can be tried only with: kernel, BTF, CAP_BPF")
-    assert rows["tbf"].sentence == "it can be tried only with: CAP_NET_ADMIN, CAP_SYS_ADMIN, pyroute2"
+    assert rows["tbf"].sentence == "it can be tried only with: CAP_NET_ADMIN, CAP_SYS_ADMIN"
 
 
 def test_containers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -84,13 +84,13 @@ def test_containers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setattr(check, "UID_MAP", tmp_path / "uid_map")
     monkeypatch.setattr(check, "TUN", tmp_path / "none")
     monkeypatch.setattr(check, "RUN", tmp_path / "none")
-    monkeypatch.setattr(check, "PROCESSORS", ("pdp11",))
+    monkeypatch.setattr("platform.machine", lambda: "pdp11")
     rows = by_name(check_machine())
     assert "rootless container" in rows["user namespace"].sentence
-    assert "modprobe tun" in rows["TUN"].sentence
+    assert "modprobe tun, or let a container have /dev/net/tun ([Errno 2] No such file" in rows["TUN"].sentence
     assert not rows["TUN"].needed
     assert "writable, which takes root" in rows["/run"].sentence
-    assert "are built for pdp11" in rows["processor"].sentence
+    assert "use a machine with x86_64" in rows["processor"].sentence
     assert rows["struct_ops"].state is State.UNTRIED
 
 
@@ -99,7 +99,6 @@ def test_a_controller_that_another_process_registered_is_there() -> None:
     with registered("newreno", timeout_s=1.0):
         row = by_name(check_machine())["struct_ops"]
     assert row.state is State.THERE
-    assert row.sentence == "another process has a controller registered"
 
 
 def test_optional_things_do_not_stop_a_run() -> None:

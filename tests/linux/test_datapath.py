@@ -11,6 +11,7 @@ import subprocess
 from contextlib import closing
 from itertools import pairwise
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -24,7 +25,6 @@ from ncc.core.workload import Fixed, Flow
 from ncc.core.writes import Writes
 from ncc.envs.linux import senders
 from ncc.envs.linux.datapath import LinuxDatapath
-from ncc.envs.linux.offer import Offer
 from ncc.envs.linux.senders import kernel_controls
 from ncc.envs.linux.settings import LinuxSettings
 from ncc.harness.datapath import Alone, Datapath, HostStack
@@ -73,8 +73,9 @@ def test_unknown_names_are_refused_with_what_exists(datapath: LinuxDatapath) -> 
         refused(params=(("gain", 3),))
     with pytest.raises(ConfigError, match=r"linux::cubic is the kernel's own and takes no parameters"):
         refused(transport="linux::cubic", params=(("beta", 3),))
-    with pytest.raises(ConfigError, match=r"order fair needs a transport of our own.*or to known or sjf or srpt with"):
-        refused(transport="linux::cubic", order="fair")
+    for order, params in (("fair", ()), ("upsilon", (("omega_milli", 500),)), ("known", (("kappa", 3),))):
+        with pytest.raises(ConfigError, match=rf"keep the orders known, sjf, srpt, each with kappa 0, and not {order}"):
+            refused(order=order, order_params=params)
 
 
 @pytest.mark.parametrize(
@@ -182,23 +183,20 @@ def test_bad_limits_are_refused_and_the_run_goes_on(datapath: LinuxDatapath) -> 
 
 
 @needs(*TRAFFIC)
-def test_the_kernels_own_take_no_limit_by_pacing() -> None:
-    with closing(LinuxDatapath(SETTINGS.replace(order="pacing"))) as datapath:
-        start(datapath, PAIR, HostStack(transport="linux::cubic"))
-        with pytest.raises(ConfigError, match=r"Host s1 cannot be limited to 1e\+07 bits/s: linux::cubic is the ker"):
-            datapath.step(np.array([np.inf, 1e7]))
+@pytest.mark.parametrize("transport", ["dctcp", "linux::cubic"])
+def test_a_limit_takes_a_queue(datapath: LinuxDatapath, transport: str) -> None:
+    start(datapath, PAIR, HostStack(transport=transport))
+    with pytest.raises(ConfigError, match=r"Host s1 cannot be limited to 1e\+07 bits/s.*settings\.queues=true"):
+        datapath.step(np.array([np.inf, 1e7]))
 
 
-@needs(*TRAFFIC)
-def test_an_order_that_the_kernel_lacks_is_refused_or_by_pacing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(senders, "offered", lambda: Offer("none", "it has no HTB"))
-    asked = SETTINGS.replace(order="kernel")
-    with pytest.raises(DatapathError, match=r"No order in the kernel is possible here: it has no HTB; or set"):
-        senders.queue_mode(HostStack(order="srpt"), asked)
-    assert senders.queue_mode(HostStack(order="srpt"), SETTINGS) is None
-    assert senders.queue_mode(HostStack(order="fair"), asked) is None
-    with pytest.raises(DatapathError, match=r"No order in the kernel"):
-        senders.queue_mode(HostStack(transport="linux::cubic", order="srpt"), SETTINGS)
+@needs("objects")
+def test_queues_that_the_kernel_lacks_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(senders, "has_queue", Mock(side_effect=OSError("unknown queue")))
+    assert senders.queue_mode(HostStack(), SETTINGS) is None
+    for stack, settings in (HostStack(order="srpt"), SETTINGS), (HostStack(), SETTINGS.replace(queues=True)):
+        with pytest.raises(DatapathError, match=r"limits and orders here \(unknown queue\): boot a kernel with"):
+            senders.queue_mode(stack, settings)
 
 
 @needs(*TRAFFIC)
@@ -206,7 +204,7 @@ def test_limits_are_refused_where_flows_stay_in_the_neighbourhood(datapath: Linu
     topology = Dumbbell(pairs=2, host_rate_bps=1e8, bottleneck_rate_bps=1e8, buffer_bytes=150_000)
     inside = Fixed(flows=(Flow(start_s=0.0, src="s0", dst="s1", size_bytes=1000),))
     what = PAIR.replace(topology=topology, workload=(("fixed", inside),))
-    start(datapath, what, HostStack(transport="newreno"))
+    start(datapath, what, HostStack(transport="newreno", order="known"))
     datapath.step(np.array([np.inf, 1e7]))
     with pytest.raises(ConfigError, match=r"limit of host s0 .* also for flow 0, which stays inside"):
         datapath.step(np.array([1e7, 1e7]))
@@ -232,12 +230,13 @@ def meanwhile_bytes(datapath: LinuxDatapath, stack: HostStack) -> float:
 
 
 @needs(*TRAFFIC)
-def test_an_order_lets_the_short_flow_pass(datapath: LinuxDatapath) -> None:
-    for stack in (HostStack(), HostStack(order="srpt"), HostStack(transport="linux::cubic", order="srpt")):
-        passes = stack.order == "srpt"
-        assert (meanwhile_bytes(datapath, stack) < 175_000) == passes  # equal shares are 300 KB
-        assert datapath.facts["order"] == ("known" if passes else "pacing")
-        assert not passes or datapath.facts["queues"]["hinted"] == 3
+def test_an_order_lets_the_short_flow_pass() -> None:
+    with closing(LinuxDatapath(SETTINGS.replace(queues=True))) as datapath:
+        for stack in (HostStack(), HostStack(order="srpt"), HostStack(transport="linux::cubic", order="srpt")):
+            passes = stack.order == "srpt"
+            assert (meanwhile_bytes(datapath, stack) < 175_000) == passes  # equal shares are 300 KB
+            assert datapath.facts["order"] == ("known" if passes else "fifo")
+            assert not passes or datapath.facts["queues"]["hinted"] == 3
 
 
 @needs(*TRAFFIC)
@@ -248,12 +247,11 @@ def test_classes_of_the_order_are_as_large_as_the_stack_says(datapath: LinuxData
         until_done(datapath, PAIR)
         assert datapath.facts["order"] == "known"
         assert least <= datapath.facts["queues"]["demotions"] <= most, params
-    assert senders.wanted_mode(HostStack(order="known", order_params=(("kappa", 3),)), SETTINGS) is None
 
 
 @needs(*TRAFFIC)
 def test_the_kernels_own_take_a_limit_in_the_hosts_queue() -> None:
-    with closing(LinuxDatapath(SETTINGS.replace(order="kernel"))) as datapath:
+    with closing(LinuxDatapath(SETTINGS.replace(queues=True))) as datapath:
         start(datapath, LONG, HostStack(transport="linux::cubic"))
         limits = np.array([20e6, np.inf])
         datapath.step(limits)
@@ -263,15 +261,6 @@ def test_the_kernels_own_take_a_limit_in_the_hosts_queue() -> None:
         datapath.finish()
         assert datapath.facts["order"] == "fifo"
         assert any("A host's limit is of all packets" in said for said in datapath.facts["not_honoured"])
-
-
-@needs(*TRAFFIC)
-@pytest.mark.parametrize("order", ["srpt", "upsilon"])
-def test_an_order_by_pacing_is_of_shares(order: str) -> None:
-    with closing(LinuxDatapath(SETTINGS.replace(order="pacing" if order == "srpt" else None))) as datapath:
-        assert 100_000 < meanwhile_bytes(datapath, HostStack(order=order)) < 275_000, "more than an equal share"
-        assert datapath.facts["order"] == "pacing"
-        assert any("by weights of flows" in said for said in datapath.facts["not_honoured"])
 
 
 @needs(*TRAFFIC, "ip")

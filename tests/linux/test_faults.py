@@ -25,15 +25,15 @@ from ncc.harness.limiter import Unlimited
 from ncc.harness.run import run_once
 from ncc.run.controllers import load_controller
 from tests.linux.patience import exclusively, patiently
+from tests.linux.rates import Count, check_limit, counted, exceeds
 from tests.linux.runs import LONG, PAIR, SETTINGS, UNLIMITED, scenario, start
-from tests.linux.sockets import paced_bps
+from tests.linux.spaces import say
 from tests.support.linux import TRAFFIC, needs
-from tests.support.processes import eventually
 
 
 @needs(*TRAFFIC)
 def test_missed_periods_are_skipped_and_counted() -> None:
-    with closing(LinuxDatapath(SETTINGS.replace(missed_frac=0.1))) as datapath:
+    with closing(LinuxDatapath(SETTINGS.replace(missed_frac=0.1, queues=True))) as datapath:
         start(datapath, LONG)
         before = datapath.step(np.array([20e6, 20e6]))
         time.sleep(0.03)
@@ -77,12 +77,8 @@ def test_a_host_that_leaves_is_a_problem_of_the_run() -> None:
             if now.epoch >= 10 and not self.gone:
                 self.gone = True
                 assert self._run is not None
-                host, topology = self._run.topology.agent_hosts[0], self._run.topology
-                port = next(
-                    2 * i + (link.b == host) for i, link in enumerate(topology.links) if host in (link.a, link.b)
-                )
-                name = self._run._rack.namespace(host)
-                subprocess.run(["ip", "-n", name, "link", "set", f"p{port}", "down"], check=True)
+                rack, host = self._run._rack, self._run.topology.agent_hosts[0]
+                say("-n", rack.namespace(host), "link set", rack.interface(host), "down")
             return now
 
     what = scenario(("s0", 3_000_000, 0.0), ("s1", 500_000, 0.0), period_s=0.005, drain_s=2.0)
@@ -128,31 +124,32 @@ def decide(datapath: LinuxDatapath, limits: FloatArray) -> None:
 
 @needs(*TRAFFIC, "ip")
 def test_without_its_agent_flows_fall_back_and_another_takes_over() -> None:
-    settings = SETTINGS.replace(scheduling="other", cores="shared", heartbeat_timeout_s=1.0)
+    settings = SETTINGS.replace(scheduling="other", cores="shared", heartbeat_timeout_s=1.0, queues=True)
     limits = np.array([10e6, 10e6])
     with closing(LinuxDatapath(settings)) as datapath:
         start(datapath, LONG)
         assert datapath._run is not None
-        rack, hosts = datapath._run._rack, datapath._run.topology.agent_hosts
+        rack, counters = datapath._run._rack, datapath._run._queues.counters  # type: ignore[union-attr]
+        port = rack.topology.port("s0->tor")
 
-        def allowed_bps() -> list[float]:
-            """Rates at which the kernel lets hosts send."""
-            return [sum(paced_bps(rack.namespace(host)).values()) * 1500 / 1460 for host in hosts]
+        def count() -> Count:
+            return counted(lambda: int(rack.switch.sample()["tx_bytes"][port]))
 
-        obeyed = pytest.approx(limits, rel=0.05)
         datapath.step(limits)
         agent = multiprocessing.get_context("fork").Process(target=decide, args=(datapath, limits))
         agent.start()
-        assert eventually(lambda: allowed_bps() == obeyed)
-        assert datapath._run._senders.counters()["fallbacks"] == 0
+        check_limit(count, limits[0])
+        assert counters()["silent_pkts"] == datapath._run._senders.counters()["fallbacks"] == 0
         assert agent.pid is not None
         os.kill(agent.pid, signal.SIGKILL)
         agent.join()
-        assert eventually(lambda: min(allowed_bps()) > 20e6), "a cap is left behind"
+        assert exceeds(count, 2 * limits[0]), "a limit is left behind"
+        assert counters()["silent_pkts"] > 0
         assert datapath._run._senders.counters()["fallbacks"] >= 3  # each connection
-        assert eventually(lambda: (datapath.step(limits), allowed_bps())[1] == obeyed)  # the next agent
+        datapath.step(limits)  # the next agent
+        check_limit(lambda: (datapath.step(limits), count())[1], limits[0], window_s=0.01)
         datapath.finish()
-        assert any("fell back" in said for said in datapath.fallbacks)
+        assert any("packets left without a limit or order" in said for said in datapath.fallbacks)
 
 
 STARTED = """
@@ -175,7 +172,7 @@ finally:
     [
         (
             "-all",
-            "No run on linux is possible here: CAP_BPF: it is needed to load programs, which takes root (sudo).\n",
+            "No run on linux is possible here: CAP_BPF: it is needed to load programs: run as root (sudo).\n",
         ),
         (
             "-sys_nice",

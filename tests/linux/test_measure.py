@@ -87,7 +87,7 @@ def test_sums_over_flows_are_those_that_are_written_out(scenario: Scenario) -> N
         rtt_sum[moving] += 0.002
         samples[moving] += 2
         left = delivered[moving] + 2920
-        meter.update(
+        meter.flows.update(
             moving,
             known_bytes=left,
             delivered_bytes=delivered[moving],
@@ -111,7 +111,9 @@ def test_sums_over_flows_are_those_that_are_written_out(scenario: Scenario) -> N
 def report(meter: Meter, delivered: int, left: int, samples: int) -> None:
     """Report on the first flow."""
     one = {"known_bytes": left, "delivered_bytes": delivered, "left_bytes": left, "rtt_samples": samples}
-    meter.update(np.array([0]), rtt_sum_s=np.array([0.1]), **{name: np.array([value]) for name, value in one.items()})
+    meter.flows.update(
+        np.array([0]), rtt_sum_s=np.array([0.1]), **{name: np.array([value]) for name, value in one.items()}
+    )
 
 
 def test_older_news_changes_nothing_and_nothing_exceeds_a_flow(scenario: Scenario) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux import netlink, queue
-from ncc.envs.linux.offer import offered
 from ncc.envs.linux.order_program import MODES, SIZE_LEVEL, SIZE_OPTION, Mode, OrderProgram
 from tests.linux.host import LIMIT_BPS, LINE_BPS, TIMEOUT_S, Host, received
 from tests.linux.lab import FOR_EVER_S
@@ -180,11 +179,6 @@ class TestOrder:
 
 
 @needs("root", "net")
-def test_the_machine_says_what_it_offers() -> None:
-    assert offered().kind in {"htb", "none"}
-    assert offered().sentence
-
-
 def test_requests_are_read_as_they_are_written() -> None:
     written = netlink.attribute(3, b"abcde") + netlink.attribute(4, struct.pack("=I", 7))
     read = netlink.attributes(memoryview(written))

@@ -2,30 +2,15 @@
 """Figures of docs/linux: how they are counted."""
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytest
 
 from ncc.core.errors import DatapathError
-from ncc.envs.linux import layout
 from ncc.harness.run import Run
 from ncc.run.limiters import LimiterFactory
-from tests.linux.report.rack import controller_of, figures_of, lab, obeyed_after_ns, run_of, sent_over_allowed
-
-
-def test_effects_are_those_of_the_last_decision_within_its_period() -> None:
-    shim: Any = SimpleNamespace(
-        reports=np.zeros(6, layout.REPORT), hosts=np.zeros(1, layout.HOST), agent=np.zeros(1, layout.AGENT)
-    )
-    shim.hosts["decision"], shim.agent["beat_ns"] = 7, 1000
-    shim.reports["state"] = [layout.LIVE] * 5 + [layout.FINISHED]
-    shim.reports["seq"][1] = 1  # being written
-    shim.reports["decision"] = [7, 7, 6, 7, 7, 7]
-    shim.reports["decided_ns"] = [1400, 1400, 900, 2500, 1100, 1300]
-    took_ns, live = obeyed_after_ns(shim, 1000)
-    assert took_ns.tolist() == [400, 100]
-    assert live == 4
+from tests.linux.report.rack import controller_of, figures_of, lab, run_of, sent_over_allowed
 
 
 def test_figures_of_a_run_are_in_their_units() -> None:

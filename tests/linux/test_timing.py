@@ -17,9 +17,9 @@ from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.traffic import Traffic
 from tests.linux.host import LIMIT_BPS, Host
-from tests.linux.lab import FOR_EVER_S, lab
+from tests.linux.lab import FOR_EVER_S
 from tests.linux.rates import Count
-from tests.linux.sockets import ENDLESS, Bulk, bulk, round_trips_s
+from tests.linux.sockets import Bulk, bulk, round_trips_s
 from tests.linux.test_delay import WAN_S, ends, wan
 from tests.linux.test_switch import DROP_TAIL, RATE_BPS
 from tests.linux.test_traffic import CUBIC, finish, hosts, table
@@ -102,23 +102,6 @@ def test_flows_begin_when_they_are_due() -> None:
         late_s = (sending.flows["opened_ns"] - np.uint64(start_ns)).astype(np.int64) / 1e9 - flows.start_s
     assert late_s.min() >= 0
     assert np.median(late_s) < 2e-3 + wake_up_late_s()
-
-
-@pytest.mark.parametrize("controller", ["dctcp", "bbr"])
-def test_paced_flows_keep_to_their_host_s_limit(controller: str, rack: Rack) -> None:
-    """The rate of four flows together."""
-    with lab([ENDLESS] * 4, controller, rack=rack) as run:
-
-        def count() -> Count:
-            packets = run.live()["sent_packets"].sum()
-            return Count(int(packets) * 1500, time.monotonic_ns(), time.monotonic_ns())
-
-        for limit_bps in (80e6, 40e6):
-            run.limit(limit_bps)
-            time.sleep(WARM_S)
-            assert rate_bps(count) == pytest.approx(limit_bps, rel=0.05)
-        run.limit(np.inf)
-        assert rate_bps(count) > 120e6
 
 
 def test_drop_tail_keeps_its_port_busy_and_its_buffer_full() -> None:

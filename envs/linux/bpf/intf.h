@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Rows of the memory-mapped maps, which the programs in the kernel and user space share. layout.py declares the same
- * for numpy, and a test compares both. Each part has one writer. Rates of hosts are in bytes of IP packets, rates of
- * flows in bytes of payload; times are of CLOCK_MONOTONIC.
+ * for numpy, and a test compares both. Each part has one writer. Rates are in bytes of payload per second; times are of
+ * CLOCK_MONOTONIC.
  */
 #ifndef NCC_INTF_H
 #define NCC_INTF_H
@@ -57,8 +57,7 @@ struct ncc_report {
     ncc_u64 sent_packets; /* with retransmissions */
     ncc_u64 unsent_bytes; /* written by the application, and still in the host */
     ncc_u64 cwnd_bytes;
-    ncc_u64 decision;     /* last decision for the host that this flow has applied */
-    ncc_u64 decided_ns;   /* when it first applied it */
+    ncc_u64 reserved[2];
     ncc_u32 header_bytes; /* IP and TCP headers of a data packet */
     ncc_u32 acks;         /* number handled */
     ncc_u32 recoveries;
@@ -71,38 +70,30 @@ struct ncc_report {
     ncc_u32 peer; /* IPv4 address of the other end, in network order */
 };
 
-/* One connection, written by user space. Each field takes effect by itself, at the next ACK. */
+/* What a flow's receiver says, written by user space. Each field takes effect by itself, at the next ACK. */
 struct ncc_decision {
     ncc_u32 generation; /* generation of the report that this is for; ignored for any other */
-    ncc_u32 weight;     /* share of the host's rate, 1 .. NCC_WEIGHT_MAX; 0 is 1 */
-    ncc_u64 cwnd_bytes; /* overrides the controller's; 0: no override */
-    ncc_u64 pacing_bytes_per_s;
-    /* What the flow's receiver says. */
+    ncc_u32 unused;
     ncc_u64 start_ns;         /* when it may begin, if its host holds flows; 0: nothing is said */
     ncc_u64 most_bytes;       /* largest window; 0: the controller's */
     ncc_u64 rate_bytes_per_s; /* largest rate of payload; 0: none */
-    ncc_u64 reserved[2];
+    ncc_u64 reserved[4];
 };
-#define NCC_WEIGHT_MAX 65535u
 
 /* One host. User space writes the first half, the kernel the second. */
 struct ncc_host {
-    ncc_u64 rate_bytes_per_s; /* of IP packets with data leaving the host; 0: no limit */
-    ncc_u64 decision;         /* number of the decision, copied into the reports */
-    ncc_u64 window_bytes;     /* least window where the network shows no congestion; 0: the controller's */
-    ncc_u64 patience_ns;      /* time for which a flow waits for its receiver before it begins; 0: it does not */
-    ncc_u64 named_only;       /* 1: only flows to receivers that user space has named wait */
-    ncc_u64 reserved_user[3];
-    ncc_s64 weight_sum; /* effective weight of the flows that have data, in 1/NCC_CLAIM_ONE */
-    ncc_s64 flows;      /* flows that have data */
-    ncc_u64 reserved_kernel[6];
+    ncc_u64 window_bytes; /* least window where the network shows no congestion; 0: the controller's */
+    ncc_u64 patience_ns;  /* time for which a flow waits for its receiver before it begins; 0: it does not */
+    ncc_u64 named_only;   /* 1: only flows to receivers that user space has named wait */
+    ncc_u64 reserved_user[5];
+    ncc_s64 flows; /* connections that have data */
+    ncc_u64 reserved_kernel[7];
 };
-#define NCC_CLAIM_ONE 64
 
 /* State of the whole agent. User space writes the first half, the kernel the second. */
 struct ncc_agent {
     ncc_u64 beat_ns;    /* last sign of life of user space; 0: it has not begun */
-    ncc_u64 timeout_ns; /* time without a beat after which limits and overrides are ignored */
+    ncc_u64 timeout_ns; /* time without a beat after which user space is ignored */
     ncc_u64 reserved_user[6];
     ncc_u64 started;    /* flows of hosts that send data */
     ncc_u64 finished;   /* those that have ended */

@@ -19,10 +19,9 @@
 
 #define NCC_USERS (1U << 16)           /* at least all users that are not of containers */
 #define NCC_CWND_PKTS_MAX (1ULL << 24) /* 16 million packets in flight: 24 GB */
-#define NCC_RATE_MAX (1ULL << 40)      /* bytes/s; fits 64 bits when multiplied by a weight in 1/NCC_CLAIM_ONE */
-#define NCC_TURNS_PER_S 10             /* slowest rate: a packet every 100 ms, whose ACK can lift a limit */
+#define NCC_RATE_MAX (1ULL << 40)      /* bytes/s */
+#define NCC_TURNS_PER_S 10             /* slowest rate: a packet every 100 ms, whose ACK can lift it */
 #define NCC_UNPACED (~0UL)             /* sk_pacing_rate: no pacing */
-#define NCC_KERNEL_BURST_PKTS 10       /* the kernel does not pace a connection's first packets */
 
 struct shim_counts {
     __u64 acked_bytes, sent_bytes, retrans_bytes;
@@ -41,6 +40,7 @@ struct shim_flow {
     __u32 opened;          /* 1: it has sent data */
     __u32 mark;            /* SO_MARK when its row was taken */
     __u32 idle;            /* 1: all data is acknowledged, and the application had no more */
+    __u32 busy;            /* 1: it counts among those of its host that have data */
     __u32 obeying;         /* enum shim_obedience */
     __u32 high_seq;        /* the socket's counters at the last ACK */
     __u32 delivered_pkts, marked_pkts, lost_pkts;
@@ -55,13 +55,7 @@ struct shim_flow {
     __u64 lost_bytes, marked_bytes;
     __u64 min_rtt_ns, rtt_sum_ns, rtt_samples;
     __u64 began_ns;
-    __u64 decision, decided_ns;
     __u32 acks, recoveries, timeouts, fallbacks;
-    /* Part of the host's limit. */
-    __u64 share_bytes_per_s; /* payload; 0: no limit */
-    __u64 claim;             /* part of the host's weight_sum, in 1/NCC_CLAIM_ONE; 0: no data */
-    __u64 use;               /* used part of the share, in 1/NCC_CLAIM_ONE */
-    __u64 window_ns, window_sent_bytes, window_allowed_bytes, allowed_ns;
     /* Reduction of the window. */
     struct ncc_prr prr;
     __u64 reduced_until_bytes; /* nxt when it began */

@@ -5,9 +5,8 @@
 
 #include "shim.h"
 #include "shim_report.h"
-#include "shim_share.h"
 
-/* Returns 1 if user space is alive, so that its limits and overrides hold. */
+/* Returns 1 if user space is alive, so that its decisions hold. */
 static __always_inline int shim_obeys(struct shim_flow *f, __u64 now_ns)
 {
     struct ncc_agent *a = shim_agent();
@@ -37,49 +36,30 @@ static __always_inline __u64 shim_burst_rate(const struct shim_flow *f, const st
     return cwnd * (f->out.cwnd_bytes < f->out.ssthresh_bytes / 2 ? 2000000 : 1200000) / srtt_us;
 }
 
-/* Sets window and rate of the socket: those of the controller, within the limits of user space. */
+/* Sets window and rate of the socket: those of the controller, within what user space allows. */
 static __always_inline void shim_apply(struct sock *sk, struct shim_flow *f, __u64 now_ns)
 {
     struct tcp_sock *tp = (struct tcp_sock *)sk;
     __u64 mss = f->conn.mss_bytes, cwnd = f->reducing ? f->reduced_cwnd_bytes : f->out.cwnd_bytes,
-          pacing = f->out.pacing_bytes_per_s, pkts, least, window = 0, most = 0;
+          pacing = f->out.pacing_bytes_per_s, pkts, least = NCC_TURNS_PER_S * mss, window = 0, most = 0;
     struct ncc_agent *a = shim_agent();
     struct ncc_host *h = shim_host(f);
-    __u32 weight = 1, slot = f->slot - 1;
+    __u32 slot = f->slot - 1;
     int obeys = shim_obeys(f, now_ns), clamped = 0;
     struct ncc_decision *d = f->slot ? bpf_map_lookup_elem(&decisions, &slot) : 0;
 
     if (obeys && d && *(volatile ncc_u32 *)&d->generation == f->generation) {
-        __u64 own_cwnd = *(volatile ncc_u64 *)&d->cwnd_bytes, own_pacing = *(volatile ncc_u64 *)&d->pacing_bytes_per_s;
+        __u64 rate = *(volatile ncc_u64 *)&d->rate_bytes_per_s;
 
-        weight = *(volatile ncc_u32 *)&d->weight;
-        weight = weight < 1 ? 1 : weight > NCC_WEIGHT_MAX ? NCC_WEIGHT_MAX : weight;
-        cwnd = own_cwnd ? own_cwnd : cwnd;
-        pacing = own_pacing ? own_pacing : pacing;
-        own_pacing = *(volatile ncc_u64 *)&d->rate_bytes_per_s;
-        if (own_pacing && (!pacing || own_pacing < pacing))
-            pacing = own_pacing;
+        if (rate && (!pacing || rate < pacing))
+            pacing = rate;
         most = *(volatile ncc_u64 *)&d->most_bytes;
     }
-    if (h) {
-        __u64 number = *(volatile ncc_u64 *)&h->decision;
-
-        shim_use(f, tp->bytes_sent, (__u64)tp->srtt_us * 125, now_ns);
-        if (f->claim)
-            shim_claim(f, weight * f->use);
-        window = obeys && !f->congested ? *(volatile ncc_u64 *)&h->window_bytes : 0;
-        f->share_bytes_per_s = obeys ? shim_share(f, h, weight, shim_header_bytes(tp)) : 0;
-        if (obeys && number != f->decision) {
-            f->decision = number;
-            f->decided_ns = now_ns;
-        }
-    }
+    if (h && obeys && !f->congested)
+        window = *(volatile ncc_u64 *)&h->window_bytes;
     cwnd = ncc_max_u64(cwnd, window);
     if (most)
         cwnd = ncc_min_u64(cwnd, most);
-    if (f->share_bytes_per_s && (!pacing || f->share_bytes_per_s < pacing))
-        pacing = f->share_bytes_per_s;
-    least = NCC_TURNS_PER_S * mss;
     if (pacing && pacing < least) {
         pacing = least;
         clamped = 1;
@@ -89,12 +69,6 @@ static __always_inline void shim_apply(struct sock *sk, struct shim_flow *f, __u
         cwnd = NCC_CWND_PKTS_MAX * mss;
     }
     pkts = ncc_max_u64((cwnd + mss - 1) / mss, 1); /* TCP sends while less than the window is in flight */
-    if (f->share_bytes_per_s && tp->data_segs_out < NCC_KERNEL_BURST_PKTS) {
-        /* The first packets are not paced, so the window limits them to one RTT's share. */
-        __u64 fit = pacing * ((__u64)tp->srtt_us >> 3) / 1000000 / mss;
-
-        pkts = ncc_min_u64(pkts, ncc_max_u64(fit, 2));
-    }
     if (clamped && a)
         shim_count(&a->clamped);
     tp->snd_cwnd = (__u32)pkts;
@@ -106,12 +80,22 @@ static __always_inline void shim_apply(struct sock *sk, struct shim_flow *f, __u
         sk->sk_pacing_status = pacing ? SK_PACING_NEEDED : SK_PACING_NONE;
 }
 
+/* Counts a connection among those of its host that have data, or no longer. */
+static __always_inline void shim_set_busy(struct shim_flow *f, __u32 busy)
+{
+    struct ncc_host *h = shim_host(f);
+
+    if (h && busy != f->busy)
+        __sync_fetch_and_add(&h->flows, busy ? 1 : -1);
+    f->busy = busy;
+}
+
 static __always_inline void shim_idle(struct shim_flow *f)
 {
     f->idle = 1;
     f->begun = 0;
     f->held_ns = 0;
-    shim_claim(f, 0);
+    shim_set_busy(f, 0);
 }
 
 static __always_inline void shim_busy(struct sock *sk, struct shim_flow *f, __u64 now_ns)
@@ -120,11 +104,7 @@ static __always_inline void shim_busy(struct sock *sk, struct shim_flow *f, __u6
         f->congested = 0;
     f->idle = 0;
     shim_own_row(sk, f, now_ns);
-    if (f->claim)
-        return;
-    f->use = NCC_CLAIM_ONE;
-    shim_window(f, ((struct tcp_sock *)sk)->bytes_sent, now_ns);
-    shim_claim(f, NCC_CLAIM_ONE);
+    shim_set_busy(f, 1);
 }
 
 #endif

@@ -69,8 +69,6 @@ static __always_inline void shim_fill_row(struct ncc_report *r, const struct shi
     r->retrans_bytes = shim_since(f->before.retrans_bytes, tp->bytes_retrans);
     r->sent_packets = shim_since(f->before.sent_packets, tp->data_segs_out);
     r->cwnd_bytes = tp->snd_cwnd * f->conn.mss_bytes;
-    r->decision = f->decision;
-    r->decided_ns = f->decided_ns;
     r->mss_bytes = f->conn.mss_bytes;
     r->header_bytes = shim_header_bytes(tp);
     r->acks = f->acks;

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +75,9 @@ def agent(*, quick: bool) -> Iterator[Row]:
     words += ["--max-rate-frac", "0.5", "--default", "--realtime", "--name", "ncc_report", "--log-s", "0.2"]
     with tempfile.TemporaryDirectory() as folder:
         policy = export(ExportSpec(policy="ncc", out=f"{folder}/policy.ncc", period_s=0.001))
-        for order, connections in product(("kernel", "pacing"), (16, 256)):
+        for connections in (16, 256):
             with line() as on, ExitStack() as opened:
-                started = opened.enter_context(closing(AgentProcess(on.host, [str(policy), *words, "--order", order])))
+                started = opened.enter_context(AgentProcess(on.host, [str(policy), *words]))
                 started.wait_for("started")
                 senders = [opened.enter_context(on.connected()) for _ in range(connections)]
                 with sending(*senders):
@@ -88,7 +87,7 @@ def agent(*, quick: bool) -> Iterator[Row]:
             ended = started.wait_for("ended")
             took = {f"took {name} (us)": us for name, us in ended["duration_us"]["took"].items()}
             missed = f"{100 * ended['missed_periods'] / ended['periods']:.2f}"
-            row: Row = {"order": order, "connections": seen, "periods": ended["periods"], "missed (%)": missed}
+            row: Row = {"connections": seen, "periods": ended["periods"], "missed (%)": missed}
             yield row | {"CPU (%)": f"{100 * ended['cpu_frac']:.1f}"} | took
 
 

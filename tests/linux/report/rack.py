@@ -15,10 +15,8 @@ from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import parts
 from ncc.core.scenario import Scenario, scenario_from_dict
-from ncc.core.units import NS_PER_S
-from ncc.envs.linux import layout, namespaces
+from ncc.envs.linux import namespaces
 from ncc.envs.linux.datapath import LinuxDatapath
-from ncc.envs.linux.shim import Shim
 from ncc.harness.controller import Controller
 from ncc.harness.limiter import RateLimiter
 from ncc.harness.run import Run, eval_flow_seed, run_once
@@ -64,20 +62,17 @@ def controller_of(name: str, **params: int) -> Controller:
 
 
 def deciders(scenario: Scenario) -> dict[str, tuple[Controller, Callable[[], RateLimiter]]]:
-    """The trained policy, and a rule that costs nothing, both over DCTCP."""
+    """The trained policy, and a rule that costs nothing, both over DCTCP and with the policy's order."""
     policy = controller_of("trained")
     return {
         "policy": (policy, lambda: LimiterFactory(None)(policy, scenario)),
-        "rule": (controller_of("dctcp"), Swinging),
+        "rule": (controller_of("dctcp").replace(stack=policy.stack), Swinging),
     }
 
 
-def run_of(
-    datapath: str, scenario: Scenario, controller: Controller, limiter: RateLimiter, seed: int, **settings: Any
-) -> Run:
-    """The run that an evaluation would do for that seed, with settings of the datapath that are not the default."""
-    spec = load_datapath(datapath)
-    with closing(spec.replace(settings={**spec.settings, **settings}).load()()) as opened:
+def run_of(datapath: str, scenario: Scenario, controller: Controller, limiter: RateLimiter, seed: int) -> Run:
+    """The run that an evaluation would do for that seed."""
+    with closing(load_datapath(datapath).load()()) as opened:
         flow_seed = eval_flow_seed(seed)
         return patiently(lambda: run_once(opened, scenario, controller, limiter, seed, flow_seed=flow_seed))
 
@@ -115,47 +110,18 @@ def deadlines(*, quick: bool) -> Iterator[Row]:
             yield {"decides": name, "periods": periods, "missed (%)": f"{100 * missed / periods:.3f}", **late, **cpu}
 
 
-def effect(*, quick: bool) -> Iterator[Row]:
-    """Time from a decision until a flow obeys it, of flows with an ACK in that period."""
-    for flows in (16, 256):
-        overrides = (f"scenario.duration_s={2 if quick else 10}", f"scenario.workload.long.flows={flows}")
-        scenario = lab("lab_many", *overrides)
-        took, live = [], 0
-        for datapath in steps(scenario, controller_of("dctcp"), Swinging(), 1):
-            if datapath.shim is not None and not datapath.facts:
-                ns, n = obeyed_after_ns(datapath.shim, round(scenario.period_s * NS_PER_S))
-                took.append(ns)
-                live += n
-        took_ms = np.concatenate(took) / 1e6
-        p50, p99 = np.percentile(took_ms, [50, 99])
-        with_ack = f"{100 * len(took_ms) / live:.1f}"
-        yield {"flows": flows, "p50 (ms)": f"{p50:.2f}", "p99 (ms)": f"{p99:.2f}", "flows with an ACK (%)": with_ack}
-
-
-def obeyed_after_ns(shim: Shim, period_ns: int) -> tuple[FloatArray, int]:
-    """Time since the last decision of each flow that obeyed it within its period, and the number of live flows."""
-    rows = shim.reports
-    before = rows["seq"].copy()
-    state, decision, decided_ns = (rows[name].copy() for name in ("state", "decision", "decided_ns"))
-    whole = (before == rows["seq"]) & (before % 2 == 0) & (state == layout.LIVE)
-    took = decided_ns.astype(np.int64) - int(shim.agent["beat_ns"][0])
-    ours = whole & (decision == shim.hosts["decision"][0]) & (took >= 0) & (took <= period_ns)
-    return took[ours].astype(np.float64), int(whole.sum())
-
-
 def rates(*, quick: bool) -> Iterator[Row]:
     """Rates that hosts sent over their limits, for long flows and for an incast."""
     for case, flows in (("lab_long", 4), ("lab_long", 16), ("lab_incast", None)):
         scenario = lab(case, *([] if flows is None else [f"scenario.workload.long.flows={flows}"]))
         for name, (controller, limiter) in deciders(scenario).items():
-            for datapath, order in (("linux", "pacing"), ("linux", "kernel"), ("packetsim", "")):
+            for datapath in ("linux", "packetsim"):
                 seeds = range(1, 3 if quick else 6)
-                settings = {"order": order} if order else {}
-                runs = [run_of(datapath, scenario, controller, limiter(), seed, **settings) for seed in seeds]
+                runs = [run_of(datapath, scenario, controller, limiter(), seed) for seed in seeds]
                 hosts = sent_over_allowed(runs)
                 within = f"{100 * np.mean(np.abs(hosts - 1) <= GOAL_FRAC):.0f}"
                 span = f"{hosts.min():.3f} to {hosts.max():.3f}"
-                row = {"case": case, "flows": flows or "", "decides": name, "datapath": datapath, "limited by": order}
+                row = {"case": case, "flows": flows or "", "decides": name, "datapath": datapath}
                 yield row | {"sent over allowed": spread(hosts), "hosts": span, "hosts within 5 % (%)": within}
 
 
