@@ -34,8 +34,6 @@ Summary = dict[str, Any]
 OWN = ("agent.epochs", "seed", "out", "resume")
 """Keys that the comparison itself sets of each training."""
 PICTURE = "trainings.png"
-DRAIN = 10.0
-"""Longest wait for the last flows, in episodes."""
 
 
 class Learner(Value, frozen=True):
@@ -151,9 +149,7 @@ def _judged(spec: LearnersSpec, controller: Controller, factory: LimiterFactory)
     """Results of a controller on the held-out networks, by their seeds."""
     judged = spec.judged
     families = load_families(judged.families, epochs=judged.periods)
-    return {
-        seed: play(controller, drawn(families, seed, judged.networks, DRAIN), seed, factory) for seed in judged.seeds
-    }
+    return {seed: play(controller, drawn(families, seed, judged.networks), seed, factory) for seed in judged.seeds}
 
 
 def _over(met: Mapping[int, Met], formula: Mapping[int, Met]) -> Summary:

@@ -7,9 +7,8 @@ figure, for a phone, has panels and legends below each other. `ncc.results.palet
 
 from ncc.results.plot.canvas import DPI, NARROW, new_figure, save_figure
 from ncc.results.plot.epochs import epoch_timeline
-from ncc.results.plot.learned import importance_bars, waiting_limits
 from ncc.results.plot.learning import learning_curve
-from ncc.results.plot.policy import policy_response, saliency_bars
+from ncc.results.plot.policy import saliency_bars
 from ncc.results.plot.series import flow_timeline, port_timeline, window_timeline
 from ncc.results.plot.slowdown import FlowPoints, fct_by_size, slowdown_cdf
 
@@ -20,14 +19,11 @@ __all__ = [
     "epoch_timeline",
     "fct_by_size",
     "flow_timeline",
-    "importance_bars",
     "learning_curve",
     "new_figure",
-    "policy_response",
     "port_timeline",
     "saliency_bars",
     "save_figure",
     "slowdown_cdf",
-    "waiting_limits",
     "window_timeline",
 ]
