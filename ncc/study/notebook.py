@@ -20,12 +20,12 @@ def experiment_here(name: str, preset: str) -> "tuple[Result, Courses]":
     Returns:
         Arguments of `ncc.study.draw.draw`.
     """
-    from ncc.study.load import load_experiment, source_digest
+    from ncc.study.load import load_experiment
     from ncc.study.points import default_datapath, grid_of
     from ncc.study.run import reread, run_experiment
 
     experiment, scenario = load_experiment(name)
-    grid = grid_of(name, experiment, scenario, preset, source=source_digest(name))
+    grid = grid_of(name, experiment, scenario, preset)
     datapath, chosen = load_datapath(default_datapath(grid)), experiment.preset(preset)
     seeds = range(chosen.first_seed, chosen.first_seed + chosen.seeds)
     folder = own_folder(f"{name}_{preset}", grid.digest()) / datapath.name

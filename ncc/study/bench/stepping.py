@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The cost of a step: racks of packetsim together, Gymnasium's vectors, the environment on ns-3, ns3-gym's protocol."""
 
-import multiprocessing
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from functools import partial
-from threading import Barrier
 from typing import Any
 
 import gymnasium
@@ -62,7 +59,6 @@ def on_ns3(epochs: int, repeats: int, duration_s: float = DEFAULT_SCENARIO.durat
     return {
         "step": tuple(_step_above_us(spec, epochs, episode) for episode in episodes),
         "plain": tuple(_over_plain(spec, episode) for episode in episodes),
-        "processes": tuple(_at_once(spec, epochs, 2, e) / _at_once(spec, epochs, 1, e) for e in episodes),
     }
 
 
@@ -155,30 +151,6 @@ def _over_plain(spec: EnvSpec, episode: int) -> float:
         stepped_s = _run(env, epochs)
     flows = spec.scenario.flows(spec.episode_seed(SEED, 0, episode))
     return stepped_s / run_plain(spec.scenario, flows, NS3_DCTCP, SEED, stop_s=epochs * spec.scenario.period_s).cpu_s
-
-
-def _at_once(spec: EnvSpec, epochs: int, processes: int, episode: int) -> float:
-    """Epochs per second of some processes together that run at once, all on the same flows (A3C)."""
-    context = multiprocessing.get_context("spawn")
-    start = context.Barrier(processes)
-    with ProcessPoolExecutor(processes, context, _share, (start,)) as pool:
-        return sum(pool.map(partial(_epochs_per_s, spec, epochs), [episode] * processes))
-
-
-_shared: dict[str, Barrier] = {}
-
-
-def _share(start: Barrier) -> None:
-    """Keep the barrier at which all processes wait."""
-    _shared["start"] = start
-
-
-def _epochs_per_s(spec: EnvSpec, epochs: int, episode: int) -> float:
-    """Epochs per second of this process, once all are ready."""
-    with closing(RackBatch(spec, datapath_factory("ns3"), SEED)) as env:
-        _warm(env, episode)
-        _shared["start"].wait()
-        return epochs / _run(env, epochs, time.perf_counter)
 
 
 def _step_us(env: gymnasium.Env[Any, Any], steps: int) -> float:
