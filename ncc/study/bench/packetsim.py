@@ -50,8 +50,6 @@ FABRICS: dict[str, tuple[AnyTopology, AnyTopology, AnyTopology]] = {
     "fat_tree": (FatTree(k=4), FatTree(k=16), FatTree(k=2)),
 }
 """Fabrics of 16 hosts, of 1024, and one for tests; the same form, ECMP, 10 Gbit/s."""
-LOSSY = LeafSpine(leaves=4, spines=4, hosts_per_leaf=4, buffer_bytes=45_000, mark_threshold_bytes=0)
-"""Fabric of 16 hosts whose ports hold 30 packets and do not mark: losses are repaired all the time."""
 
 
 def ordinary(scenario: Scenario) -> Scenario:
@@ -190,24 +188,6 @@ def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> Figures:
         figures[name] = over(other, one)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
         return figures | {"memory": (fresh.submit(_memory_mb, tiny).result(),)}
-
-
-def recovery(repeats: int, epochs: int) -> Figures:
-    """Packets per CPU second with modern loss recovery over that with classic, where nothing is lost and where much is.
-
-    Args:
-        repeats: how often both are timed.
-        epochs: how long each time.
-    """
-    figures: Figures = {}
-    for name, topology in (("leaf_spine", FABRICS["leaf_spine"][0]), ("lossy", LOSSY)):
-        classic, modern = in_turn(
-            repeats,
-            _HopNs(topology, epochs, transport=Transport(recovery="classic")),
-            _HopNs(topology, epochs, transport=Transport(recovery="modern")),
-        )
-        figures[name] = over(classic, modern)  # of times
-    return figures
 
 
 class _HopNs:
