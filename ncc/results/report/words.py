@@ -41,12 +41,15 @@ def scenario_rows(scenario: Scenario) -> Rows:
 
 def settings(plain: Mapping[str, Any]) -> str:
     """Keys and their values, those without a value left out; of long lists the number of entries."""
-    words = [
-        f"{key} {f'of {len(value)} entries' if isinstance(value, list) and len(value) > LONG else value}"
-        for key, value in plain.items()
-        if value not in (None, "", [], {})
-    ]
-    return ", ".join(words)
+    return ", ".join(f"{key} {_text(value)}" for key, value in plain.items() if value not in (None, "", (), [], {}))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"({settings(value)})"
+    if isinstance(value, list | tuple):
+        return f"of {len(value)} entries" if len(value) > LONG else ", ".join(map(_text, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _uplinks(network: Topology) -> str:
@@ -116,7 +119,7 @@ def evaluation_rows(evaluation: Evaluation) -> Rows:
 
 def made_rows(made: Mapping[str, Any]) -> Rows:
     """Rows of a `ncc.harness.manifest.provenance`, by its keys."""
-    return [(key, settings(value) if isinstance(value, Mapping) else str(value)) for key, value in made.items()]
+    return [(key, settings(value) if isinstance(value, Mapping) else _text(value)) for key, value in made.items()]
 
 
 def _files(n: int) -> Rows:
