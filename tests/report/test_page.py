@@ -153,7 +153,7 @@ def test_invalid_runs_are_said_first(read: Reader, invalid: Path) -> None:
     (run,) = load_evaluation(invalid / "packetsim").of("newreno")
     assert run.problems
     told = read.text[first : read.text.index("Overview")]
-    assert f"INVALID, counted as it ended: NewReno on packetsim, 1 of its runs: seed 0: {run.problems[0]}" in told
+    assert f"1 of NewReno's 1 runs, the first on packetsim, seed 0: {run.problems[0]}" in told
     assert "INVALID 1 of 1" in read.text
 
 
