@@ -5,17 +5,16 @@ from pathlib import Path
 
 from docs.pictures import licensed
 from ncc.agents.packaged import read_policy_manifest
-from ncc.results.insight import waiting
-from ncc.results.plot import importance_bars, waiting_limits
-from ncc.study.importance import DRAIN, importance
 from ncc.study.random_networks import drawn, load_families
+from studies.learned import importance, importance_bars
+from studies.waiting import waiting, waiting_limits
 
 POLICY = "ncc"
 FORMULAS = ("local_hold", "local_tuned")
 LIMITS = Path(__file__).parent / "assets/learned_limits.svg"
 FEATURES = LIMITS.with_name("learned_features.svg")
 SEED, NETWORKS = 9, 48
-"""Networks of the pictures: those of `python -m ncc.study.importance ncc --networks 48 --seed 9`."""
+"""Networks of the pictures: those of `python -m studies.learned ncc --networks 48 --seed 9`."""
 
 
 def drawn_from() -> str:
@@ -25,7 +24,7 @@ def drawn_from() -> str:
 
 def main() -> None:
     """Draw both."""
-    networks = drawn(load_families("mixture", ["incast"]), SEED, NETWORKS, DRAIN)
+    networks = drawn(load_families("mixture", ["incast"]), SEED, NETWORKS)
     waiting_limits(waiting([POLICY, *FORMULAS], networks), LIMITS)
     importance_bars(importance(POLICY, networks, seed=SEED), FEATURES)
     for path in (LIMITS, FEATURES):

@@ -2,12 +2,9 @@
 """Compare two datapaths and write docs/agreement."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from ncc.core.errors import ResultError
 from ncc.core.options import Parser, exit_status
 
 PACE = "full: 10 seeds of 7 scenarios, for each controller minutes on two cores; quick: seconds"
@@ -31,9 +28,6 @@ def _parser() -> Parser:
     parser.add_argument("--executor", default="processes", help="processes of this machine, or ray")
     parser.add_argument("--address", help="of a Ray cluster (auto, or host:port); a Ray of its own if not given")
     parser.add_argument("--wheel", help="path of ncc's wheel, for nodes of the cluster that do not have ncc")
-    parser.add_argument(
-        "--tables", nargs="+", default=[], help="print every figure of these controllers from --out, and run nothing"
-    )
     parser.add_argument("--runs", type=Path, default=Path("runs/agreement"), help="where runs are kept")
     parser.add_argument(
         "--out", type=Path, help="where the report goes; docs/agreement, or <runs>/<preset>/report if not full"
@@ -44,14 +38,12 @@ def _parser() -> Parser:
 def _report(options: argparse.Namespace) -> int:
     # Imported here: --help answers without what only a comparison needs.
     from ncc.core.value import from_dict
-    from ncc.harness.atomic import write_text
     from ncc.run.executors import ExecutorSpec
     from ncc.study.agreement.cases import PRESETS, baseline_controllers
-    from ncc.study.agreement.figures import FIGURE, draw
-    from ncc.study.agreement.pages import page, tables
+    from ncc.study.agreement.pages import page
     from ncc.study.agreement.run import outside, run_agreement
     from ncc.study.mains import resumable
-    from ncc.study.page import JSON, README, write_json
+    from ncc.study.page import write_study
 
     place = {name: getattr(options, name) for name in ("workers", "executor", "address", "wheel")}
     changes = {"seeds": options.seeds, "duration_s": options.duration, "incast_duration_s": options.duration}
@@ -59,11 +51,8 @@ def _report(options: argparse.Namespace) -> int:
     called = "custom" if changes else options.preset
     folder = options.runs / called
     out = options.out or (Path("docs/agreement") if called == "full" else folder / "report")
-    if options.tables:
-        print(tables(_read(out / JSON), options.tables), end="")
-        return 0
     with resumable("Finished runs"):
-        summary, compared = run_agreement(
+        summary = run_agreement(
             ours=options.ours,
             reference=options.reference,
             preset=PRESETS[options.preset].replace(**changes),
@@ -73,24 +62,13 @@ def _report(options: argparse.Namespace) -> int:
             folder=folder,
             place=from_dict(ExecutorSpec, place, "options"),
         )
-    out.mkdir(parents=True, exist_ok=True)
-    draw(summary, compared, out / FIGURE)
-    write_text(out / README, page(summary))
-    write_json(summary, out / JSON, 2)
+    write_study(summary, page(summary), [str(out)], 2)
     small_out, load_out, judged = outside(summary)
     print(
         f"Small cases: {small_out} of {len(summary['small'])} flows outside. Under load: {load_out} of {judged} "
-        f"figures outside. Written to {out}."
+        "figures outside."
     )
     return 0 if summary["agrees"] else 3
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ResultError(f"{path} cannot be read ({error}); run ncc agreement first, or say --out") from None
-    return found
 
 
 if __name__ == "__main__":

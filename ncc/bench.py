@@ -45,8 +45,7 @@ def _measure(groups: Sequence[str], preset: str, htsim: Path | None, written: Pa
     from ncc.harness.atomic import require_writable, write_text
     from ncc.harness.manifest import provenance
     from ncc.study.bench.htsim import SOURCE, require_checkout
-    from ncc.study.bench.page import machine, page
-    from ncc.study.bench.rows import Row, measured, table, unmeasured
+    from ncc.study.bench.rows import Row, machine, measured, page, table, unmeasured
 
     if htsim is not None:
         require_checkout(htsim)

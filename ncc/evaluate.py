@@ -148,7 +148,6 @@ def _experiment(
     as_written: bool,
 ) -> None:
     """Run the experiment; without `datapaths`, on `default_datapath`."""
-    from ncc.study.load import source_digest
     from ncc.study.points import default_datapath, grid_of
     from ncc.study.result import FIGURE
     from ncc.study.run import require_usable, run_experiment
@@ -156,8 +155,7 @@ def _experiment(
 
     experiment, scenario = experiment_from(described, f"experiment/{name}")
     preset = experiment.preset(spec.preset)
-    source = source_digest(name) if as_written else ""
-    grid = grid_of(name, experiment, scenario, spec.preset, source=source)
+    grid = grid_of(name, experiment, scenario, spec.preset, as_written=as_written)
     first_seed = spec.first_seed + preset.first_seed
     seeds = range(first_seed, first_seed + (spec.seeds or preset.seeds))
     datapaths = datapaths or (load_datapath(default_datapath(grid)),)

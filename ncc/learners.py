@@ -12,15 +12,14 @@ from ncc.cli.mains import run_main
 def main(plain: dict[str, Any], overrides: list[str]) -> None:
     """Train what is not there yet, summarise, write."""
     # Imported here: `--help` answers without what only a run needs.
-    from ncc.study.learners import PICTURE, LearnersSpec, draw, page, run_learners
+    from ncc.study.learners import LearnersSpec, page, run_learners
     from ncc.study.mains import resumable
     from ncc.study.page import write_study
 
     spec = LearnersSpec.from_plain(plain)
     with resumable("Finished trainings"):
         summary = run_learners(spec, " ".join(["ncc learners", *overrides]))
-    for folder in write_study(summary, page(summary), (spec.out, spec.docs), 1):
-        draw(summary, folder / PICTURE)
+    write_study(summary, page(summary), (spec.out, spec.docs), 1)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -27,19 +27,6 @@ two."""
 
 GAP_START, GAP_METRIC = "dctcp", "fct_mean_s"
 """Controller from which gaps to the lowest bound are measured, and their metric."""
-
-USUAL: Mapping[str, Any] = {
-    "scenario": "",
-    "n_flows": 0,
-    "duration_s": math.nan,
-    "learned": (),
-    "classical": (),
-    "warnings": {},
-    "statistic": "mean",
-    "level": 0.95,
-    "bounds": {},
-}
-"""Fields of a comparison that need not be given."""
 
 Values = list[float]
 """Values per seed, in the order of `Comparison.seeds`; NaN where the metric is undefined."""
@@ -66,31 +53,31 @@ def without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and np.isnan(value) else value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Values of a comparison, by keys of `ncc.metrics.catalogue` and in SI units."""
 
-    scenario: str
+    scenario: str = ""
     controllers: tuple[str, ...]
     seeds: tuple[int, ...]
-    n_flows: int
+    n_flows: int = 0
     """Flows given to each controller, over all seeds."""
-    duration_s: float
+    duration_s: float = math.nan
     """Seconds in which flows arrive, in every run; NaN if unknown."""
-    learned: tuple[str, ...]
+    learned: tuple[str, ...] = ()
     """Controllers whose limits are learned or unknown, not a formula of ours."""
-    classical: tuple[str, ...]
+    classical: tuple[str, ...] = ()
     """Controllers without a limit, which are a transport alone."""
-    warnings: Mapping[str, Sequence[str]]
+    warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Warnings about a controller's numbers, one sentence each, by controller."""
     invalid: Mapping[str, Mapping[int, Sequence[str]]]
     """Problems of invalid runs, by controller and seed. Their values count as they are, and their controller is never
     best."""
-    statistic: Statistic
-    level: float
+    statistic: Statistic = "mean"
+    level: float = 0.95
     values: Mapping[str, Mapping[str, Values]]
     """Values by controller, then metric."""
-    bounds: Mapping[str, Mapping[str, Values]]
+    bounds: Mapping[str, Mapping[str, Values]] = field(default_factory=dict)
     """Values under ideal sharing of the same flows, by bound (`ncc.metrics.bounds`), then metric. Bounds are not
     controllers and do not compete."""
 
@@ -105,14 +92,9 @@ class Comparison:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Metrics that are defined for at least one controller, in the catalogue's order.
-
-        A comparison that was saved before a metric existed does not have it.
-        """
+        """Metrics that are defined for at least one controller, in the catalogue's order."""
         return tuple(
-            key
-            for key in CATALOGUE
-            if any(np.isfinite(self.values[name].get(key, np.nan)).any() for name in self.controllers)
+            key for key in CATALOGUE if any(np.isfinite(self.values[name][key]).any() for name in self.controllers)
         )
 
     def cell(self, name: str, metric: str) -> Interval:
@@ -172,14 +154,14 @@ class Comparison:
             {"controller": name, "from": GAP_START, "to": LOWEST, "metric": GAP_METRIC, **span(gap)}
             for name, gap in self.gaps.items()
         ]
-        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
         plain: dict[str, Any] = without_nan({**own, "gap_closed": gaps, "cells": self.rows()})
         return plain
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
         """Restore data of `to_dict`; `KeyError`, `TypeError`, `ValueError` or `AttributeError` if it is invalid."""
-        own = {**USUAL, **{field.name: data[field.name] for field in fields(cls) if field.name in data}}
+        own = {each.name: data[each.name] for each in fields(cls)}
         for name in ("controllers", "seeds", "learned", "classical"):
             own[name] = tuple(own[name])
         own["invalid"] = {name: {int(s): why for s, why in runs.items()} for name, runs in own["invalid"].items()}
@@ -236,7 +218,7 @@ def comparison(
     If an invalid run leaves a metric undefined, it counts as the worst of that seed.
 
     Args:
-        about: other fields of `Comparison`; see `USUAL`.
+        about: other fields of `Comparison`.
 
     Raises:
         ConfigError: a controller does not have exactly one summary per seed.
@@ -253,8 +235,7 @@ def comparison(
             for key, column in values[name].items():
                 if np.isnan(column[i]):
                     column[i] = worst((other[key][i] for other in values.values()), CATALOGUE[key].better)
-    own = {"controllers": tuple(summaries), "seeds": tuple(seeds), "values": values, "invalid": refused}
-    return Comparison(**{**USUAL, **about, **own})
+    return Comparison(controllers=tuple(summaries), seeds=tuple(seeds), values=values, invalid=refused, **about)
 
 
 def compare(

@@ -12,12 +12,14 @@ from functools import cached_property
 from pathlib import Path
 
 from ncc.core.topology import NodeKind, Topology
-from ncc.results.plot import NARROW, new_figure, save_figure
+from ncc.results.plot import new_figure, save_figure
 
 ALL_SWITCHES, ALL_BLOCKS = 8, 8
 """Largest numbers of switches and of blocks that are drawn separately."""
 STEP_X, STEP_Y = 2.1, 1.15
 """Inches between boxes."""
+LEAST_X = 4.4
+"""Smallest width in inches."""
 _INK, _FILL = "#333333", "#f2f2f2"  # colours belong to controllers
 
 
@@ -88,7 +90,7 @@ def topology_drawing(network: Topology, path: Path) -> None:
     places = _places(drawn)
     across = 1 + max(x for x, _ in places.values())
     levels = 1 + max(box.level for box in drawn.boxes.values())
-    figure, (axes,) = new_figure(1, width=max(NARROW, STEP_X * across), height=STEP_Y * levels)
+    figure, (axes,) = new_figure(1, width=max(LEAST_X, STEP_X * across), height=STEP_Y * levels)
     for (a, b), found in drawn.links.items():
         (xa, ya), (xb, yb) = places[a], places[b]
         axes.plot([xa, xb], [ya, yb], color=_INK, lw=3.0 if (a, b) in drawn.uplink else 1.0, zorder=1)

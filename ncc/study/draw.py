@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncc.results.palette import Style, variant_styles
-from ncc.results.plot import new_figure, save_figure
+from ncc.results.plot.canvas import new_figure, save_figure, thinned_mean
 from ncc.study.measures_base import Course
 from ncc.study.result import Result, contender_label
 from ncc.study.spec import Panel
@@ -155,7 +155,7 @@ def _over_time(result: Result, courses: Courses, panel: Panel, where: "Axes", lo
     points = result.table.points(panel.at)
     for i, point in enumerate(points):
         for name, look in looks.items():
-            time_s, values = _thinned(*courses[panel.measure, name, point])
+            time_s, values = thinned_mean(*courses[panel.measure, name, point], POINTS_OVER_TIME)
             more = f", {result.table.where(point)}" if len(points) > 1 else ""
             line = ("-", "--", "-.", ":")[i % 4]
             called = contender_label(result.grid, name) + more
@@ -184,9 +184,3 @@ def _rest(result: Result, axis: str, point: At, *, several: bool) -> str:
         return ""
     others = [(name, x) for name, x in zip(result.table.axes, point, strict=True) if name != axis]
     return "".join(f", {name} {text_of(x)}" for name, x in others)
-
-
-def _thinned(time_s: np.ndarray, values: np.ndarray) -> Course:
-    n = -(-len(values) // POINTS_OVER_TIME)
-    whole = len(values) // n * n
-    return time_s[:whole].reshape(-1, n)[:, -1], values[:whole].reshape(-1, n).mean(axis=1)

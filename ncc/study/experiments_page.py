@@ -2,17 +2,15 @@
 """Pages of experiments: an index with a verdict per datapath, a page per system, and tables of every number."""
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import Any
 
 from ncc.results.captions import WARNED
+from ncc.results.grid import markdown_table
 from ncc.study.page import DASH, README, number, plain, point, render, spread
 from ncc.study.spec import Experiment
 
 Results = dict[str, dict[str, Any]]
 """`ncc.study.result.Result.to_dict` by datapath."""
-AGREE_FRAC = 0.05
-"""Ratios of two datapaths further from 1 are set in bold."""
 Rows = list[list[str]]
 WORDS = {True: "holds", False: "**does not hold**", None: "not judged"}
 NARROWLY = ", narrowly"
@@ -55,16 +53,29 @@ def pages(
 
 
 def full_tables(name: str, results: Results) -> str:
-    """Every number of an experiment as Markdown, and the ratios of two datapaths that ran the same."""
-    numbers = {datapath: _values(result) for datapath, result in results.items()}
-    return render(
-        "experiments_tables.md.jinja",
-        name=name,
-        results=results,
-        numbers=numbers,
-        ratios=_ratios(results),
-        warned=WARNED,
+    """Every number of an experiment as Markdown: a row per measure, point and contender, a column per datapath."""
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    notes = []
+    for datapath, result in results.items():
+        warned = result.get("warnings", {})
+        named = {key: plain(text) + f" {WARNED}" * (key in warned) for key, text in result["contenders"].items()}
+        for cell in result["cells"]:
+            measure = result["measures"][cell["measure"]]
+            row = rows.setdefault((plain(measure["title"]), *map(point, cell["at"]), named[cell["contender"]]), {})
+            row[datapath] = _cell(cell, measure)
+        notes.append(f"{_runs(result)} {result['n_flows']:,} flows, {result['cpu_s']:,.0f} CPU s.")
+        notes += [
+            f"{WARNED} {plain(result['contenders'][key])}: {plain('; '.join(why))}." for key, why in warned.items()
+        ]
+        if result["problems"]:
+            problems = plain("; ".join(result["problems"]))
+            notes.append(f"Invalid runs count as they ended, and against their contenders: {problems}.")
+    axes = [plain(axis["label"]) for axis in next(iter(results.values()))["axes"].values()]
+    table = markdown_table(
+        ["means over seeds [95 % bootstrap interval]", *axes, "contender", *results],
+        [[*key, *(values.get(datapath, DASH) for datapath in results)] for key, values in rows.items()],
     )
+    return "\n\n".join([f"### {name}: every number", *notes, table]) + "\n"
 
 
 def _experiment(name: str, results: Results, now: Experiment | None, old: Sequence[str]) -> dict[str, Any]:
@@ -143,44 +154,6 @@ def _beside(results: Results) -> list[str]:
         + "; ".join(f"{at}: {' / '.join(values.get(each, DASH) for each in columns)}" for at, values in rows.items())
         for title, rows in found.items()
     ]
-
-
-def _values(result: Mapping[str, Any]) -> tuple[list[str], Rows]:
-    """Head and rows of every number: a row per measure and point, a column per contender."""
-    cells = {(c["measure"], c["contender"], tuple(c["at"])): c for c in result["cells"]}
-    rows = []
-    for name, measure in result["measures"].items():
-        for at in product(*(axis["points"] for axis in result["axes"].values())):
-            shown = [_cell(cells[name, contender, at], measure) for contender in result["contenders"]]
-            rows.append([plain(measure["title"]), *map(point, at), *shown])
-    warned = result.get("warnings", {})
-    names = [plain(called) + (f" {WARNED}" if name in warned else "") for name, called in result["contenders"].items()]
-    return ["", *(plain(axis["label"]) for axis in result["axes"].values()), *names], rows
-
-
-def _ratios(results: Results) -> tuple[list[str], Rows] | None:
-    """Head and rows of one datapath's means over the other's; None unless both ran the same on the same seeds."""
-    one, other = max(results), min(results)  # packetsim and ns3, which is what others are held against
-    ours, theirs = results[one], results[other]
-    if one == other or any(ours.get(key) is None or ours[key] != theirs.get(key) for key in ("runs", "seeds")):
-        return None
-    rows: dict[tuple[str, ...], dict[str, str]] = {}
-    found = {(c["measure"], c["contender"], tuple(c["at"])): c["value"] for c in theirs["cells"]}
-    for cell in ours["cells"]:
-        measure, contender, at = key = (cell["measure"], cell["contender"], tuple(cell["at"]))
-        row = rows.setdefault((plain(ours["measures"][measure]["title"]), *map(point, at)), {})
-        row[contender] = _ratio(cell["value"], found.get(key))
-    heads = [*(axis["label"] for axis in ours["axes"].values()), *ours["contenders"].values()]
-    return ["", *map(plain, heads)], [[*key, *(row[name] for name in ours["contenders"])] for key, row in rows.items()]
-
-
-def _ratio(ours: float | None, theirs: float | None) -> str:
-    if ours == theirs and ours is not None:
-        return "1.000"
-    if ours is None or not theirs:
-        return DASH
-    text = f"{ours / theirs:.3f}"
-    return f"**{text}**" if abs(ours / theirs - 1) > AGREE_FRAC else text
 
 
 def _cell(cell: Mapping[str, Any], measure: Mapping[str, Any]) -> str:

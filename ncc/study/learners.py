@@ -18,24 +18,20 @@ from ncc.core.errors import ConfigError, InvalidRunError
 from ncc.core.value import Count, Name, Natural, Value, from_dict
 from ncc.harness.atomic import file_digest, write_text
 from ncc.harness.controller import Controller, ModelLimit
-from ncc.harness.manifest import provenance
+from ncc.harness.manifest import is_sealed, provenance, read_manifest
 from ncc.metrics.stats import interval
-from ncc.results.palette import styles
-from ncc.results.plot import new_figure, save_figure
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
+from ncc.run.plan import CONFIG
 from ncc.study.page import render, spread
 from ncc.study.random_networks import Met, drawn, load_families, play
 from ncc.study.result import commits_of
-from ncc.study.trainings import Training, key_of, leave_out, training_plan
+from ncc.study.trainings import key_of, leave_out, training_plan
 
 Summary = dict[str, Any]
 """Plain data: the contents of results.json."""
 OWN = ("agent.epochs", "seed", "out", "resume")
 """Keys that the comparison itself sets of each training."""
-PICTURE = "trainings.png"
-DRAIN = 10.0
-"""Longest wait for the last flows, in episodes."""
 
 
 class Learner(Value, frozen=True):
@@ -113,22 +109,23 @@ def run_learners(spec: LearnersSpec, command: str) -> Summary:
         ConfigError: the folder holds a training of another configuration.
         InvalidRunError: a training failed; its own message is above.
     """
-    factory, trainings = LimiterFactory(None), []
+    factory, made_by = LimiterFactory(None), []
     found: dict[str, list[Summary]] = {}
     formula: dict[int, Met] = {}
     for name, learner in spec.learners.items():
         found[name] = []
         for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
             if learner.script:
-                controller, cost = _scripted(spec, name, learner, seed)
+                controller, cpu_s = _scripted(spec, name, learner, seed)
             else:
-                trainings.append(training := _trained(spec, name, learner, seed))
-                controller, cost = load_controller(str(training.folder.resolve())), _cost(training)
-                if not formula:  # the first learner is a training
-                    untrained = load_controller(str(training.folder.resolve() / UNTRAINED_FILE))
-                    formula = _judged(spec, untrained, factory)
+                folder = _trained(spec, name, learner, seed).resolve()
+                manifest = read_manifest(folder, "training")
+                made_by.append(manifest.provenance)
+                controller, cpu_s = load_controller(str(folder)), round(manifest.facts["trained_cpu_s"], 1)
+                # The first learner is a training: all begin with its untrained policy.
+                formula = formula or _judged(spec, load_controller(str(folder / UNTRAINED_FILE)), factory)
             met = _judged(spec, controller, factory)
-            found[name].append({"seed": seed, **cost, **_over(met, formula)})
+            found[name].append({"seed": seed, "cpu_s": cpu_s, **_over(met, formula)})
     beside = {name: _judged(spec, load_controller(name), factory) for name in spec.over}
     made = provenance()
     return {
@@ -139,7 +136,7 @@ def run_learners(spec: LearnersSpec, command: str) -> Summary:
         "epochs": spec.epochs,
         "overrides": {name: list(learner.script or learner.train) for name, learner in spec.learners.items()},
         "common": list(spec.common),
-        "commits": list(commits_of(training.manifest.provenance for training in trainings)),
+        "commits": list(commits_of(made_by)),
         "processor": made["processor"],
         "cpus": made["cpus_usable"],
         "beside": {name: _over(met, formula) for name, met in beside.items()},
@@ -151,9 +148,7 @@ def _judged(spec: LearnersSpec, controller: Controller, factory: LimiterFactory)
     """Results of a controller on the held-out networks, by their seeds."""
     judged = spec.judged
     families = load_families(judged.families, epochs=judged.periods)
-    return {
-        seed: play(controller, drawn(families, seed, judged.networks, DRAIN), seed, factory) for seed in judged.seeds
-    }
+    return {seed: play(controller, drawn(families, seed, judged.networks), seed, factory) for seed in judged.seeds}
 
 
 def _over(met: Mapping[int, Met], formula: Mapping[int, Met]) -> Summary:
@@ -169,19 +164,20 @@ def _over(met: Mapping[int, Met], formula: Mapping[int, Met]) -> Summary:
     return {"over_formula": ratios, "timeouts": timeouts}
 
 
-def _trained(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> Training:
-    overrides = spec.overrides(learner, seed)
-    training = Training(training_plan(overrides), Path(spec.out) / f"{name}_s{seed}")
-    if training.finished:
-        return training
-    if training.begun:
-        shutil.rmtree(training.folder)  # begun again: resumed, its clock would count two starts
-    _run(f"{name}, seed {seed}", ["-m", "ncc.train", *overrides, f"out={training.folder}"])
-    return training
+def _trained(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> Path:
+    """Train unless that is done already; return the folder."""
+    overrides, folder = spec.overrides(learner, seed), Path(spec.out) / f"{name}_s{seed}"
+    if (folder / CONFIG).exists():
+        training_plan(overrides).require_same(folder)
+        if is_sealed(folder):
+            return folder
+        shutil.rmtree(folder)  # begun again: resumed, its clock would count two starts
+    _run(f"{name}, seed {seed}", ["-m", "ncc.train", *overrides, f"out={folder}"])
+    return folder
 
 
-def _scripted(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> tuple[Controller, Summary]:
-    """Run a script, unless its policy is there; return its policy and what it cost.
+def _scripted(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> tuple[Controller, float]:
+    """Run a script, unless its policy is there; return its policy and its CPU seconds.
 
     Raises:
         ConfigError: a policy of another script, or of other options, is there.
@@ -205,17 +201,13 @@ def _scripted(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> tup
         plan = training_plan(spec.overrides(Learner(), seed))
         view = {key: getattr(plan.env, key).to_dict() for key in ("observation", "action")}
         controller = controller.replace(limit=controller.limit.replace(env=view)).over(plan.stack)
-    return controller, {"cpu_s": made["cpu_s"]}
+    return controller, made["cpu_s"]
 
 
 def _run(said: str, arguments: list[str]) -> None:
     print(f"\n{said}:", flush=True)
     if status := subprocess.run([sys.executable, *arguments], check=False).returncode:
         raise InvalidRunError(f"the training of {said} ended with status {status}; its own message is above")
-
-
-def _cost(training: Training) -> Summary:
-    return {"cpu_s": round(training.manifest.facts["trained_cpu_s"], 1)}
 
 
 def page(summary: Summary) -> str:
@@ -239,17 +231,3 @@ def _row(name: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
 def _spread(values: Sequence[float]) -> str:
     found = interval(values)
     return spread(found.estimate, None if np.isnan(found.low) else found.low, found.high, digits=3)
-
-
-def draw(summary: Summary, path: Path) -> None:
-    """A point for each training: what its policy takes over the formula, on the first seed of lists."""
-    learners = summary["learners"]
-    figure, (panel,) = new_figure(1, width=6.4, height=0.8 + 0.32 * len(learners))
-    for row, (name, style) in enumerate(styles(list(learners)).items()):
-        ratios = [each["over_formula"][0] for each in learners[name]]
-        panel.plot(ratios, [row] * len(ratios), style.marker, color=style.colour, alpha=0.7)
-    panel.set_yticks(range(len(learners)), list(learners))
-    panel.invert_yaxis()
-    panel.axvline(1.0, color="0.6", lw=1)
-    panel.set_xlabel("mean FCT over that of the untrained formula (a point a training)")
-    save_figure(figure, path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every controller in every kind of network: trainings first, then every case as an evaluation of its own."""
+"""Every controller in every kind of network, each network an evaluation of its own."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,16 +19,14 @@ from ncc.metrics.catalogue import CATALOGUE
 from ncc.results.comparison import compare
 from ncc.results.evaluation import run_controllers
 from ncc.results.palette import label
-from ncc.results.training import train
 from ncc.run.compose import DatapathSpec, composed, datapaths_from
 from ncc.run.controllers import controller_names, load_controller
 from ncc.run.executors import ExecutorSpec
-from ncc.run.limiters import LimiterFactory
-from ncc.run.plan import TrainPlan, require_parts, require_transports, with_params
+from ncc.run.plan import require_parts, require_transports, with_params
 from ncc.study.page import number, render
+from ncc.study.points import PACKAGED
 from ncc.study.result import commits_of
 from ncc.study.table import rounded
-from ncc.study.trainings import Training, training_plan
 
 METRICS = (
     "slowdown_all_mean",
@@ -42,8 +40,6 @@ METRICS = (
 """Keys of `ncc.metrics.catalogue`, as the summary shows them."""
 DEPTH = 4
 """Levels of results.json with a line per entry: summary, cases, a case, its controllers."""
-Overrides = tuple[str, ...]
-"""Overrides as on a command line."""
 Summary = dict[str, Any]
 """Plain data: the contents of results.json."""
 
@@ -52,10 +48,8 @@ class CaseSpec(Value, frozen=True):
     """A network and its traffic."""
 
     title: Annotated[str, Meta(min_length=1)]
-    overrides: Overrides
+    overrides: tuple[str, ...]
     """Overrides of `ncc evaluate`; the first chooses the scenario."""
-    policy: Name | None = None
-    """The training for this network: a key of `MatrixSpec.policies`; None: learned controllers cannot take part."""
     params: dict[Name, dict[Name, int]] = msgspec.field(default_factory=dict)
     """Parameters that depend on the network, by controller, in its own integer units."""
 
@@ -64,46 +58,30 @@ class MatrixSpec(ExecutorSpec, frozen=True):
     """configs/matrix.yaml, the datapath apart."""
 
     controller: Annotated[tuple[Name, ...], Meta(min_length=1)] | None
-    """None: all that run on the datapath."""
+    """None: all that run on the datapath with what came with the package."""
     seeds: Annotated[int, Meta(ge=1, le=10_000)]
     first_seed: Natural
     out: Annotated[str, Meta(min_length=1)]
     docs: str | None
     cases: Annotated[dict[Name, CaseSpec], Meta(min_length=1)]
-    policies: dict[Name, Overrides]
-    """Trainings, as overrides of `ncc train`."""
 
     def check(self) -> None:
         super().check()
         if self.controller and len(set(self.controller)) != len(self.controller):
             raise ConfigError(f"controller names one twice: {', '.join(self.controller)}")
         for name, case in self.cases.items():
-            if case.policy is not None and case.policy not in self.policies:
-                raise UnknownNameError(f"policy of cases.{name}", case.policy, self.policies)
             for controller in case.params:
                 if controller not in (known := controller_names()):
                     raise UnknownNameError(f"controller in cases.{name}.params", controller, known)
 
 
 @dataclass(frozen=True)
-class Case:
-    """One network of the matrix, ready to run but for policies that are still to be trained."""
-
-    name: str
-    spec: CaseSpec
-    scenario: Scenario
-    controllers: tuple[Controller, ...]
-
-
-@dataclass(frozen=True)
 class Matrix:
-    """Cases and trainings, checked before anything runs."""
+    """Networks and controllers, checked before anything runs."""
 
     spec: MatrixSpec
     datapath: DatapathSpec
-    cases: tuple[Case, ...]
-    trainings: Mapping[str, TrainPlan]
-    """Those that the cases need, by name."""
+    cases: Mapping[str, tuple[Scenario, tuple[Controller, ...]]]
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "Matrix":
@@ -117,37 +95,36 @@ class Matrix:
         if len(datapaths) != 1:
             raise ConfigError(f"a matrix is of one datapath, got {len(datapaths)}: choose datapath=<name>")
         controllers = _all_on(datapaths[0]) if spec.controller is None else [*map(load_controller, spec.controller)]
-        learned = [c.name for c in controllers if isinstance(c.limit, PolicyLimit)]
-        require_transports(datapaths, [c for c in controllers if c.name not in learned])
-        cases = [_case(name, case, controllers) for name, case in spec.cases.items()]
-        if learned and (lacking := [case.name for case in cases if case.spec.policy is None]):
-            raise ConfigError(
-                f"{', '.join(learned)} cannot take part in {', '.join(lacking)}: give cases.<name>.policy, or leave "
-                "them out of controller="
-            )
-        name = datapaths[0].name
-        # The matrix itself judges, so that a training's own evaluation is as short as it can be.
-        short = (f"datapath={name}", f"evaluation.datapaths=[{name}]", "evaluation.controllers=[dctcp]")
-        needed = dict.fromkeys(case.spec.policy for case in cases if case.spec.policy) if learned else {}
-        trainings = {each: training_plan((*short, "evaluation.seeds=1", *spec.policies[each])) for each in needed}
-        return cls(spec, datapaths[0], tuple(cases), trainings)
+        cases = {name: _case(name, case, controllers) for name, case in spec.cases.items()}
+        require_transports(datapaths, [controller for _, ready in cases.values() for controller in ready])
+        return cls(spec, datapaths[0], cases)
 
 
 def _all_on(datapath: DatapathSpec) -> list[Controller]:
-    """Controllers that run on the datapath, without those that need networks with receivers: its networks have none."""
+    """Controllers that run on the datapath and need neither a training nor receivers, which its networks lack."""
     has = datapath.load()().transports()
-    all_of = map(load_controller, controller_names())
-    return [c for c in all_of if c.stack.transport in has and not (c.stack.hold and c.receivers is None)]
+    return [
+        c
+        for c in map(load_controller, controller_names())
+        if c.stack.transport in has
+        and not (c.stack.hold and c.receivers is None)
+        and not (isinstance(c.limit, PolicyLimit) and not c.limit.pretrained)
+    ]
 
 
-def _case(name: str, spec: CaseSpec, controllers: Sequence[Controller]) -> Case:
+def _case(name: str, spec: CaseSpec, controllers: Sequence[Controller]) -> tuple[Scenario, tuple[Controller, ...]]:
     plain = composed("evaluate", spec.overrides).get("scenario")
     if plain is None:
         raise ConfigError(f"cases.{name}.overrides must choose a scenario: scenario=<name>")
     scenario = scenario_from_dict(plain)
-    ready = tuple(with_params(controller, spec.params.get(controller.name, {})) for controller in controllers)
-    require_parts(scenario, [controller for controller in ready if not isinstance(controller.limit, PolicyLimit)])
-    return Case(name, spec, scenario, ready)
+    ready = tuple(
+        PACKAGED.resolved(with_params(controller, spec.params.get(controller.name, {})), scenario)
+        for controller in controllers
+    )
+    for controller in ready:
+        PACKAGED(controller, scenario)  # refuses a policy that is missing or does not fit
+    require_parts(scenario, ready)
+    return scenario, ready
 
 
 def run_matrix(matrix: Matrix, config: Mapping[str, Any], command: str) -> Summary:
@@ -159,20 +136,18 @@ def run_matrix(matrix: Matrix, config: Mapping[str, Any], command: str) -> Summa
     """
     out, spec = Path(matrix.spec.out), matrix.spec
     seeds = range(spec.first_seed, spec.first_seed + spec.seeds)
-    executor = spec.load_executor()  # refused before hours of training
-    trainings = {name: _train(Training(plan, out / "policies" / name)) for name, plan in matrix.trainings.items()}
+    executor = spec.load_executor()
     done: dict[str, Evaluation] = {}
     with executor.opened():
-        for case in matrix.cases:
-            factory = LimiterFactory(out / "policies" / case.spec.policy if case.spec.policy else None)
-            done[case.name] = run_controllers(
-                case.scenario,
-                [factory.resolved(controller, case.scenario) for controller in case.controllers],
+        for name, (scenario, controllers) in matrix.cases.items():
+            done[name] = run_controllers(
+                scenario,
+                controllers,
                 seeds,
                 matrix.datapath,
-                factory,
-                called=case.name,
-                folder=out / case.name,
+                PACKAGED,
+                called=name,
+                folder=out / name,
                 executor=executor,
                 config=config,
             )
@@ -183,29 +158,19 @@ def run_matrix(matrix: Matrix, config: Mapping[str, Any], command: str) -> Summa
     return {
         "command": command,
         "datapath": matrix.datapath.name,
-        "controllers": {controller.name: label(controller.name) for controller in matrix.cases[0].controllers},
+        "controllers": {name: label(name) for name in next(iter(done.values())).controllers},
         "seeds": list(seeds),
         "commits": list(commits_of(run.manifest.provenance for _, run in runs)),
         "processor": made["processor"],
         "cpus": made["cpus_usable"],
-        "trainings": trainings,
-        "cases": {case.name: _summarised(case, done[case.name]) for case in matrix.cases},
+        "cases": {name: _summarised(spec.cases[name], *matrix.cases[name], done[name]) for name in done},
     }
 
 
-def _train(training: Training) -> Summary:
-    """Train what is not there yet, and say what it is."""
-    plan = training.plan
-    train(plan, training.folder, resume=training.begun)
-    agent = plan.plain["agent"]
-    chosen = {key: agent[key] for key in ("learner", "mode", "epochs") if key in agent}
-    return {"scenario": plan.scenario.name, "agent": chosen, "seed": plan.seed}
-
-
-def _summarised(case: Case, done: Evaluation) -> Summary:
+def _summarised(spec: CaseSpec, scenario: Scenario, ready: Sequence[Controller], done: Evaluation) -> Summary:
     compared = compare(done)
     controllers = {}
-    for controller in case.controllers:
+    for controller in ready:
         name = controller.name
         facts, values = [run.manifest.facts for run in done.of(name)], compared.values[name]
         flows = sum(fact["n_flows"] for fact in facts)
@@ -226,12 +191,12 @@ def _summarised(case: Case, done: Evaluation) -> Summary:
             },
         }
     return {
-        "title": case.spec.title,
-        "scenario": case.scenario.name,
-        "scenario_digest": case.scenario.digest(),
-        "overrides": list(case.spec.overrides),
-        "hosts": case.scenario.n_agents,
-        "duration_s": case.scenario.duration_s,
+        "title": spec.title,
+        "scenario": scenario.name,
+        "scenario_digest": scenario.digest(),
+        "overrides": list(spec.overrides),
+        "hosts": scenario.n_agents,
+        "duration_s": scenario.duration_s,
         "controllers": controllers,
     }
 

@@ -2,30 +2,29 @@
 """Experiments of papers: run here and kept, or read from a folder."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ncc.harness.executor import Processes
+from ncc.results.grid import markdown_table
 from ncc.results.notebook.show import Page, own_folder
 from ncc.results.report.sources import require_folder
 from ncc.run.compose import load_datapath
+from ncc.study.draw import Courses
+from ncc.study.experiments_page import NARROWLY, WORDS
+from ncc.study.load import load_experiment
+from ncc.study.page import plain
+from ncc.study.points import default_datapath, grid_of
+from ncc.study.result import Result
+from ncc.study.run import reread, run_experiment
 
-if TYPE_CHECKING:
-    from ncc.study.draw import Courses
-    from ncc.study.result import Result
 
-
-def experiment_here(name: str, preset: str) -> "tuple[Result, Courses]":
+def experiment_here(name: str, preset: str) -> tuple[Result, Courses]:
     """Run a paper's experiment like `ncc evaluate experiment=<name>`; finished runs are kept.
 
     Returns:
         Arguments of `ncc.study.draw.draw`.
     """
-    from ncc.study.load import load_experiment, source_digest
-    from ncc.study.points import default_datapath, grid_of
-    from ncc.study.run import reread, run_experiment
-
     experiment, scenario = load_experiment(name)
-    grid = grid_of(name, experiment, scenario, preset, source=source_digest(name))
+    grid = grid_of(name, experiment, scenario, preset)
     datapath, chosen = load_datapath(default_datapath(grid)), experiment.preset(preset)
     seeds = range(chosen.first_seed, chosen.first_seed + chosen.seeds)
     folder = own_folder(f"{name}_{preset}", grid.digest()) / datapath.name
@@ -33,25 +32,19 @@ def experiment_here(name: str, preset: str) -> "tuple[Result, Courses]":
     return reread(folder)
 
 
-def experiment_in(folder: str | Path) -> "tuple[Result, Courses]":
+def experiment_in(folder: str | Path) -> tuple[Result, Courses]:
     """Read an experiment's folder, such as runs/experiments/gemini_g5_full_1a2b3c4d/packetsim; nothing is run.
 
     Raises:
         ConfigError: there is no such folder.
         ResultError: as `ncc.study.run.reread`.
     """
-    from ncc.study.run import reread
-
     require_folder(Path(folder))
     return reread(Path(folder))
 
 
-def verdict_of(result: "Result") -> Page:
+def verdict_of(result: Result) -> Page:
     """Table of an experiment's checks, their outcomes and numbers."""
-    from ncc.results.grid import markdown_table
-    from ncc.study.experiments_page import NARROWLY, WORDS
-    from ncc.study.page import plain
-
     checks = result.grid.experiment.checks
     rows = [
         [plain(checks[name].claim), WORDS[f.holds] + NARROWLY * f.narrow, plain(f.text)]

@@ -18,7 +18,7 @@ README, JSON = "README.md", "results.json"
 DASH = "–"  # noqa: RUF001
 
 
-def write_study(summary: Mapping[str, Any], page: str, folders: Iterable[str | None], depth: int) -> list[Path]:
+def write_study(summary: Mapping[str, Any], page: str, folders: Iterable[str | None], depth: int) -> None:
     """Write a study's page and its data into every folder that is named, and say so.
 
     Args:
@@ -26,10 +26,9 @@ def write_study(summary: Mapping[str, Any], page: str, folders: Iterable[str | N
     """
     named = [Path(folder) for folder in folders if folder]
     for folder in named:
-        write_json(summary, folder / JSON, depth)
+        write_text(folder / JSON, json_text(summary, depth))
         write_text(folder / README, page)
     print(f"Written to {', '.join(map(str, named))}")
-    return named
 
 
 def json_text(value: Any, depth: int) -> str:
@@ -89,8 +88,3 @@ def spread(value: float | None, low: float | None, high: float | None, scale: fl
     if low is None or low == high:
         return text
     return f"{text} [{number(low, scale, digits)}, {number(high, scale, digits)}]"
-
-
-def write_json(value: Any, path: Path, depth: int) -> None:
-    """Write `json_text` to a file."""
-    write_text(path, json_text(value, depth))

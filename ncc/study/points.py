@@ -47,8 +47,8 @@ class Grid:
     preset: str
     axes: Mapping[str, tuple[float | str, ...]]
     cells: tuple[Cell, ...]
-    source: str
-    """`ncc.study.load.source_digest` of its YAML; empty where the command line changed something of it."""
+    as_written: bool
+    """False where the command line changed something of its YAML."""
     policies: LimiterFactory
     """Makes the contenders' limiters, from policies that came with the package."""
 
@@ -66,7 +66,7 @@ def grid_of(
     scenario: Mapping[str, Any],
     preset: str,
     *,
-    source: str = "",
+    as_written: bool = True,
     policies: LimiterFactory = PACKAGED,
 ) -> Grid:
     """Every contender at every point of a preset.
@@ -89,7 +89,7 @@ def grid_of(
             except ConfigError as error:
                 where = ", ".join(f"{axis} {text_of(x)}" for axis, x in at.items())
                 raise ConfigError(f"experiment {name}, contender {contender!r}, {where}: {error}") from None
-    return Grid(name, experiment, preset, axes, tuple(cells), source, policies)
+    return Grid(name, experiment, preset, axes, tuple(cells), as_written, policies)
 
 
 def default_datapath(grid: Grid) -> str:

@@ -1,44 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Controllers on many networks drawn at random: what one policy is worth on all, and how bad it ever gets.
+"""Networks drawn at random from families (configs/recipes/families), and controllers that carry their flows."""
 
-``python -m ncc.study.random_networks --families mixture --of incast uplink ncc local_tuned`` draws networks and
-flows from families (configs/recipes/families), by a seed of their own that no training has. All controllers meet the
-same flows. It prints, for each pair, the ratio of mean flow completion times: its geometric mean over networks with a
-95 % bootstrap interval over them, the largest, and the shares above some bounds; and timeouts per flow.
-
-A flow that is not delivered when `--drain` times the episode is over counts until then, with every controller alike.
-Networks without a flow are left out. Those that a learned policy does not leave to the formula LOCAL have rows of their
-own.
-"""
-
-import argparse
-import json
-import logging
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.errors import UnknownNameError
 from ncc.core.flows import FloatArray
-from ncc.core.options import Parser, exit_status
 from ncc.core.scenario import Scenario
-from ncc.core.seeding import derive_seed, generator
+from ncc.core.seeding import derive_seed
 from ncc.envs.families import Families, families_from
 from ncc.harness.controller import Controller
 from ncc.harness.run import run_once
 from ncc.metrics.fct import fct_s
 from ncc.run.compose import composed, load_datapath
 from ncc.run.config_files import config_paths
-from ncc.run.controllers import load_controller
-from ncc.run.limiters import LEFT_TO_LOCAL, LimiterFactory
+from ncc.run.limiters import LimiterFactory
 
-BOUNDS = (1.05, 1.2)
-"""Ratios of mean FCTs of which the share of networks above is printed."""
+DRAIN = 10.0
+"""Longest wait for the last flows, in episodes."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +50,7 @@ def load_families(name: str, only: Sequence[str] = (), *, epochs: int | None = N
     return found.replace(of=of, epochs=epochs or found.epochs)
 
 
-def drawn(families: Families, seed: int, n: int, drain: float) -> list[Scenario]:
+def drawn(families: Families, seed: int, n: int, drain: float = DRAIN) -> list[Scenario]:
     """Draw networks; equal seeds draw equal ones, and none is an episode of a training."""
     networks = [families.draw(derive_seed(seed, "random_networks"), i, 0) for i in range(n)]
     return [each.replace(drain_s=drain * each.duration_s) for each in networks]
@@ -91,119 +72,3 @@ def play(controller: Controller, networks: Sequence[Scenario], seed: int, factor
         taken_s = fct_s(run.flows, records, end_s)
         rows.append((len(taken_s), taken_s.mean(), records.timeouts.mean(), np.isnan(records.finish_s).sum()))
     return Met(*np.array(rows).T)
-
-
-def geometric(logs: FloatArray, seed: int = 0) -> tuple[float, float, float]:
-    """Return exp of the mean of `logs` and its 95 % bootstrap interval."""
-    picks = generator(seed, "random_networks", "bootstrap").integers(0, len(logs), (4000, len(logs)))
-    low, high = np.exp(np.percentile(logs[picks].mean(1), [2.5, 97.5]))
-    return float(np.exp(logs.mean())), float(low), float(high)
-
-
-def lines(name: str, other: str, met: Met, base: Met, groups: dict[str, Any]) -> list[str]:
-    """Return rows of the table: a controller over another, on all networks and on those of each family."""
-    found = []
-    for family, rows in groups.items():
-        logs = np.log(met.mean_fct_s[rows] / base.mean_fct_s[rows])
-        mean, low, high = geometric(logs)
-        above = " ".join(f"{np.mean(np.exp(logs) > bound):6.1%}" for bound in BOUNDS)
-        found.append(
-            f"{name:24} {other:14} {family:20} {len(logs):4} {mean:6.3f} [{low:.3f}, {high:.3f}] "
-            f"{np.exp(np.median(logs)):6.3f} {np.exp(logs.max()):7.3f} {above} "
-            f"{met.timeouts_per_flow[rows].mean():9.4f} {met.left[rows].sum():5.0f}"
-        )
-    return found
-
-
-HEAD = (
-    f"{'controller':24} {'over':14} {'family':20} {'n':>4} {'geometric mean':21} median     max  >1.05   >1.2 "
-    "timeouts/f  left"
-)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; exit status 2 for unusable settings."""
-    return exit_status(lambda: _main(arguments))
-
-
-def _main(arguments: Sequence[str] | None) -> int:
-    parser = Parser(prog="python -m ncc.study.random_networks", description=__doc__)
-    parser.add_argument("controllers", nargs="+", help="as for ncc evaluate controller=[...]")
-    parser.add_argument("--over", nargs="+", default=["dctcp"], help="controllers to compare with")
-    parser.add_argument("--families", default="mixture", help="name in configs/recipes/families")
-    parser.add_argument("--of", nargs="+", default=[], help="names of some of these families")
-    parser.add_argument("--networks", type=count, default=256)
-    parser.add_argument("--seed", type=count, default=1, help="of networks and flows, from 1")
-    parser.add_argument("--epochs", type=count, help="periods in which flows arrive; default: as in training")
-    parser.add_argument("--drain", type=float, default=10.0, help="longest wait for the last flows, in episodes")
-    parser.add_argument("--keep", type=Path, help="file (.json) for the mean FCT of every network")
-    options = parser.parse_args(arguments)
-    names = list(dict.fromkeys([*options.over, *options.controllers]))
-    if len(names) == 1:
-        raise ConfigError(f"{names[0]} would be compared with itself: name another controller, or another after --over")
-    if options.keep is not None and not options.keep.parent.is_dir():
-        raise ConfigError(f"--keep {options.keep}: there is no folder {options.keep.parent}; make it first")
-    families = load_families(options.families, options.of, epochs=options.epochs)
-    networks = drawn(families, options.seed, options.networks, options.drain)
-    logging.getLogger("ncc.harness.run").setLevel(logging.ERROR)  # the column "left" has what it warns of
-    factory = LimiterFactory(None)
-    controllers = {name: load_controller(name) for name in names}
-    met = {}
-    for name, controller in controllers.items():
-        met[name] = play(controller, networks, options.seed, factory)
-        print(f"{name}: {options.networks} networks", file=sys.stderr)
-    families_met = np.array([scenario.name for scenario in networks])
-    decide = {
-        name: np.array([factory.decides(controllers[name], scenario) for scenario in networks])
-        for name in options.controllers
-    }
-    groups = _groups(families_met, met[names[0]].flows > 0, decide)
-    print(HEAD)
-    for name in options.controllers:
-        for other in options.over:
-            if other != name:
-                print("\n".join(lines(name, other, met[name], met[other], groups)))
-    if options.keep is not None:
-        kept = {name: each.mean_fct_s.tolist() for name, each in met.items()}
-        options.keep.write_text(json.dumps({"family": families_met.tolist(), "mean_fct_s": kept}) + "\n")
-    return 0
-
-
-def _groups(
-    families: npt.NDArray[np.str_], carried: npt.NDArray[np.bool_], decide: dict[str, npt.NDArray[np.bool_]]
-) -> dict[str, npt.NDArray[np.int64]]:
-    """Return networks by what they have in common: all with a flow, a family, or a policy that decides there.
-
-    Args:
-        families: names [n_networks].
-        carried: networks that have a flow, [n_networks].
-        decide: by controller, networks in which its limits are its own, [n_networks].
-
-    Raises:
-        ConfigError: no network has a flow.
-    """
-    if not carried.any():
-        raise ConfigError("no network has a flow: draw more (--networks), or let flows arrive for longer (--epochs)")
-    if not carried.all():
-        print(f"{np.sum(~carried)} of {len(carried)} networks have no flow and are left out")
-    found = {"all": carried}
-    if len(of := sorted(set(families[carried]))) > 1:
-        found |= {name: (families == name) & carried for name in of}
-    for name, its in decide.items():
-        if not (its & carried).any():
-            print(f"{name} decides in none of these networks: {LEFT_TO_LOCAL}")
-        elif (carried & ~its).any():
-            found[f"{name} decides"] = its & carried
-    return {name: np.flatnonzero(rows) for name, rows in found.items()}
-
-
-def count(text: str) -> int:
-    """Read a whole number from 1, a type of options."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be a whole number from 1")
-    return value
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,7 +13,7 @@ from ncc.core.options import Parser, exit_status
 from ncc.harness.atomic import replacing, write_text
 from ncc.run.compose import experiment_names
 from ncc.study.experiments_page import WRITTEN, Results, full_tables, pages
-from ncc.study.load import Loaded, load_experiment, runs_digest, source_digest
+from ncc.study.load import Loaded, load_experiment, runs_digest
 from ncc.study.page import json_text
 from ncc.study.points import grid_of
 from ncc.study.result import DIRTY, FIGURE, FULL, JSON, read_result
@@ -145,9 +145,6 @@ def old_results(found: Mapping[str, Results], loaded: Mapping[str, Loaded]) -> d
     """
     old = {}
     for name, results in found.items():
-        now = {}
-        if name in loaded:
-            now = {"runs": runs_digest(grid_of(name, *loaded[name], FULL)), "source": source_digest(name)}
-        keys = {datapath: "runs" if "runs" in result else "source" for datapath, result in results.items()}
-        old[name] = [datapath for datapath, key in keys.items() if results[datapath][key] != now.get(key)]
+        now = runs_digest(grid_of(name, *loaded[name], FULL)) if name in loaded else None
+        old[name] = [datapath for datapath, result in results.items() if result.get("runs") != now or now is None]
     return {name: datapaths for name, datapaths in old.items() if datapaths}

@@ -23,7 +23,7 @@ from ncc.study.table import At, Table, rounded
 FORMAT = 2
 FULL = "full"
 JSON, PARQUET, FIGURE = "result.json", "result.parquet", "figure.png"
-NEEDED = {"name", "datapath", "complete", "written_at", "source", "commits", "holds", "verdict", "cells"}
+NEEDED = {"name", "datapath", "complete", "written_at", "commits", "holds", "verdict", "cells"}
 HOLDS, FAILS = "shape holds", "shape does not hold"
 DIRTY = "+"
 """Ends a commit that runs were not made at exactly: files had changes."""
@@ -66,7 +66,7 @@ class Result:
         """True for the experiment as it is written, in full, with all its seeds: this may be published."""
         preset = self.grid.experiment.presets[self.grid.preset]
         enough = len(self.seeds) >= preset.seeds and min(self.seeds) >= preset.first_seed
-        return bool(self.grid.source) and self.grid.preset == FULL and enough
+        return self.grid.as_written and self.grid.preset == FULL and enough
 
     @property
     def outcome(self) -> str:
@@ -116,7 +116,6 @@ class Result:
             "notes": experiment.notes,
             "preset": self.grid.preset,
             "complete": self.complete,
-            "source": self.grid.source,
             "runs": runs_digest(self.grid),
             "reduced": experiment.preset(self.grid.preset).reduced,
             "datapath": self.datapath,

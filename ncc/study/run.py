@@ -18,7 +18,7 @@ from ncc.metrics.catalogue import worst
 from ncc.run.compose import DatapathSpec
 from ncc.run.plan import require_transports
 from ncc.study.draw import Courses, draw
-from ncc.study.load import load_experiment, source_digest
+from ncc.study.load import load_experiment
 from ncc.study.measures import measure_all
 from ncc.study.measures_base import Course, Seen
 from ncc.study.points import Grid, grid_of
@@ -87,7 +87,7 @@ def reread(folder: Path) -> tuple[Result, Courses]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultError(f"{path} cannot be read ({error!r}); run the experiment again") from None
     experiment, scenario = load_experiment(name)
-    grid = grid_of(name, experiment, scenario, preset, source=source_digest(name))
+    grid = grid_of(name, experiment, scenario, preset)
     runs = {(run.controller, run.seed): run for run in load_evaluation(folder).runs}
     for cell in grid.cells:
         for seed in seeds:

@@ -1,41 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trainings that a study asks for: composed as `ncc train` composes them, checked, and kept once they are finished."""
+"""Trainings that a study asks for, composed as `ncc train` composes them."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 
 from ncc.core.errors import ConfigError
-from ncc.harness.manifest import Manifest, is_sealed, read_manifest
 from ncc.run.compose import composed
-from ncc.run.plan import CONFIG, TrainPlan, planned
-
-
-@dataclass(frozen=True)
-class Training:
-    """One training of a study and its folder."""
-
-    plan: TrainPlan
-    folder: Path
-
-    @property
-    def begun(self) -> bool:
-        """True if its folder holds it, finished or not; `ConfigError` if another training is there."""
-        found = (self.folder / CONFIG).exists()
-        if found:
-            self.plan.require_same(self.folder)
-        return found
-
-    @property
-    def finished(self) -> bool:
-        """True if nothing is left to train; `ConfigError` if another training is there."""
-        return self.begun and is_sealed(self.folder)
-
-    @cached_property
-    def manifest(self) -> Manifest:
-        """The manifest of the finished training."""
-        return read_manifest(self.folder, "training")
+from ncc.run.plan import TrainPlan, planned
 
 
 def training_plan(overrides: Iterable[str]) -> TrainPlan:

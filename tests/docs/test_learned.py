@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs import learned
-from ncc.results.insight import GROUPS
+from studies.learned import GROUPS
 from tests.house.files import ROOT
 
 

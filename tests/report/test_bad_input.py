@@ -9,7 +9,6 @@ import pytest
 
 from ncc.core.errors import ConfigError, NccError, ResultError
 from ncc.harness.results import load_evaluation
-from ncc.results.notebook import training_curve
 from ncc.results.report import write
 from ncc.results.report.figures import timeline_figure
 from ncc.results.report.page import GENERATOR
@@ -33,19 +32,9 @@ def refused(run: Path, out: Path, kind: type[NccError] = ResultError, **choices:
 def test_folders_without_an_evaluation(trained: Path, tmp_path: Path) -> None:
     assert "is no folder; name one" in refused(tmp_path / "gone", tmp_path / "r.html", ConfigError)
     (tmp_path / "empty").mkdir()
-    assert "holds no evaluation" in refused(tmp_path / "empty", tmp_path / "r.html")
+    assert "holds no finished evaluation" in refused(tmp_path / "empty", tmp_path / "r.html")
     run = trained / "evaluation" / "ns3" / "dctcp" / "0"
     assert "is of kind 'run' and holds no evaluation" in refused(run, tmp_path / "r.html")
-
-
-def test_a_folder_of_folders(copy: Path, tmp_path: Path) -> None:
-    """Manifests lie as deep below it as below an evaluation."""
-    above = tmp_path / "above"
-    above.mkdir()
-    copy.rename(above / "run")
-    assert list(above.glob("*/*/*/manifest.json"))
-    for folder in (above, tmp_path):
-        assert f"{folder} holds no evaluation; name a folder that" in refused(folder, tmp_path / "r.html")
 
 
 def test_an_unfinished_training(copy: Path, tmp_path: Path) -> None:
@@ -55,24 +44,8 @@ def test_an_unfinished_training(copy: Path, tmp_path: Path) -> None:
 
 def test_an_unfinished_evaluation(copy: Path, tmp_path: Path) -> None:
     (copy / "evaluation" / "comparison.json").unlink()
-    assert "is an evaluation that is not finished" in refused(copy / "evaluation", tmp_path / "r.html")
-    (copy / "evaluation" / "ns3" / "manifest.json").unlink()
-    assert "is an evaluation that is not finished" in refused(copy / "evaluation" / "ns3", tmp_path / "r.html")
+    assert "holds no finished evaluation" in refused(copy / "evaluation", tmp_path / "r.html")
     assert "comparison.json is missing" in refused(copy, tmp_path / "r.html")
-
-
-def test_a_training_that_does_not_tell_its_returns(copy: Path, tmp_path: Path) -> None:
-    manifest = json.loads((copy / "manifest.json").read_text())
-    wrong: tuple[dict[str, object], ...] = ({}, {"packetsim": {"ncc": []}})
-    for value in wrong:
-        manifest["facts"]["held_out_returns"] = value
-        (copy / "manifest.json").write_text(json.dumps(manifest))
-        assert "manifest.json lacks 'held_out_returns'" in refused(copy, tmp_path / "r.html")
-    del manifest["facts"]["held_out_returns"]
-    (copy / "manifest.json").write_text(json.dumps(manifest))
-    assert "manifest.json lacks 'held_out_returns'" in refused(copy, tmp_path / "r.html")
-    with pytest.raises(ResultError, match="lacks 'held_out_returns'"):
-        training_curve(copy, tmp_path / "curve.png")
 
 
 def test_a_table_that_contradicts_the_runs(copy: Path, tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def test_the_command_writes_the_page(
     assert main(["--preset", "short", "--write", str(page)]) == 0
     assert _rows_of_page(page) == _rows_of_groups()
     text = page.read_text(encoding="utf-8")
-    assert "| full rack: 4-ary heap over calendar, as many events waiting | 1.75 x | 1 to 2.5 |  |  |" in text
+    assert "| training on packetsim, agent-steps per CPU second | 1.75 k/s | 1 to 2.5 |  |  |" in text
     assert "| 16-to-1 incast of DCTCP: packets delivered by htsim |  | not measured |  |  |" in text
     assert "Its figures mean nothing" in text
     for what in (" cores, caches ", "; load average ", " after; commit ", " s."):

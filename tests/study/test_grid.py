@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.study.load import source_digest
+from ncc.study.load import runs_digest
 from ncc.study.points import Grid, default_datapath, grid_of
 from ncc.study.spec import Setting, experiment_from
 from tests.study.toy import toy
@@ -63,14 +63,11 @@ def test_an_unknown_preset() -> None:
         grid("qick")
 
 
-def test_words_make_no_other_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
-    def digest(**changes: Any) -> str:
-        monkeypatch.setattr("ncc.study.load.read_config", lambda *_: toy(**changes))
-        return source_digest("toy")
-
-    assert digest() == digest(presets__full__wall_s=9, title="Another", axes__k__label="k")
-    assert digest() != digest(axes__k__values=[10])
-    assert digest() != digest(presets__full__seeds=3)
+def test_words_make_no_other_experiment() -> None:
+    before = runs_digest(grid())
+    assert runs_digest(grid(presets__full__wall_s=9, title="Another", axes__k__label="k")) == before
+    assert runs_digest(grid(axes__k__values=[10])) != before
+    assert runs_digest(grid(presets__full__seeds=3)) != before
 
 
 def test_a_datapath_that_is_not_built_is_named_where_no_other_runs_all(monkeypatch: pytest.MonkeyPatch) -> None:

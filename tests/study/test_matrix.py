@@ -45,7 +45,6 @@ def test_it_writes_what_was_delivered_and_keeps_runs(tmp_path: Path, monkeypatch
     assert Path("shown", README).read_text() == page(summary)
     assert list(summary["cases"]) == ["incast", "rack_80"]
     assert summary["controllers"] == {"dctcp": "DCTCP", "vegas": "Vegas"}
-    assert summary["trainings"] == {}, "nobody learns here"
     for found in summary["cases"].values():
         dctcp, vegas = found["controllers"]["dctcp"], found["controllers"]["vegas"]
         assert dctcp["flows"] == vegas["flows"] == dctcp["finished"] == vegas["finished"] > 0

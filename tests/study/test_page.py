@@ -14,7 +14,6 @@ from ncc.harness.datapath import HostStack
 from ncc.run.controllers import load_controller
 from ncc.study.checks_base import NOT_JUDGED, Finding
 from ncc.study.experiments_page import full_tables, pages
-from ncc.study.load import source_digest
 from ncc.study.points import grid_of
 from ncc.study.report import gather, main, old_results, read_all, tables
 from ncc.study.result import FIGURE, JSON, Result
@@ -25,7 +24,7 @@ from tests.study.toy import PLAIN, toy
 
 def result(preset: str = "full", seeds: int = 2, holds: bool | None = True, **changes: Any) -> Result:
     """A result of the toy, with made-up numbers: the queue is 10 KB per seed's number, and the link is full."""
-    grid = grid_of("toy", *experiment_from(toy(**changes), "toy"), preset, source="as written")
+    grid = grid_of("toy", *experiment_from(toy(**changes), "toy"), preset)
     values = {
         (measure, cell.contender, cell.point): tuple(
             10e3 * (seed + 1) if measure == "queue" else 1.0 for seed in range(seeds)
@@ -69,7 +68,7 @@ def test_a_complete_result_is_taken_over_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [result("quick", 1), result(seeds=1), replace(result(), grid=replace(result().grid, source=""))],
+    [result("quick", 1), result(seeds=1), replace(result(), grid=replace(result().grid, as_written=False))],
     ids=["quick", "too few seeds", "changed on the command line"],
 )
 def test_what_is_not_the_whole_experiment_is_not_published(other: Result, tmp_path: Path) -> None:
@@ -182,7 +181,6 @@ def test_words_are_those_of_the_experiment_as_it_is_now() -> None:
 
 
 def test_a_result_is_old_when_what_would_run_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ncc.study.load.read_config", lambda *_: toy())
     found = {"toy": {"packetsim": result().to_dict()}}
 
     def old(**changes: Any) -> bool:
@@ -190,7 +188,6 @@ def test_a_result_is_old_when_what_would_run_is_another(monkeypatch: pytest.Monk
 
     assert not old()
     assert not old(title="Another", checks__less__claim="otherwise", measures__queue__label="line")
-    # `read_config` is as it was: these came from what the YAML inherits.
     assert old(scenario=PLAIN["scenario"] | {"duration_s": 0.2})
     assert old(measures__queue__statistic="max")
     assert old(presets__full__seeds=3)
@@ -199,7 +196,6 @@ def test_a_result_is_old_when_what_would_run_is_another(monkeypatch: pytest.Monk
 
 def test_defaults_of_headers_and_controllers_count(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = {"toy": experiment_from(toy(), "toy")}
-    monkeypatch.setattr("ncc.study.load.read_config", lambda *_: toy())
     found = {"toy": {"packetsim": result().to_dict()}}
     assert not old_results(found, loaded)
     table = controllers()
@@ -214,15 +210,6 @@ def test_defaults_of_headers_and_controllers_count(monkeypatch: pytest.MonkeyPat
         lambda name: load_controller(name) if name != "newreno" else yaml.replace(stack=HostStack(transport="vegas")),
     )
     assert old_results(found, loaded)
-
-
-def test_a_result_from_before_is_held_against_its_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ncc.study.load.read_config", lambda *_: toy())
-    before = result().to_dict()
-    del before["runs"]
-    loaded = {"toy": experiment_from(toy(), "toy")}
-    assert old_results({"toy": {"packetsim": before}}, loaded), "its source is that of another YAML"
-    assert not old_results({"toy": {"packetsim": before | {"source": source_digest("toy")}}}, loaded)
 
 
 def test_verdicts() -> None:
@@ -248,11 +235,13 @@ def test_pages_say_how_many_runs_how_long_which_are_invalid_and_what_to_know() -
     runs = "On packetsim: 2 seeds of 0.1 s; commit abc"
     assert f"{runs}; with warnings: DCTCP." in pages({"toy": plain}, {}, {})["toy.md"]
     shown = full_tables("toy", plain)
-    assert "On packetsim, 2 seeds of 0.1 s;" in shown
-    assert "| DCTCP † |" in shown
+    assert "On packetsim: 2 seeds of 0.1 s;" in shown
     assert "† DCTCP: outside its training: load 0.9, trained 0.1 to 0.8." in shown
-    assert "| queue (KB) | 10 | large | 15.0 [10.0, 20.0] |" in shown
+    assert "| queue (KB) | 10 | large | DCTCP † | 15.0 [10.0, 20.0] |" in shown
     assert "(1 invalid)" not in shown
+    both = full_tables("toy", {"ns3": replace(found, datapath="ns3").to_dict(), **plain})
+    assert "| contender | ns3 | packetsim |" in both
+    assert "| queue (KB) | 10 | large | DCTCP † | 15.0 [10.0, 20.0] | 15.0 [10.0, 20.0] |" in both
     table = replace(found.table, invalid={("gentle", found.table.points()[0]): 1})
     plain = {"packetsim": replace(result(), table=table, problems=("seed 1: undelivered",)).to_dict()}
     assert f"{runs}; invalid runs, which count against their contenders: 1." in pages({"toy": plain}, {}, {})["toy.md"]

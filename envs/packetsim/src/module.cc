@@ -4,7 +4,6 @@
 #include "batch.h"
 #include "bind.h"
 #include "controllers.h"
-#include "heap.h"
 #include "network.h"
 #include "scheduler.h"
 
@@ -42,12 +41,6 @@ std::vector<std::array<int64_t, 3>> SentPackets(Network &network)
     return rows;
 }
 
-int64_t BareHeap(uint64_t events, uint32_t population, int64_t span_ns)
-{
-    Heap heap;
-    return BareLoop(heap, events, population, span_ns);
-}
-
 int64_t BareCalendar(uint64_t events, uint32_t population, int64_t span_ns)
 {
     Scheduler scheduler(2.0 * population / static_cast<double>(span_ns), span_ns + 1);
@@ -74,6 +67,5 @@ NB_MODULE(_packetsim, m)
              "progress"_a);
     m.def("transports", &ncc::ControllerNames);
     m.def("params", &ncc::ControllerParamRows, "transport"_a);
-    m.def("bare_heap", &BareHeap, "events"_a, "population"_a, "span_ns"_a);
     m.def("bare_calendar", &BareCalendar, "events"_a, "population"_a, "span_ns"_a);
 }

@@ -157,7 +157,6 @@ def training_curve(run: str | Path, path: Path) -> None:
     Raises:
         NccError: as `trained_in`.
         ConfigError: its agent plays no episodes.
-        ResultError: its manifest lacks the returns of the controllers.
     """
     from ncc.results.plot import learning_curve
 

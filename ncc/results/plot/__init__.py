@@ -1,33 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Figures of runs, evaluations, trainings and policies, each an atomically written file, PNG or SVG by its suffix.
 
-Every function takes the `path` that it writes to; `ncc.results.notebook.shown` calls one for a notebook. A `narrow`
-figure, for a phone, has panels and legends below each other. `ncc.results.palette` has the style of each controller.
+Every function takes the `path` that it writes to; `ncc.results.notebook.shown` calls one for a notebook.
+`ncc.results.palette` has the style of each controller.
 """
 
-from ncc.results.plot.canvas import DPI, NARROW, new_figure, save_figure
+from ncc.results.plot.canvas import DPI, new_figure, save_figure
 from ncc.results.plot.epochs import epoch_timeline
-from ncc.results.plot.learned import importance_bars, waiting_limits
 from ncc.results.plot.learning import learning_curve
-from ncc.results.plot.policy import policy_response, saliency_bars
+from ncc.results.plot.policy import saliency_bars
 from ncc.results.plot.series import flow_timeline, port_timeline, window_timeline
 from ncc.results.plot.slowdown import FlowPoints, fct_by_size, slowdown_cdf
 
 __all__ = [
     "DPI",
-    "NARROW",
     "FlowPoints",
     "epoch_timeline",
     "fct_by_size",
     "flow_timeline",
-    "importance_bars",
     "learning_curve",
     "new_figure",
-    "policy_response",
     "port_timeline",
     "saliency_bars",
     "save_figure",
     "slowdown_cdf",
-    "waiting_limits",
     "window_timeline",
 ]

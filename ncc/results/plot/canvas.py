@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 Window = tuple[float, float] | None
 """Part of a run to draw as (start_s, end_s) in simulated time; None: all of it."""
 DPI = 110
-NARROW = 4.4
-"""Width of a narrow figure in inches."""
 POINTS = 250
 """Points of a curve that are drawn, evenly spread over the shares of flows."""
 TAIL = 30
@@ -145,25 +143,17 @@ def legend_columns(figure: "Figure") -> int:
     return min(5, int(figure.get_figwidth() / 1.9))
 
 
-def legend_beside(axes: "Axes", narrow: bool) -> None:
-    """Put the legend to the right or, in a narrow figure, above."""
-    at: Any = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.0)} if narrow else {"bbox_to_anchor": (1.01, 1.02)}
-    axes.legend(**{"loc": "upper left", "frameon": False, "fontsize": 9, "borderaxespad": 0, **at})
+def legend_beside(axes: "Axes") -> None:
+    """Put the legend to the right."""
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), frameon=False, fontsize=9, borderaxespad=0)
 
 
-def bar_beside(figure: "Figure", mesh: Any, axes: "Axes", what: str, narrow: bool) -> None:
-    """Add the colour bar of `mesh`, whose scale is logarithmic, to the right or, in a narrow figure, above."""
-    if not narrow:
-        bar = figure.colorbar(mesh, cax=axes.inset_axes((1.015, 0.0, 0.02, 1.0)))
-        bar.set_label(f"{what}\n(grey: no limit)")
-        bar.ax.yaxis.set_major_formatter(plain)
-        bar.ax.yaxis.set_minor_formatter(sparse_minor(mesh.norm.vmax / mesh.norm.vmin))
-        return
-    bar = figure.colorbar(mesh, cax=axes.inset_axes((0.0, 1.04, 1.0, 0.06)), orientation="horizontal")
-    bar.ax.xaxis.set(ticks_position="top", label_position="top")
-    bar.set_label(f"{what} (grey: no limit)", fontsize=9)
-    bar.ax.xaxis.set_major_formatter(plain)
-    bar.ax.xaxis.set_minor_formatter(nothing)
+def bar_beside(figure: "Figure", mesh: Any, axes: "Axes", what: str) -> None:
+    """Add the colour bar of `mesh`, whose scale is logarithmic, to the right."""
+    bar = figure.colorbar(mesh, cax=axes.inset_axes((1.015, 0.0, 0.02, 1.0)))
+    bar.set_label(f"{what}\n(grey: no limit)")
+    bar.ax.yaxis.set_major_formatter(plain)
+    bar.ax.yaxis.set_minor_formatter(sparse_minor(mesh.norm.vmax / mesh.norm.vmin))
 
 
 def thinned(n: int) -> IntArray:

@@ -10,7 +10,6 @@ from ncc.harness.run import Run
 from ncc.results.palette import styles
 from ncc.results.plot.canvas import (
     INK,
-    NARROW,
     Window,
     bar_beside,
     epochs_within,
@@ -26,7 +25,7 @@ LEAST = 1e-4
 """Smallest share of the line rate that the colours of limits distinguish."""
 
 
-def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: Window = None, narrow: bool = False) -> None:
+def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: Window = None) -> None:
     """One neighbourhood over time: its hosts' rates and limits, and the uplink's queue.
 
     Raises:
@@ -40,9 +39,7 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: Window = No
     column = {name: grid[shown] for name, grid in run.epochs.columns.items()}
     time_ms = run.epochs.time_s[shown] / MS
     edges_ms = np.concatenate([[time_ms[0] - run.scenario.period_s / MS], time_ms])
-    figure, (sent, limits, queue) = new_figure(
-        3, width=NARROW if narrow else 9.5, height=8.6 if narrow else 7.6, rows=True, ratios=(3, 2, 2)
-    )
+    figure, (sent, limits, queue) = new_figure(3, width=9.5, height=7.6, rows=True, ratios=(3, 2, 2))
 
     greys = shades(len(hosts))
     rates = column["throughput_bps"][:, hosts].T / GBPS
@@ -53,7 +50,7 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: Window = No
     sent.plot(time_ms, through, color="black", lw=1.2, label=f"{network.port_name(uplink)} carried")
     sent.set_ylim(0, 1.08 * max(top, rate_gbps))
     sent.set_ylabel("hosts sent to beyond\nthe rack, stacked [Gbit/s]")
-    legend_beside(sent, narrow)
+    legend_beside(sent)
 
     line = np.array([network.host_link(network.agent_hosts[host]).rate_bps for host in hosts])
     share = column["rate_limit_bps"][:, hosts] / line
@@ -65,7 +62,7 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: Window = No
     limits.set_facecolor("#e8e8e8")
     limits.set_yticks(*row_ticks([network.nodes[network.agent_hosts[host]].name for host in hosts]))
     limits.set_ylabel("rate limit of host")
-    bar_beside(figure, mesh, limits, "share of line rate", narrow)
+    bar_beside(figure, mesh, limits, "share of line rate")
 
     queue.plot(time_ms, column["uplink_queue_bytes"][:, area] / 1e3, color=INK, lw=1.0, label="at the end of the epoch")
     queue.plot(
@@ -77,7 +74,7 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: Window = No
     queue.set_ylim(bottom=0)
     queue.set_ylabel(f"queue of {network.port_name(uplink)}\n[kB]")
     queue.set_xlabel("simulated time [ms]")
-    legend_beside(queue, narrow)
+    legend_beside(queue)
     for axes in (sent, limits, queue):
         axes.set_xlim(edges_ms[0], edges_ms[-1])
     name = styles([run.controller.name])[run.controller.name].label

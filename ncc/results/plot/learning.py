@@ -10,7 +10,7 @@ import numpy as np
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.results.palette import styles
-from ncc.results.plot.canvas import INK, NARROW, entries_of, finish, legend_columns, new_figure, thinned, thousands
+from ncc.results.plot.canvas import INK, entries_of, finish, legend_columns, new_figure, thinned, thousands
 
 COINCIDE_FRAC = 0.006
 """Share of the range of returns, about a line's width, within which levels coincide and are dashed in turn."""
@@ -24,7 +24,6 @@ def learning_curve(
     *,
     references: Mapping[str, float] | None = None,
     title: str = "",
-    narrow: bool = False,
 ) -> None:
     """Returns against epochs: every episode faint, their running mean strong, its interquartile range shaded.
 
@@ -41,7 +40,7 @@ def learning_curve(
     epochs, returns = np.array(points, dtype=np.float64).T
     window = min(len(returns), max(5, len(returns) // 20))
     at, middle, low, high = (column[thinned(len(column))] for column in _running(epochs, returns, window))
-    figure, (axes,) = new_figure(1, width=NARROW if narrow else 9.0, height=4.6)
+    figure, (axes,) = new_figure(1, width=9.0, height=4.6)
     axes.plot(at, middle, color=INK, lw=2, label=f"mean of {window} episodes", zorder=3)
     axes.fill_between(at, low, high, color=INK, alpha=0.15, lw=0, label="middle half of them")
     axes.plot(epochs, returns, ".", ms=4, color=INK, alpha=0.25, label="one episode", rasterized=True)
@@ -53,7 +52,7 @@ def learning_curve(
         line: Any = (DASH * turn, (DASH, DASH * (n - 1))) if n > 1 else style.line or "--"
         axes.axhline(levels[name], color=style.colour, ls=line, lw=1.6)
         axes.plot([], [], color=style.colour, ls=style.line or "--", lw=1.6, label=style.label)
-    axes.set_xlabel("training epochs" if narrow else "training epochs (decisions, all racks together)")
+    axes.set_xlabel("training epochs (decisions, all racks together)")
     axes.set_ylabel("return (mean reward per host and epoch)")
     axes.set_title(title or "Learning curve", loc="left")
     axes.xaxis.set_major_formatter(thousands)

@@ -12,7 +12,6 @@ from ncc.core.flows import FloatArray, IntArray
 from ncc.metrics.summary import LARGE_BYTES, SMALL_BYTES
 from ncc.results.palette import styles
 from ncc.results.plot.canvas import (
-    NARROW,
     THIN,
     finish_curves,
     in_bytes,
@@ -43,7 +42,6 @@ def slowdown_cdf(
     *,
     title: str = "",
     bounds: Mapping[str, FlowPoints] | None = None,
-    narrow: bool = False,
 ) -> None:
     """Distribution of FCT slowdown per controller, one panel per size bucket; marks at the 50th, 95th, 99th percentile.
 
@@ -54,8 +52,7 @@ def slowdown_cdf(
     _require_flows(data)
     buckets = [b for b in BUCKETS if any(((size > b[1]) & (size <= b[2])).any() for size, _ in data.values())]
     n = len(buckets)
-    width, height = (NARROW, 1.2 + 2.6 * n) if narrow else (max(4.5, 2.9 * n), 4.4)
-    figure, panels = new_figure(n, width=width, height=height, sharey=True, lines=n if narrow else 1)
+    figure, panels = new_figure(n, width=max(4.5, 2.9 * n), height=4.4, sharey=True)
     for axes, (bucket, low, high) in zip(panels, buckets, strict=True):
         largest, count = 1.0, 0
         for place, (name, (size, slowdown)) in enumerate({**data, **thin}.items()):
@@ -87,8 +84,7 @@ def slowdown_cdf(
         axes.xaxis.set_minor_formatter(sparse_minor(largest))
         axes.set_title(f"{bucket}  (n = {count:,})", loc="left", fontsize=10)
         axes.set_xlabel("FCT slowdown")
-    for axes in panels if narrow else panels[:1]:
-        axes.set_ylabel("share of flows")
+    panels[0].set_ylabel("share of flows")
     usual = "FCT slowdown (1: alone in the network); marks at the 50th, 95th and 99th percentile"
     finish_curves(figure, path, title or usual, looks)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures of a report, each embedded twice: for a full page and for a phone."""
+"""The figures of a report, embedded in the page."""
 
 import base64
 import re
@@ -7,11 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from ncc.core.errors import ResultError, UnknownNameError
+from ncc.core.errors import UnknownNameError
 from ncc.core.units import MS
-from ncc.harness.manifest import MANIFEST
 from ncc.harness.results import Evaluation
 from ncc.harness.run import Run
 from ncc.metrics.catalogue import CATALOGUE
@@ -29,8 +27,8 @@ TITLED = "slowdown_all_p50", "slowdown_all_p99"
 PX_PER_PT = 96 / 72
 _FINER = re.compile(rb"(\d\.\d\d)\d+")
 """Pattern that rounds coordinates to a hundredth of a point, which halves the size invisibly."""
-Draw = Callable[[Path, bool], None]
-"""Function that writes a figure to a path, narrow if the flag is set."""
+Draw = Callable[[Path], None]
+"""Function that writes a figure to a path."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +37,9 @@ class Embedded:
 
     alt: str
     caption: str
-    wide: str
-    """Data URI of the figure for a full page."""
+    uri: str
+    """Data URI of the figure."""
     width_px: int
-    narrow: str = ""
-    """Data URI of the figure for a phone; empty: use the wide one."""
 
 
 def topology_figure(source: Source) -> Embedded:
@@ -51,10 +47,9 @@ def topology_figure(source: Source) -> Embedded:
     network = source.scenario.network()
     words = sketch(network).words
     return _embedded(
-        lambda path, _: topology_drawing(network, path),
+        lambda path: topology_drawing(network, path),
         f"Drawing of the network. {words}.",
         "The network; links with their rate and delay, each way. Bold: uplinks that neighbours share.",
-        both=False,
     )
 
 
@@ -67,7 +62,7 @@ def cdf_figure(source: Source, datapath: str) -> Embedded:
     where = f"{source.scenario.name} on {datapath}"
     runs = seeds_text(len(comparison.seeds), source.scenario.duration_s)
     return _embedded(
-        lambda path, narrow: slowdown_cdf(data, path, bounds=bounds, title=f"{where}: {runs}", narrow=narrow),
+        lambda path: slowdown_cdf(data, path, bounds=bounds, title=f"{where}: {runs}"),
         f"Distribution of FCT slowdown on {datapath} by size of flow. Over all flows, {points}.",
         f"FCT slowdown of {where} by size of flow (1: alone in the network), {runs} together, invalid runs too. "
         "Marks: 50th, 95th and 99th percentile. A curve that ends below 1 has flows that were not delivered.",
@@ -75,11 +70,7 @@ def cdf_figure(source: Source, datapath: str) -> Embedded:
 
 
 def curve_figure(source: Source) -> Embedded | None:
-    """Draw returns during learning; None without a training or if its agent plays no episodes.
-
-    Raises:
-        ResultError: as `held_out_returns`.
-    """
+    """Draw returns during learning; None without a training or if its agent plays no episodes."""
     training = source.training
     if training is None or not any(row["returns"] for row in training.rows):
         return None
@@ -87,8 +78,8 @@ def curve_figure(source: Source) -> Embedded | None:
     shown, references = held_out_returns(source)
     returns = ", ".join(f"{label(name)} {value:+.3f}" for name, value in references.items())
     return _embedded(
-        lambda path, narrow: learning_curve(
-            training.rows, path, references=references, title=f"Return while learning on {learned_on}", narrow=narrow
+        lambda path: learning_curve(
+            training.rows, path, references=references, title=f"Return while learning on {learned_on}"
         ),
         f"Learning curve on {learned_on}. Mean return on the held-out flows on {shown}: {returns}.",
         f"Return (mean reward per host and epoch) while learning on {learned_on}. Horizontal lines: mean return on the "
@@ -102,20 +93,14 @@ def held_out_returns(source: Source) -> tuple[str, dict[str, float]]:
     That is the datapath of the training or, if it was not judged on, the last one.
 
     Raises:
-        ResultError: the folder holds no training, or its manifest lacks the returns.
+        ResultError: the folder holds no training.
     """
     training = training_of(source)
-    returns: Any = training.manifest.facts.get("held_out_returns")
-    try:
-        means = {on: {name: sum(each) / len(each) for name, each in by.items()} for on, by in returns.items()}
-        learned_on = next(iter(training.config["datapath"]))
-        shown = learned_on if learned_on in means else list(means)[-1]
-        return shown, means[shown]
-    except (AttributeError, TypeError, ZeroDivisionError, IndexError):
-        raise ResultError(
-            f"{source.folder / MANIFEST} lacks 'held_out_returns', what each controller earns on held-out "
-            "flows: another version of ncc made it; train again"
-        ) from None
+    returns: dict[str, dict[str, list[float]]] = training.manifest.facts["held_out_returns"]
+    means = {on: {name: sum(each) / len(each) for name, each in by.items()} for on, by in returns.items()}
+    learned_on = next(iter(training.config["datapath"]))
+    shown = learned_on if learned_on in means else list(means)[-1]
+    return shown, means[shown]
 
 
 def timeline_figure(evaluation: Evaluation, datapath: str, controller: str, seed: int) -> Embedded:
@@ -136,7 +121,7 @@ def timeline_figure(evaluation: Evaluation, datapath: str, controller: str, seed
     invalid = f" INVALID: {'; '.join(run.problems)}." if run.problems else ""
     says = f"{label(controller)} on {datapath}, seed {seed}, {part}: {_peak(run, n)}.{invalid}"
     return _embedded(
-        lambda path, narrow: epoch_timeline(run, path, window_s=(0.0, end_s), narrow=narrow),
+        lambda path: epoch_timeline(run, path, window_s=(0.0, end_s)),
         f"Time series of rates, rate limits and queue. {says}",
         says,
     )
@@ -162,13 +147,10 @@ def _points(comparison: Comparison, name: str) -> str:
     return f"{label(name)} has a median of {median} and a 99th percentile of {p99}"
 
 
-def _embedded(draw: Draw, alt: str, caption: str, *, both: bool = True) -> Embedded:
+def _embedded(draw: Draw, alt: str, caption: str) -> Embedded:
     with TemporaryDirectory() as folder:
-        uris, width_px = [], 0
-        for narrow in (False, True) if both else (False,):
-            path = Path(folder) / f"{narrow}.svg"
-            draw(path, narrow)
-            svg = _FINER.sub(rb"\1", path.read_bytes())
-            uris.append("data:image/svg+xml;base64," + base64.b64encode(svg).decode())
-            width_px = width_px or round(float(svg.partition(b' width="')[2].partition(b"pt")[0]) * PX_PER_PT)
-    return Embedded(alt, caption, uris[0], width_px, *uris[1:])
+        path = Path(folder) / "figure.svg"
+        draw(path)
+        svg = _FINER.sub(rb"\1", path.read_bytes())
+    width_px = round(float(svg.partition(b' width="')[2].partition(b"pt")[0]) * PX_PER_PT)
+    return Embedded(alt, caption, "data:image/svg+xml;base64," + base64.b64encode(svg).decode(), width_px)

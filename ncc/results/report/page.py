@@ -11,8 +11,7 @@ import ncc
 from ncc.core.errors import UnknownNameError
 from ncc.harness.manifest import now
 from ncc.metrics.catalogue import CATALOGUE
-from ncc.results.captions import strays, warnings_of
-from ncc.results.comparison import MIN_SEEDS
+from ncc.results.captions import few_seeds, strays, warning_lines
 from ncc.results.grid import BEST
 from ncc.results.palette import Style, label, styles
 from ncc.results.report.figures import cdf_figure, curve_figure, timeline_figure, topology_figure
@@ -80,24 +79,15 @@ def part_of(
 
 def warnings(source: Source) -> list[str]:
     """Facts that make numbers unusable or weaker than they look, one sentence each."""
-    judgement, found = source.judgement, []
+    judgement = source.judgement
+    found = [line[0] for line in (*warning_lines(judgement), few_seeds(judgement)) if line is not None]
     for datapath, evaluation in source.evaluations.items():
-        for name, bad in judgement.comparisons[datapath].invalid.items():
-            reasons = "; ".join(f"seed {seed}: {', '.join(why)}" for seed, why in bad.items())
-            found.append(
-                f"INVALID, counted as it ended: {label(name)} on {datapath}, {len(bad)} of its runs: {reasons}"
-            )
         fell = evaluation.manifest.facts["fallbacks"]
         found += [f"Fell back on {datapath}: {who}: {'; '.join(why)}" for who, why in fell.items()]
         found += _facts(datapath, [run.manifest.facts.get("datapath_facts", {}) for run in evaluation.runs])
     dirty = [name for name, e in source.evaluations.items() if e.manifest.provenance["git"]["dirty"]]
     if dirty:
         found.append(f"The runs on {' and '.join(dirty)} were made by code with changes that no commit has.")
-    if len(judgement.any.seeds) < MIN_SEEDS:
-        found.append(
-            f"Fewer than {MIN_SEEDS} seeds ({len(judgement.any.seeds)}): no claim can rest on these intervals."
-        )
-    found += [f"{label(name)}: {said}." for name in judgement.any.controllers for said in warnings_of(judgement, name)]
     return found + ([far] if (far := strays(judgement)) else [])
 
 

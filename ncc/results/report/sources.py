@@ -7,7 +7,6 @@ the table beside them.
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from ncc.core.errors import ConfigError, ResultError
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.harness.manifest import MANIFEST, Manifest, is_sealed, read_manifest
-from ncc.harness.results import EVALUATION, RUN, Evaluation, load_evaluation
+from ncc.harness.results import EVALUATION, Evaluation, load_evaluation
 from ncc.harness.run import eval_flow_seed
 from ncc.results.comparison import Comparison, base_scenario, compare
 from ncc.results.judgement import JSON, Judgement, load_judgement
@@ -95,11 +94,10 @@ def require_folder(folder: Path) -> None:
 def _judged(folder: Path, judged: Path, training: Training | None) -> Source:
     """Read the evaluation that `ncc.results.evaluation.judge` left in `judged`."""
     if not (judged / JSON).is_file():
-        if _begun(judged):
-            raise ResultError(
-                f"{judged} is an evaluation that is not finished: the command that began it goes on there"
-            )
-        raise ResultError(f"{folder} holds no evaluation; name a folder that ncc train or ncc evaluate made")
+        raise ResultError(
+            f"{folder} holds no finished evaluation; name a folder that ncc train or ncc evaluate made, or let the "
+            "command that began it go on"
+        )
     stated = load_judgement(judged)
     source = _source(folder, {name: load_evaluation(judged / name) for name in stated.datapaths}, training)
     for datapath, comparison in source.judgement.comparisons.items():
@@ -111,21 +109,8 @@ def _judged(folder: Path, judged: Path, training: Training | None) -> Source:
     return source
 
 
-def _begun(folder: Path) -> bool:
-    """True if there are runs in the folder, below several datapaths or for one."""
-    for path in (*folder.glob(f"*/*/*/{MANIFEST}"), *folder.glob(f"*/*/{MANIFEST}")):
-        with suppress(ResultError):  # the evaluation finds a damaged manifest when it is continued
-            if _json(path, "run it again").get("kind") == RUN:
-                return True
-    return False
-
-
 def _source(folder: Path, evaluations: Mapping[str, Evaluation], training: Training | None = None) -> Source:
-    plain = base_scenario(next(iter(evaluations.values())))
-    try:
-        scenario = from_dict(Scenario, plain, "manifest.scenario")
-    except ConfigError as error:
-        raise ResultError(f"{folder} has a scenario that this version of ncc cannot read ({error})") from None
+    scenario = from_dict(Scenario, base_scenario(next(iter(evaluations.values()))), "manifest.scenario")
     named = {name or str(run.manifest.facts["datapath"]): e for name, e in evaluations.items() for run in e.runs}
     comparisons = {name: compare(evaluation, bounds=_bounded(evaluation)) for name, evaluation in named.items()}
     try:

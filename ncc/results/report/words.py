@@ -4,10 +4,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ncc.core.distributions import distribution
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
-from ncc.core.workload import AnyTraffic, Fixed, Incast, Long, Permutation, Poisson, Queries, offered_load
+from ncc.core.workload import offered_load
 from ncc.harness.results import Evaluation
 from ncc.results.drawing import amount, duration_text
 from ncc.results.report.sources import Source, Training
@@ -16,83 +15,41 @@ from ncc.run.compose import agent_name
 Rows = list[tuple[str, str]]
 SHORT = 12
 """Number of digits of a hash that are shown."""
+LONG = 8
+"""Largest number of entries of a list that are shown."""
 
 
 def scenario_rows(scenario: Scenario) -> Rows:
-    """Rows of the scenario: everything that was run except the controllers."""
-    network, transport = scenario.network(), scenario.transport
-    hosts = sum(1 for node in network.nodes if node.kind == "host")
+    """Rows of the scenario: everything that was run except the controllers, by the keys of its YAML."""
+    network, plain = scenario.network(), scenario.to_dict()
     loads = [
-        f"{_number(100 * load)} % of the rate of {network.port_name(port)}"
+        f"{100 * load:.3g} % of the rate of {network.port_name(port)}"
         for port, load in offered_load(scenario.workload, network).items()
     ]
-    most = "" if scenario.drain_s is None else f", {amount(scenario.drain_s, 's')} at most"
-    late = f", in force {amount(scenario.decision_latency_s, 's')} later" if scenario.decision_latency_s else ""
+    rest = {key: value for key, value in plain.items() if key not in ("name", "topology", "workload", "transport")}
     return [
-        (
-            "Network",
-            f"{scenario.topology.__struct_config__.tag}: {_several(hosts, 'host')}, "
-            f"{_several(len(network.nodes) - hosts, 'switch')}, {_several(len(network.links), 'link')}; "
-            f"{_several(scenario.n_agents, 'host')} under control",
-        ),
+        ("Network", settings(plain["topology"])),
+        ("Hosts under control", str(scenario.n_agents)),
         ("Shared uplinks", _uplinks(network)),
-        *((f"Traffic: {name}", traffic_words(traffic, network)) for name, traffic in scenario.workload),
+        *((f"Traffic: {name}", settings(traffic.to_dict())) for name, traffic in scenario.workload),
         *([("Offered payload", "; ".join(loads))] if loads else []),
-        ("Buffer of its port", _buffer(network)),
-        ("Arrivals", f"for {amount(scenario.duration_s, 's')}, then until every flow is delivered{most}"),
-        ("Decisions", f"every {amount(scenario.period_s, 's')}{late}; {_sharing(scenario)}"),
-        (
-            "TCP",
-            f"MTU {transport.mtu_bytes} bytes, initial window {transport.initial_window_pkts} packets, RTO at least "
-            f"{amount(transport.min_rto_s, 's')} (first {amount(transport.initial_rto_s, 's')}), an ACK for every "
-            f"{transport.delayed_ack_pkts} packets, {'SACK' if transport.sack else 'no SACK'}",
-        ),
+        ("Transport", settings(plain["transport"])),
+        ("Time and messages", settings(rest)),
         ("Digest", scenario.digest()),
     ]
 
 
-def traffic_words(traffic: AnyTraffic, network: Topology) -> str:
-    """Description of one component of a workload."""
-    match traffic:
-        case Poisson():
-            rate = traffic.arrivals_per_s(network)
-            return (
-                f"{_number(rate)} flows a second from {traffic.sources!r} to {traffic.destinations!r}, a Poisson "
-                f"process, sizes from the table {distribution(traffic.distribution).name!r}"
-            )
-        case Incast():
-            return (
-                f"{traffic.events_per_s:g} times a second, at random, {traffic.fan_in} hosts of {traffic.sources!r} "
-                f"send {amount(traffic.bytes_per_server, 'B')} each to one of {traffic.destinations!r}"
-                f"{_jitter(traffic.jitter_s)}"
-            )
-        case Queries():
-            return (
-                f"every {amount(traffic.interval_s, 's')} {traffic.fan_in} hosts of {traffic.sources!r} answer the "
-                f"first of {traffic.destinations!r} with {amount(traffic.response_bytes, 'B')} together"
-                f"{_jitter(traffic.jitter_s)}"
-            )
-        case Permutation():
-            return (
-                f"every host of {traffic.hosts!r} sends {amount(traffic.size_bytes, 'B')} to another at "
-                f"{amount(traffic.start_s, 's')}"
-            )
-        case Long():
-            return f"{traffic.flows} flows from {traffic.sources!r} to {traffic.destinations!r} that never end"
-        case Fixed():
-            return f"{len(traffic.flows)} listed flows, {amount(sum(f.size_bytes for f in traffic.flows), 'B')} in all"
+def settings(plain: Mapping[str, Any]) -> str:
+    """Keys and their values, those without a value left out; of long lists the number of entries."""
+    return ", ".join(f"{key} {_text(value)}" for key, value in plain.items() if value not in (None, "", (), [], {}))
 
 
-def _jitter(jitter_s: float) -> str:
-    return f", starting within {amount(jitter_s, 's')}" if jitter_s else ""
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def _several(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 'es' if what.endswith('ch') else 's'}"
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"({settings(value)})"
+    if isinstance(value, list | tuple):
+        return f"of {len(value)} entries" if len(value) > LONG else ", ".join(map(_text, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _uplinks(network: Topology) -> str:
@@ -101,28 +58,6 @@ def _uplinks(network: Topology) -> str:
         f"{network.port_name(port)} ({amount(network.port_rate_bps(port), 'bit/s')})" for port in ports[:3]
     )
     return names + (f" and {len(ports) - 3} more" if len(ports) > 3 else "")
-
-
-def _buffer(network: Topology) -> str:
-    buffer = network.port_buffer(network.neighbourhoods[0].uplink_port)
-    if buffer is None:
-        return "none"
-    shared = f" and a share of {amount(network.pools[buffer.pool].size_bytes, 'B')}" if buffer.pool is not None else ""
-    marks = (
-        f"marks above {amount(buffer.mark_threshold_bytes, 'B')}" if buffer.mark_threshold_bytes else "no step marks"
-    )
-    return f"{amount(buffer.size_bytes, 'B')}{shared}, {marks}{', RED' if buffer.red is not None else ''}"
-
-
-def _sharing(scenario: Scenario) -> str:
-    said = [f"neighbours are seen {_several(scenario.sharing_delay_periods, 'period')} late"]
-    if scenario.sharing_loss_frac:
-        said.append(f"{100 * scenario.sharing_loss_frac:g} % of their messages are lost")
-    if scenario.sharing_silent:
-        said.append(f"silent: {', '.join(scenario.sharing_silent)}")
-    if scenario.sharing_lying:
-        said.append(f"lying: {', '.join(scenario.sharing_lying)}")
-    return "; ".join(said)
 
 
 def training_rows(training: Training) -> Rows:
@@ -183,23 +118,8 @@ def evaluation_rows(evaluation: Evaluation) -> Rows:
 
 
 def made_rows(made: Mapping[str, Any]) -> Rows:
-    """Rows of a `ncc.harness.manifest.provenance`."""
-    git = made["git"]
-    commit = git["commit"] or f"unknown: {git.get('note', '')}"
-    if git["dirty"]:
-        commit += f", with changes that no commit has ({git.get('changes')})"
-    load = made.get("load_average")
-    return [
-        ("Command", made.get("command") or "not recorded"),
-        ("Commit", commit),
-        (
-            "Versions",
-            ", ".join([f"ncc {made['ncc']}", f"Python {made['python']}", *map(" ".join, made["packages"].items())]),
-        ),
-        ("Machine", f"{made['processor']}, {made['cpus_usable']} of {made['cpus']} CPUs; {made['platform']}"),
-        *([("Load average", f"{load['1_min']:.2f} (1 min) when it ended")] if load else []),
-        ("Written", made["written_at"]),
-    ]
+    """Rows of a `ncc.harness.manifest.provenance`, by its keys."""
+    return [(key, settings(value) if isinstance(value, Mapping) else _text(value)) for key, value in made.items()]
 
 
 def _files(n: int) -> Rows:

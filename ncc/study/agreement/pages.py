@@ -1,25 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The comparison as Markdown: one page with a row per controller, and tables of every figure on demand."""
+"""The comparison as Markdown: a table with a row per controller, and everything that is outside its bound."""
 
-from collections.abc import Iterable
-
-from ncc.core.errors import UnknownNameError
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.results.palette import label
 from ncc.study.agreement import compare
 from ncc.study.agreement.cases import JITTER_NS
+from ncc.study.agreement.compare import Row
 from ncc.study.agreement.run import Summary
-from ncc.study.agreement.small import FCT_FRAC, PACKETS, Row, fct_error_frac
-from ncc.study.page import number, render, spread
+from ncc.study.agreement.small import FCT_FRAC, PACKETS, fct_error_frac
+from ncc.study.page import render, spread
 
-_OWN = {
-    "throughput_bps": ("Throughput of the uplink (Gbps)", 1e-9, 3),
-    "queue_bytes": ("Queue at the uplink, mean (KB)", 1e-3, 2),
-}
+_OWN = {"throughput_bps": "Throughput of the uplink", "queue_bytes": "Queue at the uplink, mean"}
 
 
 def page(summary: Summary) -> str:
-    """The Markdown of the page; its picture lies beside it already."""
+    """The Markdown of the page."""
     bounds = {name: value for name, value in vars(compare).items() if name.isupper()}
     return render(
         "agreement.md.jinja",
@@ -29,22 +24,6 @@ def page(summary: Summary) -> str:
         rows=[_row(summary, name) for name in summary["controllers"]],
         outside=[*map(_small, (row for row in summary["small"] if not row["inside"])), *_loaded(summary)],
     )
-
-
-def tables(summary: Summary, controllers: Iterable[str]) -> str:
-    """Every figure under load of some controllers, as Markdown.
-
-    Raises:
-        UnknownNameError: a controller that was not compared.
-    """
-    texts = []
-    for name in controllers:
-        if name not in summary["controllers"]:
-            raise UnknownNameError("controller of the report", name, summary["controllers"])
-        cases = [case for case in summary["load"] if case["controller"] == name]
-        rows = {case["case"]: [_figure(key, figure) for key, figure in case["figures"].items()] for case in cases}
-        texts.append(render("agreement_controller.md.jinja", **summary, controller=name, cases=cases, rows=rows))
-    return "\n".join(texts)
 
 
 def _row(summary: Summary, controller: str) -> list[str]:
@@ -84,19 +63,5 @@ def _loaded(summary: Summary) -> list[str]:
 
 
 def _title(key: str) -> str:
-    title = _OWN[key][0] if key in _OWN else CATALOGUE[key].title
+    title = _OWN[key] if key in _OWN else CATALOGUE[key].title
     return title.replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _figure(key: str, figure: Row) -> list[str]:
-    _, scale, digits = _OWN.get(key) or (key, CATALOGUE[key].scale, CATALOGUE[key].digits)
-    ratios = [spread(*figure[name]) if figure[name][0] is not None else "" for name in ("ratio", "noise")]
-    return [
-        _title(key),
-        f"{figure['n']:,}",
-        number(figure["reference"], scale, digits),
-        number(figure["ours"], scale, digits),
-        *ratios,
-        "{:.2f} to {:.2f}".format(*figure["bound"]) if figure["bound"] else "",
-        "**outside**" if figure["verdict"] == "outside" else figure["verdict"] or "",
-    ]

@@ -10,16 +10,14 @@ from ncc.core.errors import UnknownNameError
 from ncc.harness.controller import Controller
 from ncc.harness.manifest import provenance
 from ncc.harness.results import StoredRun
-from ncc.metrics.stats import Interval
 from ncc.results.evaluation import run_controllers
 from ncc.run.compose import load_datapath
 from ncc.run.executors import ExecutorSpec
 from ncc.run.limiters import LimiterFactory
 from ncc.study.agreement.cases import Preset, load_cases, perturbed
-from ncc.study.agreement.compare import SHARES, Compared, Figure, compare_runs
-from ncc.study.agreement.small import SMALL_CASES, Row, compare_small
+from ncc.study.agreement.compare import Row, compare_runs
+from ncc.study.agreement.small import SMALL_CASES, compare_small
 from ncc.study.result import commits_of
-from ncc.study.table import rounded
 
 FORMAT = 1
 Summary = dict[str, Any]
@@ -36,7 +34,7 @@ def run_agreement(
     cases: Sequence[str],
     folder: Path,
     place: ExecutorSpec,
-) -> tuple[Summary, list[Compared]]:
+) -> Summary:
     """Do what `folder` does not hold yet, and compare.
 
     Args:
@@ -56,7 +54,7 @@ def run_agreement(
     executor = place.load_executor()
     names, seeds = [controller.name for controller in controllers], range(preset.seeds)
     small = [*compare_small(sides[0].load()(), sides[1].load()(), names)]
-    compared: list[Compared] = []
+    load: list[Row] = []
     runs: dict[str, list[StoredRun]] = {side.name: [] for side in sides}
     with executor.opened():
         for case in (known[name] for name in cases or known):
@@ -76,7 +74,7 @@ def run_agreement(
             ]
             for side, evaluation in zip(sides, done, strict=True):
                 runs[side.name] += evaluation.runs
-            compared += [compare_runs(case, name, *(evaluation.of(name) for evaluation in done)) for name in names]
+            load += [compare_runs(case, name, *(evaluation.of(name) for evaluation in done)) for name in names]
     about = {
         "ours": ours,
         "reference": reference,
@@ -90,19 +88,19 @@ def run_agreement(
         "wall_s": round(time.perf_counter() - began_s, 1),
         "cpu_s": {side: round(sum(run.manifest.facts["cpu_s"] for run in of), 1) for side, of in runs.items()},
     }
-    return summarised(about, small, compared), compared
+    return summarised(about, small, load)
 
 
-def summarised(about: Row, small: Sequence[Row], compared: Sequence[Compared]) -> Summary:
-    """All findings, after what was run and by what; undefined numbers are null."""
-    bad = [each for each in compared if each.problems or any(figure.verdict == "outside" for figure in each.figures)]
+def summarised(about: Row, small: Sequence[Row], load: Sequence[Row]) -> Summary:
+    """All findings, after what was run and by what."""
+    bad = [row for row in load if row["problems"] or any(f["verdict"] == "outside" for f in row["figures"].values())]
     return {
         "format": FORMAT,
         "agrees": not bad and all(row["inside"] for row in small),
         **about,
         "small_cases": {case.name: case.what for case in SMALL_CASES},
         "small": list(small),
-        "load": [_load(each) for each in compared],
+        "load": list(load),
     }
 
 
@@ -111,35 +109,3 @@ def outside(summary: Summary) -> tuple[int, int, int]:
     verdicts = [figure["verdict"] for case in summary["load"] for figure in case["figures"].values()]
     out, judged = verdicts.count("outside"), verdicts.count("outside") + verdicts.count("inside")
     return sum(not row["inside"] for row in summary["small"]), out, judged
-
-
-def _load(compared: Compared) -> Row:
-    flows = compared.flows
-    return {
-        "case": compared.case.name,
-        "what": compared.case.what,
-        "controller": compared.controller,
-        "n_flows": len(flows.ratio),
-        "flows_same": flows.same(flows.ratio),
-        "flows_same_noise": flows.same(flows.noise),
-        "problems": list(compared.problems),
-        "flows_within": dict(zip(map(str, SHARES), flows.shares(flows.ratio), strict=True)),
-        "flows_within_noise": dict(zip(map(str, SHARES), flows.shares(flows.noise), strict=True)),
-        "figures": {figure.key: _figure(figure) for figure in compared.figures},
-    }
-
-
-def _figure(figure: Figure) -> Row:
-    return {
-        "ours": rounded(figure.ours),
-        "reference": rounded(figure.reference),
-        "ratio": _interval(figure.ratio),
-        "noise": _interval(figure.noise),
-        "bound": None if figure.low is None else [round(figure.low, 4), round(figure.high or 0.0, 4)],
-        "n": figure.n,
-        "verdict": figure.verdict or None,
-    }
-
-
-def _interval(interval: Interval) -> list[float | None]:
-    return [rounded(value) for value in (interval.estimate, interval.low, interval.high)]

@@ -14,6 +14,7 @@ from ncc.core.value import Count, Name, Value, from_dict
 from ncc.core.workload import Fixed, Flow
 from ncc.harness.datapath import Datapath, HostStack
 from ncc.study.agreement.cases import DESCRIBED
+from ncc.study.agreement.compare import Row
 
 FCT_FRAC = 0.01
 PACKETS = 1
@@ -21,9 +22,6 @@ PACKETS = 1
 COUNTS = ("retransmitted_pkts", "timeouts", "ce_pkts")
 MAX_EPOCHS = 3000
 _SEED = 1  # nothing is drawn: routes are single and the flows are fixed
-
-Row = dict[str, Any]
-"""One flow of one case under one controller; of every number ours and the reference's."""
 
 
 class Fault(Value, frozen=True):
@@ -66,15 +64,13 @@ SMALL_CASES = tuple(
 )
 
 
-def compare_small(
-    ours: Datapath, reference: Datapath, controllers: Sequence[str], cases: Sequence[SmallCase] = SMALL_CASES
-) -> Iterator[Row]:
-    """Run every case under every controller on both; a row per flow.
+def compare_small(ours: Datapath, reference: Datapath, controllers: Sequence[str]) -> Iterator[Row]:
+    """Run every case under every controller on both; a row per flow, of every number ours and the reference's.
 
     Raises:
         InvalidRunError: a flow was not delivered within `MAX_EPOCHS`.
     """
-    for case in cases:
+    for case in SMALL_CASES:
         flows = case.scenario.flows(_SEED)
         for controller in controllers:
             stack = HostStack(transport=controller, tags=case.tags)

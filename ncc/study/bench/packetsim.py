@@ -50,8 +50,6 @@ FABRICS: dict[str, tuple[AnyTopology, AnyTopology, AnyTopology]] = {
     "fat_tree": (FatTree(k=4), FatTree(k=16), FatTree(k=2)),
 }
 """Fabrics of 16 hosts, of 1024, and one for tests; the same form, ECMP, 10 Gbit/s."""
-LOSSY = LeafSpine(leaves=4, spines=4, hosts_per_leaf=4, buffer_bytes=45_000, mark_threshold_bytes=0)
-"""Fabric of 16 hosts whose ports hold 30 packets and do not mark: losses are repaired all the time."""
 
 
 def ordinary(scenario: Scenario) -> Scenario:
@@ -137,32 +135,29 @@ def over_ns3(flow_pkts: int, repeats: int, laps: int = 5) -> Figures:
         laps: runs of packetsim for each of ns-3: otherwise they are too short to time.
     """
     figures: Figures = {}
-    for name, scenario in (("incast", incast(flow_pkts)), ("rack", full_rack(flow_pkts))):
-        ours, plain, datapath = _pkts_per_s(scenario, HOSTS * flow_pkts, repeats, laps)
+    for name, made in (("incast", incast), ("rack", full_rack)):
+        scenario = made(flow_pkts)
+        flows = scenario.flows(SEED)
+        ours_s, plain_s, datapath_s = in_turn(
+            repeats,
+            lambda: sum(cpu_s(PacketsimDatapath, scenario, flows) for _ in range(laps)) / laps,  # noqa: B023
+            lambda: run_plain(scenario, flows, NS3_DCTCP, SEED, stop_s=10.0).cpu_s,  # noqa: B023
+            lambda: cpu_s(Ns3Datapath, scenario, flows),  # noqa: B023
+        )
         figures |= {
-            f"{name}_plain": over(ours, plain),
-            f"{name}_datapath": over(ours, datapath),
-            f"{name}_packetsim": tuple(value / 1e6 for value in ours),
+            f"{name}_plain": over(plain_s, ours_s),
+            f"{name}_datapath": over(datapath_s, ours_s),
+            f"{name}_packetsim": tuple(HOSTS * flow_pkts / value / 1e6 for value in ours_s),
         }
     return figures
 
 
-def _pkts_per_s(scenario: Scenario, packets: int, repeats: int, laps: int) -> list[tuple[float, ...]]:
-    flows = scenario.flows(SEED)
-    return in_turn(
-        repeats,
-        lambda: packets * laps / sum(cpu_s(PacketsimDatapath, scenario, flows) for _ in range(laps)),
-        lambda: packets / run_plain(scenario, flows, NS3_DCTCP, SEED, stop_s=10.0).cpu_s,
-        lambda: packets / cpu_s(Ns3Datapath, scenario, flows),
-    )
-
-
 def over_bare(flow_pkts: int, repeats: int) -> Figures:
     """CPU time per event, packetsim over its scheduler alone: as many events, of which as many wait and as long."""
-    return _bare("incast", incast(flow_pkts), repeats) | _bare("rack", full_rack(flow_pkts), repeats)
+    return {name: _bare(made(flow_pkts), repeats) for name, made in (("incast", incast), ("rack", full_rack))}
 
 
-def _bare(name: str, scenario: Scenario, repeats: int) -> Figures:
+def _bare(scenario: Scenario, repeats: int) -> tuple[float, ...]:
     flows = scenario.flows(SEED)
     simulation = Simulation(PacketsimDatapath, scenario, flows)
     counts = [simulation.network.audit()["scheduled"] for _ in simulation.epochs_until_finished()]
@@ -171,18 +166,12 @@ def _bare(name: str, scenario: Scenario, repeats: int) -> Figures:
     span_ns = 1 << max(1, round(ahead_ns)).bit_length()
     extension: Any = PacketsimDatapath.extension()
 
-    def timed(loop: Callable[[int, int, int], object]) -> float:
+    def bare_s() -> float:
         began_s = time.process_time()
-        loop(events, waiting, span_ns)
+        extension.bare_calendar(events, waiting, span_ns)
         return time.process_time() - began_s
 
-    ours, bare, heap = in_turn(
-        repeats,
-        lambda: cpu_s(PacketsimDatapath, scenario, flows),
-        lambda: timed(extension.bare_calendar),
-        lambda: timed(extension.bare_heap),
-    )
-    return {name: over(ours, bare), f"{name}_heap": over(heap, bare)}
+    return over(*in_turn(repeats, lambda: cpu_s(PacketsimDatapath, scenario, flows), bare_s))
 
 
 def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> Figures:
@@ -199,42 +188,6 @@ def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> Figures:
         figures[name] = over(other, one)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
         return figures | {"memory": (fresh.submit(_memory_mb, tiny).result(),)}
-
-
-def recovery(repeats: int, epochs: int) -> Figures:
-    """Packets per CPU second with modern loss recovery over that with classic, where nothing is lost and where much is.
-
-    Args:
-        repeats: how often both are timed.
-        epochs: how long each time.
-    """
-    figures: Figures = {}
-    for name, topology in (("leaf_spine", FABRICS["leaf_spine"][0]), ("lossy", LOSSY)):
-        classic, modern = in_turn(
-            repeats,
-            _HopNs(topology, epochs, transport=Transport(recovery="classic")),
-            _HopNs(topology, epochs, transport=Transport(recovery="modern")),
-        )
-        figures[name] = over(classic, modern)  # of times
-    return figures
-
-
-def receivers(repeats: int, epochs: int) -> Figures:
-    """Packets per CPU second where receivers may tell their senders something, and over where they may not.
-
-    The engine alone is timed: gates, what receivers hear of, and what they know at the end of an epoch.
-
-    Args:
-        repeats: how often both are timed.
-        epochs: how long each time.
-    """
-    topology = FABRICS["leaf_spine"][0]
-    without, gates = in_turn(repeats, _HopNs(topology, epochs), _HopNs(topology, epochs, neighbourhoods="receivers"))
-    return {
-        "ratio": over(without, gates),
-        "gates": tuple(1e3 / ns for ns in gates),
-        "without": tuple(1e3 / ns for ns in without),
-    }
 
 
 class _HopNs:

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of groups.yaml, the figures of them, and the table for the terminal."""
+"""Rows of groups.yaml, their figures, the table for the terminal, and the page docs/speed.md."""
 
+import os
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from ncc.study.bench import GROUPS
+from ncc.study.page import plain, render
+from ncc.study.result import commits_of
 
 SEED = 1
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 HEAD = ("what", "median", "range", "target", "")
 Task = Callable[[], float]
 Figures = dict[str, tuple[float, ...]]
@@ -103,3 +108,41 @@ def in_turn(repeats: int, *tasks: Task) -> list[tuple[float, ...]]:
 def over(values: Sequence[float], others: Sequence[float]) -> tuple[float, ...]:
     """The ratio of each repeat."""
     return tuple(value / other for value, other in zip(values, others, strict=True))
+
+
+def page(found: Mapping[str, Sequence[Row]], preset: str, made_on: str) -> str:
+    """The Markdown page of the rows of all groups."""
+    groups = [
+        {
+            "name": name,
+            "title": GROUPS[name]["title"],
+            "table": (HEAD, [map(plain, row.cells()) for row in rows], "lrrrl"),
+            "reasons": [row for row in rows if row.why],
+        }
+        for name, rows in found.items()
+    ]
+    return render("speed.md.jinja", groups=groups, preset=preset, made_on=made_on)
+
+
+def machine(before: Mapping[str, Any], spent_s: float) -> str:
+    """The machine and the state of it and of the checkout, as one sentence.
+
+    Args:
+        before: `ncc.harness.manifest.provenance` when the benchmark began.
+    """
+    (commit,) = commits_of([before])
+    load = f"load average {before['load_average']['1_min']:.1f} before, {os.getloadavg()[0]:.1f} after"
+    return (
+        f"{before['processor']}, {before['cpus_usable']} cores, {_caches()}; {load}; "
+        f"commit {commit}, {before['written_at'][:10]}, {spent_s:.0f} s."
+    )
+
+
+def _caches() -> str:
+    """The data caches of a core, as the kernel lists them."""
+    found = []
+    for folder in sorted(CACHES.glob("index*")):
+        level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
+        if kind != "Instruction":
+            found.append(f"L{level} {size}")
+    return f"caches {', '.join(found)}" if found else "caches unknown"

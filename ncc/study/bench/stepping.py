@@ -1,33 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cost of a step: racks of packetsim together, Gymnasium's vectors, the environment on ns-3, ns3-gym's protocol."""
+"""The cost of a step: racks of packetsim together, Gymnasium's vectors, ns3-gym's protocol."""
 
-import multiprocessing
-import statistics
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from functools import partial
-from threading import Barrier
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from ncc.core.flows import FloatArray
-from ncc.core.measurement import Measurement
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.gym import RackEnv
-from ncc.envs.make import DEFAULT_SCENARIO, datapath_factory, env_spec
-from ncc.envs.ns3.plain import run_plain
+from ncc.envs.make import env_spec
 from ncc.envs.ns3gym import Ns3GymEnv
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.envs.rack import RackBatch
-from ncc.envs.spec import EnvSpec
 from ncc.harness.batch import BatchedEnv
-from ncc.harness.datapath import Datapath
-from ncc.study.bench.packetsim import NS3_DCTCP, ordinary
 from ncc.study.bench.rows import SEED, Figures, in_turn, over
 
 IDLE_RACKS = 32
@@ -53,17 +43,6 @@ def entry_points(epochs: int, repeats: int, racks: int = 8) -> Figures:
     modes = ("vector_entry_point", "sync", "async")
     entry, sync, workers = in_turn(repeats, *(partial(_vector, mode, epochs, racks) for mode in modes))
     return {"sync": over(entry, sync), "workers": over(entry, workers)}
-
-
-def on_ns3(epochs: int, repeats: int, duration_s: float = DEFAULT_SCENARIO.duration_s) -> Figures:
-    """Episodes of the default environment, with traffic that arrives for `duration_s`."""
-    spec = env_spec(DEFAULT_SCENARIO.replace(duration_s=duration_s))
-    episodes = range(repeats)
-    return {
-        "step": tuple(_step_above_us(spec, epochs, episode) for episode in episodes),
-        "plain": tuple(_over_plain(spec, episode) for episode in episodes),
-        "processes": tuple(_at_once(spec, epochs, 2, e) / _at_once(spec, epochs, 1, e) for e in episodes),
-    }
 
 
 def over_the_wire(steps: int, repeats: int) -> Figures:
@@ -116,69 +95,6 @@ def _vector(mode: str, epochs: int, racks: int) -> float:
     spent_s = time.perf_counter() - began_s
     env.close()
     return racks * epochs / spent_s
-
-
-class _Timed:
-    """A datapath that keeps the CPU time of each of its steps."""
-
-    def __init__(self, inner: Datapath) -> None:
-        self._inner = inner
-        self.name, self.start, self.finish, self.close = inner.name, inner.start, inner.finish, inner.close
-        self.transports = inner.transports
-        self.cpu_s: list[float] = []
-
-    def step(self, rate_limits_bps: FloatArray) -> Measurement:
-        before_s = time.process_time()
-        measurement = self._inner.step(rate_limits_bps)
-        self.cpu_s.append(time.process_time() - before_s)
-        return measurement
-
-
-def _step_above_us(spec: EnvSpec, epochs: int, episode: int) -> float:
-    """CPU us per `env.step` outside the datapath, for the median epoch."""
-    network = _Timed(datapath_factory("ns3")())
-    with closing(RackBatch(spec, lambda: network, SEED)) as env:
-        _warm(env, episode)
-        return statistics.median(_run(env, 1) - network.cpu_s[-1] for _ in range(epochs)) * 1e6
-
-
-def _over_plain(spec: EnvSpec, episode: int) -> float:
-    """CPU time of an episode in the environment over that of `run_plain` on the same flows, building left out."""
-    spec = EnvSpec(
-        scenario=ordinary(spec.scenario),
-        stack=spec.stack.replace(transport=NS3_DCTCP, params=()),
-        view=spec.view,
-    )
-    epochs = round(spec.scenario.duration_s / spec.scenario.period_s) - 1  # the last would start the next episode
-    with closing(RackBatch(spec, datapath_factory("ns3"), SEED)) as env:
-        env.reset(episode)
-        stepped_s = _run(env, epochs)
-    flows = spec.scenario.flows(spec.episode_seed(SEED, 0, episode))
-    return stepped_s / run_plain(spec.scenario, flows, NS3_DCTCP, SEED, stop_s=epochs * spec.scenario.period_s).cpu_s
-
-
-def _at_once(spec: EnvSpec, epochs: int, processes: int, episode: int) -> float:
-    """Epochs per second of some processes together that run at once, all on the same flows (A3C)."""
-    context = multiprocessing.get_context("spawn")
-    start = context.Barrier(processes)
-    with ProcessPoolExecutor(processes, context, _share, (start,)) as pool:
-        return sum(pool.map(partial(_epochs_per_s, spec, epochs), [episode] * processes))
-
-
-_shared: dict[str, Barrier] = {}
-
-
-def _share(start: Barrier) -> None:
-    """Keep the barrier at which all processes wait."""
-    _shared["start"] = start
-
-
-def _epochs_per_s(spec: EnvSpec, epochs: int, episode: int) -> float:
-    """Epochs per second of this process, once all are ready."""
-    with closing(RackBatch(spec, datapath_factory("ns3"), SEED)) as env:
-        _warm(env, episode)
-        _shared["start"].wait()
-        return epochs / _run(env, epochs, time.perf_counter)
 
 
 def _step_us(env: gymnasium.Env[Any, Any], steps: int) -> float:

@@ -20,11 +20,9 @@ def test_the_quick_preset_writes_a_report(tmp_path: Path, capsys: pytest.Capture
     assert (data["agrees"], data["ours"], data["reference"], data["preset"]) == (True, "packetsim", "ns3", "quick")
     assert [(each["case"], each["controller"]) for each in data["load"]] == [("incast", "dctcp")]
     # The yardstick did run apart: its flows go other ways, ours do not.
-    assert data["load"][0]["flows_within"]["0.01"] > data["load"][0]["flows_within_noise"]["0.01"]
+    assert data["load"][0]["flows_same"] > data["load"][0]["flows_same_noise"]
     assert set(data["cpu_s"]) == {"packetsim", "ns3", "ns3_perturbed"}
-    assert {path.name for path in report.iterdir()} == {"README.md", "results.json", "flows.png"}
-    assert main(["--tables", "dctcp", "--out", str(report)]) == 0
-    assert "# DCTCP: packetsim against ns3" in capsys.readouterr().out
+    assert {path.name for path in report.iterdir()} == {"README.md", "results.json"}
     assert not (tmp_path / "docs").exists()
 
     manifests = sorted((tmp_path / "runs").rglob("incast/*/dctcp/*/manifest.json"))

@@ -10,22 +10,22 @@ from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.envs.observation import SharedObserver, names_of
 from ncc.envs.scales import scales_of
-from ncc.results.insight import (
+from ncc.results.learned import Learned, load_learned
+from ncc.results.notebook import replayed, scenario_of, watched_run
+from ncc.run.controllers import load_controller
+from studies.learned import (
+    ALL,
     GROUPS,
     Importance,
-    Learned,
-    Waiting,
     blinded,
     groups_of,
-    load_learned,
+    importance,
+    importance_bars,
+    main,
     permuted,
-    waiting,
 )
-from ncc.results.insight.waiting import VIEW
-from ncc.results.notebook import replayed, scenario_of, watched_run
-from ncc.results.plot import importance_bars, waiting_limits
-from ncc.run.controllers import load_controller
-from tests.insight.test_insight import by_queue, observations
+from studies.waiting import VIEW, Waiting, waiting, waiting_limits
+from tests.results.test_learned import by_queue, observations
 from tests.results.test_plot import is_drawn
 
 FORMULA = "local_hold"
@@ -111,3 +111,21 @@ def test_figures_show_something(met: Waiting, tmp_path: Path) -> None:
     nobody = Waiting(met.limits, met.busy & False, met.known, met.periods_before, met.hosts_before)
     waiting_limits(nobody, tmp_path / "n.png")
     assert all(is_drawn(tmp_path / f"{name}.png") for name in "win")
+
+
+def test_without_the_order_flows_of_an_incast_take_longer(incast: Scenario) -> None:
+    found = importance("ncc", [incast] * 2)
+    middle = dict(zip(found.names, found.without[:, 0], strict=True))
+    assert middle["order: bytes and hosts before"] > 1.05
+    assert middle["ages of messages"] == pytest.approx(1, abs=0.02), "none is lost here"
+    assert ALL in found.names
+    assert (np.diff(found.without[found.ranked, 0]) <= 0).all()
+
+
+def test_it_prints_the_most_important_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ncc", "--networks", "1", "--seed", "3"]) == 0
+    within, head, *rows = capsys.readouterr().out.splitlines()
+    assert within == "1 of 1 networks are inside its ranges"
+    assert "mean FCT without it" in head
+    assert len(rows) == 15
+    assert main(["dctcp", "--networks", "1"]) == 2

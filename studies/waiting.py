@@ -1,20 +1,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures of what a policy learned: its limits by what goes before a host, and what it goes by."""
+"""Limits of hosts by what goes before their next flow, of several controllers on the same measurements."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ncc.core.flows import BoolArray
+from ncc.core.errors import ConfigError
+from ncc.core.flows import BoolArray, FloatArray
+from ncc.core.scenario import Scenario
+from ncc.core.seeding import derive_seed
+from ncc.envs.observation import ObservationSpec, SharedObserver, columns_of
+from ncc.envs.scales import scales_of
+from ncc.harness.run import eval_flow_seed, limiter_seed
+from ncc.results.notebook import replayed, watched_run
 from ncc.results.palette import Style, styles
 from ncc.results.plot.canvas import INK, entries_of, finish, new_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ncc.results.insight import Importance, Waiting
-
+VIEW = ObservationSpec(neighbours="ordered", ages=True)
+SEEN = ("queued_flows", "queued flows before", "bytes ahead", "hosts before")
+IN_ORDER = (4.0, 4.0)
+"""Numbers of "bytes ahead" and "hosts before" that are observed as 1, as in kinds.h."""
 BEFORE = (1, 2, 4)
 """Numbers of hosts before, a panel each."""
 EDGES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
@@ -23,7 +34,58 @@ LEAST = 15
 """Fewest states that make a point."""
 
 
-def waiting_limits(found: "Waiting", path: Path) -> None:
+@dataclass(frozen=True)
+class Waiting:
+    """States of hosts in runs of the first controller, and what each controller decides there."""
+
+    limits: Mapping[str, FloatArray]
+    """[n] limit over the link's rate by controller, at most 1."""
+    busy: BoolArray
+    """[n] true if something is queued."""
+    known: BoolArray
+    """[n] true if that was so too when the neighbours sent what the host sees; else a burst has just begun."""
+    periods_before: FloatArray
+    """[n] bytes that go before the host's next flow, in what the uplink carries in a period."""
+    hosts_before: FloatArray
+    """[n] hosts that go before, at most 8."""
+
+
+def waiting(controllers: Sequence[str], networks: Sequence[Scenario], run: Path | None = None) -> Waiting:
+    """Let the first controller carry flows of each network, and ask the others on what its hosts met.
+
+    Args:
+        run: run folder of its policy; None: the package's.
+
+    Raises:
+        ConfigError: no network has a flow.
+    """
+    rows: list[FloatArray] = []
+    decided: dict[str, list[FloatArray]] = {name: [] for name in controllers}
+    at = columns_of(VIEW, SEEN)
+    assert at is not None, "the view has all of them"
+    for number, scenario in enumerate(networks):
+        if not len(scenario.flows(eval_flow_seed(number))):
+            continue
+        _, measurements, limits = watched_run(scenario, controllers[0], training=run, seed=number)
+        observer = SharedObserver(VIEW)
+        observer.reset(scenario, seed=derive_seed(limiter_seed(0), "sharing"))
+        rows.append(np.array([observer.observe(m)[:, at] for m in measurements[:-1]]).reshape(-1, len(at)))
+        asked = {controllers[0]: limits, **{name: replayed(scenario, name, measurements) for name in controllers[1:]}}
+        for name, found in asked.items():
+            decided[name].append(np.minimum(found / scales_of(scenario).link_rate_bps, 1).ravel())
+    if not rows:
+        raise ConfigError("none of these networks has a flow to carry; draw more, or raise duration_s or the load")
+    queued, before, ahead, first = np.concatenate(rows).astype(np.float64).T
+    return Waiting(
+        limits={name: np.concatenate(found) for name, found in decided.items()},
+        busy=queued > 0,
+        known=before > 0,
+        periods_before=ahead * IN_ORDER[0],
+        hosts_before=np.round(first * IN_ORDER[1]),
+    )
+
+
+def waiting_limits(found: Waiting, path: Path) -> None:
     """Limits of hosts that do not wait and, over the bytes that go before, of hosts that do; a line per controller.
 
     Points are geometric means over the states that were met, vertical lines and the band the middle half of them.
@@ -67,7 +129,7 @@ def _spread(logs: np.ndarray) -> tuple[float, float, float]:
     return float(np.exp(logs.mean())), float(np.exp(low)), float(np.exp(high))
 
 
-def _over_periods(axes: "Axes", found: "Waiting", met: BoolArray, looks: dict[str, Style]) -> None:
+def _over_periods(axes: "Axes", found: Waiting, met: BoolArray, looks: dict[str, Style]) -> None:
     """Draw limits of these states over the bytes before."""
     group = np.digitize(found.periods_before, EDGES)
     groups = [rows for at in range(1, len(EDGES)) if (rows := met & (group == at)).sum() >= LEAST]
@@ -81,26 +143,3 @@ def _over_periods(axes: "Axes", found: "Waiting", met: BoolArray, looks: dict[st
             axes.fill_between(x, low, high, color=look.colour, alpha=0.18, lw=0, label=f"{look.label}, middle half")
         style: dict[str, Any] = {"color": look.colour, "ls": look.line, "marker": look.marker, "ms": 4.5}
         axes.plot(x, middle, lw=1.6 + (place == 0), label=look.label, **style)
-
-
-def importance_bars(found: "Importance", path: Path) -> None:
-    """Change of the decision by each group of numbers, and time of flows without it; the most important first."""
-    order = found.ranked
-    rows = np.arange(len(order))
-    figure, (decision, flows) = new_figure(2, width=8.2, height=1.3 + 0.3 * len(order), sharey=True)
-    colour = styles([found.label])[found.label].colour
-    decision.barh(rows, np.exp(found.change[order]) - 1, height=0.62, color=colour, alpha=0.75, lw=0)
-    decision.set_yticks(rows, [found.names[i] for i in order], fontsize=9)
-    decision.set_ylim(len(rows) - 0.4, -0.6)
-    decision.xaxis.set_major_formatter(lambda x, _: f"{1 + x:g}")
-    decision.set_xlabel("usual factor between limits, if it is\ntold of another state (1: none)", fontsize=9)
-    decision.set_title("the decision", loc="left", fontsize=10)
-    middle, low, high = found.without[order].T
-    style: dict[str, Any] = {"fmt": "o", "color": colour, "ecolor": INK, "capsize": 2.5, "ms": 5.5, "lw": 1.4}
-    flows.errorbar(middle, rows, xerr=[middle - low, high - middle], **style)
-    flows.axvline(1, color=INK, lw=0.8)
-    flows.set_xlabel("mean FCT if it always says its mean,\nover that of the policy", fontsize=9)
-    flows.set_title("what flows take without it", loc="left", fontsize=10)
-    for axes in (decision, flows):
-        axes.grid(visible=False, axis="y")
-    finish(figure, path)

@@ -11,7 +11,8 @@ import pytest
 from ncc.core.errors import UnknownNameError
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
-from ncc.study.random_networks import Met, drawn, geometric, lines, load_families, main, play
+from ncc.study.random_networks import Met, drawn, load_families, play
+from studies.random_networks import geometric, lines, main
 
 
 @pytest.fixture(autouse=True)

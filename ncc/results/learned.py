@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A trained policy as a function of its observation, and observations that hosts made in a run."""
+"""Analysis of a trained policy: its rate as a function of what a host observes, and the effect of each observed number.
+
+Everything is computed from the policy at observations that hosts made in a run. The rate is the policy's tendency: the
+geometric mean of its rates, weighted with its probabilities; hosts take the most likely rate. No limit counts as the
+host's link rate.
+"""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +18,7 @@ import numpy as np
 
 from ncc.agents.policy import FloatArray32, MlpPolicy, load_policy
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
-from ncc.core.flows import FloatArray
+from ncc.core.flows import FloatArray, IntArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
@@ -173,3 +178,40 @@ def observed(
     if len(busy) == 0:
         raise ConfigError(f"no host of {scenario.name!r} ever has something to send; raise duration_s or the load")
     return busy
+
+
+@dataclass(frozen=True)
+class Saliency:
+    """Effect of each entry on the rate, over observations."""
+
+    label: str
+    """Label of the policy."""
+    names: tuple[str, ...]
+    """Names of the entries."""
+    change: FloatArray
+    """[entries, n] change of the logarithm of the rate as the entry rises by its spread, half of it on either side of
+    its actual value, within the observed range."""
+
+    @property
+    def ranked(self) -> IntArray:
+        """Indices of the entries, by the mean size of the change, the largest first."""
+        order: IntArray = np.argsort(-np.abs(self.change).mean(axis=1), kind="stable")
+        return order
+
+
+def saliency(learned: Learned, obs: ObsArray) -> Saliency:
+    """Compute the effect of a usual change of every entry on the expected log rate, at observations [n, obs_dim].
+
+    Each entry is moved by its own standard deviation and not by a small fixed step, because an extrapolated slope
+    overstates entries that matter in one place only. Entries that set the scale count as well: where rates are
+    multiples of the fair share, moving that moves all rates.
+    """
+    changes = []
+    for places in learned.entries.values():
+        at = list(places)
+        half, least, most = obs[:, at].mean(axis=1).std() / 2, obs[:, at].min(), obs[:, at].max()
+        above, below = obs.copy(), obs.copy()
+        above[:, at] = np.minimum(above[:, at] + half, most)
+        below[:, at] = np.maximum(below[:, at] - half, least)
+        changes.append(learned.log_rate(above) - learned.log_rate(below))
+    return Saliency(learned.label, tuple(learned.entries), np.array(changes))
