@@ -87,6 +87,17 @@ def test_sb3_ppo(example: Example) -> None:
     stands("sb3_ppo.zip")
 
 
+def test_ns3gym_sb3(example: Example) -> None:
+    for module, extra in (("stable_baselines3", "sb3"), ("zmq", "ns3gym")):
+        pytest.importorskip(module, reason=f"{module} is not installed (the extra {extra})")
+    told = example(
+        "ns3gym_sb3.py", f"{sys.executable} {ROOT}/tests/ns3gym/peer.py", "--steps", "512", "--folder", str(ROOT)
+    )
+    earned = [float(number) for number in NUMBER.findall(told)]
+    assert len(earned) == 2
+    assert all(0 < mean < 1 for mean in earned)
+
+
 @pytest.mark.parametrize(
     ("name", "short"), [("sb3_pairs.py", ("--periods", "8000")), ("cleanrl_pairs.py", ("--periods", "8000"))]
 )
