@@ -21,8 +21,9 @@ from ray.rllib.evaluation.postprocessing import Postprocessing
 from torch import Tensor
 
 from ncc.agents.a3c.returns import advantages, following_values
+from ncc.agents.a3c.rollout import Float
+from ncc.agents.rllib.env_runner import RackRollout
 from ncc.agents.rllib.module import HostModule
-from ncc.agents.rllib.rollout import Float, RackRollout
 from ncc.harness.batch import ActionArray, ObsArray
 
 Batch = dict[str, Tensor]

@@ -25,8 +25,6 @@ class RunState:
     epochs: int
     episodes: tuple[int, ...]
     """Next episode number of each env runner."""
-    recordings: str | None = None
-    """SHA-256 of the recorded episodes that an offline training learns from."""
 
 
 class CheckpointFolder(Checkpoints):

@@ -8,7 +8,7 @@ from typing import Any
 from ncc.agents.rllib.config import RllibConfig
 from ncc.core.extras import require_extra
 from ncc.harness.batch import EnvFactory
-from ncc.harness.learner import Report, refuse_numbers
+from ncc.harness.learner import Report
 
 
 def require_installed() -> None:
@@ -30,14 +30,7 @@ class RllibLearner:
         self.total_epochs = config.epochs
 
     def check_env(self, n_actions: int, copies: int) -> None:
-        """Check settings against an environment; see `ncc.harness.learner.Learner`."""
-        config = self.config
-        if n_actions:
-            return
-        if config.offline:
-            refuse_numbers(f"agent.algorithm={config.algorithm}")
-        if config.form == "multi_agent":
-            refuse_numbers("agent.form=multi_agent")
+        """Accept every environment; see `ncc.harness.learner.Learner`."""
 
     def train(
         self,

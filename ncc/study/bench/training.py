@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Learners on the default scenario, by their speed: ours on both simulators, RLlib's forms, Stable-Baselines3's A2C."""
+"""Learners on the default scenario, by their speed: ours on both simulators, RLlib's, Stable-Baselines3's A2C."""
 
 import tempfile
 import time
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.rllib.config import PPO_EPOCHS, RllibConfig
+from ncc.agents.rllib.config import RllibConfig
 from ncc.core.value import from_dict
 from ncc.envs.make import DEFAULT_SCENARIO, datapath_factory, env_spec
 from ncc.envs.ns3.plain import run_plain
@@ -21,10 +21,6 @@ from ncc.study.bench.packetsim import NS3_DCTCP, ordinary
 from ncc.study.bench.rows import SEED, Figures, Task, in_turn, over
 
 NEVER = 10**9
-SLOWER = 20
-"""Factor by which the form multi_agent needs fewer epochs."""
-LEAST = 6 * PPO_EPOCHS
-"""Three updates of PPO with two env runners: the first is start-up."""
 PAIRED: Mapping[str, Any] = {"value_coef": 0.0, "max_advantage": 3.0, "passes": 4, "hidden": (24,)}
 """Settings of learners in pairs."""
 IN_PAIRS = env_spec(
@@ -70,47 +66,34 @@ def over_ns3(
 
 
 def each(epochs: int, repeats: int, *, small: bool = False) -> Figures:
-    """Agent-steps per second of wall time of each learner, start-up left out, and the ratio of RLlib's forms.
+    """Agent-steps per second of wall time of each learner, start-up left out.
 
     Every learner has the network, horizon and rates of its defaults, and as many processes as it uses by itself.
 
     Args:
-        epochs: epochs of each; the slow form multi_agent gets fewer.
+        epochs: epochs of each.
         repeats: how often all are timed.
         small: one worker, short rollouts and start-up counted, in place of what users get, for tests.
     """
     few: Mapping[str, int] = SHORT if small else {}
     start_up = 0 if small else 1  # RLlib may do all of a short training within one report
-    slow_epochs = epochs // SLOWER if small else max(LEAST, epochs // SLOWER)
+    # A checkpoint brings a report, and `small` cannot wait for those of the clock.
+    length: dict[str, Any] = {"epochs": epochs, "checkpoint_epochs": epochs // 8 if small else NEVER}
 
-    def length(epochs: int) -> dict[str, Any]:
-        """Settings for so many epochs; a checkpoint brings a report, and `small` cannot wait for those of the clock."""
-        return {"epochs": epochs, "checkpoint_epochs": epochs // 8 if small else NEVER}
+    def rllib(**settings: Any) -> RllibConfig:
+        return from_dict(RllibConfig, {**length, **few, **settings}, "agent")
 
-    def rllib(algorithm: str, form: str = "batched", epochs: int = epochs) -> Task:
-        plain = {"algorithm": algorithm, "form": form, **length(epochs), **few}
-        return partial(_ours, from_dict(RllibConfig, plain, "agent"), start_up)
-
-    a2c = A3cConfig(mode="sync", **length(epochs))
+    a2c = A3cConfig(mode="sync", **length)
     tasks: dict[str, Task] = {
-        "a3c": partial(_ours, A3cConfig(workers=1 if small else 2, **length(epochs)), start_up),
+        "a3c": partial(_ours, A3cConfig(workers=1 if small else 2, **length), start_up),
         "a2c": partial(_ours, a2c, start_up),
         "sb3_a2c": partial(_stable, a2c),
-        "ppo": rllib("ppo"),
-        "appo": rllib("appo"),
-        "impala": rllib("impala"),
-        "ppo_multi_agent": rllib("ppo", "multi_agent", slow_epochs),
+        **{name: partial(_ours, rllib(algorithm=name), start_up) for name in ("ppo", "appo", "impala")},
         "a3c_pairs": partial(_ours, a2c.replace(racks=16, **PAIRED), start_up, IN_PAIRS),
-        "ppo_pairs": partial(
-            _ours,
-            from_dict(RllibConfig, {**length(epochs), **few, **PAIRED, "env_runners": 0}, "agent"),
-            start_up,
-            IN_PAIRS,
-        ),
+        "ppo_pairs": partial(_ours, rllib(**PAIRED, env_runners=0), start_up, IN_PAIRS),
     }
     speeds = dict(zip(tasks, in_turn(repeats, *tasks.values()), strict=True))
-    figures = {name: tuple(value / 1e3 for value in values) for name, values in speeds.items()}
-    return figures | {"forms": over(speeds["ppo"], speeds["ppo_multi_agent"])}
+    return {name: tuple(value / 1e3 for value in values) for name, values in speeds.items()}
 
 
 def _ours(config: A3cConfig | RllibConfig, start_up: int, spec: EnvSpec | None = None) -> float:
