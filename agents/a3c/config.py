@@ -28,8 +28,8 @@ class A3cConfig(Value, frozen=True):
     """Asynchronous advantage actor-critic (Mnih et al., ICML 2016, Alg. S3) with Adam shared by the workers.
 
     One policy serves all hosts; each host of each rack is one sample. Rewards are scaled by 1 - gamma, so that values
-    are in units of the mean reward per epoch whatever the horizon, and advantages to mean square 1 per update
-    (`normalize_advantage`), so that `entropy_coef` means the same for every reward. Both deviate from the paper.
+    are in units of the mean reward per epoch whatever the horizon, and advantages to mean square 1 per update,
+    so that `entropy_coef` means the same for every reward. Both deviate from the paper.
     """
 
     mode: Literal["async", "sync"] = "async"
@@ -48,7 +48,6 @@ class A3cConfig(Value, frozen=True):
     gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
     gae_lambda: Fraction = 1.0
     """1: n-step returns, as in the paper. Below 1: generalised advantage estimation (Schulman et al., 2016)."""
-    normalize_advantage: bool = True
     normalize_per_rack: bool = False
     """Normalise the advantages of each rack on their own, so that among networks of different kinds (`families`) the
     one with the largest rewards does not decide alone."""

@@ -20,8 +20,8 @@ from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
 from ray.rllib.evaluation.postprocessing import Postprocessing
 from torch import Tensor
 
-from ncc.agents.a3c.returns import advantages, following_values
 from ncc.agents.a3c.rollout import Float
+from ncc.agents.a3c.update import advantages, following_values
 from ncc.agents.rllib.env_runner import RackRollout
 from ncc.agents.rllib.module import HostModule
 from ncc.harness.batch import ActionArray, ObsArray

@@ -12,7 +12,7 @@ from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.evolve import evolve, numbers, ranked
 from ncc.agents.a3c.network import ActorCritic, NetShape, initial_params, policy_layers
 from ncc.agents.a3c.rollout import Collector
-from ncc.agents.a3c.update import compute_gradient
+from ncc.agents.a3c.update import gradients
 from ncc.agents.policy import NumberPolicy, load_policy
 from ncc.core.errors import ConfigError
 from ncc.core.seeding import generator
@@ -129,7 +129,7 @@ def test_pairs_show_the_gradient_that_luck_hides() -> None:
         model.load(params.detach())
         model.deviation = 0.3
         rollout = Collector(env, generator(7), 20, 0).collect(model, 20)
-        compute_gradient(model, rollout, config, 0.0)
+        next(gradients(model, rollout, config, 0.0))
         return float(torch.cosine_similarity(model.gradient, uphill, 0))
 
     assert cosine(aiming(n_racks=128, level=10.0)) > 0.95
