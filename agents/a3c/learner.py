@@ -45,7 +45,7 @@ class A3cLearner:
         report: Report,
         meta: Mapping[str, Any],
     ) -> Path:
-        """Train to the configured number of epochs and return the policy file.
+        """Train; see `ncc.harness.learner.Learner`.
 
         Asynchronous training that ends early (a worker died, Ctrl-C, a full disk) leaves a checkpoint of that moment;
         synchronous training goes back to its last one, so that it can continue bit-for-bit. A checkpoint of a finished
@@ -54,9 +54,6 @@ class A3cLearner:
         Raises:
             ConfigError: PyTorch is missing, `meta` is not JSON, `make_env` cannot be pickled, or the environments
                 contradict themselves or each other.
-            WorkerDiedError: a worker process ended early; the last checkpoint can be resumed.
-            ResultError: `resume` without a usable checkpoint, or with one of another shape, mode or seed; no `resume`
-                but checkpoints of an earlier run; or the file system refused.
             InvalidRunError: rewards, logits or gradients that are not finite.
         """
         require_extra("torch", "training")

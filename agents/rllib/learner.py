@@ -42,16 +42,13 @@ class RllibLearner:
         report: Report,
         meta: Mapping[str, Any],
     ) -> Path:
-        """Train to the configured number of epochs and return the policy file.
+        """Train; see `ncc.harness.learner.Learner`.
 
         Ctrl-C or SIGTERM ends the training after the current update and leaves a checkpoint. A resumed run continues
         with new episodes. An env runner that dies is started again; the samples since its last answer are lost.
 
         Raises:
             ConfigError: Ray or PyTorch is missing, the cluster cannot be reached, or Ray does not start here.
-            WorkerDiedError: no env runner is left; the last checkpoint can be resumed.
-            ResultError: `resume` without a usable checkpoint, or with one of another algorithm, shape or seed; no
-                `resume` but checkpoints of an earlier run; or the file system refused.
             InvalidRunError: rewards, logits or losses that are not finite.
         """
         require_installed()

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One training with RLlib in one folder: start or resume, iterate, write checkpoints and policies."""
+"""One training with RLlib in one folder: start or resume, iterate, write checkpoints and policies.
 
+A checkpoint is a folder with RLlib's own files, and `run.json` with the state that RLlib does not store.
+"""
+
+import json
 import math
 import shutil
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -16,21 +20,23 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, NUM_ENV_STEPS_SAMPLED
 
 from ncc.agents.a3c.run import one_thread
-from ncc.agents.checkpoints import check_networks
+from ncc.agents.checkpoints import Checkpoints, check_made_with, check_networks, replacing_folder
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, save_policy
 from ncc.agents.progress import Meter
 from ncc.agents.rllib.algorithms import SILENCE_S, algorithm_config
-from ncc.agents.rllib.checkpoint import CheckpointFolder, RunState
 from ncc.agents.rllib.cluster import connected
 from ncc.agents.rllib.config import RllibConfig
 from ncc.agents.rllib.env_runner import NETWORK_METRICS, NEXT_EPISODE, RETURNS, EnvSettings
 from ncc.agents.rllib.learners import network
 from ncc.agents.rllib.module import policy_layers
-from ncc.core.errors import InvalidRunError, WorkerDiedError
+from ncc.core.errors import InvalidRunError, ResultError, WorkerDiedError
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
 from ncc.harness.signals import noted
 
+KIND = "ncc-rllib-checkpoint"
+VERSION = 1
+RUN = "run.json"
 STOP_S = 5.0
 """Seconds that env runners get to close their environments; Ray ends those that hang."""
 SCALARS = {
@@ -46,6 +52,57 @@ SCALARS = {
     "default_optimizer_learning_rate": "update/learning_rate",
 }
 """RLlib's names of the reported numbers, and A3C's. IMPALA's own vf_loss is a sum; its mean is computed later."""
+
+
+@dataclass(frozen=True)
+class RunState:
+    """State of a training that RLlib does not store."""
+
+    algorithm: str
+    seed: int
+    shape: str
+    """Text form of the `NetShape`."""
+    epochs: int
+    episodes: tuple[int, ...]
+    """Next episode number of each env runner."""
+
+
+class CheckpointFolder(Checkpoints):
+    """The checkpoints of one run, one folder each."""
+
+    def save(self, algorithm: Any, state: RunState) -> Path:
+        """Write a checkpoint, then delete the oldest beyond those that are kept.
+
+        Raises:
+            ResultError: the file system refused; earlier checkpoints are untouched.
+        """
+
+        def write(path: Path) -> None:
+            with replacing_folder(path) as folder:
+                algorithm.save_to_path(str(folder.resolve()))
+                text = json.dumps({"kind": KIND, "version": VERSION, **asdict(state)}, indent=1)
+                (folder / RUN).write_text(text + "\n")
+
+        return self.add(state.epochs, write)
+
+    def load(self, algorithm: str, seed: int) -> tuple[Path, RunState]:
+        """Find the newest checkpoint; return its path and its state.
+
+        Raises:
+            ResultError: none there, damaged, or made with another algorithm or seed.
+        """
+        path = self.newest()
+        try:
+            plain = json.loads((path / RUN).read_bytes())
+            if (plain.pop("kind"), plain.pop("version")) != (KIND, VERSION):
+                raise ValueError(f"not version {VERSION} of {KIND}")
+            state = RunState(**{**plain, "episodes": tuple(int(number) for number in plain["episodes"])})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ResultError(
+                f"the checkpoint {path} is damaged ({error}); delete it to resume from the one before"
+            ) from None
+        check_made_with(path, ("algorithm", state.algorithm, algorithm), ("seed", state.seed, seed))
+        return path, state
 
 
 @dataclass(frozen=True)
