@@ -13,7 +13,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
-from ncc.agents.rllib.batches import HostBatches
+from ncc.agents.rllib.batches import HostBatches, ppo_batch, vtrace_batch
 from ncc.agents.rllib.config import RllibConfig
 from ncc.agents.rllib.env_runner import BatchedEnvRunner, EnvSettings
 from ncc.agents.rllib.learners import AppoLearner, ImpalaLearner, PpoLearner
@@ -73,6 +73,9 @@ def _begin(env_runner: Any, episode: int) -> None:
 def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmConfig:
     """Make RLlib's configuration; `config` must have its racks and rollout set."""
     racks, rollout = config.racks or 1, config.rollout or 1
+    make = partial(vtrace_batch, gamma=config.gamma)
+    if config.algorithm == "ppo":
+        make = partial(ppo_batch, gamma=config.gamma, gae_lambda=config.gae_lambda, max_advantage=config.max_advantage)
     made = _BASES[config.algorithm]()
     made.framework("torch")
     made.learners(num_learners=0, num_gpus_per_learner=0)
@@ -113,12 +116,7 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
         entropy_coeff=schedule(config.entropy_coef, config.entropy_coef_final, config.epochs),
         grad_clip=config.max_grad_norm,
         grad_clip_by="global_norm",
-        learner_connector=partial(
-            HostBatches,
-            gamma=config.gamma,
-            gae_lambda=config.gae_lambda if config.algorithm == "ppo" else None,
-            max_advantage=config.max_advantage,
-        ),
+        learner_connector=partial(HostBatches, make=make),
         add_default_connectors_to_learner_pipeline=False,
     )
     if config.algorithm == "ppo":
