@@ -8,7 +8,6 @@ from typing import Any
 
 from ncc.agents.a3c.config import A3cConfig
 from ncc.core.errors import ConfigError
-from ncc.core.extras import require_extra
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
 
@@ -52,11 +51,10 @@ class A3cLearner:
         run resumes with larger `epochs` at a new episode. Policy files hold `meta` and, as `training`, what made them.
 
         Raises:
-            ConfigError: PyTorch is missing, `meta` is not JSON, `make_env` cannot be pickled, or the environments
+            ConfigError: `meta` is not JSON, `make_env` cannot be pickled, or the environments
                 contradict themselves or each other.
             InvalidRunError: rewards, logits or gradients that are not finite.
         """
-        require_extra("torch", "training")
         from ncc.agents.a3c.asynchronous import train_async
         from ncc.agents.a3c.run import TrainingRun
         from ncc.agents.a3c.sync import train_sync

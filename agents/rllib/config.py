@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta
 
 from ncc.core.errors import ConfigError
+from ncc.core.extras import require_extra
 from ncc.core.plausible import usual
 from ncc.core.value import Count, Fraction, NonNegative, Positive, Value
 
@@ -104,9 +105,9 @@ class RllibConfig(Value, frozen=True):
         Raises:
             ConfigError: Ray or PyTorch is not installed, or `wheel` is not there.
         """
-        from ncc.agents.rllib.learner import RllibLearner, require_installed
+        from ncc.agents.rllib.learner import RllibLearner
 
-        require_installed()
+        require_extra("rllib", "agent=rllib_*")
         if self.wheel is not None:
             require_wheel(self.wheel)
         racks = (BATCHED_RACKS if batching else 1) if self.racks is None else self.racks

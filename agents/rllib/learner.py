@@ -6,14 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ncc.agents.rllib.config import RllibConfig
-from ncc.core.extras import require_extra
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
-
-
-def require_installed() -> None:
-    """Raise `MissingExtraError` unless all that RLlib needs is installed; nothing is imported."""
-    require_extra("rllib", "agent=rllib_*")
 
 
 class RllibLearner:
@@ -48,10 +42,9 @@ class RllibLearner:
         with new episodes. An env runner that dies is started again; the samples since its last answer are lost.
 
         Raises:
-            ConfigError: Ray or PyTorch is missing, the cluster cannot be reached, or Ray does not start here.
+            ConfigError: the cluster cannot be reached, or Ray does not start here.
             InvalidRunError: rewards, logits or losses that are not finite.
         """
-        require_installed()
         from ncc.agents.rllib.run import Job, train
 
         return train(Job(self.config, make_env, folder, seed, meta), report, resume=resume)
