@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """MARWIL of plain RLlib on recorded runs, and the command that puts it beside NCC and DCTCP.
 
-pip install "ray[rllib]" torch; ncc evaluate record=true controller=max_min datapath=packetsim out=recorded
+pip install "ray[rllib]" torch
+ncc evaluate record=true controller=max_min datapath=packetsim out=recorded
 python rllib_offline.py recorded [--updates 1000] [--beta 1] [--out rllib_marwil]
 """
 

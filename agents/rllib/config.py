@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of RLlib's algorithms. Importing them loads neither Ray nor PyTorch."""
+"""Settings of RLlib's algorithms, and the learner. Ray and PyTorch are loaded when a training begins."""
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -12,9 +12,8 @@ from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
 from ncc.core.plausible import usual
 from ncc.core.value import Count, Fraction, NonNegative, Positive, Value
-
-if TYPE_CHECKING:
-    from ncc.agents.rllib.learner import RllibLearner
+from ncc.harness.batch import EnvFactory
+from ncc.harness.learner import Report
 
 BATCHED_RACKS = 16
 """Racks per env runner beyond which the cost per rack hardly falls any more, as in A3C."""
@@ -105,8 +104,6 @@ class RllibConfig(Value, frozen=True):
         Raises:
             ConfigError: Ray or PyTorch is not installed, or `wheel` is not there.
         """
-        from ncc.agents.rllib.learner import RllibLearner
-
         require_extra("rllib", "agent=rllib_*")
         if self.wheel is not None:
             require_wheel(self.wheel)
@@ -146,6 +143,46 @@ def require_wheel(wheel: str) -> None:
     """Raise `ConfigError` unless the wheel is a file."""
     if not Path(wheel).is_file():
         raise ConfigError(f"the wheel {wheel} is not a file; build it with: pip wheel . --no-deps")
+
+
+class RllibLearner:
+    """A learner configured by `RllibConfig`; see `ncc.harness.learner.Learner`.
+
+    It writes into the run folder the files that A3C writes: `policy_untrained.npz` at the start, `checkpoints/`, and
+    `policy.npz` when training is complete. A checkpoint is a folder with RLlib's own files and `run.json`.
+    """
+
+    def __init__(self, config: RllibConfig) -> None:
+        self.config = config
+        self.racks_per_env = config.racks or 1
+        self.processes = self.racks_per_env * config.collectors
+        self.total_epochs = config.epochs
+
+    def check_env(self, n_actions: int, copies: int) -> None:
+        """Accept every environment; see `ncc.harness.learner.Learner`."""
+
+    def train(
+        self,
+        make_env: EnvFactory,
+        folder: Path,
+        seed: int,
+        *,
+        resume: bool,
+        report: Report,
+        meta: Mapping[str, Any],
+    ) -> Path:
+        """Train; see `ncc.harness.learner.Learner`.
+
+        Ctrl-C or SIGTERM ends the training after the current update and leaves a checkpoint. A resumed run continues
+        with new episodes. An env runner that dies is started again; the samples since its last answer are lost.
+
+        Raises:
+            ConfigError: the cluster cannot be reached, or Ray does not start here.
+            InvalidRunError: rewards, logits or losses that are not finite.
+        """
+        from ncc.agents.rllib.run import Job, train
+
+        return train(Job(self.config, make_env, folder, seed, meta), report, resume=resume)
 
 
 CONFIG = RllibConfig
