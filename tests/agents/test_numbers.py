@@ -141,15 +141,11 @@ def test_returns_are_those_of_what_hosts_earned(tmp_path: Path) -> None:
 @pytest.mark.parametrize("after", [300, 1100], ids=["while A3C learns", "in the evolution strategy"])
 def test_a_resumed_run_has_the_weights_of_one_without_a_break(after: int, tmp_path: Path) -> None:
     config = CONFIG.replace(epochs=12_000, evolve_frac=0.5, checkpoint_epochs=1600)
-    for name, seed in (("one", 1), ("two", 1), ("other", 2)):
-        fit(config, aiming, tmp_path / name, seed=seed)
+    fit(config, aiming, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         fit(config, lambda _: cut(aiming(), after), tmp_path / "cut")
     fit(config, aiming, tmp_path / "cut", resume=True)
-    one, two, other, resumed = (weights(tmp_path / name) for name in ("one", "two", "other", "cut"))
-    np.testing.assert_array_equal(one, two)
-    np.testing.assert_array_equal(one, resumed)
-    assert (one != other).any()
+    np.testing.assert_array_equal(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
 
 
 def test_the_loss_is_that_of_a_gaussian(tmp_path: Path) -> None:
