@@ -27,8 +27,6 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     for key in ("out", "resume"):
         if not isinstance(plain[key], str | None):
             raise ConfigError(f"{key} must be the folder of a training, for instance runs/mine; got {plain[key]}")
-    if _foreign(plain, overrides):
-        return
     # Imported late, and training only once the plan is known to be good: `--help` and bad input answer at once.
     from ncc.run.plan import TrainPlan, planned
 
@@ -44,26 +42,6 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
 
     with _folder(plain, plan.scenario.name) as folder:
         train(plan, folder, resume=resume is not None, wandb=plain["wandb"] or "")
-
-
-def _foreign(plain: dict[str, Any], overrides: Sequence[str]) -> bool:
-    """Train on a foreign simulation if the configuration asks for it; return whether it does."""
-    from ncc.run.plan import is_foreign
-    from ncc.run.simulation_plan import SimulationPlan, foreign_run
-
-    resume = plain["resume"]
-    if not (is_foreign(plain["env"]) if resume is None else foreign_run(Path(resume))):
-        return False
-    if resume is not None:
-        plan = SimulationPlan.load(Path(resume))
-    else:
-        plan = SimulationPlan.from_plain(plain, overrides)
-
-    from ncc.results.simulation_training import train
-
-    with _folder(plain, plan.env.kind) as folder:
-        train(plan, folder, resume=resume is not None, wandb=plain["wandb"] or "")
-    return True
 
 
 def _require_recipe(overrides: Sequence[str]) -> None:

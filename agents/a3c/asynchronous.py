@@ -1,20 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Asynchronous training: starts A3C's workers, receives their updates and writes checkpoints."""
+"""A3C: processes that collect from their own environments and update a shared model; the parent writes checkpoints."""
 
 import multiprocessing
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
+from multiprocessing.synchronize import Lock
 from pathlib import Path
 
 import torch
 import torch.multiprocessing  # makes pipes pass tensors in shared memory
 
 from ncc.agents.a3c.adam import TrainState
-from ncc.agents.a3c.network import NetShape
+from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.a3c.evolve import evolve
+from ncc.agents.a3c.network import ActorCritic, NetShape
+from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.run import TrainingRun
-from ncc.agents.a3c.worker import Start, Update, WorkerSetup, work
+from ncc.agents.a3c.update import Scalars, gradients
 from ncc.agents.progress import Meter
 from ncc.core.errors import ConfigError, NccError, WorkerDiedError
+from ncc.core.seeding import generator
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
 from ncc.harness.workers import Workers
@@ -23,63 +31,128 @@ GRACE_S = 5.0
 """Seconds that workers get to exit by themselves before they are terminated."""
 
 
+@dataclass(frozen=True)
+class Start:
+    """Message to start: the shared state, and the first episode. The parent sets `stop` to 1 to end early."""
+
+    state: TrainState
+    stop: torch.Tensor
+    episode: int
+
+
+@dataclass(frozen=True)
+class Update:
+    """Message: one gradient was applied."""
+
+    epochs: int
+    episode: int
+    returns: tuple[float, ...]
+    scalars: Scalars
+
+
+class Stopped(Exception):  # noqa: N818 - not an error, only leaves the loop
+    """The parent asked to stop, or has exited."""
+
+
+@dataclass(frozen=True)
+class WorkerSetup:
+    """Data that a worker process receives when it starts."""
+
+    index: int
+    make_env: EnvFactory
+    config: A3cConfig
+    seed: int
+    lock: Lock
+    """Lock around reads and changes of the shared state, held for about 45 us of an update of some milliseconds.
+    Updating without it (Hogwild) would save no more than that, and counts and checkpoints would no longer be exact."""
+
+
+def work(pipe: "Connection[NetShape | Update | None, Start]", setup: WorkerSetup) -> None:
+    """Run a worker process: send the shape of the networks, then each update, and None at the end."""
+    torch.set_num_threads(1)
+    config, lock, env = setup.config, setup.lock, setup.make_env(setup.index)
+    try:
+        shape = NetShape.of(env, config.hidden)
+        pipe.send(shape)
+        start = pipe.recv()
+        state, params = start.state, torch.empty_like(start.state.params)
+        model = ActorCritic(shape, critic=config.value_coef > 0)
+        # The epoch in the seed keeps a resumed run from drawing the same actions again.
+        rng = generator(setup.seed, "a3c", "actions", setup.index, state.epochs)
+        collector = Collector(env, rng, config.steps, start.episode)
+        while True:
+            with _holding(lock, start.stop):
+                steps = state.claim(config.steps, env.n_racks, config.gradient_epochs)
+                params.copy_(state.params)
+            if not steps:
+                break
+            model.load(params)
+            model.deviation = config.deviation(state.epochs)
+            rollout = collector.collect(model, steps)
+            left = rollout.epochs
+            for scalars in gradients(model, rollout, config, state.epochs / config.gradient_epochs):
+                with _holding(lock, start.stop):
+                    state.apply(model.gradient, scalars["update/learning_rate"], left)
+                    params.copy_(state.params)
+                model.load(params)
+                left = 0
+            pipe.send(Update(rollout.epochs, env.episode, rollout.returns, {**scalars, **rollout.metrics}))
+        episode, played = collector.next_episode, env.n_racks
+        while config.evolve_frac:
+            with _holding(lock, start.stop):
+                if not state.claim_episode(played, config.epochs):
+                    break
+                params.copy_(state.params)
+            step, played, earned = evolve(env, episode, shape, params, noise=config.evolve_noise, rng=rng)
+            episode += 1
+            with _holding(lock, start.stop):
+                size = config.step_size(min(state.epochs, config.epochs))
+                state.move(size * step, played)
+            pipe.send(Update(played, episode, (earned,), {"evolve/step_size": size}))
+    except Stopped:
+        return
+    finally:
+        env.close()
+    pipe.send(None)
+
+
+@contextmanager
+def _holding(lock: Lock, stop: torch.Tensor) -> Iterator[None]:
+    """Hold the lock. A killed process never releases it, so waiting checks `stop` now and then."""
+    parent = multiprocessing.parent_process()
+    while True:
+        if stop.item():
+            raise Stopped
+        if lock.acquire(timeout=0.5):
+            break
+        if parent is not None and not parent.is_alive():
+            raise Stopped
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def train_async(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
     """Train with ``run.config.workers`` processes; see `A3cLearner.train`."""
-    _check_picklable(make_env)
-    workers = SharedTraining(run, make_env)
     try:
-        shape = workers.shape()
-        state = run.begin(shape)
-        training = _Training(run, shape, state, workers)
-        if run.loaded is None:
-            training.save()
-        return training.train(run.meter(report, state))
+        ForkingPickler.dumps(make_env)
+    except Exception as error:  # pickling runs arbitrary code
+        raise ConfigError(
+            f"make_env must be picklable, for instance a class at the top of a module: workers are processes ({error})"
+        ) from error
+    training = _Training(run, make_env)
+    try:
+        return training.train(report)
     finally:
-        workers.stop()
+        training.stop()
 
 
 class _Training:
-    """The shared state, and the progress of each worker."""
+    """The worker processes, the state that they share, and the progress of each.
 
-    def __init__(self, run: TrainingRun, shape: NetShape, state: TrainState, workers: "SharedTraining") -> None:
-        self._run, self._shape, self._state, self._workers = run, shape, state, workers
-        stored = (0,) if run.loaded is None else run.loaded.episodes
-        # With a different number of workers than before, all start at an episode that none has used.
-        self._episodes = list(stored) if len(stored) == run.config.workers else [max(stored)] * run.config.workers
-        self._saved_epochs = state.epochs
-        state.share()
-
-    def train(self, meter: Meter) -> Path:
-        """Run to the end; leave a checkpoint even if training fails."""
-        config = self._run.config
-        try:
-            self._workers.begin(self._shape, self._state, self._episodes)
-            for index, update in self._workers.updates():
-                self._episodes[index] = update.episode
-                meter.add(update.epochs, update.returns, update.scalars)
-                if meter.epochs - self._saved_epochs >= config.checkpoint_epochs:
-                    meter.flush()  # report now, because a resumed run does not repeat it
-                    self.save()
-            meter.flush()
-        except WorkerDiedError as error:
-            path = self.save()
-            raise WorkerDiedError(f"{error}; resume this run to continue from {path}") from error
-        except BaseException:
-            self.save()
-            raise
-        if self._state.epochs != self._saved_epochs:
-            self.save()
-        return self._run.finish(self._shape, self._state)
-
-    def save(self) -> Path:
-        """Write a checkpoint of the current state."""
-        state = self._workers.snapshot(self._state)
-        self._saved_epochs = state.epochs
-        return self._run.save(self._shape, state, self._episodes)
-
-
-class SharedTraining:
-    """The worker processes, and what they share: a lock around the state, and a flag that stops them."""
+    They also share a lock around the state, and a flag that stops them.
+    """
 
     def __init__(self, run: TrainingRun, make_env: EnvFactory) -> None:
         self._run, self._all = run, range(run.config.workers)
@@ -89,23 +162,51 @@ class SharedTraining:
         setups = [(WorkerSetup(index, make_env, run.config, run.seed, self._lock),) for index in self._all]
         # No daemons, because an environment may start processes of its own.
         self._workers = Workers(work, setups, [f"worker {index}" for index in self._all], daemon=False)
+        stored = (0,) if run.loaded is None else run.loaded.episodes
+        # With a different number of workers than before, all start at an episode that none has used.
+        self._episodes = list(stored) if len(stored) == len(self._all) else [max(stored)] * len(self._all)
 
-    def shape(self) -> NetShape:
-        """Wait for all workers' environments and return the shape of the networks that they need."""
-        ready = [self._workers.receive(index) for index in self._all]
-        shapes = {self._run.shape(message) for message in ready}
+    def train(self, report: Report) -> Path:
+        """Run to the end; leave a checkpoint even if training fails."""
+        run = self._run
+        shapes: set[NetShape] = {self._workers.receive(index) for index in self._all}
         if len(shapes) > 1:
             raise ConfigError(
                 f"all workers' environments must have one shape, got {', '.join(sorted(map(str, shapes)))}"
             )
-        return shapes.pop()
+        self._shape = shapes.pop()
+        self._state = run.begin(self._shape)
+        self._state.share()
+        saved_epochs = self._state.epochs
+        if run.loaded is None:
+            self._save()
+        meter = Meter(report, saved_epochs, run.config.epochs)
+        try:
+            for index, episode in enumerate(self._episodes):
+                self._workers.send(index, Start(self._state, self._stop, episode))
+            for index, update in self._updates():
+                self._episodes[index] = update.episode
+                meter.add(update.epochs, update.returns, update.scalars)
+                if meter.epochs - saved_epochs >= run.config.checkpoint_epochs:
+                    meter.flush()  # report now, because a resumed run does not repeat it
+                    _, saved_epochs = self._save()
+            meter.flush()
+        except WorkerDiedError as error:
+            path, _ = self._save()
+            raise WorkerDiedError(f"{error}; resume this run to continue from {path}") from error
+        except BaseException:
+            self._save()
+            raise
+        if self._state.epochs != saved_epochs:
+            self._save()
+        return run.finish(self._shape, self._state)
 
-    def begin(self, shape: NetShape, state: TrainState, episodes: list[int]) -> None:
-        """Send all workers the shared state."""
-        for index, episode in enumerate(episodes):
-            self._workers.send(index, Start(shape, state, self._stop, episode))
+    def stop(self) -> None:
+        """End all workers, by force if necessary; no process is left behind."""
+        self._stop[0] = 1
+        self._workers.close(GRACE_S)
 
-    def updates(self) -> Iterator[tuple[int, Update]]:
+    def _updates(self) -> Iterator[tuple[int, Update]]:
         """Yield the updates of all workers as they come, until all are done.
 
         Raises:
@@ -119,34 +220,19 @@ class SharedTraining:
                         working.discard(index)
                     else:
                         yield index, update
-        except WorkerDiedError:
-            raise
         except NccError as error:
             raise WorkerDiedError(str(error)) from error
 
-    def snapshot(self, state: TrainState) -> TrainState:
-        """Copy the state between two updates.
+    def _save(self) -> tuple[Path, int]:
+        """Write a checkpoint of the state between two updates; return its path and its epochs.
 
         If a worker was killed during an update, some weights in the copy are one step older than others, which
         asynchronous training tolerates.
         """
         locked = self._lock.acquire(timeout=1.0)
         try:
-            return state.clone()
+            state = self._state.clone()
         finally:
             if locked:
                 self._lock.release()
-
-    def stop(self) -> None:
-        """End all workers, by force if necessary; no process is left behind."""
-        self._stop[0] = 1
-        self._workers.close(GRACE_S)
-
-
-def _check_picklable(make_env: EnvFactory) -> None:
-    try:
-        ForkingPickler.dumps(make_env)
-    except Exception as error:  # pickling runs arbitrary code
-        raise ConfigError(
-            f"make_env must be picklable, for instance a class at the top of a module: workers are processes ({error})"
-        ) from error
+        return self._run.save(self._shape, state, self._episodes), state.epochs

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of A3C and A2C. Importing them loads no training framework."""
+"""Settings and learner of A3C and A2C. PyTorch is loaded when a training begins."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -10,10 +12,8 @@ from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
 from ncc.core.plausible import usual
 from ncc.core.value import Count, Fraction, NonNegative, Positive, Value
-
-if TYPE_CHECKING:
-    from ncc.agents.a3c.learner import A3cLearner
-
+from ncc.harness.batch import EnvFactory
+from ncc.harness.learner import Report
 
 BATCHED_RACKS = 16
 """Racks per environment beyond which the cost per rack hardly falls any more (`ncc bench`) and updates become rare."""
@@ -28,8 +28,8 @@ class A3cConfig(Value, frozen=True):
     """Asynchronous advantage actor-critic (Mnih et al., ICML 2016, Alg. S3) with Adam shared by the workers.
 
     One policy serves all hosts; each host of each rack is one sample. Rewards are scaled by 1 - gamma, so that values
-    are in units of the mean reward per epoch whatever the horizon, and advantages to mean square 1 per update
-    (`normalize_advantage`), so that `entropy_coef` means the same for every reward. Both deviate from the paper.
+    are in units of the mean reward per epoch whatever the horizon, and advantages to mean square 1 per update,
+    so that `entropy_coef` means the same for every reward. Both deviate from the paper.
     """
 
     mode: Literal["async", "sync"] = "async"
@@ -48,7 +48,6 @@ class A3cConfig(Value, frozen=True):
     gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
     gae_lambda: Fraction = 1.0
     """1: n-step returns, as in the paper. Below 1: generalised advantage estimation (Schulman et al., 2016)."""
-    normalize_advantage: bool = True
     normalize_per_rack: bool = False
     """Normalise the advantages of each rack on their own, so that among networks of different kinds (`families`) the
     one with the largest rewards does not decide alone."""
@@ -124,13 +123,67 @@ class A3cConfig(Value, frozen=True):
         Raises:
             MissingExtraError: PyTorch or TensorBoard is not installed.
         """
-        from ncc.agents.a3c.learner import A3cLearner
-
         require_extra("torch", "training")
 
         racks = (BATCHED_RACKS if batching else 1) if self.racks is None else self.racks
         rollout = (5 if racks >= BATCHED_RACKS else 20) if self.rollout is None else self.rollout
         return A3cLearner(self.replace(racks=racks, rollout=rollout))
+
+
+class A3cLearner:
+    """A learner configured by `A3cConfig`; see `ncc.harness.learner.Learner`.
+
+    It writes into the run folder `policy_untrained.npz` at the start (the weights before training), `checkpoints/`, and
+    `policy.npz` when training is complete.
+    """
+
+    def __init__(self, config: A3cConfig) -> None:
+        self.config = config
+        self.racks_per_env = config.racks or 1
+        self.processes = self.racks_per_env * (config.workers if config.mode == "async" else 1)
+        self.total_epochs = config.epochs
+
+    def check_env(self, n_actions: int, copies: int) -> None:
+        """Check settings against an environment; see `ncc.harness.learner.Learner`."""
+        config = self.config
+        if config.evolve_frac and (copies % 2 or n_actions):
+            raise ConfigError(
+                "agent.evolve_frac compares mirror images whose actions are numbers: set env.pairs with an even number "
+                "of copies and env.action.kind=residual, or agent.evolve_frac=0"
+            )
+
+    def train(
+        self,
+        make_env: EnvFactory,
+        folder: Path,
+        seed: int,
+        *,
+        resume: bool,
+        report: Report,
+        meta: Mapping[str, Any],
+    ) -> Path:
+        """Train; see `ncc.harness.learner.Learner`.
+
+        Asynchronous training that ends early (a worker died, Ctrl-C, a full disk) leaves a checkpoint of that moment;
+        synchronous training goes back to its last one, so that it can continue bit-for-bit. A checkpoint of a finished
+        run resumes with larger `epochs` at a new episode. Policy files hold `meta` and, as `training`, what made them.
+
+        Raises:
+            ConfigError: `meta` is not JSON, `make_env` cannot be pickled, or the environments
+                contradict themselves or each other.
+            InvalidRunError: rewards, logits or gradients that are not finite.
+        """
+        from ncc.agents.a3c.asynchronous import train_async
+        from ncc.agents.a3c.run import TrainingRun
+        from ncc.agents.a3c.sync import train_sync
+        from ncc.agents.checkpoints import check_networks
+
+        run = TrainingRun(self.config, folder, seed, meta, resume=resume)
+        if run.loaded is not None and run.finished:
+            check_networks(run.loaded.shape, replace(run.loaded.shape, hidden=self.config.hidden))
+            return run.finish(run.loaded.shape, run.loaded.state)
+        train = train_sync if self.config.mode == "sync" else train_async
+        return train(run, make_env, report)
 
 
 CONFIG = A3cConfig

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ncc.agents.policy import Layer
-from ncc.harness.batch import ActionArray, ObsArray
+from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray
 from ncc.harness.native.network import Float, Network, network
 
 Net = list[tuple[Tensor, Tensor]]
@@ -34,6 +34,11 @@ class NetShape:
     hidden: tuple[int, ...]
     n_actions: int
     """0: the policy has one output u, which means the number tanh(u)."""
+
+    @classmethod
+    def of(cls, env: BatchedEnv, hidden: tuple[int, ...]) -> "NetShape":
+        """Shape of the networks for an environment."""
+        return cls(env.obs_dim - env.n_noise, hidden, env.n_actions)
 
     def __str__(self) -> str:
         return "-".join(str(size) for size in (self.obs_dim, *self.hidden, self.n_outputs))

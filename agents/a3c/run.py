@@ -1,36 +1,103 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The work of both learners around training: start or resume, and write policy files."""
+"""The folder of a training: checkpoints, which hold all that training needs to go on, and policy files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ncc.agents.a3c.adam import TrainState
-from ncc.agents.a3c.checkpoint import Checkpoint, CheckpointFolder
 from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.network import NetShape, initial_params, policy_layers
-from ncc.agents.checkpoints import check_networks
+from ncc.agents.arrays import Arrays, read_arrays, write_arrays
+from ncc.agents.checkpoints import Checkpoints, check_made_with, check_networks
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, save_policy
-from ncc.agents.progress import Meter
-from ncc.core.errors import ConfigError
-from ncc.core.seeding import derive_seed, generator
-from ncc.harness.learner import Report
+from ncc.core.errors import ResultError
+from ncc.core.seeding import derive_seed
+
+KIND = "ncc-a3c-checkpoint"
+VERSION = 1
 
 
-class Sized(Protocol):
-    """The properties of an environment that determine the shape of a network."""
+@dataclass(frozen=True)
+class Checkpoint:
+    """A state of training between two updates."""
 
-    @property
-    def obs_dim(self) -> int: ...
-    @property
-    def n_actions(self) -> int: ...
-    @property
-    def n_noise(self) -> int: ...
+    shape: NetShape
+    mode: str
+    seed: int
+    state: TrainState
+    episodes: tuple[int, ...]
+    """Next episode number of each worker (one entry for the synchronous learner)."""
+    rng: dict[str, Any] | None = None
+    """State of the generator that draws actions; None in `async`. It is the only generator in use once the first
+    weights are drawn."""
+
+
+class CheckpointFolder(Checkpoints):
+    """The checkpoints of one run, one file each."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        super().__init__(folder, keep, ".npz")
+
+    def save(self, checkpoint: Checkpoint) -> Path:
+        """Write a checkpoint, then delete the oldest beyond `keep`.
+
+        Raises:
+            ResultError: the file system refused; earlier checkpoints are untouched.
+        """
+        state = checkpoint.state
+        arrays = {"params": state.params.numpy(), "mean": state.mean.numpy(), "square": state.square.numpy()}
+        shape = checkpoint.shape
+        meta = {
+            "shape": {"obs_dim": shape.obs_dim, "hidden": list(shape.hidden), "n_actions": shape.n_actions},
+            "mode": checkpoint.mode,
+            "seed": checkpoint.seed,
+            "updates": state.updates,
+            "epochs": state.epochs,
+            "episodes": list(checkpoint.episodes),
+            "rng": checkpoint.rng,
+        }
+        return self.add(state.epochs, lambda path: write_arrays(path, KIND, VERSION, arrays, meta))
+
+    def load(self, mode: str, seed: int) -> Checkpoint:
+        """Load the newest checkpoint.
+
+        Raises:
+            ResultError: none there, damaged, or made with another mode or seed.
+        """
+        path = self.newest()
+        arrays, meta = read_arrays(path, KIND, VERSION)
+        try:
+            checkpoint = _checkpoint(arrays, meta)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ResultError(
+                f"the checkpoint {path} is damaged ({error!r}); delete it to resume from the one before"
+            ) from None
+        check_made_with(path, ("mode", checkpoint.mode, mode), ("seed", checkpoint.seed, seed))
+        return checkpoint
+
+
+def _checkpoint(arrays: Arrays, meta: dict[str, Any]) -> Checkpoint:
+    sizes = meta["shape"]
+    shape = NetShape(int(sizes["obs_dim"]), tuple(int(size) for size in sizes["hidden"]), int(sizes["n_actions"]))
+    expected = (shape.size,)
+    vectors = [arrays[name] for name in ("params", "mean", "square")]
+    for vector in vectors:
+        if vector.shape != expected or vector.dtype != np.float32 or not np.isfinite(vector).all():
+            raise ValueError(f"vectors must be float32 {expected} and finite, got {vector.dtype} {vector.shape}")
+    counts = torch.tensor([int(meta["updates"]), int(meta["epochs"]), int(meta["epochs"])], dtype=torch.int64)
+    params, mean, square = (torch.from_numpy(vector.copy()) for vector in vectors)
+    state = TrainState(params, mean, square, counts)
+    mode, rng, episodes = str(meta["mode"]), meta["rng"], tuple(int(episode) for episode in meta["episodes"])
+    if not (isinstance(rng, dict) if mode == "sync" else rng is None) or not episodes:
+        raise ValueError("rng or episodes missing")
+    return Checkpoint(shape, mode, int(meta["seed"]), state, episodes, rng)
 
 
 class TrainingRun:
@@ -49,21 +116,6 @@ class TrainingRun:
     def finished(self) -> bool:
         """True if the checkpoint already has all epochs."""
         return self.loaded is not None and self.loaded.state.epochs >= self.config.epochs
-
-    def meter(self, report: Report, state: TrainState) -> Meter:
-        """Make a meter that continues from the epochs already learnt."""
-        return Meter(report, state.epochs, self.config.epochs)
-
-    def actions_rng(self) -> np.random.Generator:
-        """The generator that draws the actions of `sync`, in its first state."""
-        return generator(self.seed, "a3c", "actions")
-
-    def shape(self, env: Sized) -> NetShape:
-        """Shape of the networks for an environment."""
-        obs_dim = env.obs_dim - env.n_noise
-        if obs_dim < 1 or env.n_actions < 0:
-            raise ConfigError(f"an environment needs an obs_dim of at least 1, got {obs_dim}")
-        return NetShape(obs_dim, self.config.hidden, env.n_actions)
 
     def begin(self, shape: NetShape) -> TrainState:
         """Write the untrained policy and return the state to start from: the checkpoint's, or a new one."""

@@ -4,10 +4,11 @@
 from pathlib import Path
 
 from ncc.agents.a3c.evolve import evolve
-from ncc.agents.a3c.network import ActorCritic
+from ncc.agents.a3c.network import ActorCritic, NetShape
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.run import TrainingRun, one_thread
 from ncc.agents.a3c.update import gradients
+from ncc.agents.progress import Meter
 from ncc.core.seeding import generator
 from ncc.harness.batch import BatchedEnv, EnvFactory
 from ncc.harness.learner import Report
@@ -29,8 +30,8 @@ def train_sync(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
 
 
 def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
-    config, shape = run.config, run.shape(env)
-    rng = run.actions_rng()
+    config, shape = run.config, NetShape.of(env, run.config.hidden)
+    rng = generator(run.seed, "a3c", "actions")
     state, first_episode = run.begin(shape), 0
     model = ActorCritic(shape, critic=config.value_coef > 0)
     if run.loaded is not None and run.loaded.rng is not None:
@@ -39,7 +40,7 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
     collector = Collector(env, rng, config.steps, first_episode)
     if run.loaded is None:
         run.save(shape, state, (collector.next_episode,), rng)
-    meter, saved_epochs = run.meter(report, state), state.epochs
+    meter, saved_epochs = Meter(report, state.epochs, config.epochs), state.epochs
     model.load(state.params)
     while steps := state.claim(config.steps, env.n_racks, config.gradient_epochs):
         due = state.epochs - saved_epochs >= config.checkpoint_epochs

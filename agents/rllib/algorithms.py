@@ -13,17 +13,13 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
-from ncc.agents.rllib.batches import HostBatches
+from ncc.agents.rllib.batches import HostBatches, ppo_batch, vtrace_batch
 from ncc.agents.rllib.config import RllibConfig
-from ncc.agents.rllib.env_runner import BatchedEnvRunner
+from ncc.agents.rllib.env_runner import BatchedEnvRunner, EnvSettings
 from ncc.agents.rllib.learners import AppoLearner, ImpalaLearner, PpoLearner
 from ncc.agents.rllib.module import HostModule
-from ncc.agents.rllib.multi_agent import HostsEnvRunner, RackMultiAgentEnv
-from ncc.agents.rllib.rollout import EnvSettings
 from ncc.core.seeding import derive_seed
 
-HOSTS = "hosts"
-"""Name of the only policy in the form multi_agent; it must differ from RLlib's name for a single agent."""
 ROLLOUTS_LOST = 4
 """Rollouts that an env runner may have begun after its last report: twice the number that can be in flight."""
 SILENCE_S = 120.0
@@ -75,12 +71,31 @@ def _begin(env_runner: Any, episode: int) -> None:
 
 
 def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmConfig:
-    """Make RLlib's configuration of an online algorithm; `config` must have its racks and rollout set."""
+    """Make RLlib's configuration; `config` must have its racks and rollout set."""
     racks, rollout = config.racks or 1, config.rollout or 1
-    made = set_up(_BASES[config.algorithm](), config, settings.seed)
+    make = partial(vtrace_batch, gamma=config.gamma)
+    if config.algorithm == "ppo":
+        make = partial(ppo_batch, gamma=config.gamma, gae_lambda=config.gae_lambda, max_advantage=config.max_advantage)
+    made = _BASES[config.algorithm]()
+    made.framework("torch")
+    made.learners(num_learners=0, num_gpus_per_learner=0)
+    made.debugging(seed=derive_seed(settings.seed, "rllib") % 2**31, log_level="ERROR")
+    made.reporting(min_time_s_per_iteration=None, min_sample_timesteps_per_iteration=0)
+    made.experimental(_validate_config=False)  # it compares minibatches in samples with batches in epochs
+    made.rl_module(
+        rl_module_spec=RLModuleSpec(
+            module_class=HostModule,
+            model_config={
+                "hidden": config.hidden,
+                "seed": derive_seed(settings.seed, "a3c", "init"),
+                "critic": config.value_coef > 0,
+                "noise": (config.noise, config.noise_final, config.epochs),
+            },
+        )
+    )
     made.environment(env_config={"settings": settings}, disable_env_checking=True)
     made.env_runners(
-        env_runner_cls=BatchedEnvRunner if config.form == "batched" else HostsEnvRunner,
+        env_runner_cls=BatchedEnvRunner,
         num_env_runners=config.env_runners,
         create_local_env_runner=config.env_runners == 0,
         num_envs_per_env_runner=1,
@@ -95,19 +110,15 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
         env_runner_health_probe_timeout_s=PROBE_S,
     )
     made.callbacks(callbacks_class=NewEpisodes)
-    made.reporting(min_sample_timesteps_per_iteration=0)
-    made.training(entropy_coeff=schedule(config.entropy_coef, config.entropy_coef_final, config.epochs))
-    if config.form == "batched":
-        gae_lambda = config.gae_lambda if config.algorithm == "ppo" else None
-        made.training(
-            learner_connector=partial(
-                HostBatches, gamma=config.gamma, gae_lambda=gae_lambda, max_advantage=config.max_advantage
-            ),
-            add_default_connectors_to_learner_pipeline=False,
-        )
-    else:
-        made.environment(env=RackMultiAgentEnv)
-        made.multi_agent(policies={HOSTS}, policy_mapping_fn=_one_policy)
+    made.training(
+        gamma=config.gamma,
+        lr=schedule(config.learning_rate, config.learning_rate_final, config.epochs),
+        entropy_coeff=schedule(config.entropy_coef, config.entropy_coef_final, config.epochs),
+        grad_clip=config.max_grad_norm,
+        grad_clip_by="global_norm",
+        learner_connector=partial(HostBatches, make=make),
+        add_default_connectors_to_learner_pipeline=False,
+    )
     if config.algorithm == "ppo":
         made.training(
             learner_class=PpoLearner,
@@ -138,33 +149,6 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
             circular_buffer_iterations_per_batch=1,  # with more, RLlib's reports and counters fall behind permanently
         )
     return made
-
-
-def set_up(made: AlgorithmConfig, config: RllibConfig, seed: int) -> AlgorithmConfig:
-    """Set what all algorithms have in common: A3C's networks, one learner in this process, and its rates."""
-    made.framework("torch")
-    made.learners(num_learners=0, num_gpus_per_learner=0)
-    made.debugging(seed=derive_seed(seed, "rllib") % 2**31, log_level="ERROR")
-    made.reporting(min_time_s_per_iteration=None)
-    made.experimental(_validate_config=False)  # it compares minibatches in samples with batches in epochs
-    settings = {
-        "hidden": config.hidden,
-        "seed": derive_seed(seed, "a3c", "init"),
-        "critic": config.value_coef > 0,
-        "noise": (config.noise, config.noise_final, config.epochs),
-    }
-    made.rl_module(rl_module_spec=RLModuleSpec(module_class=HostModule, model_config=settings))
-    made.training(
-        gamma=config.gamma,
-        lr=schedule(config.learning_rate, config.learning_rate_final, config.epochs),
-        grad_clip=config.max_grad_norm,
-        grad_clip_by="global_norm",
-    )
-    return made
-
-
-def _one_policy(_agent: str, _episode: Any, **_: Any) -> str:
-    return HOSTS
 
 
 def schedule(start: float, final: float | None, epochs: int) -> Any:

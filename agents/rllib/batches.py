@@ -7,7 +7,7 @@ purpose.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,44 +20,27 @@ from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
 from ray.rllib.evaluation.postprocessing import Postprocessing
 from torch import Tensor
 
-from ncc.agents.a3c.returns import advantages, following_values
+from ncc.agents.a3c.rollout import Float
+from ncc.agents.a3c.update import advantages, following_values
+from ncc.agents.rllib.env_runner import RackRollout
 from ncc.agents.rllib.module import HostModule
-from ncc.agents.rllib.rollout import Float, RackRollout
 from ncc.harness.batch import ActionArray, ObsArray
 
 Batch = dict[str, Tensor]
+MakeBatch = Callable[[HostModule, Sequence[RackRollout]], Batch]
 
 
 class HostBatches(ConnectorV2):
-    """The whole learner pipeline. With `gae_lambda` None it feeds V-trace, whose loss computes its own advantages."""
+    """The whole learner pipeline, for one learner: `make` turns its network and rollouts into a batch."""
 
-    def __init__(
-        self,
-        input_observation_space: Space[Any] | None = None,
-        input_action_space: Space[Any] | None = None,
-        *,
-        gamma: float,
-        gae_lambda: float | None,
-        max_advantage: float | None = None,
-    ) -> None:
-        super().__init__(input_observation_space, input_action_space)
-        self._gamma, self._gae_lambda, self._max_advantage = gamma, gae_lambda, max_advantage
+    def __init__(self, obs: Space[Any] | None = None, action: Space[Any] | None = None, *, make: MakeBatch) -> None:
+        super().__init__(obs, action)
+        self._make = make
 
     def __call__(
         self, *, rl_module: MultiRLModule, batch: dict[str, Any], episodes: list[RackRollout], **_: Any
     ) -> dict[str, Batch]:
-        module: HostModule = rl_module[DEFAULT_MODULE_ID].unwrapped()
-        if self._gae_lambda is None:
-            made = vtrace_batch(module, episodes, gamma=self._gamma)
-        else:
-            made = ppo_batch(
-                module,
-                episodes,
-                gamma=self._gamma,
-                gae_lambda=self._gae_lambda,
-                max_advantage=self._max_advantage,
-            )
-        return {**batch, DEFAULT_MODULE_ID: made}
+        return {**batch, DEFAULT_MODULE_ID: self._make(rl_module[DEFAULT_MODULE_ID].unwrapped(), episodes)}
 
 
 def ppo_batch(

@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of RLlib's algorithms. Importing them loads neither Ray nor PyTorch."""
+"""Settings of RLlib's algorithms, and the learner. Ray and PyTorch are loaded when a training begins."""
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from ncc.core.errors import ConfigError
+from ncc.core.extras import require_extra
 from ncc.core.plausible import usual
 from ncc.core.value import Count, Fraction, NonNegative, Positive, Value
-
-if TYPE_CHECKING:
-    from ncc.agents.rllib.learner import RllibLearner
+from ncc.harness.batch import EnvFactory
+from ncc.harness.learner import Report
 
 BATCHED_RACKS = 16
 """Racks per env runner beyond which the cost per rack hardly falls any more, as in A3C."""
-OFFLINE = ("marwil", "bc")
-"""Algorithms that learn from recorded episodes and never step an environment."""
 PPO_EPOCHS = 800
 """Environment epochs that an env runner collects for an update of PPO, unless `rollout` says otherwise."""
 VTRACE_EPOCHS = 160
@@ -26,26 +24,22 @@ VTRACE_EPOCHS = 160
 
 
 class RllibConfig(Value, frozen=True):
-    """PPO, APPO, IMPALA, MARWIL and BC of Ray RLlib (new API stack) with A3C's networks.
+    """PPO, APPO and IMPALA of Ray RLlib (new API stack) with A3C's networks.
 
     One policy serves all hosts. As in A3C, rewards are scaled by 1 - gamma, so that values are in units of the mean
     reward per epoch, value_coef weighs half the squared error, and Adam's eps is 1e-5: coefficients mean the same.
     """
 
-    algorithm: Literal["ppo", "appo", "impala", "marwil", "bc"] = "ppo"
-    form: Literal["batched", "multi_agent"] = "batched"
-    """batched: one forward pass for all hosts of all racks, in whole arrays. multi_agent: RLlib's standard form with a
-    dictionary per epoch and an episode per host, many times slower; for comparison."""
+    algorithm: Literal["ppo", "appo", "impala"] = "ppo"
     env_runners: Annotated[int, Meta(ge=0, le=1024)] = 2
     """Processes that collect, on this machine or in the cluster. 0: the training process itself collects."""
     racks: Annotated[int, Meta(ge=1, le=1024)] | None = None
     """Racks in each env runner. null: `BATCHED_RACKS` where the datapath steps many racks in one call (packetsim), else
-    1, because each rack then needs a process (ns-3); 1 in the form multi_agent."""
+    1, because each rack then needs a process (ns-3)."""
     epochs: Annotated[Count, usual(high=1e8)] = 200_000
     """Environment epochs to train for, summed over racks and env runners; rounded up to whole updates."""
     rollout: Annotated[int, Meta(ge=1, le=10_000)] | None = None
-    """Epochs between updates. null: as many as give `PPO_EPOCHS` or `VTRACE_EPOCHS` over the racks of an env runner;
-    `PPO_EPOCHS` for recorded episodes."""
+    """Epochs between updates. null: as many as give `PPO_EPOCHS` or `VTRACE_EPOCHS` over the racks of an env runner."""
     gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
     gae_lambda: Fraction = 1.0
     """Lambda of generalised advantage estimation in PPO. APPO and IMPALA use V-trace (Espeholt et al., ICML 2018),
@@ -70,8 +64,7 @@ class RllibConfig(Value, frozen=True):
     passes: Annotated[int, Meta(ge=1, le=1000)] = 4
     """Passes of a PPO update over the collected samples."""
     minibatch: Count = 3200
-    """Samples in a gradient step of PPO, MARWIL and BC. One host in one epoch is one sample (an agent step in
-    RLlib)."""
+    """Samples in a gradient step of PPO. One host in one epoch is one sample (an agent step in RLlib)."""
     hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (64, 64)
     """Sizes of the tanh layers, the same for the policy and the value network."""
     checkpoint_epochs: Count = 20_000
@@ -81,58 +74,24 @@ class RllibConfig(Value, frozen=True):
     """Address of an existing Ray cluster: auto, or host:port of its head. null: start a private Ray on this machine."""
     wheel: str | None = None
     """Path of ncc's wheel (a .whl file) to send to the cluster's workers; null: they have ncc installed."""
-    episodes: str | None = None
-    """A file, a folder or a pattern (runs/record_*) of recorded episodes, for marwil and bc."""
-    beta: Fraction = 1.0
-    """Exponent of marwil: actions weigh exp(beta * advantage / its root mean square). 0: bc with a value."""
 
     def check(self) -> None:
         """Check settings against each other."""
         if not self.hidden:
             raise ConfigError("RllibConfig.hidden must name at least one layer, for instance [64, 64]")
-        if self.offline and self.episodes is None:
-            raise ConfigError(
-                f"RllibConfig.algorithm {self.algorithm} learns from recorded episodes; set agent.episodes to the "
-                "Parquet that ncc evaluate record=true wrote"
-            )
-        if not self.offline and self.episodes is not None:
-            raise ConfigError(
-                f"RllibConfig.episodes is for marwil and bc; {self.algorithm} collects its own: leave it null"
-            )
-        if self.offline and (self.env_runners or self.entropy_coef):
-            raise ConfigError(
-                f"RllibConfig.env_runners and entropy_coef must be 0 with {self.algorithm}, where nobody collects and "
-                f"the loss has no entropy, got {self.env_runners} and {self.entropy_coef}"
-            )
-        if self.offline and self.address is not None:
-            raise ConfigError(
-                f"RllibConfig.address is for env runners, which {self.algorithm} has none of: leave it null"
-            )
-        if self.form == "multi_agent" and self.offline:
-            raise ConfigError(f"RllibConfig.form multi_agent steps environments, which {self.algorithm} never does")
-        if self.form == "multi_agent" and self.racks not in (None, 1):
-            raise ConfigError(f"RllibConfig.racks must be 1 in the form multi_agent, got {self.racks}")
         if self.algorithm != "ppo" and not self.value_coef:
             raise ConfigError(
                 f"RllibConfig.value_coef must be above 0 with {self.algorithm}, whose loss needs a critic, got 0: set "
                 "it, or algorithm to ppo"
             )
-        if self.max_advantage is not None and (self.algorithm != "ppo" or self.form == "multi_agent"):
-            raise ConfigError(
-                f"RllibConfig.max_advantage is for ppo in the form batched, got {self.algorithm} and {self.form}: "
-                "leave it null"
-            )
+        if self.max_advantage is not None and self.algorithm != "ppo":
+            raise ConfigError(f"RllibConfig.max_advantage is for ppo, got {self.algorithm}: leave it null")
         check_cluster(self.address, self.wheel, "RllibConfig.")
 
     @staticmethod
     def called(settings: Mapping[str, Any]) -> str:
         """The name of an agent with these settings."""
         return f"rllib_{settings.get('algorithm', 'ppo')}" + ("_pairs" if settings.get("value_coef") == 0 else "")
-
-    @property
-    def offline(self) -> bool:
-        """True if the algorithm learns from recorded episodes."""
-        return self.algorithm in OFFLINE
 
     @property
     def collectors(self) -> int:
@@ -145,14 +104,11 @@ class RllibConfig(Value, frozen=True):
         Raises:
             ConfigError: Ray or PyTorch is not installed, or `wheel` is not there.
         """
-        from ncc.agents.rllib.learner import RllibLearner, require_installed
-
-        require_installed()
+        require_extra("rllib", "agent=rllib_*")
         if self.wheel is not None:
             require_wheel(self.wheel)
-        several = batching and self.form == "batched" and not self.offline
-        racks = (BATCHED_RACKS if several else 1) if self.racks is None else self.racks
-        at_once = VTRACE_EPOCHS if self.algorithm in ("appo", "impala") else PPO_EPOCHS
+        racks = (BATCHED_RACKS if batching else 1) if self.racks is None else self.racks
+        at_once = PPO_EPOCHS if self.algorithm == "ppo" else VTRACE_EPOCHS
         rollout = max(1, at_once // racks) if self.rollout is None else self.rollout
         return RllibLearner(self.replace(racks=racks, rollout=rollout))
 
@@ -187,6 +143,46 @@ def require_wheel(wheel: str) -> None:
     """Raise `ConfigError` unless the wheel is a file."""
     if not Path(wheel).is_file():
         raise ConfigError(f"the wheel {wheel} is not a file; build it with: pip wheel . --no-deps")
+
+
+class RllibLearner:
+    """A learner configured by `RllibConfig`; see `ncc.harness.learner.Learner`.
+
+    It writes into the run folder the files that A3C writes: `policy_untrained.npz` at the start, `checkpoints/`, and
+    `policy.npz` when training is complete. A checkpoint is a folder with RLlib's own files and `run.json`.
+    """
+
+    def __init__(self, config: RllibConfig) -> None:
+        self.config = config
+        self.racks_per_env = config.racks or 1
+        self.processes = self.racks_per_env * config.collectors
+        self.total_epochs = config.epochs
+
+    def check_env(self, n_actions: int, copies: int) -> None:
+        """Accept every environment; see `ncc.harness.learner.Learner`."""
+
+    def train(
+        self,
+        make_env: EnvFactory,
+        folder: Path,
+        seed: int,
+        *,
+        resume: bool,
+        report: Report,
+        meta: Mapping[str, Any],
+    ) -> Path:
+        """Train; see `ncc.harness.learner.Learner`.
+
+        Ctrl-C or SIGTERM ends the training after the current update and leaves a checkpoint. A resumed run continues
+        with new episodes. An env runner that dies is started again; the samples since its last answer are lost.
+
+        Raises:
+            ConfigError: the cluster cannot be reached, or Ray does not start here.
+            InvalidRunError: rewards, logits or losses that are not finite.
+        """
+        from ncc.agents.rllib.run import Job, train
+
+        return train(Job(self.config, make_env, folder, seed, meta), report, resume=resume)
 
 
 CONFIG = RllibConfig

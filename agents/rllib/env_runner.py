@@ -2,6 +2,7 @@
 """The batched env runner: one forward pass per epoch for all hosts of all racks, and arrays instead of episodes."""
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,11 @@ from ray.rllib.utils.metrics import (
     WEIGHTS_SEQ_NO,
 )
 
-from ncc.agents.a3c.rollout import Collector
+from ncc.agents.a3c.rollout import Bool, Collector, Float
 from ncc.agents.rllib.module import HostModule
-from ncc.agents.rllib.rollout import EnvSettings, FailedRollout, Float, RackRollout
 from ncc.core.errors import NccError
 from ncc.core.seeding import generator
-from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray
+from ncc.harness.batch import ActionArray, BatchedEnv, EnvFactory, ObsArray
 
 RETURNS = "ncc_returns"
 """Metric: mean reward per host and epoch of each episode that ended."""
@@ -41,26 +41,68 @@ ENOUGH = 2**31
 """Epochs that a failed env runner reports, so many that RLlib calls the learner at once."""
 
 
-def quiet() -> None:
-    """Silence RLlib's warnings about its own code in this process; errors are shown."""
-    logging.getLogger("ray").setLevel(logging.ERROR)
+@dataclass(frozen=True)
+class EnvSettings:
+    """Settings of the environment, sent to every env runner in RLlib's `env_config`."""
+
+    make_env: EnvFactory
+    seed: int
+    rollout: int
+    """Epochs of each rack in one answer."""
+    reward_scale: float
+    """Factor 1 - gamma on rewards, so that values are in units of the mean reward per epoch."""
+    episodes: tuple[int, ...]
+    """First episode number of each env runner."""
+
+    @staticmethod
+    def worker(index: int | None) -> int:
+        """Index of the environment: RLlib counts remote env runners from 1, and calls the local one 0."""
+        return max(0, (index or 0) - 1)
 
 
-def failed(runner: EnvRunner, worker: int, error: BaseException) -> FailedRollout:
-    """Make the result of `sample` when it fails, so that the learner is called at once and raises the error."""
-    runner.metrics.log_value(NUM_ENV_STEPS_SAMPLED, ENOUGH, reduce="sum")
-    runner.metrics.log_value(NUM_ENV_STEPS_SAMPLED_LIFETIME, ENOUGH, reduce="lifetime_sum")
-    return FailedRollout(f"env runner {worker}: {error}")
+@dataclass(frozen=True, eq=False)
+class RackRollout:
+    """T consecutive epochs of R racks of N hosts. RLlib treats it as an "episode" and only asks for lengths."""
+
+    obs: ObsArray
+    """[T, R, N, obs_dim] observations acted on."""
+    actions: ActionArray
+    """[T, R, N]"""
+    logits: Float
+    """[T, R, N, n_actions] of the policy that acted; of numbers: their mean and the logarithm of their deviation."""
+    rewards: Float
+    """[T, R, N] scaled by 1 - gamma."""
+    terminated: Bool
+    """[T, R]"""
+    truncated: Bool
+    """[T, R]"""
+    last_obs: ObsArray
+    """[R, N, obs_dim] observations after the last epoch."""
+    cut: tuple[tuple[int, int], ...]
+    """(t, rack) of episodes that were truncated."""
+    cut_obs: ObsArray
+    """[len(cut), N, obs_dim] last observation of each of them."""
+
+    def __len__(self) -> int:
+        return int(self.terminated.size)
+
+    def env_steps(self) -> int:
+        """Environment epochs, summed over racks."""
+        return len(self)
+
+    def agent_steps(self) -> int:
+        """Number of samples, which are epochs of a host."""
+        return int(self.actions.size)
 
 
-def log_rollout(runner: EnvRunner, worker: int, next_episode: int, returns: Any, metrics: Any) -> None:
-    """Log our own metrics of a rollout."""
-    log = runner.metrics.log_value
-    log((NEXT_EPISODE, str(worker)), next_episode, reduce="max", window=1)
-    for value in returns:
-        log(RETURNS, value, reduce="item_series")
-    for name, value in metrics.items():
-        log((NETWORK_METRICS, name), value, reduce="mean", window=NETWORK_METRICS_WINDOW)
+@dataclass(frozen=True)
+class FailedRollout:
+    """Message of an env runner that cannot continue; the learner raises it, where RLlib would restart forever."""
+
+    message: str
+
+    def __len__(self) -> int:
+        return 1
 
 
 def host_spaces(env: BatchedEnv) -> tuple[Space[Any], Space[Any]]:
@@ -73,7 +115,7 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
     """An env runner that collects `RackRollout`s from ``make_env(worker)``; `env_config` holds an `EnvSettings`."""
 
     def __init__(self, *, config: AlgorithmConfig, **kwargs: Any) -> None:
-        quiet()
+        logging.getLogger("ray").setLevel(logging.ERROR)  # RLlib warns about its own code
         super().__init__(config=config, **kwargs)
         torch.set_num_threads(1)
         self._settings: EnvSettings = self.config.env_config["settings"]
@@ -100,7 +142,10 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
         try:
             return [self._collect()]
         except NccError as error:
-            return [failed(self, self._worker, error)]
+            # So many that RLlib calls the learner at once, which raises the error.
+            self.metrics.log_value(NUM_ENV_STEPS_SAMPLED, ENOUGH, reduce="sum")
+            self.metrics.log_value(NUM_ENV_STEPS_SAMPLED_LIFETIME, ENOUGH, reduce="lifetime_sum")
+            return [FailedRollout(f"env runner {self._worker}: {error}")]
 
     def _collect(self) -> RackRollout:
         if self._collector is None:
@@ -126,7 +171,11 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
         log(NUM_ENV_STEPS_SAMPLED_LIFETIME, len(found), reduce="lifetime_sum")
         log((NUM_AGENT_STEPS_SAMPLED, DEFAULT_AGENT_ID), samples, reduce="sum")
         log((NUM_MODULE_STEPS_SAMPLED, DEFAULT_MODULE_ID), samples, reduce="sum")
-        log_rollout(self, self._worker, self._collector.next_episode, taken.returns, taken.metrics)
+        log((NEXT_EPISODE, str(self._worker)), self._collector.next_episode, reduce="max", window=1)
+        for value in taken.returns:
+            log(RETURNS, value, reduce="item_series")
+        for name, value in taken.metrics.items():
+            log((NETWORK_METRICS, name), value, reduce="mean", window=NETWORK_METRICS_WINDOW)
         return found
 
     def get_metrics(self) -> Any:

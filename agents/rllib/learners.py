@@ -6,17 +6,14 @@ from typing import Any
 import torch
 from ray.rllib.algorithms.appo.torch.appo_torch_learner import APPOTorchLearner
 from ray.rllib.algorithms.impala.torch.impala_torch_learner import IMPALATorchLearner
-from ray.rllib.algorithms.marwil.torch.marwil_torch_learner import MARWILTorchLearner
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME
 
 from ncc.agents.a3c.adam import BETA1, BETA2, EPS
+from ncc.agents.rllib.env_runner import FailedRollout
 from ncc.agents.rllib.module import HostModule
-from ncc.agents.rllib.rollout import FailedRollout
 from ncc.core.errors import InvalidRunError
-
-_SCALE = "ncc_squared_advantage"
 
 
 class SameAdam:
@@ -58,22 +55,6 @@ class AppoLearner(SameAdam, APPOTorchLearner):
 
 class ImpalaLearner(SameAdam, IMPALATorchLearner):
     """IMPALA's learner with A3C's Adam."""
-
-
-class MarwilLearner(SameAdam, MARWILTorchLearner):
-    """MARWIL's learner with A3C's Adam, and with the moving mean of squared advantages in its checkpoints."""
-
-    def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """RLlib's state, and the moving means by module."""
-        state: dict[str, Any] = super().get_state(*args, **kwargs)
-        state[_SCALE] = {name: float(value) for name, value in self.moving_avg_sqd_adv_norms_per_module.items()}
-        return state
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Restore a state from `get_state`."""
-        super().set_state(state)
-        for name, value in state.get(_SCALE, {}).items():
-            self.moving_avg_sqd_adv_norms_per_module[name] = torch.tensor(value)
 
 
 def network(algorithm: Any) -> HostModule:

@@ -1,39 +1,42 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One training with RLlib in one folder: start or resume, iterate, write checkpoints and policies."""
+"""One training with RLlib in one folder: start or resume, iterate, write checkpoints and policies.
 
+A checkpoint is a folder with RLlib's own files, and `run.json` with the state that RLlib does not store.
+"""
+
+import json
 import math
 import shutil
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 from ray.exceptions import RayError
 from ray.rllib.core import DEFAULT_MODULE_ID
-from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, NUM_ENV_STEPS_SAMPLED
 
 from ncc.agents.a3c.run import one_thread
-from ncc.agents.checkpoints import check_networks
+from ncc.agents.checkpoints import Checkpoints, check_made_with, check_networks, replacing_folder
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, save_policy
 from ncc.agents.progress import Meter
-from ncc.agents.rllib.algorithms import HOSTS, SILENCE_S, algorithm_config
-from ncc.agents.rllib.checkpoint import CheckpointFolder, RunState
+from ncc.agents.rllib.algorithms import SILENCE_S, algorithm_config
 from ncc.agents.rllib.cluster import connected
 from ncc.agents.rllib.config import RllibConfig
-from ncc.agents.rllib.env_runner import NETWORK_METRICS, NEXT_EPISODE, RETURNS
+from ncc.agents.rllib.env_runner import NETWORK_METRICS, NEXT_EPISODE, RETURNS, EnvSettings
 from ncc.agents.rllib.learners import network
 from ncc.agents.rllib.module import policy_layers
-from ncc.agents.rllib.offline import in_process, offline_algorithm
-from ncc.agents.rllib.rollout import EnvSettings
-from ncc.core.errors import ConfigError, InvalidRunError, WorkerDiedError
+from ncc.core.errors import InvalidRunError, ResultError, WorkerDiedError
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
 from ncc.harness.signals import noted
 
+KIND = "ncc-rllib-checkpoint"
+VERSION = 1
+RUN = "run.json"
 STOP_S = 5.0
 """Seconds that env runners get to close their environments; Ray ends those that hang."""
 SCALARS = {
@@ -45,12 +48,61 @@ SCALARS = {
     "entropy": "policy/entropy",
     "curr_entropy_coeff": "policy/entropy_coef",
     "vf_explained_var": "value/explained_variance",
-    "vf_explained_variance": "value/explained_variance",
-    "moving_avg_sqd_adv_norm": "value/squared_advantage",
     "gradients_default_optimizer_global_norm": "update/grad_norm",
     "default_optimizer_learning_rate": "update/learning_rate",
 }
 """RLlib's names of the reported numbers, and A3C's. IMPALA's own vf_loss is a sum; its mean is computed later."""
+
+
+@dataclass(frozen=True)
+class RunState:
+    """State of a training that RLlib does not store."""
+
+    algorithm: str
+    seed: int
+    shape: str
+    """Text form of the `NetShape`."""
+    epochs: int
+    episodes: tuple[int, ...]
+    """Next episode number of each env runner."""
+
+
+class CheckpointFolder(Checkpoints):
+    """The checkpoints of one run, one folder each."""
+
+    def save(self, algorithm: Any, state: RunState) -> Path:
+        """Write a checkpoint, then delete the oldest beyond those that are kept.
+
+        Raises:
+            ResultError: the file system refused; earlier checkpoints are untouched.
+        """
+
+        def write(path: Path) -> None:
+            with replacing_folder(path) as folder:
+                algorithm.save_to_path(str(folder.resolve()))
+                text = json.dumps({"kind": KIND, "version": VERSION, **asdict(state)}, indent=1)
+                (folder / RUN).write_text(text + "\n")
+
+        return self.add(state.epochs, write)
+
+    def load(self, algorithm: str, seed: int) -> tuple[Path, RunState]:
+        """Find the newest checkpoint; return its path and its state.
+
+        Raises:
+            ResultError: none there, damaged, or made with another algorithm or seed.
+        """
+        path = self.newest()
+        try:
+            plain = json.loads((path / RUN).read_bytes())
+            if (plain.pop("kind"), plain.pop("version")) != (KIND, VERSION):
+                raise ValueError(f"not version {VERSION} of {KIND}")
+            state = RunState(**{**plain, "episodes": tuple(int(number) for number in plain["episodes"])})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ResultError(
+                f"the checkpoint {path} is damaged ({error}); delete it to resume from the one before"
+            ) from None
+        check_made_with(path, ("algorithm", state.algorithm, algorithm), ("seed", state.seed, seed))
+        return path, state
 
 
 @dataclass(frozen=True)
@@ -73,7 +125,7 @@ def train(job: Job, report: Report, *, resume: bool) -> Path:
         loaded = checkpoints.load(config.algorithm, job.seed)
     else:
         checkpoints.must_be_empty()
-    ray = in_process() if config.offline else connected(config.address, config.wheel, cpus=config.env_runners + 1)
+    ray = connected(config.address, config.wheel, cpus=config.env_runners + 1)
     # Ray installs a SIGTERM handler that would abort this process; it is among those replaced.
     # With more threads than idle cores, small networks are many times slower.
     with ray, one_thread(), noted(signal.SIGINT, signal.SIGTERM) as interrupt:
@@ -97,27 +149,15 @@ class Run:
             self.epochs, episodes = loaded[1].epochs, (*loaded[1].episodes, *episodes)[:collectors]
         self.algorithm: Any = self._build(episodes)
         shutil.rmtree(self.algorithm.logdir)  # in ~/ray_results; nothing writes there
-        self._recordings = self.algorithm.recorded.digest if self._config.offline else None
         self.algorithm.next_episodes = dict(enumerate(episodes))
         if loaded is not None:
             check_networks(loaded[1].shape, str(network(self.algorithm).shape))
-            if loaded[1].recordings != self._recordings:
-                raise ConfigError(
-                    f"{loaded[0]} has learnt from other recordings than agent.episodes names now; put back those that "
-                    "it began with, or train anew with another out="
-                )
         self._save_policy(UNTRAINED_FILE, 0)
         if loaded is not None:
-            # The algorithm's own method would send weights to env runners, which an offline one does not have.
-            restore = (
-                Checkpointable.restore_from_path if self._config.offline else type(self.algorithm).restore_from_path
-            )
-            restore(self.algorithm, str(loaded[0].resolve()))
+            self.algorithm.restore_from_path(str(loaded[0].resolve()))
 
     def _build(self, episodes: tuple[int, ...]) -> Any:
         job, config = self._job, self._config
-        if config.offline:
-            return offline_algorithm(config, job.make_env, job.meta, job.seed, episodes[0])
         settings = EnvSettings(job.make_env, job.seed, config.rollout or 1, 1 - config.gamma, episodes)
         try:
             return algorithm_config(config, settings).build_algo()
@@ -160,8 +200,7 @@ class Run:
 
     def stop(self) -> None:
         """Close environments and end the learner; `Algorithm.stop` would wait for env runners that hang."""
-        if (group := self.algorithm.env_runner_group) is not None:  # marwil and bc have none
-            group.foreach_env_runner(_stop, healthy_only=False, timeout_seconds=STOP_S)
+        self.algorithm.env_runner_group.foreach_env_runner(_stop, healthy_only=False, timeout_seconds=STOP_S)
         self.algorithm.learner_group.shutdown()
 
     def _scalars(self, result: Mapping[str, Any]) -> dict[str, float]:
@@ -170,8 +209,7 @@ class Run:
         Raises:
             InvalidRunError: one of them is not finite.
         """
-        module = HOSTS if self._config.form == "multi_agent" else DEFAULT_MODULE_ID
-        losses = result.get(LEARNER_RESULTS, {}).get(module, {})
+        losses = result.get(LEARNER_RESULTS, {}).get(DEFAULT_MODULE_ID, {})
         scalars = {ours: float(losses[theirs]) for theirs, ours in SCALARS.items() if theirs in losses}
         for name, value in scalars.items():
             if not math.isfinite(value) and name.startswith(("loss/", "update/grad")):
@@ -181,7 +219,7 @@ class Run:
 
     def _save_policy(self, name: str, epochs: int) -> Path:
         path, config = self._job.folder / name, self._config
-        training = {"learner": "rllib", "algorithm": config.algorithm, "form": config.form, "seed": self._job.seed}
+        training = {"learner": "rllib", "algorithm": config.algorithm, "seed": self._job.seed}
         meta = {**self._job.meta, "training": {**training, "epochs": epochs}}
         save_policy(path, policy_layers(network(self.algorithm)), meta)
         return path
@@ -189,7 +227,7 @@ class Run:
     def _save_checkpoint(self) -> Path:
         episodes = tuple(self.algorithm.next_episodes[worker] for worker in range(self._config.collectors))
         shape = str(network(self.algorithm).shape)
-        state = RunState(self._config.algorithm, self._job.seed, shape, self.epochs, episodes, self._recordings)
+        state = RunState(self._config.algorithm, self._job.seed, shape, self.epochs, episodes)
         return self._checkpoints.save(self.algorithm, state)
 
 

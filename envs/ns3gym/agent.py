@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from ncc.core.errors import DatapathError
-from ncc.envs.ns3gym.containers import Space, describe, packer, parse, value_of
+from ncc.envs.ns3gym.containers import Space, describe, pack, parse, value_of
 from ncc.envs.ns3gym.link import Link, Lost, TimedOut
 from ncc.envs.ns3gym.schema import messages
 
@@ -38,8 +38,7 @@ class AgentLink:
     """
 
     def __init__(self, port: int, obs_space: Space, act_space: Space, wait_s: float, answer_s: float) -> None:
-        self._port, self._answer_s, self._act_space = port, answer_s, act_space
-        self._pack = packer(obs_space)
+        self._port, self._answer_s, self._obs_space, self._act_space = port, answer_s, obs_space, act_space
         self.steps = 0
         self._asked: Any = None
         hello = messages().SimInitMsg(
@@ -65,7 +64,7 @@ class AgentLink:
         """Send the state, and return the agent's action, or None if it says stop."""
         pb = messages()
         over = terminated or truncated
-        state = pb.EnvStateMsg(obsData=self._pack(obs), reward=reward, isGameOver=over, info=info)
+        state = pb.EnvStateMsg(obsData=pack(self._obs_space, obs), reward=reward, isGameOver=over, info=info)
         state.reason = pb.GameOver if terminated else pb.SimulationEnd
         try:
             self._link.send((b"", state.SerializeToString()))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.envs.ns3gym.containers import Incomplete, LetThrough, Space, packer, parse, space_of, value_of
+from ncc.envs.ns3gym.containers import Incomplete, LetThrough, Space, pack, parse, space_of, value_of
 from ncc.envs.ns3gym.link import Ended, Link, Lost, TimedOut
 from ncc.envs.ns3gym.process import SimulationProcess
 from ncc.envs.ns3gym.schema import messages
@@ -80,7 +80,6 @@ class Bridge:
             )
         self.obs_space = space_of(hello.obsSpace, "observation space")
         self.act_space = space_of(hello.actSpace, "action space")
-        self._pack = packer(self.act_space)
         self._peer = peer
         self._send(messages().SimInitAck(done=True))
         return self.receive(max(1.0, deadline_s - time.monotonic()), process)
@@ -92,9 +91,9 @@ class Bridge:
             ConfigError: this is not an action of `act_space`; the simulation still waits for one.
             DatapathError: the simulation has not asked for an action.
         """
-        if not self._asked:
+        if not self._asked or self.act_space is None:
             raise DatapathError("no episode is running; reset the environment first")
-        answer = messages().EnvActMsg(actData=self._pack(action))
+        answer = messages().EnvActMsg(actData=pack(self.act_space, action))
         self._steps += 1
         self._send(answer)
 

@@ -8,20 +8,25 @@ Tuples of Discrete.
 
 import math
 from collections.abc import Callable
-from functools import cache
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.envs.ns3gym.schema import PACKAGE, TYPE_URL, library, messages
+from ncc.envs.ns3gym.schema import ENUMS, PACKAGE, library, messages
 
 Space = spaces.Space[Any]
-DTYPES: dict[str, type[np.generic]] = {"INT": np.int32, "UINT": np.uint32, "FLOAT": np.float32, "DOUBLE": np.float64}
-FIELDS = {"INT": "intData", "UINT": "uintData", "FLOAT": "floatData", "DOUBLE": "doubleData"}
-_KINDS = {"i": "INT", "u": "UINT", "f": "FLOAT"}
+KINDS = ENUMS["SpaceType"][1:]
+NUMBERS: dict[str, tuple[type[np.generic], str]] = {
+    "INT": (np.int32, "intData"),
+    "UINT": (np.uint32, "uintData"),
+    "FLOAT": (np.float32, "floatData"),
+    "DOUBLE": (np.float64, "doubleData"),
+}
+"""dtype here, and field of a BoxDataContainer, of each `Dtype`."""
+_SENT_AS = {"i": "INT", "u": "UINT", "f": "FLOAT"}
 _LARGEST = float(np.finfo(np.float32).max)
 NUMBERS_MAX = 10_000_000
 """Most numbers of a Box, which makes 40 MB per message."""
@@ -49,7 +54,7 @@ def wire_space(space: Space) -> Space:
         if int(space.n) > _INT32_MAX:
             raise ConfigError(f"ns3-gym's protocol has Discrete of up to {_INT32_MAX} values, got {int(space.n)}")
         return space
-    if isinstance(space, spaces.Box) and space.dtype is not None and space.dtype.kind in _KINDS:
+    if isinstance(space, spaces.Box) and space.dtype is not None and space.dtype.kind in _SENT_AS:
         return space
     raise ConfigError(
         f"ns3-gym's protocol has no {space}: offer a Discrete from 0, a Box of numbers, or a Tuple or Dict of these"
@@ -58,23 +63,18 @@ def wire_space(space: Space) -> Space:
 
 def describe(space: Space, name: str = "") -> Any:
     """Make a `SpaceDescription` of a space that `wire_space` returned."""
-    pb = messages()
-    description = pb.SpaceDescription(name=name)
+    pb, kind = messages(), _kind(space)
+    description = pb.SpaceDescription(name=name, type=getattr(pb, kind))
     if isinstance(space, spaces.Discrete):
-        description.type, inner = pb.Discrete, pb.DiscreteSpace(n=int(space.n))
+        inner = pb.DiscreteSpace(n=int(space.n))
     elif isinstance(space, spaces.Box):
-        dtype = getattr(pb, _KINDS[cast("np.dtype[Any]", space.dtype).kind])
-        if space.dtype == np.float64:
-            dtype = pb.DOUBLE
+        dtype = pb.DOUBLE if space.dtype == np.float64 else getattr(pb, _sent_as(space))
         low, high = (float(np.clip(bound, -_LARGEST, _LARGEST)) for bound in (space.low.min(), space.high.max()))
-        description.type, inner = pb.Box, pb.BoxSpace(low=low, high=high, dtype=dtype, shape=space.shape)
-    elif isinstance(space, spaces.Tuple):
-        description.type, inner = pb.Tuple, pb.TupleSpace(element=[describe(part) for part in space.spaces])
+        inner = pb.BoxSpace(low=low, high=high, dtype=dtype, shape=space.shape)
     else:
-        parts = cast(spaces.Dict, space).spaces
-        description.type = pb.Dict
-        inner = pb.DictSpace(element=[describe(part, key) for key, part in parts.items()])
-    return _packed(description, "space", inner)
+        inner = getattr(pb, f"{kind}Space")(element=[describe(part, key) for _, part, key in _parts(space)])
+    description.space.Pack(inner)
+    return description
 
 
 def space_of(description: Any, where: str) -> Space:
@@ -82,26 +82,23 @@ def space_of(description: Any, where: str) -> Space:
 
     Equal bounds, which ns-3 sends if a script has separate bounds for each number, count as no bounds.
     """
-    pb = messages()
-    if description.type == pb.Discrete:
-        n = _unpacked(description.space, "DiscreteSpace", where).n
-        if n < 1:
-            raise DatapathError(f"the {where} is Discrete with {n} values, and must have at least 1")
-        return spaces.Discrete(n)
-    if description.type == pb.Box:
-        return _box(_unpacked(description.space, "BoxSpace", where), where)
-    if description.type == pb.Tuple:
-        parts = _unpacked(description.space, "TupleSpace", where).element
-        return spaces.Tuple([space_of(part, f"{where}[{index}]") for index, part in enumerate(parts)])
-    if description.type == pb.Dict:
-        parts = _unpacked(description.space, "DictSpace", where).element
-        return spaces.Dict({part.name: space_of(part, f"{where}[{part.name!r}]") for part in parts})
-    raise DatapathError(f"the {where} is missing: the simulation must describe it when it connects")
+    if not 0 < description.type <= len(KINDS):
+        raise DatapathError(f"the {where} is missing: the simulation must describe it when it connects")
+    kind = KINDS[description.type - 1]
+    inner = _unpacked(description.space, f"{kind}Space", where)
+    if kind == "Discrete":
+        if inner.n < 1:
+            raise DatapathError(f"the {where} is Discrete with {inner.n} values, and must have at least 1")
+        return spaces.Discrete(inner.n)
+    if kind == "Box":
+        return _box(inner, where)
+    if kind == "Tuple":
+        return spaces.Tuple([space_of(part, f"{where}[{index}]") for index, part in enumerate(inner.element)])
+    return spaces.Dict({part.name: space_of(part, f"{where}[{part.name!r}]") for part in inner.element})
 
 
 def _box(box: Any, where: str) -> Space:
-    pb = messages()
-    dtype = np.dtype(DTYPES[next((name for name in DTYPES if getattr(pb, name) == box.dtype), "FLOAT")])
+    dtype = np.dtype(NUMBERS[_dtype_name(box)][0])
     low, high = float(box.low), float(box.high)
     if not low < high:
         low, high = -np.inf, np.inf
@@ -115,61 +112,41 @@ def _box(box: Any, where: str) -> Space:
     return spaces.Box(dtype.type(low), dtype.type(high), tuple(box.shape), dtype.type)
 
 
-def packer(space: Space) -> Callable[[Any], Any]:
-    """Return a function that makes a `DataContainer` of a value of that space, also of one beyond its bounds.
+def pack(space: Space, value: Any) -> Any:
+    """Make a `DataContainer` of a value of that space, also of one beyond its bounds.
 
     Numbers of a Box are sent as by ns3-gym's own Python side: floats of 32 and 64 bits both as `FLOAT`, because scripts
-    cast them to that. The function raises `ConfigError` for a value that the space's type and size cannot hold.
+    cast them to that.
+
+    Raises:
+        ConfigError: the space's type and size cannot hold the value.
     """
-    pack = _packer(space)
-
-    def checked(value: Any) -> Any:
-        try:
-            return pack(value)
-        except (TypeError, ValueError, OverflowError, KeyError) as error:
-            raise ConfigError(f"{value!r} is not a value of {space} ({error})") from None
-
-    return checked
+    try:
+        return _pack(space, value)
+    except (TypeError, ValueError, OverflowError, KeyError, IndexError) as error:
+        raise ConfigError(f"{value!r} is not a value of {space} ({error})") from None
 
 
-def _packer(space: Space) -> Callable[[Any], Any]:
-    pb = messages()
+def _pack(space: Space, value: Any, name: str = "") -> Any:
+    pb, kind = messages(), _kind(space)
+    container = pb.DataContainer(name=name, type=getattr(pb, kind))
     if isinstance(space, spaces.Discrete):
-        return lambda value: _packed(
-            pb.DataContainer(type=pb.Discrete), "data", pb.DiscreteDataContainer(data=int(value))
-        )
-    if isinstance(space, spaces.Box):
-        name, shape = _KINDS[cast("np.dtype[Any]", space.dtype).kind], space.shape
-        dtype, field, dtype_there = getattr(pb, name), FIELDS[name], np.dtype(DTYPES[name])
-        count = math.prod(shape)
-
-        def pack_box(value: Any) -> Any:
-            box = pb.BoxDataContainer(dtype=dtype, shape=shape)
-            numbers = np.asarray(value)
-            if numbers.size != count:
-                raise ValueError(f"it has {numbers.size} numbers instead of {count}")
-            getattr(box, field).extend(_cast(numbers, dtype_there).ravel().tolist())
-            return _packed(pb.DataContainer(type=pb.Box), "data", box)
-
-        return pack_box
-    if isinstance(space, spaces.Tuple):
-        parts = [_packer(part) for part in space.spaces]
-        return lambda values: _packed(
-            pb.DataContainer(type=pb.Tuple),
-            "data",
-            pb.TupleDataContainer(element=[pack(value) for pack, value in zip(parts, values, strict=True)]),
-        )
-    named = {key: _packer(part) for key, part in cast(spaces.Dict, space).spaces.items()}
-
-    def pack_dict(values: Any) -> Any:
-        inner = pb.DictDataContainer()
-        for key, pack in named.items():
-            container = pack(values[key])
-            container.name = key
-            inner.element.append(container)
-        return _packed(pb.DataContainer(type=pb.Dict), "data", inner)
-
-    return pack_dict
+        inner = pb.DiscreteDataContainer(data=int(value))
+    elif isinstance(space, spaces.Box):
+        sent_as, count, numbers = _sent_as(space), math.prod(space.shape), np.asarray(value)
+        if numbers.size != count:
+            raise ValueError(f"it has {numbers.size} numbers instead of {count}")
+        dtype, field = NUMBERS[sent_as]
+        inner = pb.BoxDataContainer(dtype=getattr(pb, sent_as), shape=space.shape)
+        getattr(inner, field).extend(_cast(numbers, np.dtype(dtype)).ravel().tolist())
+    else:
+        parts = _parts(space)
+        if kind == "Tuple" and len(value) != len(parts):
+            raise ValueError(f"it has {len(value)} parts instead of {len(parts)}")
+        packed = [_pack(part, value[index], key) for index, part, key in parts]
+        inner = getattr(pb, f"{kind}DataContainer")(element=packed)
+    container.data.Pack(inner)
+    return container
 
 
 def value_of(container: Any, space: Space, where: str, let_through: LetThrough | None = None) -> Any:
@@ -189,55 +166,51 @@ def value_of(container: Any, space: Space, where: str, let_through: LetThrough |
         Incomplete: the container holds less than the space says.
         DatapathError: the container holds something else.
     """
-    pb = messages()
-    if isinstance(space, spaces.Discrete):
-        _require(container, pb.Discrete, "Discrete", where)
-        value = _unpacked(container.data, "DiscreteDataContainer", where).data
-        if not 0 <= value < space.n:
-            if let_through is None:
-                raise DatapathError(f"the {where} must be from 0 to {int(space.n) - 1}, got {value}")
-            let_through(f"the {where} is from 0 to {int(space.n) - 1} by its space, and others come as well")
-        return int(value)
-    if isinstance(space, spaces.Box):
-        _require(container, pb.Box, "Box", where)
-        box = _unpacked(container.data, "BoxDataContainer", where)
-        field = next((FIELDS[name] for name in FIELDS if getattr(pb, name) == box.dtype), "floatData")
-        numbers, count = getattr(box, field), math.prod(space.shape)
-        if len(numbers) != count:
-            kind = Incomplete if len(numbers) < count else DatapathError
-            raise kind(f"the {where} must have {count} numbers, as its space says, got {len(numbers)}")
-        dtype = cast("np.dtype[Any]", space.dtype)
-        try:
-            return _cast(np.array(numbers), dtype).reshape(space.shape)
-        except ValueError as error:
-            raise DatapathError(
-                f"the {where} is of {dtype} by its space, and came as {field} with what that cannot hold ({error}): "
-                "give the script's space the type of its container"
-            ) from None
-    if isinstance(space, spaces.Tuple):
-        _require(container, pb.Tuple, "Tuple", where)
-        parts = _unpacked(container.data, "TupleDataContainer", where).element
-        if len(parts) != len(space.spaces):
-            short = len(parts) < len(space.spaces)
-            kind = Incomplete if short else DatapathError
-            raise kind(f"the {where} must have {len(space.spaces)} parts, got {len(parts)}")
-        return tuple(
-            value_of(part, inner, f"{where}[{index}]", let_through)
-            for index, (part, inner) in enumerate(zip(parts, space.spaces, strict=True))
-        )
-    inner_spaces = cast(spaces.Dict, space).spaces
-    if container.type == pb.Tuple and let_through is not None:
+    pb, kind = messages(), _kind(space)
+    if isinstance(space, spaces.Dict) and container.type == pb.Tuple and let_through is not None:
         # ns-3 keeps a Dict's parts in the order of their names, as Gymnasium does.
         let_through(f"the {where} is a Dict by its space, and came as a Tuple: its parts are taken by position")
-        values = value_of(container, spaces.Tuple(list(inner_spaces.values())), where, let_through)
-        return dict(zip(inner_spaces, values, strict=True))
-    _require(container, pb.Dict, "Dict", where)
-    found = {part.name: part for part in _unpacked(container.data, "DictDataContainer", where).element}
-    if set(found) != set(inner_spaces):
-        wanted, got = (", ".join(sorted(names)) or "none" for names in (inner_spaces, found))
-        kind = Incomplete if set(found) < set(inner_spaces) else DatapathError
-        raise kind(f"the {where} must have the parts {wanted}, got {got}")
-    return {key: value_of(found[key], part, f"{where}[{key!r}]", let_through) for key, part in inner_spaces.items()}
+        values = value_of(container, spaces.Tuple(list(space.spaces.values())), where, let_through)
+        return dict(zip(space.spaces, values, strict=True))
+    if container.type != getattr(pb, kind):
+        sent = ("nothing", *KINDS)
+        got = sent[container.type] if container.type < len(sent) else f"type {container.type}"
+        _refuse(not container.type, f"the {where} must be of type {kind}, as its space says, got {got}")
+    inner = _unpacked(container.data, f"{kind}DataContainer", where)
+    if isinstance(space, spaces.Discrete):
+        if not 0 <= inner.data < space.n:
+            if let_through is None:
+                raise DatapathError(f"the {where} must be from 0 to {int(space.n) - 1}, got {inner.data}")
+            let_through(f"the {where} is from 0 to {int(space.n) - 1} by its space, and others come as well")
+        return int(inner.data)
+    if isinstance(space, spaces.Box):
+        return _numbers(inner, space, where)
+    if isinstance(space, spaces.Tuple):
+        found = list(inner.element)
+        if len(found) != len(space.spaces):
+            few = len(found) < len(space.spaces)
+            _refuse(few, f"the {where} must have {len(space.spaces)} parts, got {len(found)}")
+        return tuple(value_of(found[index], part, f"{where}[{index}]", let_through) for index, part, _ in _parts(space))
+    by_name, wanted = {part.name: part for part in inner.element}, [key for _, _, key in _parts(space)]
+    if set(by_name) != set(wanted):
+        names, got = (", ".join(sorted(each)) or "none" for each in (wanted, by_name))
+        _refuse(set(by_name) < set(wanted), f"the {where} must have the parts {names}, got {got}")
+    return {key: value_of(by_name[key], part, f"{where}[{key!r}]", let_through) for _, part, key in _parts(space)}
+
+
+def _numbers(box: Any, space: spaces.Box, where: str) -> npt.NDArray[Any]:
+    """Return the numbers of a `BoxDataContainer` in the space's shape and dtype."""
+    field, count = NUMBERS[_dtype_name(box)][1], math.prod(space.shape)
+    numbers, dtype = getattr(box, field), cast("np.dtype[Any]", space.dtype)
+    if len(numbers) != count:
+        _refuse(len(numbers) < count, f"the {where} must have {count} numbers, as its space says, got {len(numbers)}")
+    try:
+        return _cast(np.array(numbers), dtype).reshape(space.shape)
+    except ValueError as error:
+        raise DatapathError(
+            f"the {where} is of {dtype} by its space, and came as {field} with what that cannot hold ({error}): "
+            "give the script's space the type of its container"
+        ) from None
 
 
 def _cast(numbers: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -252,24 +225,30 @@ def _cast(numbers: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return there
 
 
-def _require(container: Any, kind: int, name: str, where: str) -> None:
-    if container.type != kind:
-        sent = ("nothing", "Discrete", "Box", "Tuple", "Dict")
-        got = sent[container.type] if container.type < len(sent) else f"type {container.type}"
-        error = DatapathError if container.type else Incomplete
-        raise error(f"the {where} must be of type {name}, as its space says, got {got}")
+def _refuse(incomplete: bool, message: str) -> NoReturn:
+    raise Incomplete(message) if incomplete else DatapathError(message)
 
 
-def _packed(outer: Any, field: str, inner: Any) -> Any:
-    packed = getattr(outer, field)
-    packed.type_url, packed.value = TYPE_URL + inner.DESCRIPTOR.name, inner.SerializeToString()
-    return outer
+def _kind(space: Space) -> str:
+    """Return the protocol's name for the kind of a space."""
+    return next(kind for kind in KINDS if isinstance(space, getattr(spaces, kind)))
 
 
-@cache
-def _decode_error() -> type[Exception]:
-    error: type[Exception] = library("google.protobuf.message").DecodeError
-    return error
+def _parts(space: Space) -> list[tuple[Any, Space, str]]:
+    """Return the parts of a Tuple or Dict: index in a value, space, and name in messages."""
+    if isinstance(space, spaces.Tuple):
+        return [(index, part, "") for index, part in enumerate(space.spaces)]
+    return [(key, part, key) for key, part in cast(spaces.Dict, space).spaces.items()]
+
+
+def _sent_as(box: spaces.Box) -> str:
+    """Return the name of the `Dtype` in which the numbers of a Box are sent."""
+    return _SENT_AS[cast("np.dtype[Any]", box.dtype).kind]
+
+
+def _dtype_name(box: Any) -> str:
+    """Return the name of the `Dtype` that a message about a Box states; FLOAT if it states none."""
+    return ENUMS["Dtype"][box.dtype] if 0 < box.dtype < len(ENUMS["Dtype"]) else "FLOAT"
 
 
 def parse(name: str, data: bytes, what: str) -> Any:
@@ -277,7 +256,7 @@ def parse(name: str, data: bytes, what: str) -> Any:
     message = getattr(messages(), name)()
     try:
         message.ParseFromString(data)
-    except _decode_error():
+    except library("google.protobuf.message").DecodeError:
         raise DatapathError(
             f"{what} must be a {name} of ns3-gym's protocol, got {len(data)} bytes of another kind"
         ) from None
@@ -285,6 +264,6 @@ def parse(name: str, data: bytes, what: str) -> Any:
 
 
 def _unpacked(packed: Any, name: str, where: str) -> Any:
-    if packed.type_url.rpartition("/")[2] != f"{PACKAGE}.{name}":
+    if packed.TypeName() != f"{PACKAGE}.{name}":
         raise DatapathError(f"the {where} must hold a {name}, got {packed.type_url or 'nothing'}")
     return parse(name, packed.value, f"the {where}")

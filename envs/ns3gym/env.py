@@ -119,18 +119,12 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         Raises:
             DatapathError: no episode is running, or see the class.
         """
-        self.send(action)
-        return self.receive()
-
-    def send(self, action: Any) -> None:
-        """Do the first half of `step`, so that the simulations of several environments work at the same time."""
-        self._running().act(action)
+        if self._bridge is None:
+            raise DatapathError("no episode is running; reset the environment first")
+        self._bridge.act(action)
         self._fresh = None
-
-    def receive(self) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Do the second half of `step`."""
         try:
-            state = self._running().receive(self._answer_s, self._process)
+            state = self._bridge.receive(self._answer_s, self._process)
         except DatapathError:
             self._end()
             raise
@@ -181,11 +175,6 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
                 self._bridge.close()
                 self._bridge = None
             process.end(STOP_S if stop_sent else 0.0)
-
-    def _running(self) -> Bridge:
-        if self._bridge is None:
-            raise DatapathError("no episode is running; reset the environment first")
-        return self._bridge
 
     def _command(self, port: int) -> tuple[str, ...]:
         """Return the command with port, seed and more arguments."""

@@ -14,8 +14,6 @@ from typing import Any
 from ncc.core.extras import require_extra
 
 PACKAGE = "ns3opengym"
-TYPE_URL = f"type.googleapis.com/{PACKAGE}."
-"""Prefix of a message's name in `Any`."""
 
 ENUMS = {
     "SpaceType": ("NoSpaceType", "Discrete", "Box", "Tuple", "Dict"),

@@ -6,8 +6,7 @@ description as JSON in the schema's metadata (`EpisodeInfo`). Environments write
 neither imports the other.
 """
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,47 +132,6 @@ def read_episodes(where: str | Path | Sequence[str | Path]) -> tuple[Episode, ..
     return episodes
 
 
-def require_seen_as(
-    episodes: Sequence[Episode], specs: Mapping[str, Any], obs_dim: int, n_actions: int, *, paid: bool = True
-) -> None:
-    """Raise `ConfigError` unless episodes were recorded with these specs and sizes.
-
-    Args:
-        episodes: recorded episodes.
-        specs: `observation`, `action` and `reward` as plain data.
-        obs_dim: numbers per observation.
-        n_actions: number of actions.
-        paid: true if the learner uses rewards; else `reward` may differ.
-    """
-    parts = ("observation", "action", "reward") if paid else ("observation", "action")
-    for episode in episodes:
-        info = episode.info
-        for part in parts:
-            recorded, wanted = _plain(getattr(info, part)), _plain(specs[part])
-            if recorded != wanted:
-                keys = [key for key in {**recorded, **wanted} if recorded.get(key) != wanted.get(key)]
-                raise ConfigError(
-                    f"the episode of {episode.label} was recorded with another env.{part} than this run's "
-                    f"({_differences(keys, recorded, wanted)}); record again with this run's env, or train "
-                    "with the recording's"
-                )
-        if (info.obs_dim, info.n_actions) != (obs_dim, n_actions):
-            raise ConfigError(
-                f"the episode of {episode.label} has {info.obs_dim} numbers per observation and {info.n_actions} "
-                f"actions, this run's environment {obs_dim} and {n_actions}; record the scenario that you train for"
-            )
-
-
-def episodes_digest(episodes: Sequence[Episode]) -> str:
-    """SHA-256 of the episodes, their descriptions and their order, 64 hex digits."""
-    digest = hashlib.sha256()
-    for episode in episodes:
-        digest.update(f"{episode.info.to_json()}{episode.terminated}".encode())
-        for values in (episode.epoch, episode.obs, episode.actions, episode.reward):
-            digest.update(f"{values.dtype}{values.shape}".encode() + np.ascontiguousarray(values).tobytes())
-    return digest.hexdigest()
-
-
 def read_episode(path: Path) -> Episode:
     """Read the episode of one file; errors as in `read_episodes`."""
     try:
@@ -278,13 +236,3 @@ def _paths(name: str) -> list[Path]:
             "ncc evaluate record=true controller=[...]"
         )
     return found
-
-
-def _plain(spec: Any) -> dict[str, Any]:
-    """Convert a spec to what JSON gives back: lists, not tuples."""
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(spec))
-    return plain
-
-
-def _differences(keys: Sequence[str], recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {recorded.get(key)!r} in place of {wanted.get(key)!r}" for key in sorted(keys))

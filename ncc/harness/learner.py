@@ -4,9 +4,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
-from ncc.core.errors import ConfigError
 from ncc.harness.batch import EnvFactory
 
 
@@ -24,11 +23,6 @@ class Progress:
 
 
 Report = Callable[[Progress], None]
-
-
-def refuse_numbers(setting: str) -> NoReturn:
-    """Raise `ConfigError`: this setting is for actions with indices."""
-    raise ConfigError(f"{setting} learns actions with indices: change it, or set env.action.kind to levels or shares")
 
 
 class Learner(Protocol):

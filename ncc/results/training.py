@@ -4,7 +4,7 @@
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -168,7 +168,9 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
     if plan.families.of:  # other networks, so that the lines do not bound the curve
         learned, judged_on = f"families on {learned}", f"{plan.scenario.name} on {shown}"
     title = f"Return while learning on {learned}; horizontal lines: mean on the held-out flows on {judged_on}"
-    draw_learning(folder, references, title)
+    rows = read_learning(folder)
+    if any(row["returns"] for row in rows):
+        learning_curve(rows, folder / CURVE, references=references, title=title)
     return {
         datapath: {name: values.tolist() for name, values in earned.items()} for datapath, earned in returns.items()
     }
@@ -186,15 +188,6 @@ def _meta(plan: TrainPlan) -> dict[str, Any]:
     if plan.families.of:
         meta["families"] = plan.families.to_dict()
     return {**meta, "trained": ranges_of_training(plan.scenario, plan.families).to_dict()}
-
-
-def draw_learning(folder: Path, references: Mapping[str, float], title: str) -> bool:
-    """Draw the learning curve beside these levels; False if there is none, as of a learner from recorded episodes."""
-    rows = read_learning(folder)
-    played = any(row["returns"] for row in rows)
-    if played:
-        learning_curve(rows, folder / CURVE, references=references, title=title)
-    return played
 
 
 def _forecast(plan: TrainPlan, learner: Learner, epochs_per_s: dict[str, float]) -> None:

@@ -151,7 +151,6 @@ def register() -> None:
 
     from ncc.core.topologies import AnyTopology
     from ncc.core.value import kinds
-    from ncc.envs.ns3gym.spec import SimulationSpec
     from ncc.envs.reward import AnyReward
     from ncc.envs.spec import EnvView
 
@@ -166,7 +165,6 @@ def register() -> None:
         store.store(group="scenario/topology", name=kind, node=defaults(topology))
     view = {key: node for key, node in defaults(EnvView).items() if key != "reward"}  # `reward` is a group of its own
     store.store(group="schema/env", name="base", node=view)
-    store.store(group="schema/env", name="ns3gym", node=defaults(SimulationSpec))
     for kind, reward in kinds(AnyReward).items():
         store.store(group="env/reward", name=kind, node=defaults(reward))
     for name, config in learner_configs().items():

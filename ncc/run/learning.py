@@ -7,7 +7,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +112,6 @@ def learn(
     meta: Mapping[str, Any],
     resume: bool,
     wandb: str,
-    unit: str = "epochs",
-    scale: float = 1.0,
 ) -> float:
     """Train with a log and a progress bar; return the seconds that it took.
 
@@ -122,15 +119,13 @@ def learn(
         config: configuration of the training, for the log.
         meta: plain data for the policy files.
         wandb: project of Weights & Biases to log to in addition; empty: none.
-        unit: name of the environment's steps.
-        scale: factor of the returns that the learner reports.
     """
     started = time.perf_counter()
     logged = LearningLog(folder, resume=resume, project=wandb, config=config)
-    with logged as log, Bar("training", learner.total_epochs, unit) as bar:
+    with logged as log, Bar("training", learner.total_epochs, "epochs") as bar:
 
         def report(progress: Progress) -> None:
-            log.report(replace(progress, returns=tuple(value * scale for value in progress.returns)))
+            log.report(progress)
             recent = log.recent_return
             bar.update(progress.epochs, "" if recent is None else f"return {recent:+.4g}")
 

@@ -28,9 +28,6 @@ from ncc.run.executors import ExecutorSpec
 from ncc.run.tuned import tuned_for, tuned_names
 
 CONFIG = "config.json"
-FOREIGN = "ns3gym"
-"""Value of `env.kind` for other projects' simulations, on which `ncc.results.simulation_training` trains."""
-NO_SCENARIO = "is a simulation of others, without a scenario of ours to be judged in: only ncc train takes it"
 PARTS = ("datapath", "scenario", "stack", "env", "agent", "evaluation")
 OPTIONAL = ("families", "also_in")
 """Parts that a configuration may leave out."""
@@ -240,55 +237,31 @@ class TrainPlan:
 
     def save(self, folder: Path) -> None:
         """Save the plan in the run folder, so that `resume` and `ncc evaluate` can read it."""
-        save_plain(folder, self.plain)
+        write_text(folder / CONFIG, json.dumps(self.plain, indent=1, allow_nan=False) + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> "TrainPlan":
-        """Load the plan of a run folder."""
-        plain = read_plain(folder)
-        if isinstance(plain, dict) and is_foreign(plain.get("env")):
+        """Load the plan of a run folder.
+
+        Raises:
+            ResultError: there is none, or it cannot be used.
+        """
+        path = folder / CONFIG
+        try:
+            plain = json.loads(path.read_bytes())
+        except FileNotFoundError:
             raise ResultError(
-                f"{folder} is a training whose env {NO_SCENARIO}; "
-                "ncc.results.simulation_training.judge plays its policy"
-            )
+                f"{folder} is not a run folder: it has no {CONFIG}; name a folder that ncc train made"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise ResultError(f"{path} cannot be read ({error}); train again") from None
         try:
             return cls.from_plain(plain)
+        except UnknownNameError as error:
+            own = "If it is of your own folder, name that: --config-dir <folder>"
+            raise ResultError(f"{path}: {error} {own}") from None
         except ConfigError as error:
-            raise not_ours(folder, error) from None
-
-
-def save_plain(folder: Path, plain: dict[str, Any]) -> None:
-    """Write a run's configuration into its folder."""
-    write_text(folder / CONFIG, json.dumps(plain, indent=1, allow_nan=False) + "\n")
-
-
-def read_plain(folder: Path) -> Any:
-    """Read a configuration that `save_plain` wrote.
-
-    Raises:
-        ResultError: there is none, or it cannot be read.
-    """
-    path = folder / CONFIG
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise ResultError(
-            f"{folder} is not a run folder: it has no {CONFIG}; name a folder that ncc train made"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise ResultError(f"{path} cannot be read ({error}); train again") from None
-
-
-def not_ours(folder: Path, error: Exception) -> ResultError:
-    """Make the error for a configuration that can be read but not used."""
-    if isinstance(error, UnknownNameError):
-        return ResultError(f"{folder / CONFIG}: {error} If it is of your own folder, name that: --config-dir <folder>")
-    return ResultError(f"{folder / CONFIG} is no configuration of this version of ncc ({error}); train again")
-
-
-def is_foreign(env: Any) -> bool:
-    """True if this part of a configuration is a simulation of another project."""
-    return isinstance(env, Mapping) and env.get("kind") == FOREIGN
+            raise ResultError(f"{path} is no configuration of this version of ncc ({error}); train again") from None
 
 
 def with_params(controller: Controller, params: Mapping[str, Any]) -> Controller:
@@ -364,8 +337,6 @@ def _check_parts(plain: Any) -> None:
     """Check that every part of the configuration is there and of the right kind, and that there are no others."""
     if not isinstance(plain, dict):
         raise ConfigError(f"configuration must be a mapping, got {type(plain).__name__}")
-    if is_foreign(plain.get("env")):
-        raise ConfigError(f"env={FOREIGN} {NO_SCENARIO}; choose env=rack here")
     for name in PARTS:
         if not isinstance(plain.get(name), dict):
             raise ConfigError(f"configuration must have {name!r}, a mapping; found {plain.get(name)!r}")

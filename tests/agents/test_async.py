@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncc.agents.a3c.checkpoint import Checkpoint, CheckpointFolder
 from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.a3c.run import Checkpoint, CheckpointFolder
 from ncc.agents.policy import POLICY_FILE, load_policy
 from ncc.core.errors import ConfigError, WorkerDiedError
 from ncc.harness.batch import BatchedEnv

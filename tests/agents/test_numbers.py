@@ -12,7 +12,7 @@ from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.evolve import evolve, numbers, ranked
 from ncc.agents.a3c.network import ActorCritic, NetShape, initial_params, policy_layers
 from ncc.agents.a3c.rollout import Collector
-from ncc.agents.a3c.update import compute_gradient
+from ncc.agents.a3c.update import gradients
 from ncc.agents.policy import NumberPolicy, load_policy
 from ncc.core.errors import ConfigError
 from ncc.core.seeding import generator
@@ -108,11 +108,6 @@ def test_it_learns_from_the_untrained_formula(
     assert reports[-1].epochs >= CONFIG.epochs
 
 
-def test_without_pairs_luck_hides_what_numbers_are_worth(tmp_path: Path) -> None:
-    fit(CONFIG, lambda _: AimingEnv(level=10.0), tmp_path)
-    assert missed(tmp_path / "policy.npz") > 0.5 * UNTRAINED
-
-
 def test_pairs_show_the_gradient_that_luck_hides() -> None:
     """The cosine of a rollout's gradient with that of the mean squared distance, at the untrained policy."""
     config, params = CONFIG.replace(gamma=0.0, max_grad_norm=1e9), initial_params(SHAPE, 1).requires_grad_()
@@ -129,7 +124,7 @@ def test_pairs_show_the_gradient_that_luck_hides() -> None:
         model.load(params.detach())
         model.deviation = 0.3
         rollout = Collector(env, generator(7), 20, 0).collect(model, 20)
-        compute_gradient(model, rollout, config, 0.0)
+        next(gradients(model, rollout, config, 0.0))
         return float(torch.cosine_similarity(model.gradient, uphill, 0))
 
     assert cosine(aiming(n_racks=128, level=10.0)) > 0.95
@@ -146,20 +141,11 @@ def test_returns_are_those_of_what_hosts_earned(tmp_path: Path) -> None:
 @pytest.mark.parametrize("after", [300, 1100], ids=["while A3C learns", "in the evolution strategy"])
 def test_a_resumed_run_has_the_weights_of_one_without_a_break(after: int, tmp_path: Path) -> None:
     config = CONFIG.replace(epochs=12_000, evolve_frac=0.5, checkpoint_epochs=1600)
-    for name, seed in (("one", 1), ("two", 1), ("other", 2)):
-        fit(config, aiming, tmp_path / name, seed=seed)
+    fit(config, aiming, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         fit(config, lambda _: cut(aiming(), after), tmp_path / "cut")
     fit(config, aiming, tmp_path / "cut", resume=True)
-    one, two, other, resumed = (
-        np.concatenate(
-            [part.ravel() for layer in load_policy(tmp_path / name / "policy.npz")[0].layers for part in layer]
-        )
-        for name in ("one", "two", "other", "cut")
-    )
-    np.testing.assert_array_equal(one, two)
-    np.testing.assert_array_equal(one, resumed)
-    assert (one != other).any()
+    np.testing.assert_array_equal(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
 
 
 def test_the_loss_is_that_of_a_gaussian(tmp_path: Path) -> None:

@@ -53,17 +53,6 @@ def test_sampling_follows_the_softmax() -> None:
     assert drawn[2] == 0
 
 
-@given(seed=st.integers(0, 2**32), scale=st.floats(0.01, 80), n_actions=st.integers(1, 12))
-def test_sampled_actions_are_always_in_range(seed: int, scale: float, n_actions: int) -> None:
-    rng = np.random.default_rng(seed)
-    logits = (scale * rng.standard_normal((2, 7, n_actions))).astype(np.float32)
-    actions = unchanged(n_actions).act(logits, rng)
-    assert actions.shape == (2, 7)
-    assert actions.dtype == np.int64
-    assert (actions >= 0).all()
-    assert (actions < n_actions).all()
-
-
 def test_round_trip_keeps_every_bit_and_the_meta(tmp_path: Path) -> None:
     meta = {"observation": {"scale": 2.5}, "tags": ["a", "b"], "seed": 3}
     save_policy(tmp_path / "deep" / "policy.npz", layers(5, 8, 8, 4), meta)
@@ -73,7 +62,9 @@ def test_round_trip_keeps_every_bit_and_the_meta(tmp_path: Path) -> None:
     for (weight, bias), (w, b) in zip(layers(5, 8, 8, 4), policy.layers, strict=True):
         assert (weight == w).all()
         assert (bias == b).all()
-    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["policy.npz"]
+    (file,) = (tmp_path / "deep").iterdir()
+    with zipfile.ZipFile(file) as archive:
+        assert sorted(archive.namelist()) == ["b0.npy", "b1.npy", "b2.npy", "meta.npy", "w0.npy", "w1.npy", "w2.npy"]
 
 
 @pytest.mark.parametrize(
@@ -93,12 +84,14 @@ def test_layers_that_make_no_policy_are_refused(bad: list[Layer], message: str, 
 
 
 def test_meta_must_be_json_and_leave_reserved_keys_alone(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="plain JSON"):
-        save_policy(tmp_path / "policy.npz", layers(2, 3), {"when": object()})
-    with pytest.raises(ConfigError, match="plain JSON"):
-        save_policy(tmp_path / "policy.npz", layers(2, 3), {"loss": float("nan")})
-    with pytest.raises(ConfigError, match="may not use the keys obs_dim"):
-        save_policy(tmp_path / "policy.npz", layers(2, 3), {"obs_dim": 9})
+    cases = (
+        ({"when": object()}, "plain JSON"),
+        ({"loss": float("nan")}, "plain JSON"),
+        ({"obs_dim": 9}, "keys obs_dim"),
+    )
+    for meta, message in cases:
+        with pytest.raises(ConfigError, match=message):
+            save_policy(tmp_path / "policy.npz", layers(2, 3), meta)
 
 
 def test_observations_that_do_not_fit_are_refused() -> None:
@@ -110,22 +103,20 @@ def test_observations_that_do_not_fit_are_refused() -> None:
 
 
 def test_missing_and_foreign_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ResultError, match="there is no ncc-policy at"):
-        load_policy(tmp_path / "none.npz")
-    with pytest.raises(ResultError, match="cannot read"):
-        load_policy(tmp_path)
     (tmp_path / "text.npz").write_text("hello")
-    with pytest.raises(ResultError, match="damaged or not an ncc-policy"):
-        load_policy(tmp_path / "text.npz")
     np.savez(tmp_path / "plain.npz", w0=np.ones((2, 2)))
-    with pytest.raises(ResultError, match="damaged or not an ncc-policy"):
-        load_policy(tmp_path / "plain.npz")
     write_arrays(tmp_path / "other.npz", "ncc-something", 1, {}, {})
-    with pytest.raises(ResultError, match="says it is 'ncc-something'"):
-        load_policy(tmp_path / "other.npz")
     write_arrays(tmp_path / "newer.npz", KIND, VERSION + 1, {}, {})
-    with pytest.raises(ResultError, match=f"format version {VERSION + 1}"):
-        load_policy(tmp_path / "newer.npz")
+    for name, message in (
+        ("none.npz", "there is no ncc-policy at"),
+        (".", "cannot read"),
+        ("text.npz", "damaged or not an ncc-policy"),
+        ("plain.npz", "damaged or not an ncc-policy"),
+        ("other.npz", "says it is 'ncc-something'"),
+        ("newer.npz", f"format version {VERSION + 1}"),
+    ):
+        with pytest.raises(ResultError, match=message):
+            load_policy(tmp_path / name)
 
 
 def test_contradictions_inside_a_file_are_refused(tmp_path: Path) -> None:
@@ -181,9 +172,3 @@ def test_a_damaged_file_is_refused_or_reads_the_same(
     for (weight, bias), (w, b) in zip(layers(3, 4, 2), policy.layers, strict=True):
         assert (weight == w).all()
         assert (bias == b).all()
-
-
-def test_a_file_is_one_plain_zip_of_arrays(tmp_path: Path) -> None:
-    save_policy(tmp_path / "policy.npz", layers(3, 2), {})
-    with zipfile.ZipFile(tmp_path / "policy.npz") as archive:
-        assert sorted(archive.namelist()) == ["b0.npy", "meta.npy", "w0.npy"]

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncc.agents.a3c.returns import Bool, Float, advantages
+from ncc.agents.a3c.rollout import Bool, Float
+from ncc.agents.a3c.update import advantages
 
 
 def column(*numbers: float) -> Float:

@@ -82,20 +82,22 @@ def test_resumed_equals_uninterrupted(tmp_path: Path, lengths: tuple[int, ...], 
         assert (whole / "checkpoints" / last).read_bytes() == (begun / "checkpoints" / last).read_bytes()
 
 
-def test_checkpoints_fall_between_episodes(tmp_path: Path) -> None:
-    env = identity((40, 40))
-    train(tmp_path, env, config=CONFIG.replace(epochs=1600, keep_checkpoints=100))
-    # 80 epochs an episode of both racks; due after 300, so at the end of every 4th episode
-    assert [epochs_of(name) for name in checkpoints(tmp_path)] == [0, 320, 640, 960, 1280, 1600]
-    assert env.resets == [0, 4, 8, 12, 16, 20][: len(env.resets)]
-
-
-def test_racks_that_never_end_together_are_cut_and_no_episode_comes_twice(tmp_path: Path) -> None:
-    env = identity((5000, 4999))
-    train(tmp_path, env, config=CONFIG.replace(keep_checkpoints=100))
-    # due after 300 epochs, cut after 600 at the latest, at the end of a rollout of 14 epochs: 602
-    assert [epochs_of(name) for name in checkpoints(tmp_path)] == [0, 602, 1204, 1806, 2000]
-    assert env.resets == [0, 1, 2, 3]
+@pytest.mark.parametrize(
+    ("lengths", "epochs", "saved", "resets"),
+    [
+        # 80 epochs an episode of both racks; due after 300, so at the end of every 4th episode
+        pytest.param((40, 40), 1600, [0, 320, 640, 960, 1280, 1600], [0, 4, 8, 12, 16], id="between episodes"),
+        # due after 300 epochs, cut after 600 at the latest, at the end of a rollout of 14 epochs: 602
+        pytest.param((5000, 4999), 2000, [0, 602, 1204, 1806, 2000], [0, 1, 2, 3], id="cut, and none comes twice"),
+    ],
+)
+def test_checkpoints_fall_between_episodes(
+    tmp_path: Path, lengths: tuple[int, ...], epochs: int, saved: list[int], resets: list[int]
+) -> None:
+    env = identity(lengths)
+    train(tmp_path, env, config=CONFIG.replace(epochs=epochs, keep_checkpoints=100))
+    assert [epochs_of(name) for name in checkpoints(tmp_path)] == saved
+    assert env.resets[: len(resets)] == resets
 
 
 def test_epochs_are_exact_and_returns_are_means_per_host_and_epoch(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from tests.docs.quoted import NUMBER, blocks, quoted
 from tests.house.files import ROOT, tracked
+from tests.mains.commands import ncc
 from tests.support.linux import needs
 
 PAGE = "docs/agents/README.md"
@@ -85,6 +86,27 @@ def test_sb3_ppo(example: Example) -> None:
     told = example("sb3_ppo.py", "--steps", "512", "--rollout", "8")
     assert told == "ncc evaluate controller=ncc,dctcp,sb3_ppo.zip scenario=rack datapath=packetsim"
     stands("sb3_ppo.zip")
+
+
+def test_rllib_offline(example: Example, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed (the extra rllib)")
+    recording = ("record=true", "scenario=rack", "controller=max_min", "seeds=1", "scenario.duration_s=0.01")
+    done = ncc("evaluate", *recording, "datapath=packetsim", "out=recorded", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = example("rllib_offline.py", "recorded", "--updates", "3")
+    assert told == "ncc evaluate controller=ncc,dctcp,rllib_marwil scenario=rack datapath=packetsim"
+    stands("rllib_marwil")
+
+
+def test_ns3gym_sb3(example: Example) -> None:
+    for module, extra in (("stable_baselines3", "sb3"), ("zmq", "ns3gym")):
+        pytest.importorskip(module, reason=f"{module} is not installed (the extra {extra})")
+    told = example(
+        "ns3gym_sb3.py", f"{sys.executable} {ROOT}/tests/ns3gym/peer.py", "--steps", "512", "--folder", str(ROOT)
+    )
+    earned = [float(number) for number in NUMBER.findall(told)]
+    assert len(earned) == 2
+    assert all(0 < mean < 1 for mean in earned)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from ncc.harness.episodes import (
     Episode,
     EpisodeInfo,
     read_episodes,
-    require_seen_as,
     write_episode,
 )
 
@@ -172,21 +171,3 @@ def test_recordings_of_several_environments_do_not_mix(tmp_path: Path, part: str
     write_episode(tmp_path / "b" / FILE, episode(2, **changes))
     with pytest.raises(ConfigError, match=rf"b/{FILE} was recorded with another {part} than .*a/{FILE}"):
         read_episodes(tmp_path)
-
-
-def test_a_run_learns_from_what_it_would_see_and_do_itself(tmp_path: Path) -> None:
-    episodes = [episode()]
-    write_episode(tmp_path / FILE, episodes[0])
-    read_again = read_episodes(tmp_path)
-    require_seen_as(episodes, SPECS, NUMBERS, 3)
-    require_seen_as(read_again, SPECS, NUMBERS, 3)
-    with pytest.raises(ConfigError, match=r"another env\.action than this run's \(levels 2 in place of 10\)"):
-        require_seen_as(episodes, {**SPECS, "action": {**SPECS["action"], "levels": 10}}, NUMBERS, 11)
-    with pytest.raises(ConfigError, match=r"another env\.observation"):
-        require_seen_as(episodes, {**SPECS, "observation": {"neighbours": "ranked"}}, NUMBERS, 3)
-    backlog = {**SPECS, "reward": {"kind": "backlog"}}
-    with pytest.raises(ConfigError, match=r"another env\.reward than this run's \(kind 'utility' in place of"):
-        require_seen_as(episodes, backlog, NUMBERS, 3)
-    require_seen_as(episodes, backlog, NUMBERS, 3, paid=False)
-    with pytest.raises(ConfigError, match=r"has 4 numbers per observation and 3 actions, .* environment 9 and 3"):
-        require_seen_as(episodes, SPECS, 9, 3)

@@ -30,7 +30,7 @@ NEVER_LOADED = {
     "import ncc.agents.policy; from ncc.agents.a3c.config import A3cConfig; A3cConfig().build()": {
         "ncc.envs", *FRAMEWORKS
     },
-    "import ncc.agents.rllib.learner": {"ray", "torch"},
+    "import ncc.agents.rllib.config": {"ray", "torch"},
     "import ncc.results.plot, ncc.results.table, ncc.harness.pool": {"matplotlib", "ncc.envs", *FRAMEWORKS},
     "import ncc.host.__main__, ncc.host.run": {
         "rich", "onnx", "onnxruntime", "pyroute2", "asyncio", "http", *DRAWING, *FRAMEWORKS,

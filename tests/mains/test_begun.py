@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ncc.core.errors import ConfigError, ResultError
+from ncc.core.errors import ConfigError, DatapathError, ResultError
 from ncc.run.folders import begun, training_in
+from ncc.run.learning import LEARNING
 
 
 def test_half_a_first_checkpoint_is_no_beginning(tmp_path: Path) -> None:
@@ -51,3 +52,18 @@ def test_a_mistake_gives_the_folder_back(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="a mistake"):
             mistaken()
         assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("learnt", [False, True])
+def test_a_simulator_that_fails_before_anything_is_learnt_leaves_no_folder(tmp_path: Path, learnt: bool) -> None:
+    def failing() -> None:
+        with training_in(tmp_path / "run", resume=False):
+            (tmp_path / "run" / "checkpoints").mkdir()
+            (tmp_path / "run" / "checkpoints" / "checkpoint-000000000000000.npz").write_bytes(b"untrained")
+            if learnt:
+                (tmp_path / "run" / LEARNING).write_text('{"epochs": 5}\n')
+            raise DatapathError("the simulation ended")
+
+    with pytest.raises(DatapathError):
+        failing()
+    assert (tmp_path / "run").exists() is learnt

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.rllib.config import RllibConfig
 from ncc.core.errors import ConfigError
 from ncc.envs.action import ActionSpec
 from ncc.envs.families import Families, Family
@@ -75,25 +74,18 @@ def test_learners_get_the_racks_that_they_ask_for_and_copies_where_they_are_pair
     [
         (A3cConfig(evolve_frac=0.5), None, "agent.evolve_frac compares mirror images whose actions are numbers"),
         (A3cConfig(evolve_frac=0.5), Pairs(paid="mean", copies=3), "set env.pairs with an even number of copies"),
-        (RllibConfig(form="multi_agent"), Pairs(), "agent.form=multi_agent learns actions with indices"),
     ],
 )
 def test_what_a_learner_cannot_learn_is_refused_before_anything_runs(
-    config: A3cConfig | RllibConfig, pairs: Pairs | None, said: str
+    config: A3cConfig, pairs: Pairs | None, said: str
 ) -> None:
     view = EnvView(
         action=ActionSpec(kind="residual", formula="local"),
         observation=ObservationSpec(neighbours="ordered"),
         pairs=pairs,
     )
-    if isinstance(config, RllibConfig):
-        pytest.importorskip("ray", reason="Ray is not installed (the extra rllib)")
-        config = config.replace(racks=1 if config.form == "multi_agent" else 6)
-        view = view.replace(pairs=None)
-    else:
-        config = config.replace(racks=6)
     with pytest.raises(ConfigError, match=said):
-        RackFactory.for_learner(spec(view=view), Batched, 1, config.build())
+        RackFactory.for_learner(spec(view=view), Batched, 1, config.replace(racks=6).build())
 
 
 def test_copies_have_the_flows_of_the_first_of_them() -> None:

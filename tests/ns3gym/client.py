@@ -12,7 +12,7 @@ from typing import Any
 
 import zmq
 
-from ncc.envs.ns3gym.containers import packer, space_of, value_of
+from ncc.envs.ns3gym.containers import pack, space_of, value_of
 from ncc.envs.ns3gym.schema import messages
 from tests.support.processes import PATIENCE_S
 
@@ -58,7 +58,7 @@ class OldClient:
 
     def step(self, action: Any) -> tuple[Any, float, bool, Any]:
         self.dirty = True
-        act = messages().EnvActMsg(actData=packer(self.action_space)(action))
+        act = messages().EnvActMsg(actData=pack(self.action_space, action))
         self.socket.send(act.SerializeToString())
         self._receive()
         return self.obs, self.reward, self.over, self.info

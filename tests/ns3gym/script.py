@@ -8,15 +8,10 @@ from typing import Any
 import zmq
 from gymnasium import spaces
 
-from ncc.envs.ns3gym.containers import describe, packer
+from ncc.envs.ns3gym.containers import describe
 from ncc.envs.ns3gym.schema import messages
 from tests.ns3gym.client import PATIENCE_MS
 from tests.support.processes import PATIENCE_S
-
-
-def sent_as(space: spaces.Space[Any], value: Any) -> Any:
-    """A container of another kind than the stated space would make."""
-    return packer(space)(value)
 
 
 class Script:

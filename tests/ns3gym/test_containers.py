@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.envs.ns3gym.containers import describe, packer, parse, space_of, value_of, wire_space
+from ncc.envs.ns3gym.containers import describe, pack, parse, space_of, value_of, wire_space
 from ncc.envs.ns3gym.schema import MESSAGES, messages
 
 SPACES: list[spaces.Space[Any]] = [
@@ -29,7 +29,7 @@ def test_messages_have_the_bytes_of_the_protocol() -> None:
     assert pb.SimInitAck(done=True, stopSimReq=True).SerializeToString() == b"\x08\x01\x10\x01"
     state = pb.EnvStateMsg(reward=1.0, isGameOver=True, reason=pb.GameOver, info="x")
     assert state.SerializeToString() == b"\x15\x00\x00\x80\x3f" + b"\x18\x01\x20\x01" + b"\x2a\x01x"
-    container = packer(spaces.Discrete(9))(7)
+    container = pack(spaces.Discrete(9), 7)
     any_ = b"\x0a\x34type.googleapis.com/ns3opengym.DiscreteDataContainer" + b"\x12\x02\x08\x07"
     assert container.SerializeToString() == b"\x08\x01" + b"\x12" + bytes([len(any_)]) + any_
     box = pb.BoxDataContainer(dtype=pb.UINT, shape=[2], intData=[1], uintData=[300], doubleData=[0.0])
@@ -57,7 +57,7 @@ def test_spaces_and_values_come_back_as_they_went(space: spaces.Space[Any]) -> N
     space.seed(1)
     for _ in range(20):
         value = space.sample()
-        got = value_of(packer(space)(value), space, "value")
+        got = value_of(pack(space, value), space, "value")
         assert space.contains(got) or isinstance(space, spaces.Discrete)
         np.testing.assert_array_equal(spaces.flatten(space, got), spaces.flatten(space, value))
 
@@ -103,7 +103,7 @@ def test_numbers_of_64_bits_are_sent_as_floats() -> None:
     pb = messages()
     space = spaces.Box(0, 1, (2,), np.float64)
     assert describe(space).type == pb.Box
-    inner = pb.BoxDataContainer.FromString(packer(space)([0.25, 0.5]).data.value)
+    inner = pb.BoxDataContainer.FromString(pack(space, [0.25, 0.5]).data.value)
     assert (inner.dtype, list(inner.floatData), list(inner.doubleData)) == (pb.FLOAT, [0.25, 0.5], [])
 
 
@@ -113,15 +113,15 @@ def test_a_value_that_is_not_of_its_space_is_refused() -> None:
     pair = spaces.Tuple([spaces.Discrete(2), spaces.Discrete(2)])
     named = spaces.Dict(a=spaces.Discrete(2))
     cases: list[tuple[Any, spaces.Space[Any], str]] = [
-        (packer(spaces.Discrete(9))(5), spaces.Discrete(3), "the action must be from 0 to 2, got 5"),
-        (packer(spaces.Discrete(9))(5), box, "must be of type Box, as its space says, got Discrete"),
+        (pack(spaces.Discrete(9), 5), spaces.Discrete(3), "the action must be from 0 to 2, got 5"),
+        (pack(spaces.Discrete(9), 5), box, "must be of type Box, as its space says, got Discrete"),
         (pb.DataContainer(), box, "must be of type Box, as its space says, got nothing"),
         (pb.DataContainer(type=pb.Box), box, "must hold a BoxDataContainer, got nothing"),
-        (packer(spaces.Box(0, 1, (3,), np.float32))([0, 0, 0]), box, "must have 2 numbers, as its space says, got 3"),
-        (packer(spaces.Tuple([spaces.Discrete(2)]))([1]), pair, "must have 2 parts, got 1"),
-        (packer(pair)([1, 0]), named, "must be of type Dict, as its space says, got Tuple"),
-        (packer(spaces.Dict(b=spaces.Discrete(2)))({"b": 1}), named, "must have the parts a, got b"),
-        (packer(spaces.Dict(a=spaces.Discrete(9)))({"a": 7}), named, r"action\['a'\] must be from 0 to 1, got 7"),
+        (pack(spaces.Box(0, 1, (3,), np.float32), [0, 0, 0]), box, "must have 2 numbers, as its space says, got 3"),
+        (pack(spaces.Tuple([spaces.Discrete(2)]), [1]), pair, "must have 2 parts, got 1"),
+        (pack(pair, [1, 0]), named, "must be of type Dict, as its space says, got Tuple"),
+        (pack(spaces.Dict(b=spaces.Discrete(2)), {"b": 1}), named, "must have the parts a, got b"),
+        (pack(spaces.Dict(a=spaces.Discrete(9)), {"a": 7}), named, r"action\['a'\] must be from 0 to 1, got 7"),
     ]
     for container, space, message in cases:
         with pytest.raises(DatapathError, match=message):

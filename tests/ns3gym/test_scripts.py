@@ -14,16 +14,16 @@ from gymnasium import spaces
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.envs.ns3gym import Ns3GymEnv
-from ncc.envs.ns3gym.containers import describe, value_of
+from ncc.envs.ns3gym.containers import describe, pack, value_of
 from ncc.envs.ns3gym.schema import messages
 from tests.ns3gym.client import PATIENCE_MS
 from tests.ns3gym.leaks import free_port, nothing_left
-from tests.ns3gym.script import Script, sent_as
+from tests.ns3gym.script import Script
 
 CHANNELS = spaces.Box(0, 1, (4,), np.uint32)
-BUSY = sent_as(CHANNELS, [0, 1, 0, 0])
-CLEARED = sent_as(spaces.Box(0, 1, (0,), np.uint32), [])
-SHORT_PART = sent_as(spaces.Tuple([spaces.Discrete(2)]), [1])
+BUSY = pack(CHANNELS, [0, 1, 0, 0])
+CLEARED = pack(spaces.Box(0, 1, (0,), np.uint32), [])
+SHORT_PART = pack(spaces.Tuple([spaces.Discrete(2)]), [1])
 PAIR = spaces.Tuple([spaces.Discrete(2), spaces.Discrete(2)])
 
 
@@ -41,7 +41,7 @@ def _played(port: int, action: Any = 1) -> tuple[list[Any], list[str]]:
 
 @pytest.mark.parametrize(
     ("space", "whole", "last"),
-    [(CHANNELS, BUSY, CLEARED), (CHANNELS, BUSY, None), (PAIR, sent_as(PAIR, [1, 0]), SHORT_PART)],
+    [(CHANNELS, BUSY, CLEARED), (CHANNELS, BUSY, None), (PAIR, pack(PAIR, [1, 0]), SHORT_PART)],
 )
 def test_a_last_state_without_its_observation_repeats_the_one_before(
     space: spaces.Space[Any], whole: Any, last: Any
@@ -66,7 +66,7 @@ def test_a_discrete_beyond_its_values_is_let_through_with_one_warning() -> None:
     """As upstream's opengym-2, which states 5 values and draws from 0 to 10."""
     port = free_port()
     wide: spaces.Space[Any] = spaces.Discrete(11)
-    with nothing_left(), Script(port, spaces.Discrete(5), [sent_as(wide, value) for value in (9, 3, 10)]):
+    with nothing_left(), Script(port, spaces.Discrete(5), [pack(wide, value) for value in (9, 3, 10)]):
         seen, told = _played(port)
     assert seen == [9, 3, 10]
     assert told == ["the observation is from 0 to 4 by its space, and others come as well"]
@@ -76,12 +76,12 @@ def test_a_tuple_where_a_dict_was_stated_is_taken_by_position() -> None:
     """As upstream's multi-agent example; a part that does not fit is refused."""
     port, box = free_port(), spaces.Box(0, 9, (2,), np.uint32)
     stated = spaces.Dict(box=box, discrete=spaces.Discrete(5))
-    container = sent_as(spaces.Tuple([box, spaces.Discrete(5)]), ([4, 5], 3))
+    container = pack(spaces.Tuple([box, spaces.Discrete(5)]), ([4, 5], 3))
     with nothing_left(), Script(port, stated, [container] * 3):
         seen, told = _played(port)
     assert (seen[0]["box"].tolist(), seen[0]["discrete"]) == ([4, 5], 3)
     assert told == ["the observation is a Dict by its space, and came as a Tuple: its parts are taken by position"]
-    other = sent_as(PAIR, [1, 1])
+    other = pack(PAIR, [1, 1])
     with pytest.raises(DatapathError, match=r"observation\[0\] must be of type Box, as its space says, got Discrete"):
         value_of(other, stated, "observation", told.append)
 
@@ -99,10 +99,10 @@ def test_numbers_that_the_stated_type_cannot_hold_are_named(
     stated: Any, sent: Any, values: list[Any], culprit: str
 ) -> None:
     space = spaces.Box(0, 1, (2,), stated)
-    container = sent_as(spaces.Box(0, 1, (2,), sent), values)
+    container = pack(spaces.Box(0, 1, (2,), sent), values)
     with pytest.raises(DatapathError, match=rf"observation is of \w+ by its space, and came as \w+ .*{culprit}"):
         value_of(container, space, "observation")
-    whole = value_of(sent_as(spaces.Box(0, 1, (2,), sent), [3, 4]), space, "observation")
+    whole = value_of(pack(spaces.Box(0, 1, (2,), sent), [3, 4]), space, "observation")
     assert (whole.tolist(), whole.dtype) == ([3, 4], stated)
 
 

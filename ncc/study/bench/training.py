@@ -148,7 +148,7 @@ def _stable(config: A3cConfig) -> float:
         vf_coef=config.value_coef,
         max_grad_norm=config.max_grad_norm,
         use_rms_prop=False,
-        normalize_advantage=config.normalize_advantage,
+        normalize_advantage=True,
         policy_kwargs={"net_arch": {"pi": list(config.hidden), "vf": list(config.hidden)}},
         seed=SEED,
         device="cpu",

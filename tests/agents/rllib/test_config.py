@@ -10,25 +10,14 @@ import pytest
 from ncc.agents.rllib.config import BATCHED_RACKS, RllibConfig
 from ncc.core.errors import ConfigError
 
-OFFLINE: dict[str, Any] = {"algorithm": "marwil", "env_runners": 0, "entropy_coef": 0.0, "episodes": "episodes.parquet"}
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="rllib: ray is not installed")
 
 
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({**OFFLINE, "episodes": None}, "record=true"),
-        ({**OFFLINE, "env_runners": 1}, "env_runners and entropy_coef must be 0"),
-        ({**OFFLINE, "entropy_coef": 0.01}, "env_runners and entropy_coef must be 0"),
-        ({**OFFLINE, "address": "auto"}, "address is for env runners"),
-        ({**OFFLINE, "form": "multi_agent"}, "multi_agent"),
-        ({**OFFLINE, "beta": 1.5}, "beta"),
-        ({"algorithm": "ppo", "episodes": "episodes.parquet"}, "leave it null"),
-        ({"form": "multi_agent", "racks": 2}, "must be 1 in the form multi_agent, got 2"),
         ({"algorithm": "appo", "value_coef": 0.0}, "value_coef must be above 0 with appo, .* or algorithm to ppo"),
-        ({**OFFLINE, "value_coef": 0.0}, "value_coef must be above 0 with marwil"),
-        ({"algorithm": "impala", "max_advantage": 3.0}, "max_advantage is for ppo in the form batched, got impala"),
-        ({"form": "multi_agent", "max_advantage": 3.0}, "got ppo and multi_agent: leave it null"),
+        ({"algorithm": "impala", "max_advantage": 3.0}, "max_advantage is for ppo, got impala: leave it null"),
         ({"noise": 0.0}, "noise"),
         ({"hidden": ()}, "at least one layer"),
         ({"wheel": "ncc.whl"}, "set address"),
@@ -70,7 +59,6 @@ def test_a_wheel_that_is_not_there_is_refused_before_anything_starts(tmp_path: P
         ({}, True, BATCHED_RACKS, 50),
         ({}, False, 1, 800),
         ({"algorithm": "impala"}, True, BATCHED_RACKS, 10),
-        ({"form": "multi_agent"}, True, 1, 800),
         ({"racks": 4, "rollout": 7}, True, 4, 7),
     ],
 )

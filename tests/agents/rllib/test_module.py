@@ -15,11 +15,11 @@ from gymnasium.spaces import Box, Discrete  # noqa: E402 - behind the skip
 
 from ncc.agents.a3c.network import NetShape, initial_params  # noqa: E402
 from ncc.agents.a3c.network import policy_layers as a3c_layers  # noqa: E402
-from ncc.agents.a3c.returns import advantages  # noqa: E402
+from ncc.agents.a3c.update import advantages  # noqa: E402
 from ncc.agents.policy import NumberPolicy, load_policy, save_policy  # noqa: E402
 from ncc.agents.rllib.batches import ppo_batch, values_of, vtrace_batch  # noqa: E402
+from ncc.agents.rllib.env_runner import RackRollout  # noqa: E402
 from ncc.agents.rllib.module import HostModule, policy_layers  # noqa: E402
-from ncc.agents.rllib.rollout import RackRollout  # noqa: E402
 
 if TYPE_CHECKING:
     from torch import Tensor

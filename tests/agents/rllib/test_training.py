@@ -74,10 +74,6 @@ def nan(worker: int) -> BatchedEnv:
     return NanEnv(1, (20, 20))
 
 
-def nan_in_one_rack(worker: int) -> BatchedEnv:
-    return NanEnv(1, (20,))
-
-
 class BreakingEnv(IdentityEnv):
     """Raises in its 220th step."""
 
@@ -161,28 +157,6 @@ def test_identity_is_learnt(tmp_path: Path, algorithm: Any, env_runners: int, ep
         assert len(returns) == epochs / 50
 
 
-def test_identity_is_learnt_in_the_form_multi_agent(tmp_path: Path) -> None:
-    config = RllibConfig(
-        form="multi_agent",
-        env_runners=0,
-        rollout=50,
-        epochs=400,
-        minibatch=50,
-        passes=8,
-        gamma=0.5,
-        learning_rate=1e-2,
-        entropy_coef=0.001,
-        hidden=(16,),
-        checkpoint_epochs=10**6,
-    )
-    reports = fit(config, Identity((50,)), tmp_path)
-    returns = [value for report in reports for value in report.returns]
-    assert right_frac(tmp_path) > 0.8
-    assert len(returns) == 400 / 50, "one in each update"
-    assert returns[0] < 0.5
-    assert np.mean(returns[-2:]) > 0.7
-
-
 def paired(worker: int) -> BatchedEnv:
     return Paired(AimingEnv(n_racks=4, same=2), Pairs(noise_periods=2), 1, worker)
 
@@ -260,25 +234,16 @@ def test_a_killed_env_runner_costs_what_was_in_flight(tmp_path: Path, monkeypatc
     assert gaps.max() <= algorithms.ROLLOUTS_LOST * 20 + 1
 
 
-@pytest.mark.parametrize(
-    ("changes", "make_env", "told"),
-    [
-        ({}, nan, "env runner 0: reward of host 0 in rack 1 is nan"),
-        ({"form": "multi_agent", "racks": 1}, nan_in_one_rack, "env runner 0: reward of host 0 in rack 0 is nan"),
-    ],
-)
-def test_an_error_in_an_env_runner_is_shown(
-    tmp_path: Path, changes: dict[str, Any], make_env: EnvFactory, told: str
-) -> None:
-    with pytest.raises(InvalidRunError, match=told):
-        fit(SMALL.replace(**changes), make_env, tmp_path)
+def test_an_error_in_an_env_runner_is_shown(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRunError, match="env runner 0: reward of host 0 in rack 1 is nan"):
+        fit(SMALL, nan, tmp_path)
     assert not (tmp_path / POLICY_FILE).exists()
 
 
 @pytest.mark.usefixtures("every_update")
-def test_v_trace_runs_in_the_form_multi_agent_until_an_env_runner_fails(tmp_path: Path) -> None:
+def test_v_trace_runs_until_an_env_runner_fails(tmp_path: Path) -> None:
     reports: list[Progress] = []
-    config = SMALL.replace(algorithm="impala", form="multi_agent", env_runners=1, racks=1, rollout=20, epochs=10_000)
+    config = SMALL.replace(algorithm="impala", env_runners=1, racks=1, rollout=20, epochs=10_000)
     with pytest.raises(InvalidRunError, match="env runner 0: the simulator gave up"):
         fit(config, breaking, tmp_path, on_progress=reports.append)
     assert not (tmp_path / POLICY_FILE).exists()
