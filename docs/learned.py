@@ -4,7 +4,8 @@
 from pathlib import Path
 
 from docs.pictures import licensed
-from ncc.agents.packaged import read_policy_manifest
+from ncc.agents.policy import packaged_policy
+from ncc.harness.atomic import file_digest
 from ncc.results.insight import waiting
 from ncc.results.plot import importance_bars, waiting_limits
 from ncc.study.importance import DRAIN, importance
@@ -20,7 +21,7 @@ SEED, NETWORKS = 9, 48
 
 def drawn_from() -> str:
     """The policy that a picture is of, by the digest of its file."""
-    return f"{POLICY}.npz, SHA-256 {read_policy_manifest(POLICY).sha256}"
+    return f"{POLICY}.ncc, SHA-256 {file_digest(packaged_policy(POLICY))}"
 
 
 def main() -> None:

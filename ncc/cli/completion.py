@@ -9,7 +9,7 @@ import hydra
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from ncc.agents.packaged import packaged_names
+from ncc.agents.policy import packaged_names
 from ncc.cli.help import written
 from ncc.cli.mains import groups
 from ncc.cli.verbs import VERBS

@@ -57,10 +57,15 @@ def require_writable(path: Path) -> None:
         raise ResultError(f"cannot write {path}: {path.parent} is no folder that can be written; choose another name")
 
 
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a small file atomically; errors as in `replacing`."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a small UTF-8 file atomically; errors as in `replacing`."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_bytes(path, text.encode())
 
 
 def remove(path: Path) -> None:

@@ -146,7 +146,7 @@ AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit | LocalLimi
 class PolicyLimit(Limit, frozen=True, tag="policy"):
     """A trained policy: a file of the run that is evaluated or, without a run, one that comes with the package."""
 
-    path: str = "policy.npz"
+    path: str = "policy.ncc"
     """Path relative to the run folder."""
     pretrained: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:+-]*$")] = ""
     """Name of a policy in agents/pretrained, for evaluations without a run; empty: the run's policy."""

@@ -57,7 +57,7 @@ class Learner(Protocol):
     ) -> Path:
         """Train to the configured number of epochs and return the policy file (`agents/policy.py`).
 
-        Policy files are readable without torch. Before it trains, it writes `policy_untrained.npz`, with which an
+        Policy files are readable without torch. Before it trains, it writes `policy_untrained.ncc`, with which an
         evaluation compares the trained policy.
 
         Args:

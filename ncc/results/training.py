@@ -21,6 +21,7 @@ from ncc.harness.manifest import provenance, seal
 from ncc.harness.networks import Batching
 from ncc.harness.processes import quiet_start, usable_cpus
 from ncc.harness.results import load_evaluation
+from ncc.policies.header import Origin, header_of_training
 from ncc.results.drawing import duration_text
 from ncc.results.evaluation import judge, require_valid
 from ncc.results.plot import learning_curve
@@ -77,7 +78,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
             folder,
             plan.seed,
             config=plan.plain,
-            meta=_meta(plan),
+            meta=_header(plan, folder, made),
             resume=resume and begun(folder),
             wandb=wandb,
         )
@@ -174,18 +175,19 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
     }
 
 
-def _meta(plan: TrainPlan) -> dict[str, Any]:
-    """Description for policy files: what their numbers mean, and the networks of training."""
-    meta = {
-        "observation": plan.env.observation.to_dict(),
-        "action": plan.env.action.to_dict(),
-        "reward": plan.env.reward.to_dict(),
-        "scenario": plan.scenario.to_dict(),
-        "stack": plan.stack.to_dict(),
-    }
-    if plan.families.of:
-        meta["families"] = plan.families.to_dict()
-    return {**meta, "trained": ranges_of_training(plan.scenario, plan.families).to_dict()}
+def _header(plan: TrainPlan, folder: Path, made: dict[str, Any]) -> dict[str, Any]:
+    """Return the header of the policy files."""
+    return header_of_training(
+        observation=plan.env.observation,
+        action=plan.env.action,
+        stack=plan.stack,
+        trained=ranges_of_training(plan.scenario, plan.families),
+        period_s=plan.scenario.period_s,
+        origin=Origin(source=folder.resolve().name, seed=plan.seed, recipe=plan.plain, provenance=made),
+        scenario=plan.scenario.to_dict(),
+        families=plan.families.to_dict() if plan.families.of else {},
+        reward=plan.env.reward.to_dict(),
+    )
 
 
 def draw_learning(folder: Path, references: Mapping[str, float], title: str) -> bool:

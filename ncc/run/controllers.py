@@ -39,8 +39,8 @@ def load_controller(name: str) -> Controller:
     | `path.zip` | a model of Stable-Baselines3 |
     | `path`, a folder of `ncc train` | the policy of the training |
     | `path`, another folder | a checkpoint of RLlib |
-    | `path.npz`, `path.ncc` | a policy of a training, or an exported one |
-    | `hosts:path.ncc` | an exported policy, by an agent on each host |
+    | `path.ncc` | a policy |
+    | `hosts:path.ncc` | a policy, by an agent on each host |
 
     In results a file or folder is called by its name without the folder above it, and a class by its own name.
 
@@ -83,7 +83,7 @@ def _meant_class(name: str) -> str:
 def _policy_on_hosts(name: str) -> Controller:
     called, path = _file(name, name.removeprefix(HOSTS))
     if not path.endswith(".ncc"):
-        raise ConfigError(f"controller {name!r}: {HOSTS} takes a .ncc file, which ncc export makes; name one")
+        raise ConfigError(f"controller {name!r}: {HOSTS} takes a policy file, which ends in .ncc; name one")
     return Controller(name=HOSTS + called, summary="A policy file, on each host", limit=HostsLimit(path=path))
 
 
@@ -129,7 +129,7 @@ def _file(name: str, path: str) -> tuple[str, str]:
 
 LOOKS: tuple[tuple[Callable[[str], object], Callable[[str], Controller]], ...] = (
     (re.compile(r"hosts:.*[./].*").fullmatch, _policy_on_hosts),
-    (re.compile(r".*\.(ncc|npz)").fullmatch, _policy_file),
+    (re.compile(r".*\.ncc").fullmatch, _policy_file),
     (re.compile(r".*\.zip").fullmatch, _model),
     (re.compile(r"[\w.]+(?<!\.py):\w+").fullmatch, class_controller),
     (_is_training, _training),

@@ -7,9 +7,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ncc.agents.packaged import FOLDER, packaged_names, packaged_policy
+from ncc.agents.policy import (
+    PACKAGED,
+    UNTRAINED_FILE,
+    MlpPolicy,
+    NumberPolicy,
+    load_policy,
+    packaged_names,
+    packaged_policy,
+)
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.extras import require_extra
 from ncc.core.scenario import Scenario
@@ -20,9 +28,6 @@ from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import PolicyLimiter, RateLimiter
 from ncc.harness.receivers import WithReceivers
 from ncc.run.own_class import OwnLimiter, source_digest
-
-if TYPE_CHECKING:
-    from ncc.agents.policy import MlpPolicy
 
 LEFT_TO_LOCAL = "hosts have the limits of the formula LOCAL"
 """Warning where a learned policy is not trusted."""
@@ -41,7 +46,7 @@ class LimiterFactory:
     """
 
     folder: Path | None
-    packaged: Path = FOLDER
+    packaged: Path = PACKAGED
 
     def __call__(self, controller: Controller, scenario: Scenario) -> RateLimiter:
         limiter, rule = self._limiter(controller, scenario), controller.receivers
@@ -97,7 +102,7 @@ class LimiterFactory:
         return controller.replace(limit=limit.replace(pretrained=name))
 
     def path(self, controller: str, limit: PolicyLimit) -> Path:
-        """Path of the policy file; a packaged one is checked against its manifest."""
+        """Path of the policy file."""
         path = Path(limit.path)
         if path.is_absolute() or self.folder is not None:
             return (self.folder or Path()) / path
@@ -108,8 +113,8 @@ class LimiterFactory:
         if limit.pretrained not in (names := packaged_names(self.packaged)):
             raise ConfigError(
                 f"controller {controller!r} needs a trained policy, and none called {limit.pretrained!r} came with "
-                f"ncc (it has: {', '.join(names) or 'none'}); name the run that made one, run=<folder>, or pack it: "
-                f"ncc pack <folder> --name {limit.pretrained}"
+                f"ncc (it has: {', '.join(names) or 'none'}); name the run that made one, run=<folder>, or put one "
+                f"there: ncc export run=<folder> out={self.packaged}/{limit.pretrained}.ncc"
             )
         return packaged_policy(limit.pretrained, self.packaged)
 
@@ -154,18 +159,11 @@ class LimiterFactory:
             return (f"{path.name} does not say on which networks it was trained",)
         return from_dict(TrainedRanges, meta["trained"], f"{path}: trained").outside(scenario)
 
-    def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, "MlpPolicy", Mapping[str, Any]]:
-        from ncc.agents.policy import load_policy
-        from ncc.policies import SUFFIX, load_policy_file
-
+    def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, MlpPolicy, Mapping[str, Any]]:
         path = self.path(controller, limit)
-        if path.suffix == SUFFIX:
-            found = load_policy_file(path)
-            return path, found.policy, found.header.to_dict()
         return (path, *load_policy(path))
 
     def _policy(self, controller: str, limit: PolicyLimit, scenario: Scenario) -> RateLimiter:
-        from ncc.agents.policy import NumberPolicy
         from ncc.envs.action import ActionSpec, rate_map
         from ncc.envs.observation import ObservationSpec, SharedObserver
         from ncc.policies import HeldLimiter, RateBounds, table_bounds
@@ -188,7 +186,7 @@ class LimiterFactory:
         if policy.n_actions != actions.spec.n_outputs:
             raise ConfigError(
                 f"{path} chooses among {policy.n_actions} actions and states a table of {actions.spec.n_outputs}; "
-                "train or pack it again"
+                "train again"
             )
         if not actions.spec.n_actions:
             if not limit.greedy:
@@ -205,15 +203,11 @@ class LimiterFactory:
 
     def _agents(self, controller: str, limit: HostsLimit) -> RateLimiter:
         from ncc.host.host_agents import HostAgents
-        from ncc.policies import SUFFIX, load_policy_file
+        from ncc.policies import load_policy_file
 
-        path = self.path(controller, limit)
-        if path.suffix != SUFFIX or not limit.greedy:
-            raise ConfigError(
-                f"controller {controller!r} is an agent on each host: that takes a policy file ({SUFFIX}, made by "
-                f"ncc export) and greedy decisions, got {path.name} and greedy={limit.greedy}"
-            )
-        return HostAgents(load_policy_file(path))
+        if not limit.greedy:
+            raise ConfigError(f"controller {controller!r} is an agent on each host, which decides greedily: set greedy")
+        return HostAgents(load_policy_file(self.path(controller, limit)))
 
 
 @contextmanager
@@ -253,8 +247,6 @@ def _model(limit: ModelLimit, scenario: Scenario) -> RateLimiter:
 
 def _trained_with(checkpoint: Path) -> Mapping[str, Any]:
     """Settings `observation`, `action` and `stack` of our training; empty for another project's checkpoint."""
-    from ncc.agents.policy import UNTRAINED_FILE, load_policy
-
     meta = checkpoint.resolve().parent.parent / UNTRAINED_FILE
     if not (checkpoint / "run.json").is_file() or not meta.is_file():
         return {}

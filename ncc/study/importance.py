@@ -24,7 +24,6 @@ from ncc.core.scenario import Scenario
 from ncc.harness.batch import ObsArray
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.run import eval_flow_seed
-from ncc.policies import SUFFIX
 from ncc.results.insight import Importance, Learned, blinded, groups_of, load_learned, observed, permuted
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
@@ -80,10 +79,8 @@ def _blind(
     limit = controller.limit
     assert isinstance(limit, PolicyLimit), "it has a policy"
     path = LimiterFactory(run).path(controller.name, limit)
-    if path.suffix == SUFFIX:
-        raise ConfigError(f"{path} is a policy file for hosts; take the policy.npz that it was exported from")
     with TemporaryDirectory() as folder:
-        target = Path(folder) / "policy.npz"
+        target = Path(folder) / "policy.ncc"
         save_policy(target, blinded(learned, places, stand), load_policy(path)[1])
         yield controller.replace(limit=limit.replace(path=str(target)))
 

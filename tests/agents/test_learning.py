@@ -17,8 +17,8 @@ def test_identity_is_learnt(tmp_path: Path, gamma: float) -> None:
     config = A3cConfig(mode="sync", epochs=8_000, rollout=10, gamma=gamma, learning_rate=5e-3)
     reports = fit(config, Identity((50,) * 8), tmp_path)
     returns = [value for report in reports for value in report.returns]
-    trained, _ = load_policy(tmp_path / "policy.npz")
-    untrained, _ = load_policy(tmp_path / "policy_untrained.npz")
+    trained, _ = load_policy(tmp_path / "policy.ncc")
+    untrained, _ = load_policy(tmp_path / "policy_untrained.ncc")
     obs = np.eye(4, dtype=np.float32)
     assert trained.act(obs, None).tolist() == [0, 1, 2, 3]
     rng = np.random.default_rng(5)

@@ -81,7 +81,7 @@ def missed(path: Path) -> float:
 
 
 def weights(folder: Path) -> np.ndarray:
-    return np.concatenate([part.ravel() for layer in load_policy(folder / "policy.npz")[0].layers for part in layer])
+    return np.concatenate([part.ravel() for layer in load_policy(folder / "policy.ncc")[0].layers for part in layer])
 
 
 UNTRAINED = 0.4761
@@ -103,14 +103,14 @@ def test_it_learns_from_the_untrained_formula(
     settings: dict[str, Any], make_env: Any, at_most: float, tmp_path: Path
 ) -> None:
     reports = fit(CONFIG.replace(**settings), make_env, tmp_path)
-    assert missed(tmp_path / "policy_untrained.npz") == pytest.approx(UNTRAINED, abs=1e-3)
-    assert missed(tmp_path / "policy.npz") < at_most * UNTRAINED
+    assert missed(tmp_path / "policy_untrained.ncc") == pytest.approx(UNTRAINED, abs=1e-3)
+    assert missed(tmp_path / "policy.ncc") < at_most * UNTRAINED
     assert reports[-1].epochs >= CONFIG.epochs
 
 
 def test_without_pairs_luck_hides_what_numbers_are_worth(tmp_path: Path) -> None:
     fit(CONFIG, lambda _: AimingEnv(level=10.0), tmp_path)
-    assert missed(tmp_path / "policy.npz") > 0.5 * UNTRAINED
+    assert missed(tmp_path / "policy.ncc") > 0.5 * UNTRAINED
 
 
 def test_pairs_show_the_gradient_that_luck_hides() -> None:
@@ -153,7 +153,7 @@ def test_a_resumed_run_has_the_weights_of_one_without_a_break(after: int, tmp_pa
     fit(config, aiming, tmp_path / "cut", resume=True)
     one, two, other, resumed = (
         np.concatenate(
-            [part.ravel() for layer in load_policy(tmp_path / name / "policy.npz")[0].layers for part in layer]
+            [part.ravel() for layer in load_policy(tmp_path / name / "policy.ncc")[0].layers for part in layer]
         )
         for name in ("one", "two", "other", "cut")
     )

@@ -14,7 +14,7 @@ from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.workload import Incast, Poisson
 from ncc.envs.families import Choice, Families, Family
 from ncc.harness.manifest import read_manifest
-from ncc.pack import main as pack
+from ncc.policies import load_policy_file
 from ncc.run import compose
 from ncc.run.compose import experiment_names, recipe_names
 from ncc.run.learning import read_learning
@@ -128,9 +128,9 @@ def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
     assert "Training a2c on incast, uplink (32 hosts to a slot, packetsim)" in done.stdout
     assert "120 epochs of 32 hosts" in done.stdout
     run = tmp_path / "run"
-    assert "policy.npz" in read_manifest(run, "training").files
+    assert "policy.ncc" in read_manifest(run, "training").files
     assert sum(len(row["returns"]) for row in read_learning(run)) == 8, "four of each of two slots"
-    _, meta = load_policy(run / "policy.npz")
+    _, meta = load_policy(run / "policy.ncc")
     plan = TrainPlan.load(run)
     assert meta["families"] == json.loads(plan.families.to_json())
     assert json.loads((run / "config.json").read_text())["families"]["epochs"] == 15
@@ -154,9 +154,9 @@ def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     assert [line.split(":")[0] for line in done.stdout.splitlines()[-3:]] == ["incast", "uplink", "Picture"]
     assert (tmp_path / "run/evaluation_uplink/comparison.json").is_file()
     run = tmp_path / "run"
-    policy, meta = load_policy(run / "policy.npz")
+    policy, meta = load_policy(run / "policy.ncc")
     assert (policy.n_actions, meta["action"]["formula"]) == (1, "local_hold")
-    untrained, _ = load_policy(run / "policy_untrained.npz")
+    untrained, _ = load_policy(run / "policy_untrained.ncc")
     assert not untrained.layers[-1][0].any()
     elsewhere = ("run=run", "scenario=incast", "datapath=packetsim", "duration_s=0.05", "seeds=1")
     done = ncc("evaluate", *elsewhere, "controller=[ncc,ncc_formula]", cwd=tmp_path)
@@ -164,8 +164,12 @@ def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     done = ncc("evaluate", *elsewhere, "controller=ncc_untrained", "out=drawn", cwd=tmp_path)
     assert done.returncode != 0
     assert "decides on numbers and has no odds" in done.stderr
-    done = ncc("export", "run=run", cwd=tmp_path)
+    done = ncc("export", "run=run", "out=mine.ncc", "stack={transport: cubic}", "within={hosts: [2, 8]}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert pack([str(run), "--name", "mine", "--out", str(tmp_path), "--stack", "{transport: cubic}"]) == 0
-    assert load_policy(tmp_path / "mine.npz")[1]["stack"] == {**meta["stack"], "transport": "cubic"}
-    assert pack([str(run), "--name", "mine", "--out", str(tmp_path), "--stack", "cubic"]) == 2
+    changed = load_policy_file(tmp_path / "mine.ncc").header
+    assert changed.stack.to_dict() == {
+        **load_policy_file(run / "policy.ncc").header.stack.to_dict(),
+        "transport": "cubic",
+    }
+    assert changed.fallback.stack.transport == "cubic"
+    assert changed.action.to_dict()["within"]["hosts"] == (2, 8)

@@ -45,7 +45,7 @@ def test_a_training_prints_a_screen_with_its_verdict(training: tuple[Path, str])
 
 def test_the_run_folder_holds_what_the_readme_promises(trained: Path) -> None:
     manifest = read_manifest(trained, "training")
-    assert {"config.json", "learning.jsonl", "policy.npz", "policy_untrained.npz", "learning_curve.png"} <= set(
+    assert {"config.json", "learning.jsonl", "policy.ncc", "policy_untrained.ncc", "learning_curve.png"} <= set(
         manifest.files
     )
     assert any(name.startswith("checkpoints/") for name in manifest.files)
@@ -111,7 +111,7 @@ def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(
         train(TrainPlan.load(run), run, resume=True)
     resumed = ncc("train", "resume=run", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
-    one, other = (load_policy(folder / "policy.npz")[0] for folder in (trained, run))
+    one, other = (load_policy(folder / "policy.ncc")[0] for folder in (trained, run))
     obs = np.random.default_rng(0).standard_normal((50, 4, one.obs_dim)).astype(np.float32)
     assert np.array_equal(one.logits(obs), other.logits(obs))
     rows = [read_learning(folder) for folder in (trained, run)]
@@ -130,7 +130,7 @@ def test_a_run_interrupted_before_it_learns_can_be_resumed(tmp_path: Path) -> No
     assert process.returncode == 130
     assert "ncc train resume=run" in said
     assert "Traceback" not in said
-    assert not list(run.glob("checkpoints/*.npz"))
+    assert not list(run.glob("checkpoints/*"))
     resumed = ncc("train", "resume=run", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     assert read_learning(run)[-1]["epochs"] == 120

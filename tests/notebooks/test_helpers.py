@@ -120,7 +120,7 @@ def test_windows_take_the_policy_that_the_run_was_made_with(tmp_path: Path, monk
     scenario = scenario_of("incast", *INCAST)
     for name, action in (("made", 3), ("other", 10)):
         (tmp_path / name).mkdir()
-        write_policy(tmp_path / name / "policy.npz", scenario, action=action)
+        write_policy(tmp_path / name / "policy.ncc", scenario, action=action)
     evaluation = evaluate_here("elsewhere", scenario, ["ncc"], run=tmp_path / "made")
     run = run_of(evaluation, "ncc")
     assert np.isfinite(windows_of(evaluation, run, [0], training=tmp_path / "made").cwnd_bytes).any()

@@ -48,7 +48,7 @@ def test_the_return_improves_over_the_untrained_policy(peer: str, tmp_path: Path
     rows = read_learning(folder)
     assert 0.3 < np.mean([value for row in rows for value in row["returns"]]) < 1  # in the simulation's units
     assert json.loads((folder / "config.json").read_text())["env"]["kind"] == "ns3gym"
-    _, meta = load_policy(folder / "policy.npz")
+    _, meta = load_policy(folder / "policy.ncc")
     assert meta["scales"] == json.loads((folder / "scales.json").read_text())
 
 
@@ -158,7 +158,7 @@ def test_a_simulation_that_fails_after_the_first_checkpoint_leaves_no_folder_eit
     def failing() -> None:
         with training_in(tmp_path / "run", resume=False):
             (tmp_path / "run" / "checkpoints").mkdir()
-            (tmp_path / "run" / "checkpoints" / "checkpoint-000000000000000.npz").write_bytes(b"untrained")
+            (tmp_path / "run" / "checkpoints" / "checkpoint-000000000000000.safetensors").write_bytes(b"untrained")
             if learnt:
                 (tmp_path / "run" / LEARNING).write_text('{"epochs": 5}\n')
             raise DatapathError("the simulation ended")

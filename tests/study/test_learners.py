@@ -26,7 +26,7 @@ import sys
 from pathlib import Path
 from ncc.agents.policy import load_policy, save_policy
 options = dict(option.split("=") for option in sys.argv[1:])
-found, meta = load_policy(Path("runs/learners/a3c_s1/policy_untrained.npz"))
+found, meta = load_policy(Path("runs/learners/a3c_s1/policy_untrained.ncc"))
 assert (options["--seed"], options["--periods"]) == ("1", "6000")
 meta = {key: meta[key] for key in ("observation", "action", "stack")}
 save_policy(Path(options["--out"]), found.layers, meta)
@@ -81,9 +81,9 @@ def test_it_trains_judges_and_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert f"| own | 1.000 | 1.000 | {own['timeouts'][0]:.3f}" in page(summary)
     assert set(summary["beside"]) == {"dctcp"}
 
-    kept = (cut / "policy.npz").stat().st_mtime_ns
+    kept = (cut / "policy.ncc").stat().st_mtime_ns
     assert run_learners(spec, "")["learners"] == summary["learners"]
-    assert (cut / "policy.npz").stat().st_mtime_ns == kept
+    assert (cut / "policy.ncc").stat().st_mtime_ns == kept
     Path("own.py").write_text("raise SystemExit(1)")
     with pytest.raises(ConfigError, match="was made by another script or with other options: remove runs/"):
         run_learners(spec, "")

@@ -108,7 +108,7 @@ def test_it_learns_what_good_episodes_do(recorded: Path, tmp_path: Path, algorit
     learned = train(config(recorded / "good", algorithm=algorithm), tmp_path, reports=reports)
     assert ray.is_initialized() == running, "no Ray is started"
     assert accuracy(learned) > 0.95
-    assert accuracy(tmp_path / "policy_untrained.npz") < 0.5
+    assert accuracy(tmp_path / "policy_untrained.ncc") < 0.5
     assert load_policy(learned)[1]["training"]["algorithm"] == algorithm
     epochs = [progress.epochs for progress in reports]
     assert epochs[0] == 0
@@ -134,7 +134,7 @@ def test_a_training_that_goes_on_is_one_that_was_never_interrupted(recorded: Pat
     reports: list[Progress] = []
     train(settings(epochs=1600), parts, resume=True, reports=reports)
     assert reports[0].epochs >= 800
-    layers = [load_policy(folder / "policy.npz")[0].layers for folder in (whole, parts)]
+    layers = [load_policy(folder / "policy.ncc")[0].layers for folder in (whole, parts)]
     for (weight, bias), (other_weight, other_bias) in zip(*layers, strict=True):
         assert np.array_equal(weight, other_weight)
         assert np.array_equal(bias, other_bias)
@@ -235,12 +235,12 @@ def test_from_recording_to_judged_policy_by_the_mains(tmp_path: Path, monkeypatc
     run = tmp_path / "run"
     assert is_sealed(run)
     files = set(read_manifest(run, "training").files)
-    assert {"policy.npz", "policy_untrained.npz", "learning.jsonl"} <= files
+    assert {"policy.ncc", "policy_untrained.ncc", "learning.jsonl"} <= files
     assert "learning_curve.png" not in files, "no episode was played"
     assert any(name.startswith("tensorboard/") for name in files)
     assert read_learning(run)[-1]["epochs"] >= 2000
     # The expert answers 3 of 10 whatever it sees: so does its pupil.
-    assert (load_policy(run / "policy.npz")[0].act(episodes[0].obs[0], None) == 3).all()
+    assert (load_policy(run / "policy.ncc")[0].act(episodes[0].obs[0], None) == 3).all()
     refused = ncc("train", *arguments, "env.action.levels=5", "out=other", cwd=tmp_path)
     assert refused.returncode == 2
     assert "recorded with another env.action than this run's (levels 10 in place of 5)" in refused.stderr
