@@ -19,8 +19,8 @@ from ncc.envs.families import ranges_of_training
 from ncc.harness.learner import Learner
 from ncc.harness.manifest import provenance, seal
 from ncc.harness.networks import Batching
-from ncc.harness.processes import quiet_start, usable_cpus
 from ncc.harness.results import load_evaluation
+from ncc.harness.workers import quiet_start, usable_cpus
 from ncc.policies.header import Origin, header_of_training
 from ncc.results.drawing import duration_text
 from ncc.results.evaluation import judge, require_valid

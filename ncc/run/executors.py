@@ -11,7 +11,7 @@ from ncc.core.extras import require_extra
 from ncc.core.value import Value
 
 if TYPE_CHECKING:
-    from ncc.harness.executor import Executor
+    from ncc.harness.pool import Executor
 
 
 class ExecutorSpec(Value, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class ExecutorSpec(Value, frozen=True, kw_only=True):
             ConfigError: Ray is not installed, or the wheel is not a file.
         """
         if self.executor == "processes":
-            from ncc.harness.executor import Processes  # imported late: `--help` does not need pyarrow
+            from ncc.harness.pool import Processes  # imported late: `--help` does not need pyarrow
 
             return Processes(self.workers)
         require_extra("rllib", "executor=ray", "ray")

@@ -9,7 +9,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from ncc.core.errors import ConfigError, DatapathError, WorkerDiedError
-from ncc.harness.lock import exclusive
+from ncc.harness.atomic import exclusive
 from ncc.harness.manifest import is_sealed
 from ncc.run.learning import WANDB, read_learning
 

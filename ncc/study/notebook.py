@@ -4,7 +4,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncc.harness.executor import Processes
+from ncc.harness.pool import Processes
 from ncc.results.notebook.show import Page, own_folder
 from ncc.results.report.sources import require_folder
 from ncc.run.compose import load_datapath

@@ -4,7 +4,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ncc.harness.jobs import Job, JobEvent
+from ncc.harness.pool import Job, JobEvent
 from ncc.harness.progress import Bar, EvaluationProgress
 from tests.support.experiments import controller, small_rack
 

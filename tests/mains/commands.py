@@ -20,8 +20,7 @@ from hydra._internal.hydra import Hydra
 
 from ncc.core.errors import NccError
 from ncc.core.extras import MissingExtraError
-from ncc.harness.executor import Processes, Task
-from ncc.harness.jobs import Job, Tally
+from ncc.harness.pool import Job, Processes, Tally, Task
 from ncc.results import training
 from tests.support.extras import lacking
 

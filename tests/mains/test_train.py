@@ -14,7 +14,7 @@ import pytest
 
 from ncc.agents.policy import load_policy
 from ncc.core.errors import ResultError
-from ncc.harness.lock import exclusive
+from ncc.harness.atomic import exclusive
 from ncc.harness.manifest import read_manifest
 from ncc.harness.results import load_evaluation
 from ncc.results.judgement import load_judgement

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
-from ncc.harness.executor import Processes
+from ncc.harness.pool import Processes
 from ncc.harness.results import Evaluation
 from ncc.results.notebook import (
     QUICK,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ncc.harness.executor import Processes
+from ncc.harness.pool import Processes
 from ncc.results.notebook import QUICK, RUNS
 from tests.house.files import ROOT
 from tests.support.here import Here

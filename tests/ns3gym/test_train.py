@@ -18,7 +18,7 @@ from ncc.envs.ns3gym.actions import Choices
 from ncc.envs.ns3gym.batch import Scales, SimulationBatch, SimulationFactory, flatten, measure_scales
 from ncc.envs.ns3gym.schema import need_packages
 from ncc.envs.ns3gym.spec import SimulationSpec
-from ncc.harness.lock import exclusive
+from ncc.harness.atomic import exclusive
 from ncc.harness.manifest import read_manifest
 from ncc.results.simulation_training import train
 from ncc.run.folders import training_in

@@ -15,8 +15,8 @@ from ncc.core.errors import ConfigError, NccError, ResultError, UnknownNameError
 from ncc.envs.entries import entry_names
 from ncc.export import look, main
 from ncc.harness.controller import PolicyLimit
-from ncc.harness.executor import Processes
 from ncc.harness.manifest import read_manifest, seal
+from ncc.harness.pool import Processes
 from ncc.policies import load_policy_file
 from ncc.policies.export import ExportSpec, LimitsChosen, export
 from ncc.policies.onnx_model import onnx_logits
