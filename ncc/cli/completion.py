@@ -58,7 +58,7 @@ def candidates(line: str) -> list[str]:
     register()
     try:
         use_config_dir(typed_config_dir(typed))
-        known = groups(typed[0])
+        known = groups()
         if "=" in word:
             key, _, value = word.partition("=")
             return _values(key, value, known, typed)

@@ -26,7 +26,7 @@ from ncc.core.sizes import with_size_tables
 from ncc.core.units import without_units
 from ncc.core.value import Name, Value, from_dict
 from ncc.harness.datapath import Datapath, HostStack
-from ncc.run.config_files import config_paths, experiment_paths, read_config, recipe_paths
+from ncc.run.config_files import config_paths, read_config
 
 
 class DatapathSpec(Value, frozen=True):
@@ -106,12 +106,12 @@ def load_target(target: str, where: str) -> Any:
 
 def experiment_names() -> tuple[str, ...]:
     """Names of the figures of papers, from the YAML files of group experiment."""
-    return tuple(experiment_paths())
+    return tuple(config_paths("experiment"))
 
 
 def recipe_names() -> tuple[str, ...]:
-    """Names of the recipes of training, from configs/recipes/experiment and the user's group experiment."""
-    return tuple(recipe_paths())
+    """Names of the recipes of training, from the YAML files of group recipe."""
+    return tuple(config_paths("recipe"))
 
 
 def datapath_names() -> tuple[str, ...]:
@@ -160,7 +160,8 @@ def register() -> None:
 
     OmegaConf.register_new_resolver("installed", installed, replace=True)
     store = ConfigStore.instance()
-    store.store(group="experiment", name="list", node={})  # lists the experiments
+    for group in ("experiment", "recipe"):
+        store.store(group=group, name="list", node={})  # prints the names of the group
     store.store(group="schema/scenario", name="base", node=defaults(Scenario))
     for kind, topology in kinds(AnyTopology).items():
         store.store(group="scenario/topology", name=kind, node=defaults(topology))

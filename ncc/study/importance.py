@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(arguments: Sequence[str] | None) -> int:
     parser = Parser(prog="python -m ncc.study.importance", description=__doc__)
     parser.add_argument("controller", help="a learned one, as for ncc evaluate controller=")
-    parser.add_argument("--families", default="mixture", help="name in configs/recipes/families")
+    parser.add_argument("--families", default="mixture", help="name in configs/families")
     parser.add_argument("--of", nargs="+", default=["incast"], help="names of some of these families")
     parser.add_argument("--networks", type=count, default=32)
     parser.add_argument("--seed", type=count, default=1, help="of networks and flows, from 1")

@@ -60,7 +60,7 @@ class Judged(Value, frozen=True):
     """The networks on which policies are judged."""
 
     families: Name
-    """Name in configs/recipes/families."""
+    """Name in configs/families."""
     networks: Count
     periods: Count
     """Periods in which flows arrive."""

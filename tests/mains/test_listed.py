@@ -18,7 +18,7 @@ LISTED = [
     *((main, "scenario", config_paths("scenario"), "rack", "16 hosts of 1 Gbit/s") for main in ("evaluate", "serve")),
     ("evaluate", "controller", (*controller_names(), *tuned_names()), "dctcp", "ns3, packetsim"),
     ("evaluate", "experiment", FEW, "dctcp_queue", "SIGCOMM 2010"),
-    ("train", "experiment", recipe_names(), "ncc", ""),
+    ("train", "recipe", recipe_names(), "ncc", ""),
 ]
 
 

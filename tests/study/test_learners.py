@@ -38,7 +38,7 @@ SHORT = (
     *OTHERS,
     "learners.a3c.train=['agent.mode=sync']",
     "+learners.own={script: [own.py]}",
-    "common=['experiment=ncc','families=incast_cell','~families.of.uplink','~families.of.fast_hosts',"
+    "common=['recipe=ncc','families=incast_cell','~families.of.uplink','~families.of.fast_hosts',"
     "'env.action.within=null','agent.racks=16','env.pairs.copies=2','evaluation.seeds=1','evaluation.duration_s=0.02']",
     "judged={families: incast_cell, networks: 3, periods: 200, seeds: [101, 202]}",
     "over=[dctcp]",
