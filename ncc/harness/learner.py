@@ -37,7 +37,7 @@ class Learner(Protocol):
     racks_per_env: int
     """Racks that each environment should hold, stepped in one call if the datapath can, else in a process each."""
     processes: int
-    """Number of racks simulated at a time, for forecasts."""
+    """Number of racks simulated at a time."""
     total_epochs: int
     """Environment epochs that `train` will use, summed over racks."""
 

@@ -3,26 +3,18 @@
 
 import math
 import os
-import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ncc.core.errors import ConfigError, WorkerDiedError
+from ncc.core.errors import ConfigError
 from ncc.core.memory import require_shared_memory
 from ncc.envs.families import ranges_of_training
 from ncc.harness.learner import Learner
 from ncc.harness.manifest import provenance, seal
 from ncc.harness.networks import Batching
 from ncc.harness.results import load_evaluation
-from ncc.harness.workers import quiet_start, usable_cpus
 from ncc.policies.header import Origin, header_of_training
-from ncc.results.drawing import duration_text
 from ncc.results.evaluation import judge, require_valid
 from ncc.results.plot import learning_curve
 from ncc.results.returns import evaluation_returns
@@ -36,16 +28,6 @@ from ncc.run.racks import RackFactory
 CURVE = "learning_curve.png"
 SHARED_BYTES = 16 * 2**20
 """Bytes of shared memory for the weights of A3C's workers and for locks."""
-PROBE_S = 3.0
-"""Longest wall time in seconds of the probe for the forecast."""
-LEARNING_S = 0.2e-3
-"""Approximate CPU time in seconds of the learner per epoch of a rack, for the forecast only."""
-RACK_HOSTS = 16
-"""Number of hosts of that rack."""
-FAMILIES = "families"
-"""Name of families in the list of speeds, beside the datapaths."""
-DRAIN_FRAC = 0.4
-"""Approximate simulated time of an evaluation after its arrivals, as a share of them, for the forecast only."""
 
 
 def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> None:
@@ -68,9 +50,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
             load_wandb()
         plan.save(folder)
         made = provenance()
-        rates = _epochs_per_s(plan, min(learner.processes, usable_cpus()))
-        print(f"Training {agent_name(plan.plain['agent'])} on {_where(plan)}; results in {folder}")
-        _forecast(plan, learner, rates)
+        print(f"Training {agent_name(plan.plain['agent'])} on {_where(plan)}; results in {folder}", flush=True)
         cpu_s = -sum(os.times()[:4])
         trained_s = learn(
             learner,
@@ -197,77 +177,3 @@ def draw_learning(folder: Path, references: Mapping[str, float], title: str) -> 
     if played:
         learning_curve(rows, folder / CURVE, references=references, title=title)
     return played
-
-
-def _forecast(plan: TrainPlan, learner: Learner, epochs_per_s: dict[str, float]) -> None:
-    """Print how long the run will take, from a probe of every datapath on this machine."""
-    cpus = usable_cpus()
-    at_a_time = min(learner.processes, cpus)
-    learned_at, unit = epochs_per_s[plan.datapath.name], f"{plan.scenario.period_s * 1e3:g} ms"
-    learning_s = LEARNING_S
-    if plan.families.of:
-        hosts = plan.families.hosts_per_slot
-        learned_at, unit, learning_s = epochs_per_s[FAMILIES], f"{hosts} hosts", LEARNING_S * hosts / RACK_HOSTS
-    training_s = learner.total_epochs * (1 / learned_at + learning_s) / at_a_time
-    e = plan.evaluation
-    judged = plan.evaluation_scenarios.values()
-    epochs = sum(len(e.controllers) * e.seeds * e.duration_s * (1 + DRAIN_FRAC) / each.period_s for each in judged)
-    judging_s = {d.name: epochs / (epochs_per_s[d.name] * min(e.workers, cpus)) for d in plan.judged_on}
-    print(
-        f"Expected: about {duration_text(training_s)} of training ({learner.total_epochs} epochs of "
-        f"{unit}) and {duration_text(sum(judging_s.values()))} of evaluation "
-        f"({len(e.controllers)} controllers x {e.seeds} seeds; {_each(judging_s, duration_text)}), at epochs/s per "
-        "core of " + _each(epochs_per_s, lambda rate: f"{rate:.0f}")
-    )
-
-
-def _each(values: dict[str, float], text: Callable[[float], str]) -> str:
-    return ", ".join(f"{name} {text(value)}" for name, value in values.items())
-
-
-def _epochs_per_s(plan: TrainPlan, processes: int) -> dict[str, float]:
-    """Epochs per second of one rack, by datapath, while `processes` of them run side by side on this machine.
-
-    Each probe runs in its own process, because a simulator may abort its interpreter. The speed of a slot of families
-    is listed as `FAMILIES`.
-    """
-    others = [datapath for datapath in plan.judged_on if datapath.name != plan.datapath.name]
-    judged = plan.controllers()[0].stack  # the training stack may not exist where the agent is not evaluated
-    stack = judged.replace(hold=False, answer_frac=None)  # its hosts hear no receivers
-    below = [(plan.datapath, plan.stack), *((datapath, stack) for datapath in others)]
-    alone = plan.spec.replace(view=plan.env.replace(pairs=None))
-    tried = [
-        (datapath.name, datapath, RackFactory(alone.replace(stack=stack), datapath.load(), plan.seed))
-        for datapath, stack in below
-    ]
-    if plan.families.of:
-        slot = RackFactory(alone, plan.datapath.load(), plan.seed, families=plan.families)
-        tried.append((FAMILIES, plan.datapath, slot))
-    rates = {}
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for name, datapath, factory in tried:
-            try:
-                with quiet_start():
-                    probes = [pool.submit(_probe, factory, index) for index in range(processes)]
-                rates[name] = sum(probe.result() for probe in probes) / processes
-            except BrokenProcessPool:
-                raise WorkerDiedError(
-                    f"datapath {datapath.name} ended its process when tried out; its own message is above"
-                ) from None
-    return rates
-
-
-def _probe(factory: RackFactory, index: int) -> float:
-    """Measure epochs per second over a whole episode, because a network that has just started is nearly idle."""
-    env = factory(index)
-    env.reset()
-    actions = np.full((env.n_racks, env.n_agents), max(env.n_actions - 1, 0), dtype=np.int64)
-    started, epochs = time.perf_counter(), 0
-    while time.perf_counter() - started < PROBE_S:
-        moved = env.step(actions)
-        epochs += 1
-        if moved.truncated.any() or moved.terminated.any():
-            break
-    rate = epochs / (time.perf_counter() - started)
-    env.close()
-    return rate

@@ -125,7 +125,6 @@ def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
     done = ncc("train", "recipe=thesis", *TINY, *few, *fewer, *judged, "out=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Training a2c on incast, uplink (32 hosts to a slot, packetsim)" in done.stdout
-    assert "120 epochs of 32 hosts" in done.stdout
     run = tmp_path / "run"
     assert "policy.ncc" in read_manifest(run, "training").files
     assert sum(len(row["returns"]) for row in read_learning(run)) == 8, "four of each of two slots"

@@ -61,7 +61,6 @@ def test_it_trains_judges_and_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     Path("own.py").write_text(SCRIPT)
     monkeypatch.setattr("ncc.study.learners.subprocess", SimpleNamespace(run=here))
-    monkeypatch.setattr("ncc.results.training.PROBE_S", 0.1)
     monkeypatch.setattr("ncc.results.evaluation._draw", lambda *_: None)  # a training's own pictures
     plain = composed("learners", [*SHORT, "docs=shown"])
     spec, cut = LearnersSpec.from_plain(plain), Path("runs/learners/a3c_s1")
