@@ -45,7 +45,7 @@ def _report(options: argparse.Namespace) -> int:
     # Imported here: --help answers without what only a comparison needs.
     from ncc.core.value import from_dict
     from ncc.harness.atomic import write_text
-    from ncc.run.executors import ExecutorSpec
+    from ncc.run.compose import ExecutorSpec
     from ncc.study.agreement.cases import PRESETS, baseline_controllers
     from ncc.study.agreement.figures import FIGURE, draw
     from ncc.study.agreement.pages import page, tables

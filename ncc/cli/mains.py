@@ -53,15 +53,7 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
     if "--version" in arguments:
         print(version_line())
         return
-    _user_errors(lambda: require_no_options(arguments, name), main=name)
-    typed = arguments
-    arguments = []
-    _user_errors(lambda: arguments.extend(as_hydra_reads(typed, name)), main=name)
-    sys.argv[1:] = arguments
-    _user_errors(lambda: use_config_dir(typed_config_dir(arguments)), main=name)
-    _user_errors(lambda: _require_whole_groups(arguments), main=name)
-    _user_errors(lambda: _require_resume_alone(arguments), main=name)
-    _user_errors(lambda: _require_names(name, arguments), main=name)
+    _user_errors(lambda: _read(name, arguments), main=name)
     if "scenario=list" in arguments and "scenario" in _own_groups(name):
         list_with_comments(config_paths("scenario"))
         return
@@ -81,6 +73,16 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # raise composition errors instead of printing them in several lines
     _user_errors(composed, main=name)
+
+
+def _read(name: str, arguments: list[str]) -> None:
+    """Put the words of a command line into the form that Hydra reads, and refuse those that it would misread."""
+    require_no_options(arguments, name)
+    sys.argv[1:] = arguments[:] = as_hydra_reads(arguments, name)
+    use_config_dir(typed_config_dir(arguments))
+    _require_whole_groups(arguments)
+    _require_resume_alone(arguments)
+    _require_names(name, arguments)
 
 
 def _require_resume_alone(arguments: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin
 from ncc.harness.receivers import AHEAD_FRAC, FLOOR_FRAC, WINDOW_FRAC, ReceiverRule
 
 TUNED = "_tuned"
-"""End of the name of a controller with the settings of a tuned set (`ncc.run.tuned`)."""
+"""End of the name of a controller with the settings of a tuned set (`ncc.run.controllers`)."""
 Headroom = Annotated[float, Meta(ge=0, lt=1)]
 
 

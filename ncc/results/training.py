@@ -4,6 +4,7 @@
 import math
 import os
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from ncc.core.memory import require_shared_memory
 from ncc.envs.families import ranges_of_training
 from ncc.harness.learner import Learner
 from ncc.harness.manifest import provenance, seal
-from ncc.harness.networks import Batching
+from ncc.harness.networks import Batching, WorkerNetworks
 from ncc.harness.results import load_evaluation
+from ncc.harness.run import eval_flow_seed
 from ncc.policies.header import Origin, header_of_training
 from ncc.results.evaluation import judge, require_valid
 from ncc.results.plot import learning_curve
@@ -48,6 +50,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
         learner, factory = check_training(plan)
         if wandb:
             load_wandb()
+        _try_out(plan)
         plan.save(folder)
         made = provenance()
         print(f"Training {agent_name(plan.plain['agent'])} on {_where(plan)}; results in {folder}", flush=True)
@@ -118,6 +121,16 @@ def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:
     plan.check_transports()
     plan.evaluation.load_executor()  # refused before hours of training
     return learner, factory
+
+
+def _try_out(plan: TrainPlan) -> None:
+    """Start a network on each datapath in a process of its own, as only datapaths can check all of their settings."""
+    scenario, seed = plan.evaluation_scenario, plan.evaluation.first_seed
+    judged = plan.controllers()[0].stack.replace(hold=False, answer_frac=None)  # its hosts hear no receivers
+    others = [(datapath, judged) for datapath in plan.judged_on if datapath.name != plan.datapath.name]
+    for datapath, stack in ((plan.datapath, plan.stack), *others):
+        with closing(WorkerNetworks(datapath.load(), 1)) as network:
+            network.start(0, scenario, scenario.flows(eval_flow_seed(seed)), stack, seed)
 
 
 def _where(plan: TrainPlan) -> str:

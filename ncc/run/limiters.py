@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ncc.agents.policy import (
     PACKAGED,
@@ -29,6 +29,7 @@ from ncc.harness.limiter import PolicyLimiter, RateLimiter
 from ncc.harness.receivers import WithReceivers
 from ncc.run.own_class import OwnLimiter, source_digest
 
+T = TypeVar("T")
 LEFT_TO_LOCAL = "hosts have the limits of the formula LOCAL"
 """Warning where a learned policy is not trusted."""
 OR_NONE = ", and none where only a receiver decides"
@@ -89,7 +90,7 @@ class LimiterFactory:
             return controller
         with _named_files(controller):
             path, _, meta = self._load(controller.name, controller.limit)
-        return controller.over(from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack"))
+        return controller.over(_part(HostStack, meta, "stack", path))
 
     def _serving(self, controller: Controller, scenario: Scenario) -> Controller:
         """Return the controller with the packaged policy for what hosts know: of services, there may be one."""
@@ -157,7 +158,7 @@ class LimiterFactory:
             return (*outside, said) if outside else ()
         if "trained" not in meta:
             return (f"{path.name} does not say on which networks it was trained",)
-        return from_dict(TrainedRanges, meta["trained"], f"{path}: trained").outside(scenario)
+        return _part(TrainedRanges, meta, "trained", path).outside(scenario)
 
     def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, MlpPolicy, Mapping[str, Any]]:
         path = self.path(controller, limit)
@@ -169,8 +170,8 @@ class LimiterFactory:
         from ncc.policies import HeldLimiter, RateBounds, table_bounds
 
         path, policy, meta = self._load(controller, limit)
-        observer = SharedObserver(from_dict(ObservationSpec, _part(meta, "observation", path), f"{path}: observation"))
-        actions = rate_map(from_dict(ActionSpec, _part(meta, "action", path), f"{path}: action"), observer.spec)
+        observer = SharedObserver(_part(ObservationSpec, meta, "observation", path))
+        actions = rate_map(_part(ActionSpec, meta, "action", path), observer.spec)
         observer.reset(scenario)
         if observer.obs_dim != policy.obs_dim:
             raise ConfigError(
@@ -198,7 +199,7 @@ class LimiterFactory:
         limiter = PolicyLimiter(policy, observer, actions, greedy=limit.greedy)
         if "limits" not in meta:
             return limiter
-        bounds = from_dict(RateBounds, _part(meta, "limits", path), f"{path}: limits")
+        bounds = _part(RateBounds, meta, "limits", path)
         return limiter if bounds == table_bounds(actions.spec) else HeldLimiter(limiter, bounds)
 
     def _agents(self, controller: str, limit: HostsLimit) -> RateLimiter:
@@ -221,10 +222,11 @@ def _named_files(controller: Controller) -> Iterator[None]:
         raise
 
 
-def _part(meta: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+def _part(kind: type[T], meta: Mapping[str, Any], name: str, path: Path) -> T:
+    """Read a part of a policy's header."""
     if not isinstance(part := meta.get(name), Mapping):
         raise ResultError(f"{path} does not say its {name}; train again")
-    return part
+    return from_dict(kind, part, f"{path}: {name}")
 
 
 def _model(limit: ModelLimit, scenario: Scenario) -> RateLimiter:
@@ -250,7 +252,8 @@ def _trained_with(checkpoint: Path) -> Mapping[str, Any]:
     meta = checkpoint.resolve().parent.parent / UNTRAINED_FILE
     if not (checkpoint / "run.json").is_file() or not meta.is_file():
         return {}
-    return {name: _part(load_policy(meta)[1], name, meta) for name in ("observation", "action", "stack")}
+    found = load_policy(meta)[1]
+    return {name: found[name] for name in ("observation", "action", "stack")}
 
 
 def _digest(path: Path) -> str:

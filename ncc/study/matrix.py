@@ -20,9 +20,8 @@ from ncc.results.comparison import compare
 from ncc.results.evaluation import run_controllers
 from ncc.results.palette import label
 from ncc.results.training import train
-from ncc.run.compose import DatapathSpec, composed, datapaths_from
+from ncc.run.compose import DatapathSpec, ExecutorSpec, composed, datapaths_from
 from ncc.run.controllers import controller_names, load_controller
-from ncc.run.executors import ExecutorSpec
 from ncc.run.limiters import LimiterFactory
 from ncc.run.plan import TrainPlan, require_parts, require_transports, with_params
 from ncc.study.page import number, render

@@ -19,7 +19,9 @@ from hydra._internal.hydra import Hydra
 
 from ncc.core.errors import NccError
 from ncc.core.extras import MissingExtraError
+from ncc.harness.networks import Networks
 from ncc.harness.pool import Job, Processes, Tally, Task
+from ncc.results import training
 from tests.support.extras import lacking
 
 TINY = (
@@ -64,6 +66,7 @@ def here(main: str, *arguments: str, cwd: Path, **environment: str) -> "Complete
         contextlib.redirect_stderr(err),
         mock.patch.object(Processes, "run", _one_by_one),
         mock.patch.object(Hydra, "get_mode", _as_typed),
+        mock.patch.object(training, "WorkerNetworks", Networks),
         warnings.catch_warnings(),
     ):
         warnings.filterwarnings("ignore", ".*found in sys.modules", RuntimeWarning)  # it runs more than once here

@@ -8,8 +8,7 @@ import pytest
 
 from ncc.run.compose import experiment_names, recipe_names
 from ncc.run.config_files import config_paths
-from ncc.run.controllers import controller_names
-from ncc.run.tuned import tuned_names
+from ncc.run.controllers import controller_names, tuned_names
 from tests.mains.commands import ncc
 
 FEW = ("dctcp_queue", "ncc_linux", "tuning_rack")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ncc.agents.policy import load_policy
-from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.workload import Incast, Poisson
 from ncc.envs.families import Choice, Families, Family
@@ -104,16 +103,6 @@ def may_draw(family: Family, topology: dict[str, Any]) -> bool:
 
 def scenario_of(name: str) -> Scenario:
     return TrainPlan.from_plain(composed(f"scenario={name}", "evaluation.seeds=1")).scenario
-
-
-def test_families_are_a_part_of_a_plan_that_earlier_run_folders_lack() -> None:
-    plain = composed()
-    plan = TrainPlan.from_plain(plain)
-    assert plan.families == Families()
-    earlier = {key: value for key, value in plain.items() if key != "families"}
-    assert TrainPlan.from_plain(earlier).spec == plan.spec
-    with pytest.raises(ConfigError, match=r"'families', a mapping or null; found \[\]"):
-        TrainPlan.from_plain({**plain, "families": []})
 
 
 @pytest.mark.usefixtures("undrawn")

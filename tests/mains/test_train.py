@@ -158,12 +158,6 @@ def test_a_run_that_was_changed_is_refused(trained: Path, tmp_path: Path) -> Non
     assert "config.json" in done.stderr
 
 
-def test_resume_takes_no_other_setting(trained: Path) -> None:
-    done = ncc("train", "resume=run", "seed=9", "agent.epochs=400", cwd=trained.parent)
-    assert done.returncode == 2
-    assert "seed=9, agent.epochs=400" in done.stderr
-
-
 def test_a_policy_for_another_number_of_hosts_is_refused_before_anything_runs(trained: Path) -> None:
     done = ncc("evaluate", "run=run", "controller=ncc", "scenario=rack", "seeds=1", cwd=trained.parent)
     assert done.returncode == 2
@@ -182,20 +176,6 @@ def test_runs_of_different_scenarios_are_not_mixed_up(trained: Path, tmp_path: P
     done = ncc("evaluate", "run=[run,run]", "controller=ncc", cwd=trained.parent)
     assert done.returncode == 2
     assert "twice" in done.stderr
-
-
-def test_a_run_of_before_there_were_several_is_refused_in_a_sentence(trained: Path, tmp_path: Path) -> None:
-    config = json.loads((trained / "config.json").read_text())
-    config["datapath"] = {"target": "ncc.envs.ns3.datapath:DATAPATH"}
-    del config["evaluation"]["datapaths"]
-    (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "config.json").write_text(json.dumps(config))
-    for arguments in (("train", "resume=old"), ("evaluate", "run=old")):
-        done = ncc(*arguments, cwd=tmp_path)
-        assert done.returncode == 1
-        assert "old/config.json is no configuration of this version of ncc" in done.stderr
-        assert "train again" in done.stderr
-        assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_training_stands_in_a_table_under_the_name_of_its_folder(trained: Path, tmp_path: Path) -> None:

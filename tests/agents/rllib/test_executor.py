@@ -9,7 +9,7 @@ import pytest
 from ncc.core.errors import ConfigError, DatapathError, WorkerDiedError
 from ncc.harness.pool import Executor, Job, JobEvent, Processes, evaluate, jobs_for
 from ncc.harness.results import TABLES, Evaluation, load_evaluation
-from ncc.run.executors import ExecutorSpec
+from ncc.run.compose import ExecutorSpec
 from tests.support.experiments import controller, make_limiter, small_rack
 from tests.support.fluid import FluidDatapath
 
