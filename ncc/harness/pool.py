@@ -69,8 +69,6 @@ class JobEvent:
     job: Job
     kind: Literal["skipped", "started", "running", "finished"]
     """`skipped`: a finished result of the same experiment was on disk."""
-    frac: float
-    """Estimated share of this job that is done."""
     overall_frac: float
     """Estimated share of all jobs that is done."""
     done: int
@@ -112,7 +110,7 @@ class Tally:
         self._done += kind in ("skipped", "finished")
         if self._on_progress is not None:
             overall = sum(self._frac.values()) / self._total
-            self._on_progress(JobEvent(job, kind, frac, overall, self._done, self._total))
+            self._on_progress(JobEvent(job, kind, overall, self._done, self._total))
 
 
 @dataclass(frozen=True)
