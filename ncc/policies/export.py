@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Exports: a trained policy, from a run folder or from the package, becomes a policy file."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from ncc.harness.controller import Controller
 from ncc.harness.datapath import HostStack
 from ncc.harness.manifest import Manifest, read_manifest
 from ncc.policies.file import packed
-from ncc.policies.header import PolicyHeader, alone
+from ncc.policies.header import Origin, PolicyHeader, alone
 from ncc.policies.limits import table_bounds
 from ncc.policies.onnx_model import onnx_model
 
@@ -107,11 +108,8 @@ def describe(spec: ExportSpec, fallback: Controller | None) -> tuple[PolicyHeade
         ConfigError: settings that do not go with the policy.
         ResultError: no such policy, or a policy that contradicts itself, or observes otherwise than it says.
     """
-    if spec.run is None:
-        path, facts = packaged_policy(spec.policy or ""), {}
-    else:
-        manifest = finished_training(Path(spec.run), spec.file)
-        path, facts = Path(spec.run) / spec.file, {"policy": spec.file, **manifest.facts}
+    manifest = None if spec.run is None else finished_training(Path(spec.run), spec.file)
+    path = packaged_policy(spec.policy or "") if spec.run is None else Path(spec.run) / spec.file
     policy, meta = load_policy(path)
     wanted = ("observation", "action", "stack", "scenario", "trained", "origin")
     if lacking := [name for name in wanted if not isinstance(meta.get(name), Mapping)]:
@@ -130,7 +128,10 @@ def describe(spec: ExportSpec, fallback: Controller | None) -> tuple[PolicyHeade
             f"{policy.obs_dim} numbers to {policy.n_actions} actions, what it says of itself makes {seen} and "
             f"{action.n_outputs}; train again"
         )
-    origin = {**meta["origin"], "facts": {**meta["origin"].get("facts", {}), **facts}}
+    origin = from_dict(Origin, meta["origin"], "origin").to_dict()
+    if manifest is not None:
+        origin |= {"source": path.resolve().parent.name, "provenance": _without_folder(manifest.provenance)}
+        origin["facts"] = {"policy": spec.file, **manifest.facts}
     if spec.within:
         if action.within is None:
             raise ConfigError(f"{path} states no ranges in which it is trusted: leave within out")
@@ -154,3 +155,10 @@ def describe(spec: ExportSpec, fallback: Controller | None) -> tuple[PolicyHeade
     }
     shape = {"format": FORMAT, "layers": [weight.shape for weight, _ in policy.layers], "activation": "tanh"}
     return from_dict(PolicyHeader, {**meta, **shape, **changes}, "export"), policy
+
+
+def _without_folder(made: Mapping[str, Any]) -> dict[str, Any]:
+    """Return provenance whose command has no `out=`: the folder of a run is a path of one machine."""
+    command = made["command"]
+    kept = command and shlex.join(word for word in shlex.split(command) if not word.startswith("out="))
+    return {**made, "command": kept}

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The header of a policy file: the data that a host needs beside the weights, and the policy's origin."""
 
-import shlex
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, Literal
@@ -27,16 +26,16 @@ Size = Annotated[int, Meta(ge=1, le=100_000)]
 class Origin(Value, frozen=True):
     """The origin of a policy."""
 
-    source: str
-    """Name of the run's folder."""
     seed: Natural
     """Seed of the training."""
     recipe: dict[str, Any]
     """The training's whole configuration."""
-    provenance: dict[str, Any]
+    source: str = ""
+    """Name of the run's folder. An export adds this and what follows; a training that is resumed writes equal files."""
+    provenance: dict[str, Any] = field(default_factory=dict)
     """Commit, versions and machine of the training (`ncc.harness.manifest.provenance`)."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """Facts about the training from the run's manifest; an export adds them."""
+    """Facts about the training from the run's manifest."""
 
 
 class PolicyHeader(Value, frozen=True):
@@ -136,9 +135,6 @@ def header_of_training(
     Args:
         parts: `scenario`, `families` and `reward` as plain data.
     """
-    command = origin.provenance.get("command")
-    if command:  # the folder of a run is a path of one machine
-        command = shlex.join(word for word in shlex.split(command) if not word.startswith("out="))
     plain = {
         "name": "ncc",
         "observation": observation.to_dict(),
@@ -148,7 +144,7 @@ def header_of_training(
         "stack": stack.to_dict(),
         "fallback": alone(stack).to_dict(),
         **parts,
-        "origin": origin.replace(provenance={**origin.provenance, "command": command}).to_dict(),
+        "origin": origin.to_dict(),
     }
     if action.kind not in ("linear", "log"):
         plain["limits"] = table_bounds(action).to_dict()

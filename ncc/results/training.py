@@ -61,7 +61,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
             folder,
             plan.seed,
             config=plan.plain,
-            meta=_header(plan, folder, made),
+            meta=_header(plan),
             resume=resume and begun(folder),
             wandb=wandb,
         )
@@ -168,7 +168,7 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
     }
 
 
-def _header(plan: TrainPlan, folder: Path, made: dict[str, Any]) -> dict[str, Any]:
+def _header(plan: TrainPlan) -> dict[str, Any]:
     """Return the header of the policy files."""
     return header_of_training(
         observation=plan.env.observation,
@@ -176,7 +176,7 @@ def _header(plan: TrainPlan, folder: Path, made: dict[str, Any]) -> dict[str, An
         stack=plan.stack,
         trained=ranges_of_training(plan.scenario, plan.families),
         period_s=plan.scenario.period_s,
-        origin=Origin(source=folder.resolve().name, seed=plan.seed, recipe=plan.plain, provenance=made),
+        origin=Origin(seed=plan.seed, recipe=plan.plain),
         scenario=plan.scenario.to_dict(),
         families=plan.families.to_dict() if plan.families.of else {},
         reward=plan.env.reward.to_dict(),

@@ -10,7 +10,7 @@ from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.atomic import file_digest
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
-from ncc.harness.manifest import seal
+from ncc.harness.manifest import provenance, seal
 from ncc.results.notebook import scenario_of
 from ncc.run.compose import composed
 from ncc.run.controllers import controller_names, load_controller
@@ -27,7 +27,8 @@ def finished_run(folder: Path) -> Path:
     kept.save(folder)
     for i, name in enumerate(("policy.ncc", "policy_untrained.ncc")):
         write_policy(folder / name, kept.scenario, action=i)
-    seal(folder, "training", {"seed": 7, "valid": True}, ["config.json", "policy.ncc", "policy_untrained.ncc"])
+    made = {**provenance(), "command": "ncc train out=mine seed=7"}
+    seal(folder, "training", {"seed": 7, "valid": True}, ["config.json", "policy.ncc", "policy_untrained.ncc"], made)
     return folder
 
 

@@ -111,6 +111,7 @@ def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(
     resumed = ncc("train", "resume=run", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     one, other = (load_policy(folder / "policy.ncc")[0] for folder in (trained, run))
+    assert load_policy(run / "policy.ncc")[1]["origin"]["provenance"] == {}, "finished runs know the file of before"
     obs = np.random.default_rng(0).standard_normal((50, 4, one.obs_dim)).astype(np.float32)
     assert np.array_equal(one.logits(obs), other.logits(obs))
     rows = [read_learning(folder) for folder in (trained, run)]

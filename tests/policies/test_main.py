@@ -43,7 +43,8 @@ def test_a_run_is_exported_with_all_that_made_it(tmp_path: Path) -> None:
     assert json.loads(header.observation.to_json()) == meta["observation"]
     assert (header.origin.source, header.origin.seed) == ("run", 7)
     assert header.origin.recipe == {"seed": 7}
-    assert header.origin.provenance["command"] == "ncc train seed=7", "no folder of one machine"
+    made = read_manifest(run, "training").provenance
+    assert header.origin.provenance == {**made, "command": "ncc train seed=7"}, "no folder of one machine"
     assert header.origin.facts == {"policy": "policy.ncc", **read_manifest(run, "training").facts}
     assert (header.fallback.name, header.limits.rise_ratio, header.limits.fall_ratio) == ("cubic", 2.0, None)
     assert header.neighbours == 15

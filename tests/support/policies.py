@@ -19,14 +19,13 @@ def write_policy(path: Path, scenario: Scenario, *, action: int = 0, stack: Host
     view = EnvView()
     n = view.action.n_actions
     weights = np.zeros((n, obs_dim(view.observation, scenario)), dtype=np.float32)
-    made = {"git": {"commit": "0" * 40, "dirty": False}, "command": "ncc train out=/of/one/machine seed=7"}
     header = header_of_training(
         observation=view.observation,
         action=view.action,
         stack=stack or HostStack(),
         trained=trained_ranges([scenario]),
         period_s=scenario.period_s,
-        origin=Origin(source=path.parent.name, seed=7, recipe={"seed": 7}, provenance=made),
+        origin=Origin(seed=7, recipe={"seed": 7}),
         scenario=scenario.to_dict(),
     )
     save_policy(path, [(weights, np.eye(n, dtype=np.float32)[action])], header)
