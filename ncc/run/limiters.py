@@ -207,7 +207,9 @@ class LimiterFactory:
         from ncc.policies import load_policy_file
 
         if not limit.greedy:
-            raise ConfigError(f"controller {controller!r} is an agent on each host, which decides greedily: set greedy")
+            raise ConfigError(
+                f"controller {controller!r} is an agent on each host, which decides greedily: set limit.greedy to true"
+            )
         return HostAgents(load_policy_file(self.path(controller, limit)))
 
 
