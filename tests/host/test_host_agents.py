@@ -273,7 +273,7 @@ def test_agents_are_chosen_by_name(policy_path: Path) -> None:
         assert LimiterFactory(None).resolved(controller).stack.order == "srpt"
         assert from_dict(Controller, controller.to_dict(), "test") == controller
     assert type(LimiterFactory(None)(Controller(name="x", limit=HostsLimit(pretrained="ncc")), INCAST)) is HostAgents
-    with pytest.raises(ConfigError, match="an agent on each host, which decides greedily: set greedy"):
+    with pytest.raises(ConfigError, match=r"an agent on each host, which decides greedily: set limit.greedy to true"):
         LimiterFactory(None)(Controller(name="x", limit=HostsLimit(pretrained="ncc", greedy=False)), INCAST)
 
 
