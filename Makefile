@@ -70,7 +70,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 train: $(VENV)/.built ## train NCC for a few minutes, then compare it with DCTCP and CUBIC under incast (ARGS="seed=3 ...": Hydra overrides)
-	$(BIN)/python -m ncc.train $(if $(filter experiment=%,$(ARGS)),,experiment=ncc_short) $(ARGS)
+	$(BIN)/python -m ncc.train $(if $(filter recipe=%,$(ARGS)),,recipe=ncc_short) $(ARGS)
 
 test: $(VENV)/.built ## run the tests, side by side, or those that ARGS choose (they are pytest's)
 	$(BIN)/python -m pytest $(or $(ARGS),-n auto)

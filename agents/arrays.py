@@ -1,91 +1,72 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Named arrays and a JSON description in one `.npz` file: no pickle, so a file can hold data only, never code."""
+"""Named arrays and a JSON header as the bytes of one safetensors file, the form of policies and of checkpoints.
 
-import io
+Reading is strict: bytes that are not exactly those that `packed_arrays` makes of their contents are refused.
+"""
+
+import hashlib
 import json
-import struct
-import zipfile
-import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from ncc.core.errors import ConfigError, ResultError
-from ncc.harness.atomic import replacing
 
-Arrays = dict[str, npt.NDArray[Any]]
-
-_META = "meta"
-_BROKEN = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    ValueError,
-    KeyError,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-)
-"""Errors that zipfile, numpy and json raise for damaged bytes."""
+Arrays = Mapping[str, npt.NDArray[Any]]
+REMEDY = "copy it again, or make it again"
 
 
-def write_arrays(
-    path: Path, kind: str, version: int, arrays: Mapping[str, npt.NDArray[Any]], meta: Mapping[str, Any]
-) -> None:
-    """Write the file in one step; `meta` gets the keys `kind` and `version`.
+def packed_arrays(kind: str, header: Mapping[str, Any], arrays: Arrays) -> bytes:
+    """Make the bytes; the digest of header and arrays goes into the header.
+
+    All metadata is one entry, because safetensors writes several in no fixed order.
 
     Raises:
-        ConfigError: `meta` is not JSON, or an array holds Python objects.
-        ResultError: the file system refused.
+        ConfigError: the header is not JSON.
     """
     try:
-        text = json.dumps({**meta, "kind": kind, "version": version}, sort_keys=True, allow_nan=False)
+        text = json.dumps(header, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"meta of {path} must be plain JSON (text, finite numbers, lists, dicts): {error}") from None
-    objects = [name for name, array in arrays.items() if array.dtype.hasobject]
-    if objects or _META in arrays:
-        raise ConfigError(
-            f"arrays of {path} must be plain numbers and none may be called {_META!r}, got {sorted(arrays)}"
-        )
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        members: Arrays = {_META: np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
-        np.savez(file, allow_pickle=False, **members)
+        raise ConfigError(f"the header of a {kind} must be plain JSON (no NaN, no objects): {error}") from None
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return save(dict(arrays), {kind: json.dumps({**header, "sha256": digest.hexdigest()})})
 
 
-def read_arrays(path: Path, kind: str, version: int) -> tuple[Arrays, dict[str, Any]]:
-    """Read a file back, checking every byte against its checksum.
+def unpacked_arrays(data: bytes, kind: str, version: int, where: str) -> tuple[dict[str, Any], Arrays]:
+    """Return header and arrays of these bytes; errors call the file `where`.
 
     Raises:
-        ResultError: missing, truncated, damaged, of another kind or of another version.
+        ResultError: damaged, of another kind, or of another format than `version`.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            arrays = {name.removesuffix(".npy"): _member(archive.read(name)) for name in archive.namelist()}
-        meta = json.loads(arrays.pop(_META).tobytes())
-    except FileNotFoundError:
-        raise ResultError(f"there is no {kind} at {path}; name a run that has written one") from None
-    except OSError as error:
-        raise ResultError(
-            f"cannot read the {kind} {path}: {error.strerror or error}; check that it is a readable file"
-        ) from error
-    except _BROKEN as error:
-        raise ResultError(
-            f"{path} is damaged or not an {kind} file ({error}); take another one or make it again"
-        ) from None
-    if not isinstance(meta, dict) or meta.get("kind") != kind:
-        found = meta.get("kind") if isinstance(meta, dict) else None
-        raise ResultError(f"{path} must be an {kind} file, but says it is {found!r}; name another file")
-    if meta.get("version") != version:
-        raise ResultError(
-            f"{path} has format version {meta.get('version')!r} of {kind}, this ncc reads version {version}; "
-            "use the ncc that wrote it or make the file again"
-        )
-    return arrays, meta
+        arrays = load(data)
+        length = int.from_bytes(data[:8], "little")
+        metadata = msgspec.json.decode(data[8 : 8 + length]).get("__metadata__", {})
+        header = msgspec.json.decode(metadata.get(kind, "null"))
+        if not isinstance(header, dict):
+            raise TypeError(f"its metadata holds no {kind}")
+        if (found := header.get("format")) != version or isinstance(found, bool):
+            raise ResultError(
+                f"{where} has format {str(found)[:20]!r} and this ncc reads format {version}: use the ncc that wrote "
+                "it, or make it again with this one"
+            )
+        header.pop("sha256", None)
+        again = packed_arrays(kind, header, arrays)
+    except (SafetensorError, ConfigError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ResultError(f"{where} is no {kind} ({one_line(error)}): name another file, or {REMEDY}") from None
+    if again != data:
+        raise ResultError(f"{where} is damaged: it is not what its header and arrays make, byte for byte; {REMEDY}")
+    return header, arrays
 
 
-def _member(data: bytes) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    return array
+def one_line(text: object) -> str:
+    """The first 400 characters of a text or an error, in one line and with control characters escaped."""
+    line = " ".join(str(text).split())[:400]
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A trained policy, which evaluation and hosts run without any training framework."""
+"""A trained policy and its file (`.ncc`), which evaluations and hosts read without any training framework.
 
+The file is a safetensors file of the weights, with a header as JSON in its metadata (`ncc.agents.arrays`).
+"""
+
+import stat
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -9,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ncc.agents.arrays import read_arrays, write_arrays
-from ncc.core.errors import ConfigError, ResultError
+from ncc.agents.arrays import REMEDY, Arrays, one_line, packed_arrays, unpacked_arrays
+from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.harness.atomic import write_bytes
 from ncc.harness.batch import ActionArray, ObsArray
 from ncc.harness.native.network import Network, network
 
@@ -18,14 +23,21 @@ FloatArray32 = npt.NDArray[np.float32]
 Layer = tuple[FloatArray32, FloatArray32]
 """Weights [outputs, inputs] and bias [outputs] of one affine layer."""
 
-POLICY_FILE = "policy.npz"
+SUFFIX = ".ncc"
+POLICY_FILE = "policy.ncc"
 """The trained policy in a run folder."""
-UNTRAINED_FILE = "policy_untrained.npz"
+UNTRAINED_FILE = "policy_untrained.ncc"
 """The policy in a run folder before any training."""
+PACKAGED = Path(__file__).resolve().parent / "pretrained"
+"""Folder of the policies that come with the package."""
 
-KIND = "ncc-policy"
-VERSION = 1
-_RESERVED = ("kind", "version", "obs_dim", "n_actions", "activation")
+KIND = "policy file"
+"""Key of the safetensors metadata that holds the header."""
+FORMAT = 5
+"""Raised whenever readers of another version would misread a file."""
+MAX_BYTES = 10_000_000
+"""Size limit of a policy file."""
+_RESERVED = ("format", "layers", "activation", "sha256")
 
 
 class MlpPolicy:
@@ -115,7 +127,7 @@ class NumberPolicy(MlpPolicy):
 
 
 def save_policy(path: Path, layers: Sequence[Layer], meta: Mapping[str, Any]) -> None:
-    """Write a policy file (`.npz`) in one step, replacing an existing one.
+    """Write a policy file in one step, replacing an existing one.
 
     Args:
         path: path of the file.
@@ -126,37 +138,100 @@ def save_policy(path: Path, layers: Sequence[Layer], meta: Mapping[str, Any]) ->
         ConfigError: layers or meta that cannot be a policy file.
         ResultError: the file system refused.
     """
-    policy = MlpPolicy(layers)
-    taken = [key for key in _RESERVED if key in meta]
-    if taken:
+    if taken := [key for key in _RESERVED if key in meta]:
         raise ConfigError(f"meta of {path} may not use the keys {', '.join(taken)}; choose other names")
-    arrays = {
-        f"{part}{i}": array for i, layer in enumerate(policy.layers) for part, array in zip("wb", layer, strict=True)
-    }
-    shape = {"obs_dim": policy.obs_dim, "n_actions": policy.n_actions, "activation": "tanh"}
-    write_arrays(path, KIND, VERSION, arrays, {**meta, **shape})
+    write_bytes(path, policy_bytes(MlpPolicy(layers), meta))
 
 
 def load_policy(path: Path) -> tuple[MlpPolicy, dict[str, Any]]:
-    """Read a file that `save_policy` wrote; return the policy and its `meta`.
+    """Read a policy file; return the policy and the `meta` of `save_policy`.
 
     Raises:
-        ResultError: missing, damaged, of another kind or version, or contradicting itself.
+        ResultError: missing, damaged, of another format, or contradicting itself.
     """
-    arrays, meta = read_arrays(path, KIND, VERSION)
-    count = len(arrays) // 2
-    if set(arrays) != {f"{part}{i}" for i in range(count) for part in "wb"} or meta.get("activation") != "tanh":
+    policy, header = unpacked(read_bytes(path), str(path))
+    return policy, {key: value for key, value in header.items() if key not in _RESERVED}
+
+
+def packaged_names(folder: Path = PACKAGED) -> tuple[str, ...]:
+    """Names of the policies in `folder`."""
+    return tuple(sorted(path.stem for path in folder.glob(f"*{SUFFIX}")))
+
+
+def packaged_policy(name: str, folder: Path = PACKAGED) -> Path:
+    """Path of the policy file of that name; `UnknownNameError` if there is none."""
+    if name not in (names := packaged_names(folder)):
+        raise UnknownNameError("packaged policy", name, names)
+    return folder / f"{name}{SUFFIX}"
+
+
+def policy_bytes(policy: MlpPolicy, meta: Mapping[str, Any]) -> bytes:
+    """Make the bytes of a policy file; equal policies and metas give equal bytes.
+
+    Raises:
+        ConfigError: `meta` is not JSON, or the file would be too large.
+    """
+    layers = [weight.shape for weight, _ in policy.layers]
+    tensors = {
+        f"{part}{i}": array for i, layer in enumerate(policy.layers) for part, array in zip("wb", layer, strict=True)
+    }
+    data = packed_arrays(KIND, {"format": FORMAT, "layers": layers, "activation": "tanh", **meta}, tensors)
+    if len(data) > MAX_BYTES:
+        raise ConfigError(
+            f"a policy file may have {MAX_BYTES} bytes and this would have {len(data)}: train a smaller policy"
+        )
+    return data
+
+
+def unpacked(data: bytes, where: str) -> tuple[MlpPolicy, dict[str, Any]]:
+    """Read the bytes of a policy file and return the policy and the plain header; errors call the file `where`.
+
+    Raises:
+        ResultError: too large, damaged, of another format, or contradicting itself.
+    """
+    if len(data) > MAX_BYTES:
+        raise ResultError(f"{where} has more than the {MAX_BYTES} bytes that a policy file may have; name another file")
+    header, arrays = unpacked_arrays(data, KIND, FORMAT, where)
+    return _policy(arrays, header, where), header
+
+
+def _policy(tensors: Arrays, header: Mapping[str, Any], where: str) -> MlpPolicy:
+    count = len(tensors) // 2
+    expected = {f"{part}{i}" for i in range(count) for part in "wb"}
+    floats = all(array.dtype == np.float32 for array in tensors.values())
+    if set(tensors) != expected or not floats or header.get("activation") != "tanh":
         raise ResultError(
-            f"{path} must hold weights w0.. and biases b0.. of tanh layers, got {sorted(arrays)}; make it again"
+            f"{where} must hold weights w0.. and biases b0.. in float32 for tanh layers, got {sorted(tensors)}; "
+            f"{REMEDY}"
         )
     try:
-        policy = MlpPolicy([(arrays[f"w{i}"], arrays[f"b{i}"]) for i in range(count)])
-    except (ConfigError, TypeError, ValueError) as error:
-        raise ResultError(f"{path} does not hold a usable policy: {error}") from None
-    stated, found = (meta.get("obs_dim"), meta.get("n_actions")), (policy.obs_dim, policy.n_actions)
-    if stated != found:
-        raise ResultError(f"{path} states (obs_dim, n_actions) = {stated}, but its weights have {found}; make it again")
-    return policy, {key: value for key, value in meta.items() if key not in _RESERVED}
+        policy = MlpPolicy([(tensors[f"w{i}"], tensors[f"b{i}"]) for i in range(count)])
+    except ConfigError as error:
+        raise ResultError(f"{where} does not hold a usable policy: {error}; {REMEDY}") from None
+    if (shapes := [list(weight.shape) for weight, _ in policy.layers]) != header.get("layers"):
+        said = one_line(str(header.get("layers")))
+        raise ResultError(
+            f"{where} contradicts itself: the header's layers are {said}, the policy's {shapes}; {REMEDY}"
+        )
+    return policy
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read at most `MAX_BYTES` + 1 bytes of a plain file.
+
+    Raises:
+        ResultError: no such file, or one that cannot be read.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ResultError(f"{path} is not a plain file; name a policy file that ncc train or ncc export made")
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise ResultError(f"there is no policy file {path}; make it with ncc train or ncc export") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        says = error.strerror if isinstance(error, OSError) else None
+        raise ResultError(f"cannot read the policy file {path}: {says or error}; check its permissions") from None
 
 
 def _check(layers: tuple[Layer, ...]) -> None:

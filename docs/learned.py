@@ -4,7 +4,8 @@
 from pathlib import Path
 
 from docs.pictures import licensed
-from ncc.agents.packaged import read_policy_manifest
+from ncc.agents.policy import packaged_policy
+from ncc.harness.atomic import file_digest
 from ncc.study.random_networks import drawn, load_families
 from studies.learned import importance, importance_bars
 from studies.waiting import waiting, waiting_limits
@@ -19,7 +20,7 @@ SEED, NETWORKS = 9, 48
 
 def drawn_from() -> str:
     """The policy that a picture is of, by the digest of its file."""
-    return f"{POLICY}.npz, SHA-256 {read_policy_manifest(POLICY).sha256}"
+    return f"{POLICY}.ncc, SHA-256 {file_digest(packaged_policy(POLICY))}"
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.value import Positive, Value
-from ncc.envs.entries import action_table, formula_table
 from ncc.envs.observation import ObservationSpec, fair_share_at, guard_at
 from ncc.envs.observation.observer import extension
 from ncc.envs.ranges import TrustedRanges
@@ -22,6 +21,9 @@ from ncc.harness.batch import ActionArray, ObsArray
 
 FEW = 64
 """Number of small integers up to which Python's comparison is faster than numpy's reduction."""
+GUARD_FRAC = 0.9
+"""Fraction of the capacity that its neighbours leave a host that it may always use, so that no policy can starve it. It
+is below 1 because limits that add up to more than the port's rate build a queue."""
 NO_LIMIT_FROM = 0.95
 """Fraction of the range of continuous actions above which they mean no limit; a single point is hardly ever chosen."""
 
@@ -42,7 +44,7 @@ class ActionSpec(Value, frozen=True):
     rates mean the same for any number of hosts and any link. Without observed neighbours the fair share is the uplink's
     rate over all hosts. No limit is below `min_rate_frac` of the link. With ranked neighbours, a host that had flows
     queued at the time of their reports is guarded, whatever it chooses: its limit is at least `GUARD_FRAC`
-    (`ncc.envs.entries`) of its "share among alike" (`ncc.envs.observation`), and all of that share if no neighbour had
+    of its "share among alike" (`ncc.envs.observation`), and all of that share if no neighbour had
     any flows. In the first period of a burst it may hold back.
 
     `kind` ``linear`` and ``log``: a number a in [-1, 1]; with u = (a + 1) / 2 and v = u / 0.95, v < 1 means
@@ -83,6 +85,13 @@ class ActionSpec(Value, frozen=True):
         """Number of action indices; 0 for continuous actions."""
         several = {"levels": self.levels, "shares": len(self.shares)}
         return several[self.kind] + 1 if self.kind in several else 0
+
+    @property
+    def multiples(self) -> tuple[float, ...]:
+        """Rates by action index, over the link's rate (levels) or the fair share (shares); the last is no limit."""
+        if self.kind == "shares":
+            return (*self.shares, np.inf)
+        return (self.min_rate_frac, *(k / self.levels for k in range(1, self.levels)), np.inf)
 
     @property
     def n_outputs(self) -> int:
@@ -152,10 +161,12 @@ class RateTable(_Rates):
     def __init__(self, spec: ActionSpec, observation: ObservationSpec) -> None:
         if spec.kind not in ("levels", "shares"):
             raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; action indices need 'levels' or 'shares'")
-        self.spec, self._table = spec, action_table(spec, observation)
-        self._multiples = np.array([np.inf if multiple is None else multiple for multiple in self._table.multiples])
-        fair = fair_share_at(observation) if spec.kind == "shares" else None
+        self.spec, self._multiples = spec, np.array(spec.multiples)
+        shares = spec.kind == "shares"
+        fair = fair_share_at(observation) if shares else None
         self._seen = () if fair is None else (fair, *(guard_at(observation) or ()))
+        self._floor_frac = spec.min_rate_frac if shares else 0.0
+        self._guard_frac = GUARD_FRAC if shares and guard_at(observation) is not None else 0.0
 
     def reset(self, scenario: Scenario) -> None:
         """Compute the table for the hosts of a scenario."""
@@ -179,8 +190,8 @@ class RateTable(_Rates):
             "kind": "table",
             "multiples": self._multiples,
             "unit_bps": unit_bps,
-            "floor_frac": self._table.floor_frac,
-            "guard_frac": self._table.guard_frac,
+            "floor_frac": self._floor_frac,
+            "guard_frac": self._guard_frac,
             "seen": self._seen,
         }
 
@@ -214,12 +225,13 @@ class RateScale(_Rates):
         Raises:
             ConfigError: a residual cannot be trusted there (`ncc.envs.residual`).
         """
-        formula = formula_table(self.spec)
-        numbers: dict[str, Any] = {"kind": self.spec.kind, "seen": self._seen, "floor_frac": self.spec.min_rate_frac}
-        if formula is None:
+        spec = self.spec
+        numbers: dict[str, Any] = {"kind": spec.kind, "seen": self._seen, "floor_frac": spec.min_rate_frac}
+        if spec.formula is None:
             numbers["no_limit_from"] = NO_LIMIT_FROM
         else:
-            numbers |= formula.to_dict() | formula_numbers(self._seen, scenario, self.spec.within)
+            numbers |= {"formula": spec.formula, "scale": spec.scale}
+            numbers |= formula_numbers(self._seen, scenario, spec.within)
         scales = scales_of(scenario)
         self._take(scales.names, scales.link_rate_bps, numbers)
 

@@ -83,7 +83,7 @@ def formula_columns(observation: ObservationSpec) -> tuple[int, ...]:
 
 
 def formula_numbers(seen: tuple[int, ...], scenario: Scenario, within: TrustedRanges | None) -> dict[str, Any]:
-    """Return the numbers of hosts and guard that rates.h needs in addition to `ncc.envs.entries.FormulaTable`.
+    """Return what rates.h needs of a scenario's hosts, the formula and the guard.
 
     Args:
         seen: columns from `formula_columns`.
@@ -101,6 +101,9 @@ def formula_numbers(seen: tuple[int, ...], scenario: Scenario, within: TrustedRa
     scales = scales_of(scenario)
     uplink_frac = scales.uplink_capacity_bps[scales.area] / scales.link_rate_bps
     return {
+        "use_frac": USE_FRAC,
+        "least_share": LEAST_SHARE,
+        "wasted": WASTED,
         "held": HOLD_FRAC * USE_FRAC * uplink_frac,
         "port": np.minimum(uplink_frac, 1.0),
         "trusted": within is None or not within.outside(scenario),

@@ -38,7 +38,7 @@ def _parser() -> Parser:
 def _report(options: argparse.Namespace) -> int:
     # Imported here: --help answers without what only a comparison needs.
     from ncc.core.value import from_dict
-    from ncc.run.executors import ExecutorSpec
+    from ncc.run.compose import ExecutorSpec
     from ncc.study.agreement.cases import PRESETS, baseline_controllers
     from ncc.study.agreement.pages import page
     from ncc.study.agreement.run import outside, run_agreement

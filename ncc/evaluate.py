@@ -18,6 +18,7 @@ from ncc.core.value import Count, Name, Natural, Positive, from_dict
 from ncc.harness.controller import ClassLimit, Controller, ModelLimit
 from ncc.run.compose import (
     DatapathSpec,
+    ExecutorSpec,
     composed,
     datapath_names,
     datapaths_from,
@@ -26,9 +27,7 @@ from ncc.run.compose import (
     load_datapath,
 )
 from ncc.run.config_files import read_config
-from ncc.run.controllers import ControllerName, controller_names, load_controller, runs_on
-from ncc.run.executors import ExecutorSpec
-from ncc.run.tuned import tuned_names
+from ncc.run.controllers import ControllerName, controller_names, load_controller, runs_on, tuned_names
 
 if TYPE_CHECKING:
     from ncc.run.plan import TrainPlan

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Train an agent, then compare it with classical controllers.
 
-It is judged on flows that it has never met. ``experiment=<name>`` trains by a recipe, a YAML of
-configs/recipes/experiment; ``experiment=list`` shows them.
+It is judged on flows that it has never met. ``recipe=<name>`` trains by a recipe, a YAML of configs/recipe;
+``recipe=list`` shows them.
 """
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
@@ -14,16 +13,15 @@ from typing import Any
 from ncc.cli.mains import run_main
 from ncc.core.errors import ConfigError
 from ncc.core.plausible import CONSENT, require_plausible
-from ncc.run.compose import agent_name, recipe_names
-from ncc.run.config_files import list_with_comments, recipe_paths
+from ncc.run.compose import agent_name
+from ncc.run.config_files import config_paths, list_with_comments
 
 
 def main(plain: dict[str, Any], overrides: list[str]) -> None:
     """Train, evaluate and report, or continue an interrupted run."""
-    if "experiment=list" in overrides:
-        list_with_comments(recipe_paths())
+    if "recipe=list" in overrides:
+        list_with_comments(config_paths("recipe"))
         return
-    _require_recipe(overrides)
     for key in ("out", "resume"):
         if not isinstance(plain[key], str | None):
             raise ConfigError(f"{key} must be the folder of a training, for instance runs/mine; got {plain[key]}")
@@ -42,16 +40,6 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
 
     with _folder(plain, plan.scenario.name) as folder:
         train(plan, folder, resume=resume is not None, wandb=plain["wandb"] or "")
-
-
-def _require_recipe(overrides: Sequence[str]) -> None:
-    """Raise `ConfigError` for a figure of a paper, which `ncc evaluate` has in a group of the same name."""
-    for key, _, name in (override.partition("=") for override in overrides):
-        if key.lstrip("+") == "experiment" and name not in (*recipe_names(), "null"):
-            raise ConfigError(
-                f"experiment {name!r} is a figure of a paper, which ncc evaluate runs; recipes of training "
-                f"are: {', '.join(recipe_names())}"
-            )
 
 
 def _folder(plain: dict[str, Any], trained_on: str) -> AbstractContextManager[Path]:

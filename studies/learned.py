@@ -27,7 +27,6 @@ from ncc.core.seeding import generator
 from ncc.harness.batch import ObsArray
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.run import eval_flow_seed
-from ncc.policies import SUFFIX
 from ncc.results.learned import Learned, load_learned, observed
 from ncc.results.palette import styles
 from ncc.results.plot import new_figure, save_figure
@@ -175,10 +174,8 @@ def _blind(
     limit = controller.limit
     assert isinstance(limit, PolicyLimit), "it has a policy"
     path = LimiterFactory(run).path(controller.name, limit)
-    if path.suffix == SUFFIX:
-        raise ConfigError(f"{path} is a policy file for hosts; take the policy.npz that it was exported from")
     with TemporaryDirectory() as folder:
-        target = Path(folder) / "policy.npz"
+        target = Path(folder) / "policy.ncc"
         save_policy(target, blinded(learned, places, stand), load_policy(path)[1])
         yield controller.replace(limit=limit.replace(path=str(target)))
 
@@ -214,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(arguments: Sequence[str] | None) -> int:
     parser = Parser(prog="python -m studies.learned", description=__doc__)
     parser.add_argument("controller", help="a learned one, as for ncc evaluate controller=")
-    parser.add_argument("--families", default="mixture", help="name in configs/recipes/families")
+    parser.add_argument("--families", default="mixture", help="name in configs/families")
     parser.add_argument("--of", nargs="+", default=["incast"], help="names of some of these families")
     parser.add_argument("--networks", type=count, default=32)
     parser.add_argument("--seed", type=count, default=1, help="of networks and flows, from 1")

@@ -2,7 +2,7 @@
 """Controllers on many networks drawn at random: what one policy is worth on all, and how bad it ever gets.
 
 ``python -m studies.random_networks --families mixture --of incast uplink ncc local_tuned`` draws networks and
-flows from families (configs/recipes/families), by a seed of their own that no training has. All controllers meet the
+flows from families (configs/families), by a seed of their own that no training has. All controllers meet the
 same flows. It prints, for each pair, the ratio of mean flow completion times: its geometric mean over networks with a
 95 % bootstrap interval over them, the largest, and the shares above some bounds; and timeouts per flow.
 
@@ -71,7 +71,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser = Parser(prog="python -m studies.random_networks", description=__doc__)
     parser.add_argument("controllers", nargs="+", help="as for ncc evaluate controller=[...]")
     parser.add_argument("--over", nargs="+", default=["dctcp"], help="controllers to compare with")
-    parser.add_argument("--families", default="mixture", help="name in configs/recipes/families")
+    parser.add_argument("--families", default="mixture", help="name in configs/families")
     parser.add_argument("--of", nargs="+", default=[], help="names of some of these families")
     parser.add_argument("--networks", type=count, default=256)
     parser.add_argument("--seed", type=count, default=1, help="of networks and flows, from 1")

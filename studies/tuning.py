@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rule that chooses a tuned set (`ncc.run.tuned`) from a sweep's result.
+"""The rule that chooses a tuned set (`ncc.run.controllers`) from a sweep's result.
 
 ``python studies/tuning.py <folder>`` prints the set that the sweep in <folder> gives (experiments `tuning_*`, preset
 `sweep`). Settings that cost a controller more than `GOODPUT_LOSS_FRAC` of its goodput in any cell do not count. Of the
@@ -16,7 +16,7 @@ from typing import Any
 
 from ncc.core.errors import ResultError
 from ncc.core.options import Parser, exit_status
-from ncc.run.tuned import TunedSet, Tuning
+from ncc.run.controllers import TunedSet, Tuning
 from ncc.study.load import load_experiment
 from ncc.study.result import JSON, PARQUET, read_result, read_values
 from ncc.study.spec import Experiment

@@ -188,7 +188,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--rack-periods", type=count, default=4_800_000, help="periods of slots to simulate")
     parser.add_argument("--lists", type=count, default=24, help="lists of flows in a generation")
     parser.add_argument("--epochs", type=count, help="periods in which flows arrive; default: as in training")
-    parser.add_argument("--families", default="mixture", help="name in configs/recipes/families")
+    parser.add_argument("--families", default="mixture", help="name in configs/families")
     options = parser.parse_args(arguments)
     typed = shlex.join(["python", "studies/tuning_local.py", *(sys.argv[1:] if arguments is None else arguments)])
     families = load_families(options.families, epochs=options.epochs)

@@ -133,8 +133,8 @@ class A3cConfig(Value, frozen=True):
 class A3cLearner:
     """A learner configured by `A3cConfig`; see `ncc.harness.learner.Learner`.
 
-    It writes into the run folder `policy_untrained.npz` at the start (the weights before training), `checkpoints/`, and
-    `policy.npz` when training is complete.
+    It writes into the run folder `policy_untrained.ncc` at the start (the weights before training), `checkpoints/`, and
+    `policy.ncc` when training is complete.
     """
 
     def __init__(self, config: A3cConfig) -> None:

@@ -14,14 +14,15 @@ from torch import Tensor
 from ncc.agents.a3c.adam import TrainState
 from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.network import NetShape, initial_params, policy_layers
-from ncc.agents.arrays import Arrays, read_arrays, write_arrays
+from ncc.agents.arrays import Arrays, packed_arrays, unpacked_arrays
 from ncc.agents.checkpoints import Checkpoints, check_made_with, check_networks
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, save_policy
 from ncc.core.errors import ResultError
 from ncc.core.seeding import derive_seed
+from ncc.harness.atomic import write_bytes
 
-KIND = "ncc-a3c-checkpoint"
-VERSION = 1
+KIND = "checkpoint of A3C"
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class CheckpointFolder(Checkpoints):
     """The checkpoints of one run, one file each."""
 
     def __init__(self, folder: Path, keep: int) -> None:
-        super().__init__(folder, keep, ".npz")
+        super().__init__(folder, keep, ".safetensors")
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint, then delete the oldest beyond `keep`.
@@ -62,8 +63,9 @@ class CheckpointFolder(Checkpoints):
             "epochs": state.epochs,
             "episodes": list(checkpoint.episodes),
             "rng": checkpoint.rng,
+            "format": FORMAT,
         }
-        return self.add(state.epochs, lambda path: write_arrays(path, KIND, VERSION, arrays, meta))
+        return self.add(state.epochs, lambda path: write_bytes(path, packed_arrays(KIND, meta, arrays)))
 
     def load(self, mode: str, seed: int) -> Checkpoint:
         """Load the newest checkpoint.
@@ -72,7 +74,7 @@ class CheckpointFolder(Checkpoints):
             ResultError: none there, damaged, or made with another mode or seed.
         """
         path = self.newest()
-        arrays, meta = read_arrays(path, KIND, VERSION)
+        meta, arrays = unpacked_arrays(path.read_bytes(), KIND, FORMAT, str(path))
         try:
             checkpoint = _checkpoint(arrays, meta)
         except (KeyError, TypeError, ValueError) as error:

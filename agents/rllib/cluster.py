@@ -23,7 +23,7 @@ import ray
 
 from ncc.agents.rllib.config import require_wheel
 from ncc.core.errors import ConfigError
-from ncc.harness.processes import await_end
+from ncc.harness.workers import await_end
 
 OBJECT_STORE_BYTES = 300 * 2**20
 """Size of the object store in bytes; rollouts are a few MB each."""

@@ -148,8 +148,8 @@ def require_wheel(wheel: str) -> None:
 class RllibLearner:
     """A learner configured by `RllibConfig`; see `ncc.harness.learner.Learner`.
 
-    It writes into the run folder the files that A3C writes: `policy_untrained.npz` at the start, `checkpoints/`, and
-    `policy.npz` when training is complete. A checkpoint is a folder with RLlib's own files and `run.json`.
+    It writes into the run folder the files that A3C writes: `policy_untrained.ncc` at the start, `checkpoints/`, and
+    `policy.ncc` when training is complete. A checkpoint is a folder with RLlib's own files and `run.json`.
     """
 
     def __init__(self, config: RllibConfig) -> None:

@@ -17,8 +17,7 @@ import ray
 
 from ncc.agents.rllib.cluster import connected
 from ncc.core.errors import ConfigError, NccError, WorkerDiedError
-from ncc.harness.executor import Processes, Task
-from ncc.harness.jobs import Job, Tally
+from ncc.harness.pool import Job, Processes, Tally, Task
 
 TRIES = 3
 """Largest number of starts of a run, which is repeated if its node dies."""
@@ -26,7 +25,7 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class RayExecutor:
-    """`ncc.harness.executor.Executor` on Ray."""
+    """`ncc.harness.pool.Executor` on Ray."""
 
     workers: int
     address: str | None

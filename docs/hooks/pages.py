@@ -38,7 +38,7 @@ SHOWN = (
 """Folders whose files a page may show; build/, runs/ and .venv/ are never shown."""
 AT_TOP = {".md", ".toml", ".txt", ".yml"}
 """Suffixes of top-level files that a page may show where git cannot list the tracked files."""
-NO_TEXT = {".png", ".npz", ".parquet", ".so", ".pt", ".pyc", ".ncc"}
+NO_TEXT = {".png", ".parquet", ".so", ".pt", ".pyc", ".ncc"}
 
 LINK = re.compile(r"\]\((?!\w+:|#|/)([^)#\s]+)")
 CODE = re.compile(r"(?<!`)`([\w./-]+)`(?!`)")

@@ -128,7 +128,7 @@ class LinuxDatapath:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Facts of the run that `finish` was last called for; see `ncc.harness.run.ReportsFacts`."""
+        """Facts of the run that `finish` was last called for; see `ncc.harness.run.run_once`."""
         return self._facts
 
     @property

@@ -14,11 +14,11 @@ from ncc.envs.native.base import NativeDatapath
 from ncc.envs.native.blocks import Blocks
 from ncc.envs.native.extension import Network
 from ncc.harness.datapath import HostStack
-from ncc.harness.networks import InTurn
+from ncc.harness.networks import Networks
 
 
-class NativeBatch:
-    """`ncc.harness.networks.Networks` of a native datapath whose extension has a class `Batch`.
+class NativeBatch(Networks):
+    """Networks of a native datapath whose extension has a class `Batch`.
 
     Networks share nothing, so the results depend neither on `threads` nor on `n`.
     """
@@ -26,11 +26,12 @@ class NativeBatch:
     def __init__(self, datapath: type[NativeDatapath], n: int, *, threads: int, first: int) -> None:
         if n < 1 or threads < 1:
             raise ConfigError(f"n and threads of a batch must be at least 1, got {n} and {threads}")
-        self._datapath, self._n, self._threads, self._first = datapath, n, threads, first
+        super().__init__(datapath, n, first=first)
+        self._datapath, self._threads = datapath, threads
         self._batch: Any = None
         self._networks: dict[int, Network] = {}
         self._topology: Topology | None = None
-        self._in_turn: InTurn | None = None
+        self._in_turn: Networks | None = None
         """Networks with receivers, which a batch cannot measure."""
 
     def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
@@ -45,7 +46,7 @@ class NativeBatch:
         if not 0 <= row < self._n:
             raise ConfigError(f"row must be from 0 to {self._n - 1}, as the batch has {self._n} networks, got {row}")
         if scenario.has_receivers:
-            self._in_turn = self._in_turn or InTurn(self._datapath, self._n, first=self._first)
+            self._in_turn = self._in_turn or Networks(self._datapath, self._n, first=self._first)
             return self._in_turn.start(row, scenario, flows, stack, seed)
         spec = self._datapath.spec_of(scenario, flows, stack, seed)
         network, topology = self._datapath.network_of(scenario, spec), scenario.network()

@@ -9,7 +9,7 @@ import hydra
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from ncc.agents.packaged import packaged_names
+from ncc.agents.policy import packaged_names
 from ncc.cli.help import written
 from ncc.cli.mains import groups
 from ncc.cli.verbs import VERBS
@@ -58,7 +58,7 @@ def candidates(line: str) -> list[str]:
     register()
     try:
         use_config_dir(typed_config_dir(typed))
-        known = groups(typed[0])
+        known = groups()
         if "=" in word:
             key, _, value = word.partition("=")
             return _values(key, value, known, typed)

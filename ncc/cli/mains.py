@@ -21,7 +21,7 @@ from ncc.cli.verbs import version_line
 from ncc.cli.words import as_hydra_reads, require_no_options
 from ncc.core.errors import ConfigError, NccError, UnknownNameError
 from ncc.core.options import let_reader_leave, print_anywhere
-from ncc.run.compose import experiment_names, plain_config, recipe_names, register
+from ncc.run.compose import plain_config, register
 from ncc.run.config_files import (
     PACKAGE,
     config_folders,
@@ -35,7 +35,7 @@ from ncc.run.old_names import now_called
 STATUS_CONFIG = 2
 STATUS_FAILED = 1
 STATUS_INTERRUPTED = 130
-NOT_CHOICES = ("hydra", "schema", "controllers", "recipes")
+NOT_CHOICES = ("hydra", "schema", "controllers", "families")
 """Configuration groups that cannot be chosen with group=option."""
 NO_NAME = re.compile(r"[+-]?\d+|[+-]?(\d+\.\d*|\.?\d+)(e[+-]?\d+)?|[+-]?inf|nan|true|false|null", re.IGNORECASE)
 """Values that Hydra does not read as a word."""
@@ -53,15 +53,7 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
     if "--version" in arguments:
         print(version_line())
         return
-    _user_errors(lambda: require_no_options(arguments, name), main=name)
-    typed = arguments
-    arguments = []
-    _user_errors(lambda: arguments.extend(as_hydra_reads(typed, name)), main=name)
-    sys.argv[1:] = arguments
-    _user_errors(lambda: use_config_dir(typed_config_dir(arguments)), main=name)
-    _user_errors(lambda: _require_whole_groups(arguments), main=name)
-    _user_errors(lambda: _require_resume_alone(arguments), main=name)
-    _user_errors(lambda: _require_names(name, arguments), main=name)
+    _user_errors(lambda: _read(name, arguments), main=name)
     if "scenario=list" in arguments and "scenario" in _own_groups(name):
         list_with_comments(config_paths("scenario"))
         return
@@ -81,6 +73,16 @@ def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> No
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # raise composition errors instead of printing them in several lines
     _user_errors(composed, main=name)
+
+
+def _read(name: str, arguments: list[str]) -> None:
+    """Put the words of a command line into the form that Hydra reads, and refuse those that it would misread."""
+    require_no_options(arguments, name)
+    sys.argv[1:] = arguments[:] = as_hydra_reads(arguments, name)
+    use_config_dir(typed_config_dir(arguments))
+    _require_whole_groups(arguments)
+    _require_resume_alone(arguments)
+    _require_names(name, arguments)
 
 
 def _require_resume_alone(arguments: Sequence[str]) -> None:
@@ -104,7 +106,7 @@ def _require_names(main: str, arguments: Sequence[str]) -> None:
     """Refuse a number or truth value where a group's YAML is chosen: Hydra takes words only."""
     for key, _, value in (argument.partition("=") for argument in arguments):
         if NO_NAME.fullmatch(value) and key.lstrip("+") in (own := _own_groups(main)):
-            known = ", ".join(groups(main).get(key.lstrip("+"), own))
+            known = ", ".join(groups().get(key.lstrip("+"), own))
             raise ConfigError(f"{key}={value} is no word, as a file's name has to be: {known}")
 
 
@@ -122,7 +124,7 @@ def _help(name: str, overrides: list[str], parts: list[str]) -> None:
     for part in parts:
         show_within(config, part)
     if not parts:
-        show(name, config, choices, groups(name))
+        show(name, config, choices, groups())
 
 
 def _own_groups(main: str) -> list[str]:
@@ -132,11 +134,8 @@ def _own_groups(main: str) -> list[str]:
     return list(written(main)[0])
 
 
-def groups(main: str) -> dict[str, list[str]]:
-    """Groups with their options, from the YAML files and from the values that `register` stored.
-
-    The group `experiment` depends on the main: it has recipes of training, or figures of papers.
-    """
+def groups() -> dict[str, list[str]]:
+    """Groups with their options, from the YAML files and from the values that `register` stored."""
     from hydra.core.config_store import ConfigStore
 
     found: dict[str, set[str]] = {}
@@ -153,7 +152,6 @@ def groups(main: str) -> dict[str, list[str]]:
         for file in root.glob("*/**/*.yaml"):
             found.setdefault(str(file.parent.relative_to(root)), set()).add(file.stem)
     found["scenario"].add("list")
-    found["experiment"] = {*(recipe_names() if main == "train" else experiment_names()), "list"}
     return {group: sorted(names) for group, names in found.items() if group.split("/")[0] not in NOT_CHOICES}
 
 
@@ -187,8 +185,7 @@ def _composition_error(error: HydraException, main: str) -> str:
     cause = error.__cause__
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, option = error.missing_cfg_file.rpartition("/")
-        found = groups(main).get(group, [])
-        known = error.options if error.options is not None and group != "experiment" else found
+        known = groups().get(group, []) if error.options is None else error.options
         return now_called(group, option) or str(UnknownNameError(group or "configuration", option, known))
     if isinstance(cause, OmegaConfBaseException) and cause.full_key and isinstance(cause.parent_node, Mapping):
         parent, _, key = cause.full_key.rpartition(".")
@@ -200,7 +197,8 @@ def _composition_error(error: HydraException, main: str) -> str:
         top, own = group.partition("/")[0], _own_groups(main)
         if group != top and top in own:
             return f"{group}= changes a {top}, and none is chosen; choose {top}= as well"
-        return f"ncc {main} has no group {group}" + (f"; its groups are {', '.join(own)}" if own else "")
+        none = f"ncc {main} has no group {group}" + (f"; its groups are {', '.join(own)}" if own else "")
+        return now_called(f"ncc {main}", group) or none
     if isinstance(error, OverrideParseException):
         return f"Cannot read override {error.override!r}; write group=option or key=value, in quotes for the shell"
     return "; ".join(line.strip().rstrip(".") for line in str(error).splitlines() if line.strip())

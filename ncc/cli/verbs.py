@@ -9,7 +9,7 @@ from pathlib import Path
 import ncc
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Learn, compare, show": ("train", "evaluate", "report", "pack"),
+    "Learn, compare, show": ("train", "evaluate", "report"),
     "Bring a policy to hosts, or a rack to an agent": ("export", "host", "serve"),
     "Many runs at once": ("sweep", "learners", "matrix"),
     "Check ncc itself": ("agreement", "bench"),

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Atomic file writes: a file is written under a temporary name, flushed to disk, then renamed."""
+"""Atomic file writes, and the lock of a folder.
+
+A file is written under a temporary name, flushed to disk, then renamed.
+"""
 
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ncc.core.errors import ResultError
@@ -57,10 +61,15 @@ def require_writable(path: Path) -> None:
         raise ResultError(f"cannot write {path}: {path.parent} is no folder that can be written; choose another name")
 
 
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a small file atomically; errors as in `replacing`."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a small UTF-8 file atomically; errors as in `replacing`."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_bytes(path, text.encode())
 
 
 def remove(path: Path) -> None:
@@ -93,3 +102,46 @@ def _explain(path: Path, error: OSError) -> str:
         f"cannot write {path}: {error.strerror} ({free / 1e6:.1f} MB free there); nothing half-written was kept, "
         "free some space or choose another folder and run the command again"
     )
+
+
+@contextmanager
+def exclusive(folder: Path, what: str) -> Iterator[int]:
+    """Hold the folder against a second writer; a missing folder is made.
+
+    If the body raises, folders made here that are still empty are removed.
+
+    It gives the lock's descriptor: a process that inherits it holds the folder too, until both have ended.
+
+    Args:
+        folder: folder to lock; files in it are not locked themselves.
+        what: kind of the holder, for the error: `evaluation`, `training`.
+
+    Raises:
+        ResultError: another process, or another caller in this one, holds the lock, or the folder cannot be used.
+    """
+    missing = [above for above in (folder, *folder.parents) if not above.exists()]
+    handle = _opened(folder)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ResultError(f"another {what} is writing to {folder}; wait for it or choose another folder") from None
+        if not folder.is_dir() or not os.path.samestat(os.fstat(handle), folder.stat()):
+            # The former holder removed the folder between our opening and our locking.
+            raise ResultError(f"another {what} has just taken {folder} away; run the command again")
+        yield handle
+    except BaseException:
+        with suppress(OSError):  # the first non-empty folder and all above it stay
+            for made in missing:
+                made.rmdir()
+        raise
+    finally:
+        os.close(handle)
+
+
+def _opened(folder: Path) -> int:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise ResultError(f"cannot use {folder}: {error.strerror}; choose a folder that can be written") from None

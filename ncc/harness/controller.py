@@ -15,7 +15,7 @@ from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin
 from ncc.harness.receivers import AHEAD_FRAC, FLOOR_FRAC, WINDOW_FRAC, ReceiverRule
 
 TUNED = "_tuned"
-"""End of the name of a controller with the settings of a tuned set (`ncc.run.tuned`)."""
+"""End of the name of a controller with the settings of a tuned set (`ncc.run.controllers`)."""
 Headroom = Annotated[float, Meta(ge=0, lt=1)]
 
 
@@ -146,7 +146,7 @@ AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit | LocalLimi
 class PolicyLimit(Limit, frozen=True, tag="policy"):
     """A trained policy: a file of the run that is evaluated or, without a run, one that comes with the package."""
 
-    path: str = "policy.npz"
+    path: str = "policy.ncc"
     """Path relative to the run folder."""
     pretrained: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:+-]*$")] = ""
     """Name of a policy in agents/pretrained, for evaluations without a run; empty: the run's policy."""

@@ -31,7 +31,7 @@ class Learner(Protocol):
     racks_per_env: int
     """Racks that each environment should hold, stepped in one call if the datapath can, else in a process each."""
     processes: int
-    """Number of racks simulated at a time, for forecasts."""
+    """Number of racks simulated at a time."""
     total_epochs: int
     """Environment epochs that `train` will use, summed over racks."""
 
@@ -51,7 +51,7 @@ class Learner(Protocol):
     ) -> Path:
         """Train to the configured number of epochs and return the policy file (`agents/policy.py`).
 
-        Policy files are readable without torch. Before it trains, it writes `policy_untrained.npz`, with which an
+        Policy files are readable without torch. Before it trains, it writes `policy_untrained.ncc`, with which an
         evaluation compares the trained policy.
 
         Args:

@@ -19,24 +19,48 @@ DatapathFactory = Callable[[], Datapath]
 """Function that makes a datapath in the process that steps it, such as a class; picklable if workers are used."""
 
 
-class Networks(Protocol):
+class Networks:
     """Networks that are stepped together and started one by one: all of one shape, each with its own flows.
 
+    This class steps them one after the other in the calling thread; classes that derive from it do so elsewhere.
     Network `row` gives bit for bit the results of a single `Datapath`. Errors are those of `Datapath`; with several
     networks the error of one begins with its name (``rack 3: ...``), and all must be started again.
+
+    Args:
+        datapath: function that makes a network.
+        n: number of networks.
+        first: number of the first in errors, ``rack <first>``.
     """
+
+    def __init__(self, datapath: DatapathFactory, n: int, *, first: int = 0) -> None:
+        self._make, self._n, self._first = datapath, n, first
+        self._datapaths: list[Datapath] = []
 
     def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
         """Build that network at time 0, ending its earlier run; the others are not changed."""
-        ...
+        while len(self._datapaths) < self._n:
+            self._datapaths.append(self._make())
+        return self._datapaths[row].start(scenario, flows, stack, seed)
 
     def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
         """Apply limits [n_networks, n_agents] and run one period of each; a single network returns a `Measurement`."""
-        ...
+        if not self._datapaths:
+            raise DatapathError("no network is running; start each of them first")
+        if self._n == 1:
+            return self._datapaths[0].step(rate_limits_bps[0])
+        measured: list[Measurement] = []
+        try:
+            for datapath, limits in zip(self._datapaths, rate_limits_bps, strict=True):
+                measured.append(datapath.step(limits))
+        except NccError as error:
+            raise error.within(f"rack {self._first + len(measured)}") from error
+        return Measurements.of(measured)
 
     def close(self) -> None:
         """Free everything; may be called twice, and networks may be started again."""
-        ...
+        datapaths, self._datapaths = self._datapaths, []
+        for datapath in datapaths:
+            datapath.close()
 
 
 @runtime_checkable
@@ -60,47 +84,11 @@ class OnePerProcess(Protocol):
         ...
 
 
-class InTurn:
-    """`Networks` of any datapath, stepped one after the other in the calling thread."""
-
-    def __init__(self, datapath: DatapathFactory, n: int, *, first: int = 0) -> None:
-        self._make, self._n, self._first = datapath, n, first
-        self._datapaths: list[Datapath] = []
-
-    def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
-        while len(self._datapaths) < self._n:
-            self._datapaths.append(self._make())
-        return self._datapaths[row].start(scenario, flows, stack, seed)
-
-    def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
-        if not self._datapaths:
-            raise DatapathError("no network is running; start each of them first")
-        if self._n == 1:
-            return self._datapaths[0].step(rate_limits_bps[0])
-        measured: list[Measurement] = []
-        try:
-            for datapath, limits in zip(self._datapaths, rate_limits_bps, strict=True):
-                measured.append(datapath.step(limits))
-        except NccError as error:
-            raise error.within(f"rack {self._first + len(measured)}") from error
-        return Measurements.of(measured)
-
-    def close(self) -> None:
-        datapaths, self._datapaths = self._datapaths, []
-        for datapath in datapaths:
-            datapath.close()
-
-
-class WorkerNetworks:
-    """`Networks`, each in its own spawned process, for simulators that cannot step many at once.
+class WorkerNetworks(Networks):
+    """Networks, each in its own spawned process, for simulators that cannot step many at once.
 
     They give bit for bit the results of networks in this process. The processes start with the first network. They
     import the main module only if the datapath is defined there; a script then needs ``if __name__ == "__main__":``.
-
-    Args:
-        datapath: function that makes a network in the worker; picklable.
-        n: number of networks.
-        first: number of the first in errors, ``rack <first>``.
 
     Raises:
         ConfigError: the datapath cannot be pickled.
@@ -114,7 +102,7 @@ class WorkerNetworks:
             raise ConfigError(
                 f"the datapath factory cannot be sent to a worker ({error}); use a class or a function of a module"
             ) from None
-        self._datapath, self._n, self._first = datapath, n, first
+        super().__init__(datapath, n, first=first)
         self._workers: Workers | None = None
         self._started: set[int] = set()
 
@@ -123,7 +111,7 @@ class WorkerNetworks:
             stopped = "the others were stopped; " if self._n > 1 else ""
             self._workers = Workers(
                 _serve,
-                [(self._datapath,)] * self._n,
+                [(self._make,)] * self._n,
                 [""] * self._n,
                 remedy=f"{stopped}start again, or resume from a checkpoint",
                 main=self._needs_main,
@@ -192,18 +180,19 @@ class InProcesses:
         return WorkerNetworks(self.datapath, n, first=first)
 
 
-class WhereFree:
+class WhereFree(Networks):
     """A single network of an `OnePerProcess`: in this process if it is free, else in a process of its own."""
 
     def __init__(self, datapath: DatapathFactory, taken: Callable[[], bool], *, first: int = 0) -> None:
-        self._datapath, self._taken, self._first = datapath, taken, first
+        super().__init__(datapath, 1, first=first)
+        self._taken = taken
         self._network: Networks | None = None
 
     def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
         if self._network is None:
             elsewhere = self._taken() and not current_process().daemon  # daemons may not start processes
-            place = WorkerNetworks if elsewhere else InTurn
-            self._network = place(self._datapath, 1, first=self._first)
+            place = WorkerNetworks if elsewhere else Networks
+            self._network = place(self._make, 1, first=self._first)
         return self._network.start(row, scenario, flows, stack, seed)
 
     def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
@@ -231,4 +220,4 @@ def networks(datapath: DatapathFactory, n: int, *, threads: int = 1, first: int 
     if isinstance(offered, OnePerProcess):
         alone = n == 1
         return WhereFree(datapath, offered.taken, first=first) if alone else WorkerNetworks(datapath, n, first=first)
-    return InTurn(datapath, n, first=first)
+    return Networks(datapath, n, first=first)

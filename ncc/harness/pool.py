@@ -1,24 +1,246 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An evaluation: controllers x seeds, each run by a worker and written to disk at once, resumable."""
+"""Evaluations: controllers x seeds, each run in a worker and written to disk at once, so that they can be resumed.
+
+An executor is the place of the runs: `Processes` of this machine, or Ray. A worker writes its run itself and
+sends only its progress to the parent.
+"""
 
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
+import ncc.harness.run
 from ncc.core.errors import ConfigError, ResultError
-from ncc.harness.datapath import Alone
-from ncc.harness.executor import Executor, Processes, Task
-from ncc.harness.jobs import DatapathFactory, Job, LimiterFactory, OnProgress, RecorderFactory, Tally
-from ncc.harness.lock import exclusive
+from ncc.core.scenario import Scenario
+from ncc.harness.atomic import exclusive
+from ncc.harness.controller import Controller
+from ncc.harness.datapath import Alone, Datapath
+from ncc.harness.limiter import RateLimiter
 from ncc.harness.manifest import check_plain, is_sealed, provenance, unseal
-from ncc.harness.results import Evaluation, StoredRun, open_run, run_folder, run_identity, save_evaluation
-from ncc.harness.run import drawn
-
-ONE_AT_A_TIME = Processes(1)
+from ncc.harness.results import Evaluation, StoredRun, open_run, run_folder, run_identity, save_evaluation, save_run
+from ncc.harness.run import RunProgress, drawn, eval_flow_seed, recording_flow_seed, run_once
+from ncc.harness.workers import Workers
 
 log = logging.getLogger(__name__)
+
+REPORT_EVERY_S = 0.2
+"""Seconds between a worker's progress messages."""
+
+DatapathFactory = Callable[[], Datapath]
+LimiterFactory = Callable[[Controller, Scenario], RateLimiter]
+RecorderFactory = Callable[[], Any]
+"""Function that makes the recorder of one run (`ncc.envs.recording.Recorder`)."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run to do."""
+
+    scenario: Scenario
+    controller: Controller
+    seed: int
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """Names and digests of other data that decide the outcome (datapath, policy file); compared when resuming."""
+    purpose: Literal["eval", "record"] = "eval"
+    """Purpose of the run, which decides its flows: recorded runs must not contain the flows of evaluations."""
+
+    @property
+    def flow_seed(self) -> int:
+        """Seed of the flows, from `purpose` and `seed` only, so that all controllers meet the same flows."""
+        return eval_flow_seed(self.seed) if self.purpose == "eval" else recording_flow_seed(self.seed)
+
+    @property
+    def label(self) -> str:
+        """Description of the job for messages."""
+        return f"controller {self.controller.name!r}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class JobEvent:
+    """Event that `on_progress` receives."""
+
+    job: Job
+    kind: Literal["skipped", "started", "running", "finished"]
+    """`skipped`: a finished result of the same experiment was on disk."""
+    overall_frac: float
+    """Estimated share of all jobs that is done."""
+    done: int
+    total: int
+
+
+OnProgress = Callable[[JobEvent], None]
+
+
+def jobs_for(
+    scenario: Scenario | Mapping[str, Scenario],
+    controllers: Sequence[Controller],
+    seeds: Sequence[int],
+    inputs: Mapping[str, Mapping[str, str]] | None = None,
+    purpose: Literal["eval", "record"] = "eval",
+) -> list[Job]:
+    """Jobs of every controller under every seed, seed by seed, so that an interrupted evaluation has complete pairs.
+
+    Args:
+        scenario: of all, or of each controller by its name.
+        inputs: `Job.inputs` by controller name.
+    """
+    of = scenario if isinstance(scenario, Mapping) else {c.name: scenario for c in controllers}
+    return [
+        Job(of[c.name], c, seed, dict((inputs or {}).get(c.name, {})), purpose) for seed in seeds for c in controllers
+    ]
+
+
+class Tally:
+    """The sum of progress over jobs, reported to `on_progress`."""
+
+    def __init__(self, total: int, on_progress: OnProgress | None) -> None:
+        self._total, self._on_progress = total, on_progress
+        self._frac: dict[str, float] = {}
+        self._done = 0
+
+    def report(self, job: Job, kind: Literal["skipped", "started", "running", "finished"], frac: float) -> None:
+        self._frac[job.label] = frac
+        self._done += kind in ("skipped", "finished")
+        if self._on_progress is not None:
+            overall = sum(self._frac.values()) / self._total
+            self._on_progress(JobEvent(job, kind, overall, self._done, self._total))
+
+
+@dataclass(frozen=True)
+class Task:
+    """Data that a worker needs beside its jobs."""
+
+    folder: Path
+    cwd: str
+    """Current folder of the command, where relative paths begin."""
+    datapath_factory: DatapathFactory
+    limiter_factory: LimiterFactory
+    config: Mapping[str, Any]
+    recorder_factory: RecorderFactory | None = None
+
+    def do(self, job: Job, datapath: Datapath, progress: Callable[[RunProgress], None] | None = None) -> None:
+        """Run a job, write its files and close the datapath."""
+        recorder = None if self.recorder_factory is None else self.recorder_factory()
+        run = run_once(
+            datapath,
+            job.scenario,
+            job.controller,
+            self.limiter_factory(job.controller, job.scenario),
+            job.seed,
+            flow_seed=job.flow_seed,
+            progress=progress,
+            watch=None if recorder is None else recorder.watch,
+        )
+        where = run_folder(self.folder, job.controller.name, job.seed)
+        episode = None if recorder is None else recorder.episode(run)
+        save_run(run, where, config=self.config, inputs=job.inputs, episode=episode)
+        datapath.close()
+
+
+class Executor(Protocol):
+    """A place where jobs run; the files that they write do not depend on it."""
+
+    @property
+    def workers(self) -> int:
+        """Runs at a time, at least 1."""
+        ...
+
+    def opened(self) -> AbstractContextManager[object]:
+        """Prepare for several calls of `run`; without it, each call prepares for itself."""
+        ...
+
+    def run(self, jobs: Sequence[Job], task: Task, workers: int, tally: Tally) -> Generator[Job, None, None]:
+        """Yield jobs as they finish, `workers` at a time; no process is left behind, however it ends.
+
+        Raises:
+            WorkerDiedError: a worker ended before its job; the message names the job and how the worker ended.
+            NccError: an error of a job, of the same class, with the job's name.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The executor on this machine: spawned processes, each with one datapath."""
+
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise ConfigError(f"workers must be at least 1, got {self.workers}")
+
+    def opened(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def run(
+        self, jobs: Sequence[Job], task: Task, workers: int, tally: Tally, *, main: bool = True
+    ) -> Generator[Job, None, None]:
+        """See `Executor.run`; `main` as in `Workers`."""
+        queue, busy = deque(jobs), dict[int, Job]()
+        remedy = f"finished runs are kept in {task.folder}, and the same command goes on from there"
+        pool = Workers(_run_jobs, [(task,)] * workers, [""] * workers, remedy=remedy, main=main)
+
+        def assign(worker: int) -> None:
+            busy[worker] = job = queue.popleft()
+            pool.labels[worker] = job.label
+            tally.report(job, "started", 0.0)
+            pool.send(worker, job)
+
+        try:
+            for worker in range(workers):
+                assign(worker)
+            while busy:
+                for worker, frac in pool.messages(busy):
+                    job = busy[worker]
+                    if frac is not None:
+                        tally.report(job, "running", frac)
+                        continue
+                    tally.report(job, "finished", 1.0)
+                    yield job
+                    if queue:
+                        assign(worker)
+                    else:
+                        del busy[worker]
+        finally:
+            pool.close()
+
+
+def _run_jobs(pipe: "Connection[Any, Any]", task: Task) -> None:
+    """Run a worker: do each job that arrives, send the share that is done, and None once its files are written."""
+    os.chdir(task.cwd)
+    logging.getLogger(ncc.harness.run.__name__).setLevel(logging.ERROR)  # the parent warns of invalid runs
+    datapath: Datapath | None = None
+    try:
+        while True:
+            job: Job = pipe.recv()
+            datapath = datapath or task.datapath_factory()
+            task.do(job, datapath, _Throttle(pipe))
+            pipe.send(None)
+    finally:
+        if datapath is not None:
+            datapath.close()
+
+
+class _Throttle:
+    """A sender of progress at limited frequency."""
+
+    def __init__(self, pipe: "Connection[Any, Any]") -> None:
+        self._pipe, self._last_s = pipe, time.monotonic()
+
+    def __call__(self, progress: RunProgress) -> None:
+        if (now_s := time.monotonic()) - self._last_s >= REPORT_EVERY_S:
+            self._last_s = now_s
+            self._pipe.send(progress.frac)
+
+
+ONE_AT_A_TIME = Processes(1)
 
 
 def evaluate(

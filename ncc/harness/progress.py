@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from ncc.harness.jobs import JobEvent
+from ncc.harness.pool import JobEvent
 
 
 class Bar:

@@ -277,7 +277,7 @@ def _load(folder: Path, manifest: Manifest) -> Run:
             epochs=epochs,
             fallbacks=tuple(facts["fallbacks"]),
             problems=tuple(facts["problems"]),
-            datapath_facts=facts.get("datapath_facts", {}),  # missing in runs of earlier versions
+            datapath_facts=facts["datapath_facts"],
             **{k: facts[k] for k in ("datapath", "seed", "flow_seed", "started_at", "finished_at", "wall_s", "cpu_s")},
         )
     except (KeyError, TypeError, ConfigError) as error:

@@ -4,9 +4,9 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -37,26 +37,6 @@ class RunProgress:
     """Estimated share done, in [0, 1]: arrivals first, then delivery of the rest."""
 
 
-@runtime_checkable
-class ReportsFallbacks(Protocol):
-    """A datapath or limiter that may deviate from what it was asked to do, and reports it."""
-
-    @property
-    def fallbacks(self) -> Sequence[str]:
-        """Deviations since the last `start` or `reset`, one sentence each."""
-        ...
-
-
-@runtime_checkable
-class ReportsFacts(Protocol):
-    """A datapath or limiter with its own facts about a run, which belong in the result."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """Plain data about the run that has just finished."""
-        ...
-
-
 @dataclass(frozen=True)
 class Run:
     """Everything that a run produced. `problems` is empty exactly if its numbers may be used."""
@@ -79,7 +59,7 @@ class Run:
     fallbacks: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     datapath_facts: Mapping[str, Any] = field(default_factory=dict)
-    """Facts from the datapath and the limiter (`ReportsFacts`)."""
+    """Facts from the datapath and the limiter, if they have any."""
 
     @property
     def valid(self) -> bool:
@@ -159,6 +139,9 @@ def run_once(
         progress: called after every epoch.
         watch: called at the start and after every epoch; it must not change anything.
 
+    A datapath or limiter may have `fallbacks`, sentences that say where it deviated from what it was asked to do, and
+    `facts`, plain data about the run; both go into the result.
+
     Returns:
         The run; `problems` lists undelivered flows, impossible records and fallbacks, and each is logged as a warning.
 
@@ -194,7 +177,7 @@ def run_once(
             progress(_where(measurement, scenario, len(flows), over=over or measurement.time_s >= end_s))
     records = datapath.finish()
 
-    fallbacks = tuple(f for part in (datapath, limiter) if isinstance(part, ReportsFallbacks) for f in part.fallbacks)
+    fallbacks = tuple(said for part in (datapath, limiter) for said in getattr(part, "fallbacks", ()))
     run = Run(
         scenario=scenario,
         controller=controller,
@@ -210,12 +193,7 @@ def run_once(
         cpu_s=time.process_time() - cpu,
         fallbacks=fallbacks,
         problems=tuple(_problems(scenario, flows, records, measurement)) + tuple(f"fallback: {f}" for f in fallbacks),
-        datapath_facts={
-            name: fact
-            for part in (limiter, datapath)
-            if isinstance(part, ReportsFacts)
-            for name, fact in part.facts.items()
-        },
+        datapath_facts={**getattr(limiter, "facts", {}), **getattr(datapath, "facts", {})},
     )
     for problem in run.problems:
         log.warning("INVALID run of %s: %s", run.label, problem)

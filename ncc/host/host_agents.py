@@ -129,12 +129,12 @@ class HostAgents:
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
-        """Hosts that were handed back, a sentence each; see `ncc.harness.run.ReportsFallbacks`."""
+        """Hosts that were handed back, a sentence each; see `ncc.harness.run.run_once`."""
         return tuple(self.said)
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Facts of a run: the kind of decider, and the fates of messages; see `ncc.harness.run.ReportsFacts`."""
+        """Facts of a run: the kind of decider, and the fates of messages; see `ncc.harness.run.run_once`."""
         messages: dict[str, int] = {}
         for agent in self.agents:
             for name, count in (agent.exchange.counters | agent.counters).items():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Policy files for hosts; reading one takes no training framework."""
 
-from ncc.policies.file import SUFFIX, PolicyFile, load_policy_file
+from ncc.policies.file import PolicyFile, load_policy_file
 from ncc.policies.limits import HeldLimiter, RateBounds, table_bounds
 
-__all__ = ["SUFFIX", "HeldLimiter", "PolicyFile", "RateBounds", "load_policy_file", "table_bounds"]
+__all__ = ["HeldLimiter", "PolicyFile", "RateBounds", "load_policy_file", "table_bounds"]

@@ -9,6 +9,7 @@ from ncc.agents.policy import FloatArray32, MlpPolicy
 from ncc.core.errors import InvalidRunError
 from ncc.core.extras import install_command, is_installed
 from ncc.core.flows import FloatArray
+from ncc.envs.observation import HIGH, LOW
 from ncc.harness.batch import ObsArray
 from ncc.policies.file import PolicyFile
 from ncc.policies.onnx_model import onnx_logits, onnx_model
@@ -20,10 +21,9 @@ TOLERANCE = 1e-5
 
 def observations(found: PolicyFile, samples: int = SAMPLES, seed: int = 0) -> ObsArray:
     """Observations [samples, obs_dim], at random over the range to which all are clipped."""
-    low, high = found.header.entry_range
     size = samples, found.header.obs_dim
     return (
-        np.random.default_rng(seed).uniform(low, min(high, found.header.observation.ceiling), size).astype(np.float32)
+        np.random.default_rng(seed).uniform(LOW, min(HIGH, found.header.observation.ceiling), size).astype(np.float32)
     )
 
 

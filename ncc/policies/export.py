@@ -1,33 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Exports: a trained policy, from a run folder or from the package, becomes a policy file."""
 
-import json
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ncc
-from ncc.agents.packaged import packaged_policy, read_policy_manifest
-from ncc.agents.policy import MlpPolicy, load_policy
+from ncc.agents.policy import FORMAT, POLICY_FILE, SUFFIX, MlpPolicy, load_policy, packaged_policy
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.scenario import scenario_from_dict
 from ncc.core.value import Name, Positive, Value, from_dict
 from ncc.envs.action import ActionSpec
-from ncc.envs.entries import action_table, entry_names, formula_table, neighbours_of
-from ncc.envs.observation import HIGH, LOW, ObservationSpec, check_on_hosts, obs_dim
-from ncc.envs.ranges import TrainedRanges
-from ncc.harness.atomic import replacing
+from ncc.envs.observation import ObservationSpec, check_on_hosts, obs_dim
+from ncc.envs.ranges import TrustedRanges
+from ncc.harness.atomic import write_bytes
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import HostStack
 from ncc.harness.manifest import Manifest, read_manifest
-from ncc.policies.file import SUFFIX, packed
-from ncc.policies.header import FORMAT, Origin, PolicyHeader
+from ncc.policies.file import packed
+from ncc.policies.header import Origin, PolicyHeader, alone
 from ncc.policies.limits import table_bounds
 from ncc.policies.onnx_model import onnx_model
-
-TRAINING = ("scenario", "families", "training")
-"""Parts of a policy's meta that go into the header as its training."""
 
 
 class LimitsChosen(Value, frozen=True):
@@ -44,13 +37,17 @@ class ExportSpec(Value, frozen=True):
 
     run: str | None = None
     policy: Name | None = None
-    file: str = "policy.npz"
-    out: str = "policy.ncc"
+    file: str = POLICY_FILE
+    out: str = POLICY_FILE
     onnx: str | None = None
     overwrite: bool = False
     name: Name | None = None
     period_s: Positive | None = None
     limits: LimitsChosen = LimitsChosen()
+    within: dict[str, Any] | None = None
+    """Narrower ranges in which a residual is trusted."""
+    stack: dict[str, Any] | None = None
+    """Keys of the stack below the limit in which it differs from that of the training."""
 
     def check(self) -> None:
         if (self.run is None) == (self.policy is None):
@@ -58,15 +55,6 @@ class ExportSpec(Value, frozen=True):
                 "an export takes one policy: name the training that made it, run=<folder>, or else a packaged one, "
                 "policy=<name>"
             )
-
-
-@dataclass(frozen=True)
-class Source:
-    """A trained policy (`.npz`), its name unless another is chosen, and where it comes from."""
-
-    path: Path
-    name: str
-    origin: Origin
 
 
 def export(spec: ExportSpec, fallback: Controller | None = None) -> Path:
@@ -82,13 +70,12 @@ def export(spec: ExportSpec, fallback: Controller | None = None) -> Path:
     outs = [_new_file("out", spec.out, SUFFIX, spec)]
     if spec.onnx is not None:
         outs.append(_new_file("onnx", spec.onnx, ".onnx", spec))
-    header, policy = describe(spec, find_source(spec), fallback)
+    header, policy = describe(spec, fallback)
     contents = [packed(header, policy)]
     if spec.onnx is not None:
         contents.append(onnx_model(policy, header.name))
     for out, data in zip(outs, contents, strict=True):
-        with replacing(out) as temporary:
-            temporary.write_bytes(data)
+        write_bytes(out, data)
     return outs[0]
 
 
@@ -103,34 +90,10 @@ def _new_file(option: str, name: str, suffix: str, spec: ExportSpec) -> Path:
     return path
 
 
-def find_source(spec: ExportSpec) -> Source:
-    """The policy that `run` or `policy` names; errors as `finished_training`, or no such packaged policy."""
-    if spec.run is None:
-        name = spec.policy or ""
-        path = packaged_policy(name)
-        known = read_policy_manifest(name)
-        made = {name: getattr(known, name) for name in ("seed", "recipe", "facts", "provenance")}
-        origin = Origin(source=name, policy_sha256=known.sha256, exported_by=ncc.__version__, **made)
-        return Source(path, name, origin)
-    run = Path(spec.run)
-    manifest = finished_training(run, spec.file)
-    recipe = json.loads((run / "config.json").read_bytes())
-    origin = Origin(
-        source=run.resolve().name,
-        policy_sha256=manifest.files[spec.file].sha256,
-        seed=recipe["seed"],
-        recipe=recipe,
-        facts={"policy": spec.file, **manifest.facts},
-        provenance=manifest.provenance,
-        exported_by=ncc.__version__,
-    )
-    return Source(run / spec.file, "ncc", origin)
-
-
 def finished_training(run: Path, file: str) -> Manifest:
     """The manifest of a finished training that has this policy."""
     manifest = read_manifest(run, "training")
-    policies = [name for name in manifest.files if name.endswith(".npz") and "/" not in name]
+    policies = [name for name in manifest.files if name.endswith(SUFFIX) and "/" not in name]
     if file not in policies:
         raise UnknownNameError(f"policy of {run}", file, policies)
     if not manifest.facts.get("valid", False):
@@ -138,58 +101,64 @@ def finished_training(run: Path, file: str) -> Manifest:
     return manifest
 
 
-def describe(spec: ExportSpec, source: Source, fallback: Controller | None) -> tuple[PolicyHeader, MlpPolicy]:
-    """The policy, and the header of its file.
+def describe(spec: ExportSpec, fallback: Controller | None) -> tuple[PolicyHeader, MlpPolicy]:
+    """Return the header of the exported file, and the policy.
 
     Raises:
         ConfigError: settings that do not go with the policy.
-        ResultError: a policy that contradicts itself, or observes otherwise than it says.
+        ResultError: no such policy, or a policy that contradicts itself, or observes otherwise than it says.
     """
-    policy, meta = load_policy(source.path)
-    wanted = ("observation", "action", "stack", "scenario", "trained")
+    manifest = None if spec.run is None else finished_training(Path(spec.run), spec.file)
+    path = packaged_policy(spec.policy or "") if spec.run is None else Path(spec.run) / spec.file
+    policy, meta = load_policy(path)
+    wanted = ("observation", "action", "stack", "scenario", "trained", "origin")
     if lacking := [name for name in wanted if not isinstance(meta.get(name), Mapping)]:
-        raise ResultError(f"{source.path} does not say its {', '.join(lacking)}; train again")
+        raise ResultError(f"{path} does not say its {', '.join(lacking)}; train again")
     try:
-        observation = from_dict(ObservationSpec, meta["observation"], "observation")
         action = from_dict(ActionSpec, meta["action"], "action")
+        observation = from_dict(ObservationSpec, meta["observation"], "observation")
         stack = from_dict(HostStack, meta["stack"], "stack")
-        scenario = scenario_from_dict(meta["scenario"])
-        trained = from_dict(TrainedRanges, meta["trained"], "trained")
+        seen = obs_dim(observation, scenario_from_dict(meta["scenario"]))
     except ConfigError as error:
-        raise ResultError(f"{source.path} is no policy of this version of ncc ({error}); train again") from None
+        raise ResultError(f"{path} is no policy of this version of ncc ({error}); train again") from None
     check_on_hosts(observation)
-    seen = obs_dim(observation, scenario)
     if (policy.obs_dim, policy.n_actions) != (seen, action.n_outputs):
         raise ResultError(
-            f"{source.path} is a policy for other observations or actions than it says: its weights take "
+            f"{path} is a policy for other observations or actions than it says: its weights take "
             f"{policy.obs_dim} numbers to {policy.n_actions} actions, what it says of itself makes {seen} and "
             f"{action.n_outputs}; train again"
         )
-    formula = formula_table(action)
+    origin = from_dict(Origin, meta["origin"], "origin").to_dict()
+    if manifest is not None:
+        origin |= {"source": path.resolve().parent.name, "provenance": _without_folder(manifest.provenance)}
+        origin["facts"] = {"policy": spec.file, **manifest.facts}
+    if spec.within:
+        if action.within is None:
+            raise ConfigError(f"{path} states no ranges in which it is trusted: leave within out")
+        narrower: TrustedRanges = action.within.narrowed(spec.within)
+        action = action.replace(within=narrower)
+        origin["facts"]["narrowed"] = spec.within
+    if spec.stack:
+        stack = from_dict(HostStack, {**stack.to_dict(), **spec.stack}, "stack")
+        origin["facts"]["stack"] = spec.stack
+    if fallback is None and not (spec.stack or spec.run):
+        fallback = from_dict(Controller, meta["fallback"], "fallback")
     chosen = {name: value for name, value in spec.limits.to_dict().items() if value is not None}
-    header: dict[str, Any] = {
-        "format": FORMAT,
-        "name": spec.name or source.name,
-        "layers": [weight.shape for weight, _ in policy.layers],
-        "activation": "tanh",
-        "observation": observation.to_dict(),
-        "entry_range": (LOW, HIGH),
-        "entries": entry_names(observation, policy.obs_dim),
-        "neighbours": neighbours_of(observation, policy.obs_dim),
+    changes = {
+        "name": spec.name or meta["name"],
         "action": action.to_dict(),
-        "table": None if formula is not None else action_table(action, observation).to_dict(),
-        "formula": None if formula is None else formula.to_dict(),
-        "period_s": scenario.period_s if spec.period_s is None else spec.period_s,
-        "trained": trained.to_dict(),
-        "limits": {**table_bounds(action).to_dict(), **chosen},
+        "period_s": spec.period_s or meta["period_s"],
+        "limits": {**(meta.get("limits") or table_bounds(action).to_dict()), **chosen},
         "stack": stack.to_dict(),
-        "fallback": (fallback or _alone(stack)).to_dict(),
-        "training": {part: meta[part] for part in TRAINING if part in meta},
-        "origin": source.origin.to_dict(),
+        "fallback": (fallback or alone(stack)).to_dict(),
+        "origin": origin,
     }
-    return from_dict(PolicyHeader, header, "export"), policy
+    shape = {"format": FORMAT, "layers": [weight.shape for weight, _ in policy.layers], "activation": "tanh"}
+    return from_dict(PolicyHeader, {**meta, **shape, **changes}, "export"), policy
 
 
-def _alone(stack: HostStack) -> Controller:
-    alone = stack.replace(order="fifo", order_params=())
-    return Controller(name=stack.transport, summary="The transport of the training, alone", stack=alone)
+def _without_folder(made: Mapping[str, Any]) -> dict[str, Any]:
+    """Return provenance whose command has no `out=`: the folder of a run is a path of one machine."""
+    command = made["command"]
+    kept = command and shlex.join(word for word in shlex.split(command) if not word.startswith("out="))
+    return {**made, "command": kept}

@@ -1,55 +1,47 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The header of a policy file: all that a host needs beside the weights, and the policy's origin."""
+"""The header of a policy file: the data that a host needs beside the weights, and the policy's origin."""
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from ncc.core.errors import ConfigError
 from ncc.core.value import Name, Natural, Value
 from ncc.envs.action import ActionSpec
-from ncc.envs.entries import ActionTable, FormulaTable, action_table, entry_names, formula_table, neighbours_of
-from ncc.envs.observation import HIGH, LOW, ObservationSpec
+from ncc.envs.entries import neighbours_of
+from ncc.envs.observation import ObservationSpec
 from ncc.envs.ranges import TrainedRanges
 from ncc.envs.spec import EnvView
 from ncc.harness.controller import Controller, NoLimit
 from ncc.harness.datapath import HostStack
-from ncc.policies.limits import RateBounds
-
-FORMAT = 4
-"""Raised whenever readers of another version would misread a file, or name its entries otherwise."""
-KIND = "ncc-policy-file"
-"""Key of the metadata of a safetensors file that holds the header."""
+from ncc.policies.limits import RateBounds, table_bounds
 
 Period = Annotated[float, Meta(ge=1e-5, le=10)]
-"""Seconds between decisions, from what a simulation may ask for to what is no control any more."""
+"""Seconds between decisions."""
 Size = Annotated[int, Meta(ge=1, le=100_000)]
 
 
 class Origin(Value, frozen=True):
     """The origin of a policy."""
 
-    source: str
-    """Name of the run's folder, or of the packaged policy."""
-    policy_sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
-    """SHA-256 of the `.npz` that was exported."""
     seed: Natural
     """Seed of the training."""
     recipe: dict[str, Any]
     """The training's whole configuration."""
-    facts: dict[str, Any]
-    """Facts of the run's manifest about the training."""
-    provenance: dict[str, Any]
+    source: str = ""
+    """Name of the run's folder. An export adds this and what follows; a training that is resumed writes equal files."""
+    provenance: dict[str, Any] = field(default_factory=dict)
     """Commit, versions and machine of the training (`ncc.harness.manifest.provenance`)."""
-    exported_by: str
-    """Version of ncc that exported it."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Facts about the training from the run's manifest."""
 
 
 class PolicyHeader(Value, frozen=True):
-    """Header of a policy file. What follows from other fields stands there for readers, and must agree with them."""
+    """Header of a policy file."""
 
-    format: Literal[4]
+    format: Literal[5]
     name: Name
     layers: Annotated[tuple[tuple[Size, Size], ...], Meta(min_length=1, max_length=64)]
     """(outputs, inputs) of each layer, in order."""
@@ -57,15 +49,8 @@ class PolicyHeader(Value, frozen=True):
     """Function after every layer but the last."""
     observation: ObservationSpec
     """The rules by which measurements become numbers."""
-    entries: tuple[str, ...]
-    """Names of these numbers, in order; their range is `entry_range`."""
-    entry_range: tuple[float, float]
-    neighbours: Natural | None
-    """Number of neighbours that a host must have; null: any."""
     action: ActionSpec
     """The rates among which a host chooses, or the formula whose limits it multiplies."""
-    table: ActionTable | None
-    """The rates in numbers; null: there is a formula."""
     period_s: Period
     """Seconds between decisions; within `trained.period_s`."""
     trained: TrainedRanges
@@ -76,11 +61,15 @@ class PolicyHeader(Value, frozen=True):
     """Transport and order of flows below the limit."""
     fallback: Controller
     """Controller that hosts are handed back to; it limits nothing."""
-    training: dict[str, Any]
-    """Scenario, families and length of the training."""
+    scenario: dict[str, Any]
+    """Scenario of the training."""
     origin: Origin
-    formula: FormulaTable | None = None
-    """The formula in numbers; null: there is a table of rates."""
+    families: dict[str, Any] = field(default_factory=dict)
+    """Families of networks of the training; empty: the scenario alone."""
+    reward: dict[str, Any] = field(default_factory=dict)
+    """Reward of the training."""
+    training: dict[str, Any] = field(default_factory=dict)
+    """Learner, seed and length of the training."""
 
     @property
     def obs_dim(self) -> int:
@@ -91,6 +80,11 @@ class PolicyHeader(Value, frozen=True):
     def n_actions(self) -> int:
         """Outputs: a rate each, or one of which a multiple is made."""
         return self.layers[-1][0]
+
+    @property
+    def neighbours(self) -> int | None:
+        """Number of neighbours that a host must have; None: any."""
+        return neighbours_of(self.observation, self.obs_dim)
 
     @property
     def n_weights(self) -> int:
@@ -114,23 +108,53 @@ class PolicyHeader(Value, frozen=True):
         EnvView(observation=self.observation, action=self.action)  # refuses shares of what is not observed
         if self.n_actions != self.action.n_outputs:
             raise ConfigError(f"the policy has {self.n_actions} actions, its action table {self.action.n_outputs}")
-        residual = self.action.formula is not None
-        if residual and not self.observation.ages:
+        if self.action.formula is not None and not self.observation.ages:
             raise ConfigError(
                 "messages between hosts get lost, and a residual is not to be trusted without them: it must be one "
                 "that observes their ages (observation.ages)"
             )
-        stated = {
-            "neighbours": (self.neighbours, neighbours_of(self.observation, self.obs_dim)),
-            "entries": (self.entries, entry_names(self.observation, self.obs_dim)),
-            "entry_range": (self.entry_range, (LOW, HIGH)),
-            "table": (self.table, None if residual else action_table(self.action, self.observation)),
-            "formula": (self.formula, formula_table(self.action)),
-        }
-        for name, (said, true) in stated.items():
-            if said != true:
-                raise ConfigError(f"{name} is not what observation, action and layers make it")
+        neighbours_of(self.observation, self.obs_dim)  # refuses a number of inputs that no neighbours make
         if refused := self.refuses_period(self.period_s):
             raise ConfigError(refused)
         if not isinstance(self.fallback.limit, NoLimit):
             raise ConfigError(f"the fallback must be a controller that limits no rates, got {self.fallback.name!r}")
+
+
+def header_of_training(
+    *,
+    observation: ObservationSpec,
+    action: ActionSpec,
+    stack: HostStack,
+    trained: TrainedRanges,
+    period_s: float,
+    origin: Origin,
+    **parts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Make the header that a training's policies have, as plain data; a policy that no host can run lacks `limits`.
+
+    Args:
+        parts: `scenario`, `families` and `reward` as plain data.
+    """
+    plain = {
+        "name": "ncc",
+        "observation": observation.to_dict(),
+        "action": action.to_dict(),
+        "period_s": period_s,
+        "trained": trained.to_dict(),
+        "stack": stack.to_dict(),
+        "fallback": alone(stack).to_dict(),
+        **parts,
+        "origin": origin.to_dict(),
+    }
+    if action.kind not in ("linear", "log"):
+        plain["limits"] = table_bounds(action).to_dict()
+    return plain
+
+
+def alone(stack: HostStack) -> Controller:
+    """Return the controller that hands hosts back to the transport of this stack."""
+    return Controller(
+        name=stack.transport,
+        summary="The transport of the training, alone",
+        stack=stack.replace(order="fifo", order_params=()),
+    )

@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from ncc.envs.entries import entry_names
 from ncc.policies.file import PolicyFile
 
 LEFT_OUT = ("recipe", "facts", "provenance")
@@ -17,7 +18,8 @@ def lines(found: PolicyFile, where: str) -> list[str]:
     made = header["origin"]["provenance"]
     header["origin"] = {name: value for name, value in header["origin"].items() if name not in LEFT_OUT}
     header["origin"] |= {"commit": made.get("git"), "written_at": made.get("written_at"), "ncc": made.get("ncc")}
-    header["training"] = {name: _names(part) for name, part in header["training"].items()}
+    header["entries"] = entry_names(found.header.observation, found.header.obs_dim)
+    header |= {name: _names(header[name]) for name in ("scenario", "families")}
     facts = {"size_bytes": found.size_bytes, "sha256": found.sha256, "weights": found.header.n_weights}
     text = yaml.safe_dump({**facts, **header}, sort_keys=False, default_flow_style=None, width=120)
     return [f"{where}: checked in full", *text.splitlines()]

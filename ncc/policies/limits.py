@@ -14,8 +14,6 @@ from ncc.core.receivers import parts
 from ncc.core.scenario import Scenario
 from ncc.core.value import Positive, Value
 from ncc.envs.action import ActionSpec
-from ncc.envs.entries import action_table
-from ncc.envs.observation import ObservationSpec
 from ncc.envs.scales import scales_of
 from ncc.harness.limiter import RateLimiter
 
@@ -69,13 +67,14 @@ def table_bounds(spec: ActionSpec) -> RateBounds:
     """Bounds that change no limit of a table of actions, and of a residual none above `LEAST_FRAC`.
 
     Raises:
-        ConfigError: numbers that are no multiples of a formula.
+        ConfigError: actions of kind linear or log, which hosts do not take.
     """
     if spec.formula is not None:
         return RateBounds(min_rate_frac=LEAST_FRAC, max_rate_frac=1.0)
-    finite = [multiple for multiple in action_table(spec, ObservationSpec()).multiples if multiple is not None]
+    if not spec.n_actions:
+        raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; hosts take policies of 'levels', 'shares' or 'residual'")
     # A fair share is observed as at most the link's rate.
-    return RateBounds(min_rate_frac=spec.min_rate_frac, max_rate_frac=max(*finite, 1.0))
+    return RateBounds(min_rate_frac=spec.min_rate_frac, max_rate_frac=max(*spec.multiples[:-1], 1.0))
 
 
 class HeldLimiter:

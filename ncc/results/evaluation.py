@@ -13,9 +13,7 @@ from ncc.core.scenario import Scenario
 from ncc.envs.recording import Recording
 from ncc.harness.atomic import remove, write_text
 from ncc.harness.controller import Controller
-from ncc.harness.executor import Executor
-from ncc.harness.jobs import jobs_for
-from ncc.harness.pool import evaluate
+from ncc.harness.pool import Executor, evaluate, jobs_for
 from ncc.harness.progress import Bar, EvaluationProgress
 from ncc.harness.results import Evaluation
 from ncc.harness.run import eval_flow_seed

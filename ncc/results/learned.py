@@ -7,12 +7,10 @@ host's link rate.
 """
 
 import re
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +28,6 @@ from ncc.envs.scales import scales_of
 from ncc.harness.batch import ObsArray
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.run import eval_flow_seed, limiter_seed, run_once
-from ncc.policies import SUFFIX, load_policy_file
 from ncc.run.compose import DatapathSpec
 from ncc.run.limiters import LimiterFactory
 
@@ -130,12 +127,7 @@ def load_learned(controller: Controller, run: Path | None = None) -> tuple[Contr
         raise ConfigError(f"controller {controller.name!r} has no policy to look into; name a learned one, such as ncc")
     factory = LimiterFactory(run)
     path = factory.path(controller.name, controller.limit)
-    meta: Mapping[str, Any]
-    if path.suffix == SUFFIX:
-        found = load_policy_file(path)
-        policy, meta = found.policy, found.header.to_dict()
-    else:
-        policy, meta = load_policy(path)
+    policy, meta = load_policy(path)
     try:
         seen = from_dict(ObservationSpec, meta["observation"], "observation")
         acts = from_dict(ActionSpec, meta["action"], "action")

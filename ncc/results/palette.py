@@ -123,7 +123,7 @@ def label(name: str) -> str:
 
 
 def _base(name: str) -> str | None:
-    """Controller that this is tuned of (`ncc.run.tuned`), if it is and has a style."""
+    """Controller that this is tuned of (`ncc.run.controllers`), if it is and has a style."""
     base = name.removesuffix(TUNED)
     return base if base != name and base in PALETTE else None
 

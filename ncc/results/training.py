@@ -3,25 +3,19 @@
 
 import math
 import os
-import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ncc.core.errors import ConfigError, WorkerDiedError
+from ncc.core.errors import ConfigError
 from ncc.core.memory import require_shared_memory
 from ncc.envs.families import ranges_of_training
 from ncc.harness.learner import Learner
 from ncc.harness.manifest import provenance, seal
-from ncc.harness.networks import Batching
-from ncc.harness.processes import quiet_start, usable_cpus
+from ncc.harness.networks import Batching, WorkerNetworks
 from ncc.harness.results import load_evaluation
-from ncc.results.drawing import duration_text
+from ncc.harness.run import eval_flow_seed
+from ncc.policies.header import Origin, header_of_training
 from ncc.results.evaluation import judge, require_valid
 from ncc.results.plot import learning_curve
 from ncc.results.returns import evaluation_returns
@@ -35,16 +29,6 @@ from ncc.run.racks import RackFactory
 CURVE = "learning_curve.png"
 SHARED_BYTES = 16 * 2**20
 """Bytes of shared memory for the weights of A3C's workers and for locks."""
-PROBE_S = 3.0
-"""Longest wall time in seconds of the probe for the forecast."""
-LEARNING_S = 0.2e-3
-"""Approximate CPU time in seconds of the learner per epoch of a rack, for the forecast only."""
-RACK_HOSTS = 16
-"""Number of hosts of that rack."""
-FAMILIES = "families"
-"""Name of families in the list of speeds, beside the datapaths."""
-DRAIN_FRAC = 0.4
-"""Approximate simulated time of an evaluation after its arrivals, as a share of them, for the forecast only."""
 
 
 def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> None:
@@ -65,11 +49,10 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
         learner, factory = check_training(plan)
         if wandb:
             load_wandb()
+        _try_out(plan)
         plan.save(folder)
         made = provenance()
-        rates = _epochs_per_s(plan, min(learner.processes, usable_cpus()))
-        print(f"Training {agent_name(plan.plain['agent'])} on {_where(plan)}; results in {folder}")
-        _forecast(plan, learner, rates)
+        print(f"Training {agent_name(plan.plain['agent'])} on {_where(plan)}; results in {folder}", flush=True)
         cpu_s = -sum(os.times()[:4])
         trained_s = learn(
             learner,
@@ -77,7 +60,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
             folder,
             plan.seed,
             config=plan.plain,
-            meta=_meta(plan),
+            meta=_header(plan),
             resume=resume and begun(folder),
             wandb=wandb,
         )
@@ -139,6 +122,16 @@ def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:
     return learner, factory
 
 
+def _try_out(plan: TrainPlan) -> None:
+    """Start a network on each datapath in a process of its own, as only datapaths can check all of their settings."""
+    scenario, seed = plan.evaluation_scenario, plan.evaluation.first_seed
+    judged = plan.controllers()[0].stack.replace(hold=False, answer_frac=None)  # its hosts hear no receivers
+    others = [(datapath, judged) for datapath in plan.judged_on if datapath.name != plan.datapath.name]
+    for datapath, stack in ((plan.datapath, plan.stack), *others):
+        with closing(WorkerNetworks(datapath.load(), 1)) as network:
+            network.start(0, scenario, scenario.flows(eval_flow_seed(seed)), stack, seed)
+
+
 def _where(plan: TrainPlan) -> str:
     """Text that describes the networks of training."""
     if not plan.families.of:
@@ -176,89 +169,16 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
     }
 
 
-def _meta(plan: TrainPlan) -> dict[str, Any]:
-    """Description for policy files: what their numbers mean, and the networks of training."""
-    meta = {
-        "observation": plan.env.observation.to_dict(),
-        "action": plan.env.action.to_dict(),
-        "reward": plan.env.reward.to_dict(),
-        "scenario": plan.scenario.to_dict(),
-        "stack": plan.stack.to_dict(),
-    }
-    if plan.families.of:
-        meta["families"] = plan.families.to_dict()
-    return {**meta, "trained": ranges_of_training(plan.scenario, plan.families).to_dict()}
-
-
-def _forecast(plan: TrainPlan, learner: Learner, epochs_per_s: dict[str, float]) -> None:
-    """Print how long the run will take, from a probe of every datapath on this machine."""
-    cpus = usable_cpus()
-    at_a_time = min(learner.processes, cpus)
-    learned_at, unit = epochs_per_s[plan.datapath.name], f"{plan.scenario.period_s * 1e3:g} ms"
-    learning_s = LEARNING_S
-    if plan.families.of:
-        hosts = plan.families.hosts_per_slot
-        learned_at, unit, learning_s = epochs_per_s[FAMILIES], f"{hosts} hosts", LEARNING_S * hosts / RACK_HOSTS
-    training_s = learner.total_epochs * (1 / learned_at + learning_s) / at_a_time
-    e = plan.evaluation
-    judged = plan.evaluation_scenarios.values()
-    epochs = sum(len(e.controllers) * e.seeds * e.duration_s * (1 + DRAIN_FRAC) / each.period_s for each in judged)
-    judging_s = {d.name: epochs / (epochs_per_s[d.name] * min(e.workers, cpus)) for d in plan.judged_on}
-    print(
-        f"Expected: about {duration_text(training_s)} of training ({learner.total_epochs} epochs of "
-        f"{unit}) and {duration_text(sum(judging_s.values()))} of evaluation "
-        f"({len(e.controllers)} controllers x {e.seeds} seeds; {_each(judging_s, duration_text)}), at epochs/s per "
-        "core of " + _each(epochs_per_s, lambda rate: f"{rate:.0f}")
+def _header(plan: TrainPlan) -> dict[str, Any]:
+    """Return the header of the policy files."""
+    return header_of_training(
+        observation=plan.env.observation,
+        action=plan.env.action,
+        stack=plan.stack,
+        trained=ranges_of_training(plan.scenario, plan.families),
+        period_s=plan.scenario.period_s,
+        origin=Origin(seed=plan.seed, recipe=plan.plain),
+        scenario=plan.scenario.to_dict(),
+        families=plan.families.to_dict() if plan.families.of else {},
+        reward=plan.env.reward.to_dict(),
     )
-
-
-def _each(values: dict[str, float], text: Callable[[float], str]) -> str:
-    return ", ".join(f"{name} {text(value)}" for name, value in values.items())
-
-
-def _epochs_per_s(plan: TrainPlan, processes: int) -> dict[str, float]:
-    """Epochs per second of one rack, by datapath, while `processes` of them run side by side on this machine.
-
-    Each probe runs in its own process, because a simulator may abort its interpreter. The speed of a slot of families
-    is listed as `FAMILIES`.
-    """
-    others = [datapath for datapath in plan.judged_on if datapath.name != plan.datapath.name]
-    judged = plan.controllers()[0].stack  # the training stack may not exist where the agent is not evaluated
-    stack = judged.replace(hold=False, answer_frac=None)  # its hosts hear no receivers
-    below = [(plan.datapath, plan.stack), *((datapath, stack) for datapath in others)]
-    alone = plan.spec.replace(view=plan.env.replace(pairs=None))
-    tried = [
-        (datapath.name, datapath, RackFactory(alone.replace(stack=stack), datapath.load(), plan.seed))
-        for datapath, stack in below
-    ]
-    if plan.families.of:
-        slot = RackFactory(alone, plan.datapath.load(), plan.seed, families=plan.families)
-        tried.append((FAMILIES, plan.datapath, slot))
-    rates = {}
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for name, datapath, factory in tried:
-            try:
-                with quiet_start():
-                    probes = [pool.submit(_probe, factory, index) for index in range(processes)]
-                rates[name] = sum(probe.result() for probe in probes) / processes
-            except BrokenProcessPool:
-                raise WorkerDiedError(
-                    f"datapath {datapath.name} ended its process when tried out; its own message is above"
-                ) from None
-    return rates
-
-
-def _probe(factory: RackFactory, index: int) -> float:
-    """Measure epochs per second over a whole episode, because a network that has just started is nearly idle."""
-    env = factory(index)
-    env.reset()
-    actions = np.full((env.n_racks, env.n_agents), max(env.n_actions - 1, 0), dtype=np.int64)
-    started, epochs = time.perf_counter(), 0
-    while time.perf_counter() - started < PROBE_S:
-        moved = env.step(actions)
-        epochs += 1
-        if moved.truncated.any() or moved.terminated.any():
-            break
-    rate = epochs / (time.perf_counter() - started)
-    env.close()
-    return rate

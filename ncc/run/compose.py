@@ -14,19 +14,24 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import msgspec
+from msgspec import Meta
 
 import ncc.agents
+from ncc.agents.rllib.config import check_cluster, require_wheel
 from ncc.core.errors import ConfigError, hint
-from ncc.core.extras import MissingExtraError
+from ncc.core.extras import MissingExtraError, require_extra
 from ncc.core.scenario import Scenario
 from ncc.core.sizes import with_size_tables
 from ncc.core.units import without_units
 from ncc.core.value import Name, Value, from_dict
 from ncc.harness.datapath import Datapath, HostStack
-from ncc.run.config_files import config_paths, experiment_paths, read_config, recipe_paths
+from ncc.run.config_files import config_paths, read_config
+
+if TYPE_CHECKING:
+    from ncc.harness.pool import Executor
 
 
 class DatapathSpec(Value, frozen=True):
@@ -73,6 +78,41 @@ class DatapathSpec(Value, frozen=True):
                 )
 
 
+class ExecutorSpec(Value, frozen=True, kw_only=True):
+    """Settings of where runs take place, and how many at a time. Results do not depend on them."""
+
+    executor: Literal["processes", "ray"] = "processes"
+    workers: Annotated[int, Meta(ge=1, le=256)] = 2
+    """Runs at a time, each a process."""
+    address: str | None = None
+    """Address of a Ray cluster: auto, or host:port of its head. None: start a private Ray on this machine."""
+    wheel: str | None = None
+    """Path of ncc's wheel to send to the cluster's workers; None: they have ncc installed."""
+
+    def check(self) -> None:
+        for name in ("address", "wheel"):
+            if self.executor != "ray" and getattr(self, name) is not None:
+                raise ConfigError(f"{name} is for a Ray cluster: set executor=ray, or leave {name} out")
+        check_cluster(self.address, self.wheel, of="")
+
+    def load_executor(self) -> "Executor":
+        """Make the executor.
+
+        Raises:
+            ConfigError: Ray is not installed, or the wheel is not a file.
+        """
+        if self.executor == "processes":
+            from ncc.harness.pool import Processes  # imported late: `--help` does not need pyarrow
+
+            return Processes(self.workers)
+        require_extra("rllib", "executor=ray", "ray")
+        from ncc.agents.rllib.executor import RayExecutor
+
+        if self.wheel is not None:
+            require_wheel(self.wheel)
+        return RayExecutor(self.workers, self.address, self.wheel)
+
+
 def datapaths_from(plain: Any, where: str = "datapath") -> tuple[DatapathSpec, ...]:
     """Make the datapaths that `{name: {target: package.module:Class}}` describes, in its order."""
     if not isinstance(plain, Mapping) or not all(isinstance(entry, Mapping) for entry in plain.values()):
@@ -106,12 +146,12 @@ def load_target(target: str, where: str) -> Any:
 
 def experiment_names() -> tuple[str, ...]:
     """Names of the figures of papers, from the YAML files of group experiment."""
-    return tuple(experiment_paths())
+    return tuple(config_paths("experiment"))
 
 
 def recipe_names() -> tuple[str, ...]:
-    """Names of the recipes of training, from configs/recipes/experiment and the user's group experiment."""
-    return tuple(recipe_paths())
+    """Names of the recipes of training, from the YAML files of group recipe."""
+    return tuple(config_paths("recipe"))
 
 
 def datapath_names() -> tuple[str, ...]:
@@ -159,7 +199,8 @@ def register() -> None:
 
     OmegaConf.register_new_resolver("installed", installed, replace=True)
     store = ConfigStore.instance()
-    store.store(group="experiment", name="list", node={})  # lists the experiments
+    for group in ("experiment", "recipe"):
+        store.store(group=group, name="list", node={})  # prints the names of the group
     store.store(group="schema/scenario", name="base", node=defaults(Scenario))
     for kind, topology in kinds(AnyTopology).items():
         store.store(group="scenario/topology", name=kind, node=defaults(topology))

@@ -17,10 +17,6 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from ncc.core.errors import ConfigError, UnknownNameError
 
 PACKAGE = Path(str(files("ncc.configs")))
-RECIPES = "recipes"
-"""Second folder of groups in the package, which only trainings use."""
-WHOLE = "@package _global_"
-"""First line of a recipe of training, which changes the whole configuration; a figure of a paper lacks it."""
 
 _own: list[Path] = []
 
@@ -46,7 +42,7 @@ def use_config_dir(folder: Path | None) -> None:
         raise ConfigError(f"--config-dir {folder} is no folder; name one that has controllers/<name>.yaml or the like")
     for file in sorted(folder.rglob("*.yaml")):
         name = file.relative_to(folder)
-        if any((root / name).is_file() for root in (PACKAGE, PACKAGE / RECIPES)):
+        if (PACKAGE / name).is_file():
             raise ConfigError(f"{file} has the name of a file of the package, {name}: call yours otherwise")
     _own.append(folder.resolve())
     Plugins.instance().register(OwnFolder)
@@ -96,17 +92,6 @@ def _parsed(text: str) -> Any:
     return OmegaConf.to_container(OmegaConf.create(text))
 
 
-def experiment_paths() -> dict[str, Path]:
-    """Paths of the figures of papers, in group `experiment`, by name."""
-    return {name: file for name, file in config_paths("experiment").items() if not _is_recipe(file)}
-
-
-def recipe_paths() -> dict[str, Path]:
-    """Paths of the recipes of training by name: the package's, and those of the user's group `experiment`."""
-    own = {name: file for name, file in config_paths("experiment").items() if _is_recipe(file)}
-    return dict(sorted({**config_paths(f"{RECIPES}/experiment"), **own}.items()))
-
-
 def list_with_comments(found: Mapping[str, Path]) -> None:
     """Print each name with the first sentence of its YAML's first comment, without package and licence lines."""
     for name, file in found.items():
@@ -114,7 +99,3 @@ def list_with_comments(found: Mapping[str, Path]) -> None:
         comment = re.search(r"(?m)^(?:#.*\n?)+", text)
         said = " ".join(re.sub(r"(?m)^#", "", comment[0]).split()) if comment else str(file)
         print(f"{name:16} {re.split(r'(?<=[.]) (?=[A-Z])', said)[0]}")
-
-
-def _is_recipe(file: Path) -> bool:
-    return PACKAGE not in file.parents and WHOLE in file.read_text(errors="replace")

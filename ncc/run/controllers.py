@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Controllers by their names in `controller=`."""
+"""Controllers by their names in `controller=`, and the tuned sets of configs/tuned.
 
+A tuned set has the settings of each controller on a kind of network; `studies/tuning.py` chooses them. `<name>_tuned`
+is the controller with the set of the scenario's kind of network.
+"""
+
+import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import field
 
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
-from ncc.core.value import from_dict
-from ncc.harness.controller import Controller, HostsLimit, ModelLimit, PolicyLimit
+from ncc.core.keys import set_key
+from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.value import Name, Value, from_dict
+from ncc.harness.controller import TUNED, Controller, HostsLimit, ModelLimit, PolicyLimit
 from ncc.run.compose import datapath_names, load_datapath
 from ncc.run.config_files import config_paths, read_config
 from ncc.run.old_names import now_called
 from ncc.run.own_class import class_controller
-from ncc.run.tuned import tuned_names
 
 HOSTS = "hosts:"
 """Prefix of the path of a policy file that an agent on each host runs."""
@@ -23,6 +30,8 @@ POLICY = PolicyLimit().path
 """Policy in the folder of a training."""
 ControllerName = Annotated[str, msgspec.Meta(min_length=1)]
 """Name of a controller for `load_controller`."""
+GROUP = "tuned"
+MARKS = "scenario.topology.mark_threshold_bytes"
 
 
 def controller_names() -> tuple[str, ...]:
@@ -39,8 +48,8 @@ def load_controller(name: str) -> Controller:
     | `path.zip` | a model of Stable-Baselines3 |
     | `path`, a folder of `ncc train` | the policy of the training |
     | `path`, another folder | a checkpoint of RLlib |
-    | `path.npz`, `path.ncc` | a policy of a training, or an exported one |
-    | `hosts:path.ncc` | an exported policy, by an agent on each host |
+    | `path.ncc` | a policy |
+    | `hosts:path.ncc` | a policy, by an agent on each host |
 
     In results a file or folder is called by its name without the folder above it, and a class by its own name.
 
@@ -83,7 +92,7 @@ def _meant_class(name: str) -> str:
 def _policy_on_hosts(name: str) -> Controller:
     called, path = _file(name, name.removeprefix(HOSTS))
     if not path.endswith(".ncc"):
-        raise ConfigError(f"controller {name!r}: {HOSTS} takes a .ncc file, which ncc export makes; name one")
+        raise ConfigError(f"controller {name!r}: {HOSTS} takes a policy file, which ends in .ncc; name one")
     return Controller(name=HOSTS + called, summary="A policy file, on each host", limit=HostsLimit(path=path))
 
 
@@ -129,7 +138,7 @@ def _file(name: str, path: str) -> tuple[str, str]:
 
 LOOKS: tuple[tuple[Callable[[str], object], Callable[[str], Controller]], ...] = (
     (re.compile(r"hosts:.*[./].*").fullmatch, _policy_on_hosts),
-    (re.compile(r".*\.(ncc|npz)").fullmatch, _policy_file),
+    (re.compile(r".*\.ncc").fullmatch, _policy_file),
     (re.compile(r".*\.zip").fullmatch, _model),
     (re.compile(r"[\w.]+(?<!\.py):\w+").fullmatch, class_controller),
     (_is_training, _training),
@@ -152,3 +161,91 @@ def transports_here() -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
         except (ConfigError, DatapathError) as error:
             missing[name] = str(error)
     return built, missing
+
+
+class Tuning(Value, frozen=True, kw_only=True):
+    """Settings of a controller, and of hosts and switches that run it."""
+
+    changes: dict[str, Any] = field(default_factory=dict)
+    """Keys of the scenario, as `scenario.transport.initial_window_pkts`."""
+    params: dict[str, int] = field(default_factory=dict)
+    """Parameters of its header."""
+
+
+class TunedSet(Value, frozen=True, kw_only=True):
+    """configs/tuned/<name>.yaml."""
+
+    topology: Name
+    """Kind of the networks that it was chosen on."""
+    controllers: dict[Name, Tuning]
+
+
+def tuning_of(name: str, controller: str, scenario: Mapping[str, Any]) -> Tuning:
+    """The settings that a tuned set has for a controller.
+
+    Args:
+        scenario: plain; its network must be of the kind that the set was chosen on.
+
+    Raises:
+        UnknownNameError: no such set, or the set lacks the controller.
+        ConfigError: the set is of other networks.
+    """
+    found = _tuned_set(name)
+    kind = scenario["topology"]["kind"]
+    if kind != found.topology:
+        fitting = _sets_for(kind)
+        raise ConfigError(
+            f"tuned set {name!r} was chosen on networks of kind {found.topology}, and this one is of kind {kind}: "
+            f"{'name ' + ' or '.join(fitting) if fitting else 'no set is for that'}; or leave tuned out"
+        )
+    if controller not in found.controllers:
+        raise UnknownNameError(f"controller in tuned set {name!r}", controller, found.controllers)
+    return found.controllers[controller]
+
+
+def tuned_names() -> dict[str, str]:
+    """Names in `controller=` of tuned controllers, each with the name of its controller."""
+    controllers = {name for each in config_paths(GROUP) for name in _tuned_set(each).controllers}
+    own = config_paths("controllers")
+    return {name + TUNED: name for name in sorted(controllers) if name + TUNED not in own}
+
+
+def tuned_for(controller: str, scenario: Scenario) -> tuple[dict[str, int], Scenario]:
+    """Parameters of the controller, and the scenario, as the set for this kind of network has them.
+
+    Raises:
+        ConfigError: no set is for this kind of network.
+        UnknownNameError: that set lacks the controller.
+    """
+    plain = {"scenario": scenario.to_dict()}
+    fitting = _sets_for(kind := plain["scenario"]["topology"]["kind"])
+    if not fitting:
+        known = sorted({_tuned_set(each).topology for each in config_paths(GROUP)})
+        raise ConfigError(
+            f"{controller}{TUNED} has no settings for networks of kind {kind}, only for {', '.join(known)}: leave it "
+            f"out, or compare {controller} with params of your own"
+        )
+    tuning = tuning_of(fitting[0], controller, plain["scenario"])
+    if MARKS in tuning.changes:
+        topology = plain["scenario"]["topology"]
+        other = "marks by RED" if topology.get("red") else "" if topology["mark_threshold_bytes"] else "does not mark"
+        if other:
+            raise ConfigError(
+                f"{controller}{TUNED} sets a marking threshold, and scenario {scenario.name!r} {other}: leave "
+                f"{controller}{TUNED} out"
+            )
+    for key, value in tuning.changes.items():
+        set_key(plain, key, copy.deepcopy(value))
+    try:
+        return tuning.params, scenario_from_dict(plain["scenario"])
+    except ConfigError as error:
+        raise ConfigError(f"{controller}{TUNED} does not fit scenario {scenario.name!r}: {error}") from None
+
+
+def _sets_for(kind: str) -> list[str]:
+    return [each for each in config_paths(GROUP) if _tuned_set(each).topology == kind]
+
+
+def _tuned_set(name: str) -> TunedSet:
+    found: TunedSet = from_dict(TunedSet, dict(read_config(GROUP, "tuned set", name)), f"{GROUP}/{name}")
+    return found

@@ -3,13 +3,13 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 
 from ncc.core.errors import ConfigError, DatapathError, WorkerDiedError
-from ncc.harness.lock import exclusive
+from ncc.harness.atomic import exclusive
 from ncc.harness.manifest import is_sealed
 from ncc.run.learning import WANDB, read_learning
 
@@ -44,39 +44,23 @@ def training_in(folder: Path, *, resume: bool) -> Iterator[None]:
         ConfigError: the folder of a new training is not empty or cannot be used.
         ResultError: another training writes to the folder.
     """
-    with resumable(folder):
-        if resume:
-            with exclusive(folder, TRAINING):
-                yield
-        else:
-            with claimed(folder):
-                yield
-
-
-@contextmanager
-def claimed(folder: Path) -> Iterator[None]:
-    """Make and hold the folder of a new training; errors as in `training_in`."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
-    _make(folder)
-    with exclusive(folder, TRAINING), _given_back(folder, made):
-        yield
-
-
-@contextmanager
-def _given_back(folder: Path, made: Sequence[Path]) -> Iterator[None]:
-    if any(folder.iterdir()):
-        raise ConfigError(f"out={folder} is not empty; choose another folder, or continue it with resume={folder}")
-    try:
-        yield
-    except (ConfigError, DatapathError) as error:
-        # A failed simulation may come after the checkpoint of the untrained policy, which is worth nothing.
-        if not (begun(folder) if isinstance(error, ConfigError) else read_learning(folder)):
-            for path in folder.iterdir():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-            with suppress(OSError):  # another training may be in one of them
-                for path in made:
-                    path.rmdir()
-        raise
+    if not resume:
+        _make(folder)
+    with _resumable(folder), exclusive(folder, TRAINING):
+        if not resume and any(folder.iterdir()):
+            raise ConfigError(f"out={folder} is not empty; choose another folder, or continue it with resume={folder}")
+        try:
+            yield
+        except (ConfigError, DatapathError) as error:
+            # A failed simulation may come after the checkpoint of the untrained policy, which is worth nothing.
+            if not (resume or (begun(folder) if isinstance(error, ConfigError) else read_learning(folder))):
+                for path in folder.iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                with suppress(OSError):  # another training may be in one of them
+                    for path in made:
+                        path.rmdir()
+            raise
 
 
 def _make(folder: Path) -> None:
@@ -93,7 +77,7 @@ def _make(folder: Path) -> None:
 
 
 @contextmanager
-def resumable(folder: Path) -> Iterator[None]:
+def _resumable(folder: Path) -> Iterator[None]:
     """Tell the user, after an interruption, how to resume."""
     try:
         yield

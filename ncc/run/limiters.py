@@ -7,9 +7,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-from ncc.agents.packaged import FOLDER, packaged_names, packaged_policy
+from ncc.agents.policy import (
+    PACKAGED,
+    UNTRAINED_FILE,
+    MlpPolicy,
+    NumberPolicy,
+    load_policy,
+    packaged_names,
+    packaged_policy,
+)
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.extras import require_extra
 from ncc.core.scenario import Scenario
@@ -21,9 +29,7 @@ from ncc.harness.limiter import PolicyLimiter, RateLimiter
 from ncc.harness.receivers import WithReceivers
 from ncc.run.own_class import OwnLimiter, source_digest
 
-if TYPE_CHECKING:
-    from ncc.agents.policy import MlpPolicy
-
+T = TypeVar("T")
 LEFT_TO_LOCAL = "hosts have the limits of the formula LOCAL"
 """Warning where a learned policy is not trusted."""
 OR_NONE = ", and none where only a receiver decides"
@@ -41,7 +47,7 @@ class LimiterFactory:
     """
 
     folder: Path | None
-    packaged: Path = FOLDER
+    packaged: Path = PACKAGED
 
     def __call__(self, controller: Controller, scenario: Scenario) -> RateLimiter:
         limiter, rule = self._limiter(controller, scenario), controller.receivers
@@ -84,7 +90,7 @@ class LimiterFactory:
             return controller
         with _named_files(controller):
             path, _, meta = self._load(controller.name, controller.limit)
-        return controller.over(from_dict(HostStack, _part(meta, "stack", path), f"{path}: stack"))
+        return controller.over(_part(HostStack, meta, "stack", path))
 
     def _serving(self, controller: Controller, scenario: Scenario) -> Controller:
         """Return the controller with the packaged policy for what hosts know: of services, there may be one."""
@@ -97,7 +103,7 @@ class LimiterFactory:
         return controller.replace(limit=limit.replace(pretrained=name))
 
     def path(self, controller: str, limit: PolicyLimit) -> Path:
-        """Path of the policy file; a packaged one is checked against its manifest."""
+        """Path of the policy file."""
         path = Path(limit.path)
         if path.is_absolute() or self.folder is not None:
             return (self.folder or Path()) / path
@@ -108,8 +114,8 @@ class LimiterFactory:
         if limit.pretrained not in (names := packaged_names(self.packaged)):
             raise ConfigError(
                 f"controller {controller!r} needs a trained policy, and none called {limit.pretrained!r} came with "
-                f"ncc (it has: {', '.join(names) or 'none'}); name the run that made one, run=<folder>, or pack it: "
-                f"ncc pack <folder> --name {limit.pretrained}"
+                f"ncc (it has: {', '.join(names) or 'none'}); name the run that made one, run=<folder>, or put one "
+                f"there: ncc export run=<folder> out={self.packaged}/{limit.pretrained}.ncc"
             )
         return packaged_policy(limit.pretrained, self.packaged)
 
@@ -152,27 +158,20 @@ class LimiterFactory:
             return (*outside, said) if outside else ()
         if "trained" not in meta:
             return (f"{path.name} does not say on which networks it was trained",)
-        return from_dict(TrainedRanges, meta["trained"], f"{path}: trained").outside(scenario)
+        return _part(TrainedRanges, meta, "trained", path).outside(scenario)
 
-    def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, "MlpPolicy", Mapping[str, Any]]:
-        from ncc.agents.policy import load_policy
-        from ncc.policies import SUFFIX, load_policy_file
-
+    def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, MlpPolicy, Mapping[str, Any]]:
         path = self.path(controller, limit)
-        if path.suffix == SUFFIX:
-            found = load_policy_file(path)
-            return path, found.policy, found.header.to_dict()
         return (path, *load_policy(path))
 
     def _policy(self, controller: str, limit: PolicyLimit, scenario: Scenario) -> RateLimiter:
-        from ncc.agents.policy import NumberPolicy
         from ncc.envs.action import ActionSpec, rate_map
         from ncc.envs.observation import ObservationSpec, SharedObserver
         from ncc.policies import HeldLimiter, RateBounds, table_bounds
 
         path, policy, meta = self._load(controller, limit)
-        observer = SharedObserver(from_dict(ObservationSpec, _part(meta, "observation", path), f"{path}: observation"))
-        actions = rate_map(from_dict(ActionSpec, _part(meta, "action", path), f"{path}: action"), observer.spec)
+        observer = SharedObserver(_part(ObservationSpec, meta, "observation", path))
+        actions = rate_map(_part(ActionSpec, meta, "action", path), observer.spec)
         observer.reset(scenario)
         if observer.obs_dim != policy.obs_dim:
             raise ConfigError(
@@ -188,7 +187,7 @@ class LimiterFactory:
         if policy.n_actions != actions.spec.n_outputs:
             raise ConfigError(
                 f"{path} chooses among {policy.n_actions} actions and states a table of {actions.spec.n_outputs}; "
-                "train or pack it again"
+                "train again"
             )
         if not actions.spec.n_actions:
             if not limit.greedy:
@@ -200,20 +199,18 @@ class LimiterFactory:
         limiter = PolicyLimiter(policy, observer, actions, greedy=limit.greedy)
         if "limits" not in meta:
             return limiter
-        bounds = from_dict(RateBounds, _part(meta, "limits", path), f"{path}: limits")
+        bounds = _part(RateBounds, meta, "limits", path)
         return limiter if bounds == table_bounds(actions.spec) else HeldLimiter(limiter, bounds)
 
     def _agents(self, controller: str, limit: HostsLimit) -> RateLimiter:
         from ncc.host.host_agents import HostAgents
-        from ncc.policies import SUFFIX, load_policy_file
+        from ncc.policies import load_policy_file
 
-        path = self.path(controller, limit)
-        if path.suffix != SUFFIX or not limit.greedy:
+        if not limit.greedy:
             raise ConfigError(
-                f"controller {controller!r} is an agent on each host: that takes a policy file ({SUFFIX}, made by "
-                f"ncc export) and greedy decisions, got {path.name} and greedy={limit.greedy}"
+                f"controller {controller!r} is an agent on each host, which decides greedily: set limit.greedy to true"
             )
-        return HostAgents(load_policy_file(path))
+        return HostAgents(load_policy_file(self.path(controller, limit)))
 
 
 @contextmanager
@@ -227,10 +224,11 @@ def _named_files(controller: Controller) -> Iterator[None]:
         raise
 
 
-def _part(meta: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+def _part(kind: type[T], meta: Mapping[str, Any], name: str, path: Path) -> T:
+    """Read a part of a policy's header."""
     if not isinstance(part := meta.get(name), Mapping):
         raise ResultError(f"{path} does not say its {name}; train again")
-    return part
+    return from_dict(kind, part, f"{path}: {name}")
 
 
 def _model(limit: ModelLimit, scenario: Scenario) -> RateLimiter:
@@ -253,12 +251,11 @@ def _model(limit: ModelLimit, scenario: Scenario) -> RateLimiter:
 
 def _trained_with(checkpoint: Path) -> Mapping[str, Any]:
     """Settings `observation`, `action` and `stack` of our training; empty for another project's checkpoint."""
-    from ncc.agents.policy import UNTRAINED_FILE, load_policy
-
     meta = checkpoint.resolve().parent.parent / UNTRAINED_FILE
     if not (checkpoint / "run.json").is_file() or not meta.is_file():
         return {}
-    return {name: _part(load_policy(meta)[1], name, meta) for name in ("observation", "action", "stack")}
+    found = load_policy(meta)[1]
+    return {name: found[name] for name in ("observation", "action", "stack")}
 
 
 def _digest(path: Path) -> str:

@@ -13,14 +13,17 @@ OLD: dict[str, dict[str, str]] = {
         "ncc_receivers": "is now called ncc, which has both ends",
         "receiver_history": "is gone: take ncc, whose receivers say in the SYN-ACK who may begin at once",
         "ncc_warm": "is gone with imitation: take ncc",
-        **{f"ncc_{each}": "is gone: take ncc, or a training of your own (experiment=thesis)" for each in LOST},
+        **{f"ncc_{each}": "is gone: take ncc, or a training of your own (recipe=thesis)" for each in LOST},
     },
+    "ncc train": {"experiment": "is now called recipe: write recipe=<name>"},
     "experiment": {
+        "ncc_ablation": "is gone with the policies that it compared: take ncc_worth",
+        "ncc_knows": "is gone with the policies that it compared: take ncc_blind",
+    },
+    "recipe": {
         "ncc_pairs": "is now called ncc",
         "ncc_pairs_blind": "is now called ncc_services",
         "ncc_host": "is gone: take ncc, or ncc_services for hosts that predict sizes",
-        "ncc_ablation": "is gone with the policies that it compared: take ncc_worth",
-        "ncc_knows": "is gone with the policies that it compared: take ncc_blind",
         **{f"ncc_{each}": "is gone: take thesis, and change that part of it" for each in LOST},
     },
 }

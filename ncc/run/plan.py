@@ -22,15 +22,11 @@ from ncc.harness.atomic import write_text
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.run import drawn, eval_flow_seed
-from ncc.run.compose import DatapathSpec, datapaths_from, learner_configs, load_datapath
-from ncc.run.controllers import ControllerName, load_controller
-from ncc.run.executors import ExecutorSpec
-from ncc.run.tuned import tuned_for, tuned_names
+from ncc.run.compose import DatapathSpec, ExecutorSpec, datapaths_from, learner_configs, load_datapath
+from ncc.run.controllers import ControllerName, load_controller, tuned_for, tuned_names
 
 CONFIG = "config.json"
-PARTS = ("datapath", "scenario", "stack", "env", "agent", "evaluation")
-OPTIONAL = ("families", "also_in")
-"""Parts that a configuration may leave out."""
+PARTS = ("datapath", "scenario", "stack", "env", "agent", "evaluation", "families", "also_in")
 
 
 class EvaluationSpec(ExecutorSpec, frozen=True):
@@ -84,7 +80,7 @@ class EvaluationSpec(ExecutorSpec, frozen=True):
         """Load the controllers, each with the scenario that it runs in: of a tuned one, as its set has it.
 
         Raises:
-            ConfigError: as in `load` and `ncc.run.tuned.tuned_for`.
+            ConfigError: as in `load` and `ncc.run.controllers.tuned_for`.
         """
         tuned, found = tuned_names(), []
         for name, controller in zip(self.controllers, self.load(), strict=True):
@@ -148,10 +144,9 @@ class TrainPlan:
             ),
             scenario=scenario_from_dict(plain["scenario"]),
             also_in={
-                name: scenario_from_dict(scenario, f"also_in.{name}")
-                for name, scenario in (plain.get("also_in") or {}).items()
+                name: scenario_from_dict(scenario, f"also_in.{name}") for name, scenario in plain["also_in"].items()
             },
-            families=families_from(plain.get("families") or {}),
+            families=families_from(plain["families"]),
             stack=from_dict(HostStack, plain["stack"], "stack"),
             env=from_dict(EnvView, plain["env"], "env"),
             learner=from_dict(configs[name], agent, "agent"),
@@ -340,11 +335,8 @@ def _check_parts(plain: Any) -> None:
     for name in PARTS:
         if not isinstance(plain.get(name), dict):
             raise ConfigError(f"configuration must have {name!r}, a mapping; found {plain.get(name)!r}")
-    for name in OPTIONAL:
-        if not isinstance(part := plain.get(name), dict | None):
-            raise ConfigError(f"configuration must have {name!r}, a mapping or null; found {part!r}")
-    if unknown := set(plain) - {*PARTS, *OPTIONAL, "seed"}:
-        raise UnknownNameError("part of the configuration", min(unknown), [*PARTS, *OPTIONAL, "seed"])
+    if unknown := set(plain) - {*PARTS, "seed"}:
+        raise UnknownNameError("part of the configuration", min(unknown), [*PARTS, "seed"])
     if "seed" not in plain:
         raise ConfigError("configuration must have 'seed', a whole number")
 

@@ -11,7 +11,7 @@ from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.harness.batch import BatchedEnv
 from ncc.harness.learner import Learner
 from ncc.harness.networks import side_by_side
-from ncc.harness.processes import usable_cpus
+from ncc.harness.workers import usable_cpus
 
 _ONE_SCENARIO = Families()
 

@@ -41,8 +41,8 @@ class Learner(Value, frozen=True):
     """Overrides of `ncc train`."""
     script: tuple[str, ...] = ()
     """A Python file and its options. It takes ``--seed``, ``--periods`` and ``--out``, where it writes its policy: a
-    model of Stable-Baselines3 (.zip), or what `ncc.agents.policy.save_policy` writes (.npz)."""
-    writes: str = ".npz"
+    model of Stable-Baselines3 (.zip), or what `ncc.agents.policy.save_policy` writes (.ncc)."""
+    writes: str = ".ncc"
     """End of the file that the script writes."""
 
     def check(self) -> None:
@@ -56,7 +56,7 @@ class Judged(Value, frozen=True):
     """The networks on which policies are judged."""
 
     families: Name
-    """Name in configs/recipes/families."""
+    """Name in configs/families."""
     networks: Count
     periods: Count
     """Periods in which flows arrive."""

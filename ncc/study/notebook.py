@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from ncc.harness.executor import Processes
+from ncc.harness.pool import Processes
 from ncc.results.grid import markdown_table
 from ncc.results.notebook.show import Page, own_folder
 from ncc.results.report.sources import require_folder

@@ -14,10 +14,9 @@ from ncc.core.keys import set_key
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import from_dict
 from ncc.harness.controller import Controller, PolicyLimit
-from ncc.run.controllers import load_controller, transports_here
+from ncc.run.controllers import load_controller, transports_here, tuning_of
 from ncc.run.limiters import LimiterFactory
 from ncc.run.plan import require_parts, with_params
-from ncc.run.tuned import tuning_of
 from ncc.study.spec import Experiment
 from ncc.study.table import At, text_of
 

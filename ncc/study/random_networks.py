@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Networks drawn at random from families (configs/recipes/families), and controllers that carry their flows."""
+"""Networks drawn at random from families (configs/families), and controllers that carry their flows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,12 +35,12 @@ class Met:
 
 
 def load_families(name: str, only: Sequence[str] = (), *, epochs: int | None = None) -> Families:
-    """Return the families of configs/recipes/families/<name>.yaml, or some of them by name.
+    """Return the families of configs/families/<name>.yaml, or some of them by name.
 
     Raises:
         UnknownNameError: there are no families of that name.
     """
-    if name not in (known := config_paths("recipes/families")):
+    if name not in (known := config_paths("families")):
         raise UnknownNameError("families", name, known)
     found = families_from(composed("train", [f"+families@families={name}"])["families"])
     for wanted in only:

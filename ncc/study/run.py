@@ -9,9 +9,7 @@ from typing import Any
 
 from ncc.core.errors import InvalidRunError, ResultError
 from ncc.harness.atomic import remove
-from ncc.harness.executor import Executor
-from ncc.harness.jobs import Job
-from ncc.harness.pool import evaluate
+from ncc.harness.pool import Executor, Job, evaluate
 from ncc.harness.progress import Bar, EvaluationProgress
 from ncc.harness.results import StoredRun, load_evaluation
 from ncc.metrics.catalogue import worst

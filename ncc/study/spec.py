@@ -48,8 +48,8 @@ class Contender(Value, frozen=True, kw_only=True):
     receivers: dict[str, Any] = field(default_factory=dict)
     """Fields of the rule of receivers beside its limit, over the controller's own."""
     tuned: str = ""
-    """A set of configs/tuned (`ncc.run.tuned`): its parameters lie under `params`, what it sets of the scenario comes
-    after the axes and before `changes`."""
+    """A set of configs/tuned (`ncc.run.controllers`): its parameters lie under `params`, and its keys of the scenario
+    come after the axes and before `changes`."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Keys of the configuration that this contender sets for itself, as axes do; they come after the axes."""
 

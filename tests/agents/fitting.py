@@ -31,7 +31,7 @@ def fit(
 
     learner = config.build()
     path = learner.train(make_env, folder, seed, resume=resume, report=report, meta=meta or {})
-    assert path == folder / "policy.npz"
+    assert path == folder / "policy.ncc"
     assert path.is_file()
-    assert (folder / "policy_untrained.npz").is_file()
+    assert (folder / "policy_untrained.ncc").is_file()
     return reports

@@ -81,7 +81,7 @@ def missed(path: Path) -> float:
 
 
 def weights(folder: Path) -> np.ndarray:
-    return np.concatenate([part.ravel() for layer in load_policy(folder / "policy.npz")[0].layers for part in layer])
+    return np.concatenate([part.ravel() for layer in load_policy(folder / "policy.ncc")[0].layers for part in layer])
 
 
 UNTRAINED = 0.4761
@@ -103,8 +103,8 @@ def test_it_learns_from_the_untrained_formula(
     settings: dict[str, Any], make_env: Any, at_most: float, tmp_path: Path
 ) -> None:
     reports = fit(CONFIG.replace(**settings), make_env, tmp_path)
-    assert missed(tmp_path / "policy_untrained.npz") == pytest.approx(UNTRAINED, abs=1e-3)
-    assert missed(tmp_path / "policy.npz") < at_most * UNTRAINED
+    assert missed(tmp_path / "policy_untrained.ncc") == pytest.approx(UNTRAINED, abs=1e-3)
+    assert missed(tmp_path / "policy.ncc") < at_most * UNTRAINED
     assert reports[-1].epochs >= CONFIG.epochs
 
 

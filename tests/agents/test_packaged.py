@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Policies that come with the package: made from a finished run, found by name, and refused where anything differs."""
+"""Policies of the package and of runs: the one that a controller runs, its stack and its warnings."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from ncc.agents.packaged import packaged_policy, read_policy_manifest
 from ncc.agents.policy import load_policy, save_policy
-from ncc.core.errors import ConfigError, ResultError, UnknownNameError
+from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.atomic import file_digest
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
-from ncc.harness.manifest import seal
-from ncc.pack import main
+from ncc.harness.manifest import provenance, seal
 from ncc.results.notebook import scenario_of
 from ncc.run.compose import composed
 from ncc.run.controllers import controller_names, load_controller
@@ -25,12 +22,13 @@ from tests.support.policies import package, write_policy
 
 
 def finished_run(folder: Path) -> Path:
-    """A run folder as `ncc.train` leaves it, as far as packing looks at it."""
+    """A run folder as `ncc.train` leaves it, as far as an export looks at it."""
     kept = TrainPlan.from_plain(planned(composed("train", ["seed=7"])))
     kept.save(folder)
-    for i, name in enumerate(("policy.npz", "policy_untrained.npz")):
+    for i, name in enumerate(("policy.ncc", "policy_untrained.ncc")):
         write_policy(folder / name, kept.scenario, action=i)
-    seal(folder, "training", {"seed": 7, "valid": True}, ["config.json", "policy.npz", "policy_untrained.npz"])
+    made = {**provenance(), "command": "ncc train out=mine seed=7"}
+    seal(folder, "training", {"seed": 7, "valid": True}, ["config.json", "policy.ncc", "policy_untrained.ncc"], made)
     return folder
 
 
@@ -46,89 +44,16 @@ def test_a_scenario_outside_of_the_training_is_warned_of(tmp_path: Path) -> None
     assert (
         said == f"the period of decisions is {2e3 * small.period_s:g} ms, and training met {1e3 * small.period_s:g} ms"
     )
-    assert read_policy_manifest("ncc", tmp_path / "packed").trained["period_s"] == [small.period_s] * 2
 
 
 def test_a_policy_that_does_not_say_what_it_was_trained_on_is_warned_of(tmp_path: Path) -> None:
-    path = write_policy(tmp_path / "policy.npz", small_rack())
+    path = write_policy(tmp_path / "policy.ncc", small_rack())
     policy, meta = load_policy(path)
     save_policy(path, policy.layers, {key: value for key, value in meta.items() if key != "trained"})
-    learned = Controller(name="learned", limit=PolicyLimit(path="policy.npz"))
+    learned = Controller(name="learned", limit=PolicyLimit(path="policy.ncc"))
     assert LimiterFactory(tmp_path).warnings(learned, small_rack()) == (
-        "policy.npz does not say on which networks it was trained",
+        "policy.ncc does not say on which networks it was trained",
     )
-
-
-def test_a_run_s_policy_is_packed_with_all_that_made_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, out = finished_run(tmp_path / "run"), tmp_path / "packed"
-    assert main([str(run), "--name", "mine", "--out", str(out)]) == 0
-    path = packaged_policy("mine", out)
-    assert path.read_bytes() == (run / "policy.npz").read_bytes()
-    found = read_policy_manifest("mine", out)
-    assert found.recipe == json.loads((run / "config.json").read_text())
-    assert (found.seed, found.facts["seed"], found.size_bytes) == (7, 7, path.stat().st_size)
-    assert found.sha256 == file_digest(path)
-    git = json.loads((run / "manifest.json").read_text())["provenance"]["git"]
-    assert found.provenance["git"] == git
-    assert "out=" not in (found.provenance["command"] or ""), "no path of one machine"
-    said = capsys.readouterr().out
-    assert f"trained at commit {git['commit']} with seed 7" in said
-    assert ("Nobody can train it again" in said) == (git["dirty"] is not False)
-    assert main([str(run), "--name", "mine", "--out", str(out), "--policy", "policy_untrained.npz"]) == 0
-    assert packaged_policy("mine", out).read_bytes() == (run / "policy_untrained.npz").read_bytes(), "replaced"
-    assert sorted(path.name for path in out.iterdir()) == ["mine.json", "mine.npz"], "nothing half-written stays"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "said"),
-    [
-        (("--name", "a/b"), 2, "PolicyManifest.name"),
-        (("--name", "a", "--policy", "polciy.npz"), 2, "known: policy.npz, policy_untrained.npz"),
-    ],
-)
-def test_what_cannot_be_packed_is_refused(
-    arguments: tuple[str, ...], status: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = finished_run(tmp_path / "run")
-    assert main([str(run), *arguments, "--out", str(tmp_path / "out")]) == status
-    assert said in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-def test_only_a_finished_and_unchanged_run_is_packed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--name", "mine", "--out", str(tmp_path / "out")]
-    assert main([str(tmp_path / "nowhere"), *arguments]) == 1
-    assert "is not a finished result" in capsys.readouterr().err
-    run = finished_run(tmp_path / "run")
-    write_policy(run / "policy.npz", small_rack())
-    assert main([str(run), *arguments]) == 1
-    assert "policy.npz" in capsys.readouterr().err
-
-
-def test_whatever_differs_from_the_manifest_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "pretrained"
-    path = package(folder, small_rack())
-    assert packaged_policy("ncc", folder) == path
-    with pytest.raises(UnknownNameError, match=r"packaged policy 'nc'; known: ncc\. Did you mean 'ncc'"):
-        packaged_policy("nc", folder)
-    whole, said = path.read_bytes(), path.with_suffix(".json").read_text()
-    for bad in (whole[:-1], whole[:-1] + b"x", b""):
-        path.write_bytes(bad)
-        with pytest.raises(ResultError, match=r"does not match ncc.json beside it"):
-            packaged_policy("ncc", folder)
-    path.write_bytes(whole)
-    other = {**json.loads(said), "name": "other"}
-    for text in ("{", "[]", "{}", json.dumps({**json.loads(said), "sha256": "x"}), json.dumps(other)):
-        path.with_suffix(".json").write_text(text)
-        with pytest.raises(
-            ResultError, match=r"ncc.json is (not the manifest|the manifest of a policy called 'other')"
-        ):
-            packaged_policy("ncc", folder)
-    path.with_suffix(".json").unlink()
-    with pytest.raises(ResultError, match=r"manifest .*ncc.json of the policy 'ncc' is missing"):
-        packaged_policy("ncc", folder)
 
 
 def learned(**limit: object) -> Controller:
@@ -145,9 +70,9 @@ def test_without_a_run_the_package_s_policy_is_taken_and_with_one_the_run_s(tmp_
     assert alone.resolved(learned(stack="own")).stack.transport == "dctcp"
     assert alone.inputs(load_controller("dctcp")) == {}
     named = LimiterFactory(run, folder)
-    with pytest.raises(ResultError, match=r"there is no ncc-policy at .*run/policy\.npz"):
+    with pytest.raises(ResultError, match=r"there is no policy file .*run/policy\.ncc"):
         named.resolved(learned())
-    own = write_policy(run / "policy.npz", scenario, action=4)
+    own = write_policy(run / "policy.ncc", scenario, action=4)
     assert named.path("ncc", PolicyLimit(pretrained="ncc")) == own
     assert named.resolved(learned()).stack.transport == "dctcp"
     assert named.inputs(learned()) != alone.inputs(learned())
@@ -166,7 +91,7 @@ def test_weights_follow_from_what_hosts_know(tmp_path: Path) -> None:
         assert found.stack.transport == transport
         assert factory.resolved(found, asked) == found
     assert factory.warnings(learned(), services) == ()
-    write_policy(tmp_path / "run" / "policy.npz", scenario)
+    write_policy(tmp_path / "run" / "policy.ncc", scenario)
     assert LimiterFactory(tmp_path / "run", folder).resolved(learned(), services).limit == learned().limit
 
 
@@ -189,7 +114,7 @@ def test_a_controller_of_old_says_what_takes_its_place(name: str) -> None:
 
 def test_without_either_it_is_said_what_to_do(tmp_path: Path) -> None:
     factory = LimiterFactory(None, tmp_path)
-    with pytest.raises(ConfigError, match=r"none called 'ncc' came with ncc \(it has: none\); name the run .*ncc.pack"):
+    with pytest.raises(ConfigError, match=r"none called 'ncc' came with ncc \(it has: none\); name the .*ncc.export"):
         factory.resolved(learned())
     package(tmp_path, small_rack(), name="other")
     with pytest.raises(ConfigError, match=r"\(it has: other\)"):

@@ -48,7 +48,7 @@ def test_rates_approach_the_closed_form(tmp_path: Path) -> None:
     )
     backlogged = spec(rho=1.0, duration_s=0.1)
     fit(config, lambda worker: RackBatch(backlogged, Mm1Datapath, 1), tmp_path)
-    policy, _ = load_policy(tmp_path / "policy.npz")
+    policy, _ = load_policy(tmp_path / "policy.ncc")
     env = RackBatch(backlogged, Mm1Datapath, 2)
     obs, levels = env.reset(), []
     for _ in range(100):

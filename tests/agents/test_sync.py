@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ncc.agents.a3c.checkpoint import FORMAT, KIND
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.arrays import read_arrays, write_arrays
+from ncc.agents.arrays import Arrays, packed_arrays, unpacked_arrays
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, load_policy
 from ncc.core.errors import ConfigError, InvalidRunError, ResultError
 from ncc.harness.batch import ActionArray, ObsArray, Transition
@@ -43,7 +44,7 @@ def checkpoints(folder: Path) -> list[str]:
 
 
 def epochs_of(name: str) -> int:
-    return int(name.removesuffix(".npz").rpartition("-")[2])
+    return int(name.removesuffix(".safetensors").rpartition("-")[2])
 
 
 def test_equal_seeds_give_bit_equal_weights_and_actions(tmp_path: Path) -> None:
@@ -196,16 +197,16 @@ def test_damaged_checkpoints_are_refused_by_name(tmp_path: Path) -> None:
         assert path.name in str(error.value)
 
     path.write_bytes(whole[: len(whole) // 2])
-    expect("damaged or not an ncc-a3c-checkpoint")
+    expect("is no checkpoint of A3C|is damaged")
     path.write_bytes(b"")
-    expect("damaged or not an ncc-a3c-checkpoint")
+    expect("is no checkpoint of A3C|is damaged")
     flipped = bytearray(whole)
     flipped[len(whole) // 2] ^= 4
     path.write_bytes(flipped)
-    expect("damaged or not an ncc-a3c-checkpoint")
+    expect("is no checkpoint of A3C|is damaged")
     path.write_bytes(whole)
-    arrays, meta = read_arrays(path, "ncc-a3c-checkpoint", 1)
-    damage: list[Callable[[], tuple[dict[str, Any], dict[str, Any]]]] = [
+    meta, arrays = unpacked_arrays(whole, KIND, FORMAT, "x")
+    damage: list[Callable[[], tuple[Arrays, dict[str, Any]]]] = [
         lambda: ({**arrays, "params": arrays["params"][:-1]}, meta),
         lambda: ({**arrays, "mean": np.full_like(arrays["mean"], np.nan)}, meta),
         lambda: ({k: v for k, v in arrays.items() if k != "square"}, meta),
@@ -214,10 +215,11 @@ def test_damaged_checkpoints_are_refused_by_name(tmp_path: Path) -> None:
         lambda: (arrays, {**meta, "rng": None}),
     ]
     for damaged in damage:
-        write_arrays(path, "ncc-a3c-checkpoint", 1, *damaged())
+        arrays_of, meta_of = damaged()
+        path.write_bytes(packed_arrays(KIND, meta_of, arrays_of))
         expect("is damaged")
-    write_arrays(path, "ncc-a3c-checkpoint", 2, arrays, meta)
-    expect("format version 2")
+    path.write_bytes(packed_arrays(KIND, {**meta, "format": FORMAT + 1}, arrays))
+    expect("has format '3' and this ncc reads format 2")
 
 
 def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:

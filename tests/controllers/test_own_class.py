@@ -11,8 +11,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.harness.controller import ClassLimit
 from ncc.harness.datapath import HostStack
-from ncc.harness.jobs import jobs_for
-from ncc.harness.pool import evaluate
+from ncc.harness.pool import evaluate, jobs_for
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from ncc.run.plan import EvaluationSpec

@@ -11,12 +11,11 @@ from ncc.run.limiters import LimiterFactory
 from tests.envs.cases import rack
 
 BAD = [
-    ("garbage.npz", "is damaged or not an ncc-policy file"),
     ("garbage.ncc", "is no policy file"),
-    ("nowhere.npz", "there is no ncc-policy at"),
+    ("nowhere.ncc", "there is no policy file"),
     ("hosts:garbage.ncc", "is no policy file"),
     ("hosts:nowhere.ncc", "there is no policy file"),
-    ("hosts:garbage.npz", "hosts: takes a .ncc file, which ncc export makes"),
+    ("hosts:garbage.npz", "hosts: takes a policy file, which ends in .ncc"),
 ]
 
 
@@ -36,8 +35,8 @@ def test_a_bad_policy_file_is_a_bad_setting(
 @pytest.mark.parametrize(
     ("folder", "files", "said"),
     [
-        ("dctcp", ["config.json", "policy.npz"], "would call the training 'dctcp', and that is a controller of ncc"),
-        ("vegas_tuned", ["config.json", "policy.npz"], "would call the training 'vegas_tuned'"),
+        ("dctcp", ["config.json", "policy.ncc"], "would call the training 'dctcp', and that is a controller of ncc"),
+        ("vegas_tuned", ["config.json", "policy.ncc"], "would call the training 'vegas_tuned'"),
         ("mine", ["config.json"], "is a training that has not ended: ncc train resume="),
     ],
 )

@@ -98,9 +98,3 @@ def test_a_network_that_marks_by_its_pools_only_marks() -> None:
 def test_what_does_not_fit_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         ManyToOne(**(TOMAHAWK | changes)).build()
-
-
-@pytest.mark.parametrize("wrong", [{"rtt_s": 0.0}, {"spread_s": 0.0}, {"lambda_bdp": -0.1}, {"max_prob_frac": 1.1}])
-def test_values_out_of_range_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match=f"Bcc.{next(iter(wrong))}"):
-        Bcc(**({"rtt_s": 80e-6} | wrong))

@@ -17,6 +17,7 @@ from ncc.core.topologies import Rack
 from ncc.core.value import from_json
 from ncc.core.workload import Fixed, Flow
 from tests.support.scenarios import scenarios
+from tests.support.tables import table
 
 PLAIN: dict[str, Any] = {
     "name": "rack",
@@ -93,88 +94,18 @@ def drop(*path: str) -> Edit:
     return edit
 
 
-W = ("workload", "background")
-RACK_FIELDS = (
-    "bcc, buffer_bytes, classes, control_first, delay_s, dt_alpha, host_rate_bps, hosts, kind, "
-    "mark_on_departure, mark_threshold_bytes, ports_per_pool, programs, red, remote_rate_bps, remotes, "
-    "shared_buffer_bytes, shared_red, uplink_rate_bps"
-)
-SMALL = {"kind": "rack", "hosts": 4, "buffer_bytes": 1499, "mark_threshold_bytes": 0}
-POISSON_FIELDS = "destinations, distribution, kind, link, load_frac, sources"
-KINDS = "dumbbell, fat_tree, leaf_spine, many_to_one, multi_hop, pods, rack, single_switch, two_datacentres"
-
-
-@pytest.mark.parametrize(
-    ("edit", "message"),
-    [
-        (set_in("sed", value=1), "scenario has no field 'sed'; allowed: decision_latency_s, drain_s,"),
-        (drop("duration_s"), "scenario.duration_s is missing"),
-        (set_in("duration_s", value=1e9), "scenario.duration_s must be `float` <= 3600.0, got 1000000000.0"),
-        (set_in("duration_s", value="long"), "scenario.duration_s must be `float`, got 'long'"),
-        (set_in("duration_s", value=True), "scenario.duration_s must be `float`, got True"),
-        (set_in("drain_s", value=float("inf")), "scenario.drain_s must be finite, got inf"),
-        (set_in("period_s", value=1.0), "scenario.period_s must not exceed duration_s (0.5 s), got 1.0 s"),
-        (set_in("decision_latency_s", value=0.001), "scenario.decision_latency_s must be below period_s (0.001 s)"),
-        (set_in("topology", "hots", value=1), f"scenario.topology has no field 'hots'; allowed: {RACK_FIELDS}. Did"),
-        (set_in("topology", "kind", value="rak"), f"scenario.topology.kind cannot be 'rak'; allowed: {KINDS}. Did you"),
-        (drop("topology", "kind"), f"scenario.topology.kind is missing; allowed: {KINDS}"),
-        (set_in("topology", "buffer_bytes", value=9), "scenario.topology.mark_threshold_bytes must be below buffer"),
-        (
-            set_in("topology", "red", value={"min_bytes": 10**6, "max_bytes": 2 * 10**6}),
-            "scenario.topology.red.min_bytes must be below buffer_bytes (512000), got 1000000",
-        ),
-        (
-            set_in("topology", "buffer_bytes", value=0),
-            "scenario.topology.buffer_bytes must be at least 1 unless shared",
-        ),
-        (set_in("topology", "ports_per_pool", value=8), "scenario.topology.ports_per_pool must be 0 where shared_buff"),
-        (
-            set_in("topology", value=SMALL),
-            "scenario.topology: the queue of port tor->core must hold a packet of transport.mtu_bytes (1500), got 1499",
-        ),
-        (
-            set_in("topology", value=SMALL | {"buffer_bytes": 0, "shared_buffer_bytes": 2998}),
-            "scenario.topology: the queue of port tor->core must hold a packet of transport.mtu_bytes (1500), got 1499",
-        ),
-        (set_in("transport", "sack", value=1), "scenario.transport.sack must be `bool`, got 1"),
-        (
-            set_in("transport", value={"delayed_ack_pkts": 14, "receive_buffer_bytes": 14_600}),
-            "scenario.transport: Scenario.transport.delayed_ack_pkts must fit in receive_buffer_bytes (10 full pack",
-        ),
-        (set_in("topology", "hosts", value=10**6), "scenario.topology: the topology has more than 20000 nodes"),
-        (set_in("workload", value={}), "scenario.workload needs at least one traffic component"),
-        (set_in(*W, "load_frac", value=float("nan")), "scenario.workload.background.load_frac must be `float` > 0.0"),
-        (set_in(*W, "lod", value=1), f"scenario.workload.background has no field 'lod'; allowed: {POISSON_FIELDS}"),
-        (
-            set_in(*W, "kind", value="poison"),
-            "scenario.workload.background.kind cannot be 'poison'; allowed: fixed, incast, long, permutation, poisson, "
-            "queries. Did",
-        ),
-        (set_in(*W, "link", value="x->y"), "scenario.workload.background.link: Unknown port 'x->y'; known: core->r0"),
-        (
-            set_in(*W, "distribution", value="web"),
-            "scenario.workload.background.distribution: Unknown flow-size distribution 'web'; known: cachefollower",
-        ),
-        (set_in("workload", "a b", value=PLAIN["workload"]["list"]), "scenario.workload.a b must be `str` matching"),
-        (
-            set_in("workload", "list", "flows", value=[{"start_s": 0, "src": "h0", "dst": "r0", "size": 1}]),
-            "scenario.workload.list.flows[0] has no field 'size'; allowed: dst, size_bytes, src, start_s",
-        ),
-        (set_in("nic", "bucket_bytes", value=10), "scenario.nic.bucket_bytes must hold a packet of transport.mtu_byte"),
-        (set_in("nic", "small_queue_bytes", value=10), "scenario.nic.small_queue_bytes must hold a packet of"),
-        (set_in("nic", "bucket_bytes", value=1.5), "scenario.nic.bucket_bytes must be `int`, got 1.5"),
-        (set_in("nic", value=None), "scenario.nic must be `object`, got None"),
-    ],
-)
-def test_bad_input_names_the_field_and_what_is_allowed(edit: Edit, message: str) -> None:
+@pytest.mark.parametrize("row", table(__file__, "scenario.yaml"), ids=str)
+def test_bad_input_names_the_field_and_what_is_allowed(row: list[Any]) -> None:
+    where, *value, message = row
+    path = where.split(".")
     with pytest.raises(ConfigError) as caught:
-        build(edit)
+        build(set_in(*path, value=value[0]) if value else drop(*path))
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
 
 def test_a_load_above_one_needs_an_end() -> None:
-    over = set_in(*W, "load_frac", value=1.5)
+    over = set_in("workload", "background", "load_frac", value=1.5)
     assert build(over).drain_s == 2.0
     with pytest.raises(
         ConfigError, match=r"offers 1.50 of tor->core: with drain_s null .* lower load_frac or set drai"

@@ -11,8 +11,7 @@ import yaml
 from ncc.core.value import from_dict
 from ncc.harness.controller import Controller
 from ncc.results.notebook import scenario_of
-from ncc.run.controllers import controller_names
-from ncc.run.tuned import tuned_names
+from ncc.run.controllers import controller_names, tuned_names
 from tests.baselines.test_headers import tool
 from tests.house.files import ROOT
 

@@ -18,7 +18,7 @@ from ncc.envs.observation import ObservationSpec
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvSpec, EnvView
-from ncc.harness.networks import InTurn, Networks
+from ncc.harness.networks import Networks
 from ncc.run.racks import RackFactory
 from tests.envs.cases import FLOWS, plain, rack, spec
 from tests.support.mm1 import Mm1Datapath
@@ -57,7 +57,7 @@ class Batched(Mm1Datapath):
 
     @classmethod
     def batch(cls, n: int, *, threads: int, first: int) -> Networks:
-        return InTurn(FLOWS, n, first=first)
+        return Networks(FLOWS, n, first=first)
 
 
 def mixture(datapath: Any = PacketsimDatapath, families: Families = FAMILIES, **settings: Any) -> Mixture:

@@ -20,7 +20,7 @@ from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvSpec
 from ncc.harness.batch import Transition
 from ncc.harness.datapath import HostStack
-from ncc.harness.networks import InTurn, Networks
+from ncc.harness.networks import Networks
 from tests.envs.cases import poisson, rack, spec
 
 SMALL = rack(poisson(0.8), periods=8)
@@ -72,7 +72,7 @@ class InTurnFactory:
     """Batches by stepping one after the other."""
 
     def batch(self, n: int, *, threads: int, first: int) -> Networks:
-        return InTurn(PacketsimDatapath, n, first=first)
+        return Networks(PacketsimDatapath, n, first=first)
 
     def __call__(self) -> PacketsimDatapath:
         return PacketsimDatapath()

@@ -120,7 +120,7 @@ def test_in_pairs_learners_improve_a_formula(example: Example, name: str, short:
     assert NUMBER.sub("#", told) == NUMBER.sub("#", shown)
     assert float(NUMBER.findall(shown)[0]) < float(NUMBER.findall(told)[0]) < 0.99
     if name == "cleanrl_pairs.py":
-        stands("cleanrl_pairs.npz", make_scenario(FOLDER / "own_incast.yaml").replace(duration_s=0.04, drain_s=0.01))
+        stands("cleanrl_pairs.ncc", make_scenario(FOLDER / "own_incast.yaml").replace(duration_s=0.04, drain_s=0.01))
 
 
 def test_a_policy_of_pairs_decides_as_its_page_says(example: Example, tmp_path: Path) -> None:

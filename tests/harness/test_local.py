@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine, Rack
-from ncc.core.value import from_dict
 from ncc.core.workload import Permutation
-from ncc.harness.controller import Controller, LocalLimit, ShortestFirstLimit
+from ncc.harness.controller import LocalLimit, ShortestFirstLimit
 from ncc.harness.local import TURN_PERIODS, Local
 from ncc.run.controllers import load_controller
 from tests.envs.cases import measured
@@ -182,19 +180,3 @@ def test_the_contenders_are_of_one_class(name: str) -> None:
     assert isinstance(limit, LocalLimit)
     assert (limit.hold_periods > 0) == ("hold" in name or "tuned" in name)
     assert (limit.attained_frac > 0) == name.endswith("_blind")
-
-
-@pytest.mark.parametrize(
-    ("constants", "said"),
-    [
-        ({"tie_frac": 1.1}, "<= 1"),
-        ({"floor_frac": 0}, "> 0"),
-        ({"hold_frac": 0}, "> 0"),
-        ({"idle_frac": 0}, "> 0"),
-        ({"alike": 0.5}, ">= 1"),
-        ({"turn": 1}, "turn"),
-    ],
-)
-def test_constants_out_of_range_are_refused(constants: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        from_dict(Controller, {"name": "x", "limit": {"kind": "local", **constants}}, "controller")

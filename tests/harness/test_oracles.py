@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine, Rack
-from ncc.core.value import from_dict
 from ncc.core.workload import Permutation
-from ncc.harness.controller import Controller, Formula, ShortestFirstLimit
+from ncc.harness.controller import Formula, ShortestFirstLimit
 from ncc.harness.limiter import RateLimiter, Unlimited
 from ncc.harness.local import ShortestFirst
 from ncc.harness.oracles import MaxMin, claims, water_level
@@ -188,20 +186,3 @@ def test_what_is_configured_is_built(name: str) -> None:
     assert isinstance(limit, Formula)
     built = {"max_min": MaxMin, "shortest_first": ShortestFirst, "ncc_order": Unlimited}
     assert type(limit.build()) is built[name]
-
-
-@pytest.mark.parametrize(
-    ("limit", "said"),
-    [
-        ({"kind": "max_min", "headroom_frac": 1}, r"controller.limit.headroom_frac must be `float` < 1.0"),
-        ({"kind": "max_min", "headroom_frac": -0.1}, "controller.limit.headroom_frac must be `float` >= 0.0"),
-        ({"kind": "shortest_first", "alike": 0.5}, "controller.limit.alike must be `float` >= 1.0"),
-        ({"kind": "shortest_first", "headroom_frac": 1}, "controller.limit.headroom_frac must be `float` < 1.0"),
-        ({"kind": "shortest_first", "floor_frac": 0}, "controller.limit.floor_frac must be `float` > 0"),
-        ({"kind": "shortest_first", "floor_frac": 1.5}, "controller.limit.floor_frac must be `float` <= 1"),
-        ({"kind": "shortest_frist"}, "shortest_first"),
-    ],
-)
-def test_bad_limits_are_refused_by_name(limit: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        from_dict(Controller, {"name": "c", "limit": limit}, "controller")

@@ -15,10 +15,8 @@ import pytest
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError, WorkerDiedError
 from ncc.core.scenario import Scenario
 from ncc.harness.controller import Controller
-from ncc.harness.executor import Executor, Processes
-from ncc.harness.jobs import Job, JobEvent, jobs_for
 from ncc.harness.limiter import RateLimiter
-from ncc.harness.pool import evaluate
+from ncc.harness.pool import Executor, Job, JobEvent, Processes, evaluate, jobs_for
 from ncc.harness.results import Evaluation, load_evaluation
 from tests.support.experiments import controller, make_limiter, small_rack
 from tests.support.fluid import FluidDatapath
@@ -154,8 +152,8 @@ def test_nonsense_is_refused_before_anything_starts(tmp_path: Path) -> None:
 
 SLOW = """
 import pathlib, sys
-from ncc.harness.executor import Processes
-from ncc.harness.jobs import jobs_for
+from ncc.harness.pool import Processes
+from ncc.harness.pool import jobs_for
 from ncc.harness.pool import evaluate
 from tests.support.experiments import controller, make_limiter, small_rack
 from tests.support.fluid import FluidDatapath

@@ -10,8 +10,8 @@ from threading import get_ident
 
 import pytest
 
-from ncc.harness import processes
-from ncc.harness.processes import await_end, end, quiet_start
+from ncc.harness import workers
+from ncc.harness.workers import await_end, end, quiet_start
 
 
 def report_and_stay(pipe: Connection) -> None:
@@ -45,7 +45,7 @@ def test_an_interrupt_during_a_start_is_raised_after_it_and_nothing_stays_change
 
 
 def test_no_process_outlives_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "TERMINATE_S", 0.2)
+    monkeypatch.setattr(workers, "TERMINATE_S", 0.2)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     here, there = get_context("spawn").Pipe()

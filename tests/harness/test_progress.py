@@ -4,7 +4,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ncc.harness.jobs import Job, JobEvent
+from ncc.harness.pool import Job, JobEvent
 from ncc.harness.progress import Bar, EvaluationProgress
 from tests.support.experiments import controller, small_rack
 
@@ -67,8 +67,8 @@ def test_evaluation_events_become_text() -> None:
     job = Job(small_rack(), controller("c"), 1)
     with Bar("Evaluating", every_s=0, console=Console(file=out, width=200), clock=clock) as bar:
         show = EvaluationProgress(bar)
-        show(JobEvent(job, "skipped", 1.0, 0.5, 1, 2))
-        show(JobEvent(job, "finished", 1.0, 1.0, 2, 2))
+        show(JobEvent(job, "skipped", 0.5, 1, 2))
+        show(JobEvent(job, "finished", 1.0, 2, 2))
     assert "50%" in out.getvalue()
     assert "1 of 2 runs (1 kept from before)" in out.getvalue()
     assert "2 of 2 runs (1 kept from before)" in out.getvalue()

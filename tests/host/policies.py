@@ -8,7 +8,6 @@ import numpy as np
 
 from ncc.agents.policy import MlpPolicy
 from ncc.envs.action import ActionSpec
-from ncc.envs.entries import action_table, entry_names, formula_table, neighbours_of
 from ncc.envs.observation import ObservationSpec, names_of
 from ncc.envs.ranges import TrainedRanges, TrustedRanges
 from ncc.policies import table_bounds
@@ -36,11 +35,7 @@ def untrained(
         name="untrained",
         layers=tuple(weights.shape for weights, _ in layers),
         observation=observation,
-        entries=entry_names(observation, obs_dim),
-        neighbours=neighbours_of(observation, obs_dim),
         action=action,
-        table=action_table(action, observation) if action.n_actions else None,
-        formula=formula_table(action),
         limits=table_bounds(action),
     )
     data = packed(header, MlpPolicy(layers))

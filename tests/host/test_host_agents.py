@@ -272,9 +272,9 @@ def test_agents_are_chosen_by_name(policy_path: Path) -> None:
         assert type(LimiterFactory(None)(controller, INCAST)) is kind
         assert LimiterFactory(None).resolved(controller).stack.order == "srpt"
         assert from_dict(Controller, controller.to_dict(), "test") == controller
-    packaged = Controller(name="no_file", limit=HostsLimit(pretrained="ncc"))
-    with pytest.raises(ConfigError, match="takes a policy file"):
-        LimiterFactory(None)(packaged, INCAST)
+    assert type(LimiterFactory(None)(Controller(name="x", limit=HostsLimit(pretrained="ncc")), INCAST)) is HostAgents
+    with pytest.raises(ConfigError, match=r"an agent on each host, which decides greedily: set limit.greedy to true"):
+        LimiterFactory(None)(Controller(name="x", limit=HostsLimit(pretrained="ncc", greedy=False)), INCAST)
 
 
 @needs(*TRAFFIC)

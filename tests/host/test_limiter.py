@@ -127,8 +127,8 @@ def test_a_policy_file_whose_table_of_actions_is_another_is_refused(tmp_path: Pa
     policy, controller = random_limiter(spec, ActionSpec(), INCAST).policy, load_controller("trained")
     assert isinstance(policy, MlpPolicy)
     meta = {"observation": spec.to_dict(), "action": ActionSpec(levels=5).to_dict()}
-    save_policy(tmp_path / "other.npz", policy.layers, meta)
-    controller = controller.replace(limit=PolicyLimit(path=str(tmp_path / "other.npz")))
+    save_policy(tmp_path / "other.ncc", policy.layers, meta)
+    controller = controller.replace(limit=PolicyLimit(path=str(tmp_path / "other.ncc")))
     with pytest.raises(ConfigError, match="chooses among 11 actions and states a table of 6"):
         LimiterFactory(None)(controller, INCAST)
 

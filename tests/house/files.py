@@ -21,6 +21,6 @@ def texts() -> dict[str, str]:
     found = {}
     for path in tracked():
         full = ROOT / path
-        if full.is_file() and full.suffix not in {".png", ".parquet", ".npz"}:
+        if full.is_file() and full.suffix not in {".png", ".parquet", ".ncc"}:
             found[path] = full.read_text(encoding="utf-8")
     return found

@@ -16,7 +16,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from ncc.agents.packaged import packaged_policy
+from ncc.agents.policy import packaged_policy
 from ncc.harness.manifest import provenance
 from tests.house.files import ROOT, texts, tracked
 from tests.support.experiments import small_rack

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -20,8 +19,8 @@ from hydra._internal.hydra import Hydra
 
 from ncc.core.errors import NccError
 from ncc.core.extras import MissingExtraError
-from ncc.harness.executor import Processes, Task
-from ncc.harness.jobs import Job, Tally
+from ncc.harness.networks import Networks
+from ncc.harness.pool import Job, Processes, Tally, Task
 from ncc.results import training
 from tests.support.extras import lacking
 
@@ -67,7 +66,7 @@ def here(main: str, *arguments: str, cwd: Path, **environment: str) -> "Complete
         contextlib.redirect_stderr(err),
         mock.patch.object(Processes, "run", _one_by_one),
         mock.patch.object(Hydra, "get_mode", _as_typed),
-        mock.patch.multiple(training, PROBE_S=0.05, ProcessPoolExecutor=lambda *_, **__: ThreadPoolExecutor(1)),
+        mock.patch.object(training, "WorkerNetworks", Networks),
         warnings.catch_warnings(),
     ):
         warnings.filterwarnings("ignore", ".*found in sys.modules", RuntimeWarning)  # it runs more than once here

@@ -23,7 +23,7 @@ from tests.mains.commands import verb
         ("ncc train scenario=in", {"scenario=incast "}, {"scenario=rack "}),
         ("ncc train scenario=incast scenario.topology.", {"scenario.topology.senders="}, {"scenario.topology.hosts="}),
         ("ncc train scenario=nowhere scenario.topology.", {"scenario.topology.hosts="}, set()),
-        ("ncc train experiment=ncc_sh", {"experiment=ncc_short "}, {"experiment=dctcp_queue "}),
+        ("ncc train recipe=ncc_sh", {"recipe=ncc_short "}, {"recipe=ncc "}),
         ("ncc evaluate experiment=dctcp_q", {"experiment=dctcp_queue "}, {"experiment=ncc_short "}),
         ("ncc evaluate controller=", {"controller=list ", "controller=dctcp "}, set()),
         ("ncc evaluate controller=[dctcp,cu", {"controller=[dctcp,cubic"}, {"controller=[dctcp,dctcp"}),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ncc.core.errors import ConfigError
-from ncc.run.compose import experiment_names, recipe_names
+from ncc.run.compose import recipe_names
 from ncc.run.config_files import use_config_dir
 from ncc.run.controllers import controller_names, load_controller
 from tests.mains.commands import ncc, ncc_apart
@@ -31,7 +31,7 @@ Main = Callable[..., str]
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
-    for name, text in (("controllers/mine", CONTROLLER), ("scenario/tiny", SCENARIO), ("experiment/short", RECIPE)):
+    for name, text in (("controllers/mine", CONTROLLER), ("scenario/tiny", SCENARIO), ("recipe/short", RECIPE)):
         file = tmp_path / "mine" / f"{name}.yaml"
         file.parent.mkdir(parents=True)
         file.write_text(text)
@@ -55,9 +55,8 @@ def test_names_are_found(own: Path, main: Main) -> None:
     assert "mine" in controller_names()
     assert load_controller("mine").summary == "DCTCP, gentler"
     assert "short" in recipe_names()
-    assert "short" not in experiment_names()
     assert "mine " in main("evaluate", "--config-dir", "mine", "controller=list")
-    assert "A short training." in main("train", "--config-dir=mine", "experiment=list")
+    assert "A short training." in main("train", "--config-dir=mine", "recipe=list")
     assert "mine" not in main("evaluate", "controller=list"), "a folder is of one command"
     with pytest.raises(ConfigError, match="Unknown controller 'mine'"):
         load_controller("mine")
@@ -66,7 +65,7 @@ def test_names_are_found(own: Path, main: Main) -> None:
 def test_hints_and_help_know_them(own: Path, main: Main) -> None:
     folder = ("--config-dir", "mine")
     assert "Did you mean 'tiny'" in main("train", *folder, "scenario=tinny")
-    assert "Did you mean 'short'" in main("train", *folder, "experiment=shrt")
+    assert "Did you mean 'short'" in main("train", *folder, "recipe=shrt")
     assert "Did you mean 'mine'" in main("evaluate", *folder, "controller=[mien]", "scenario=tiny")
     assert "  scenario=tiny " in main("train", *folder, "scenario=tiny", "--help")
     assert main("train", "scenario=tiny").startswith("2 error: Unknown scenario 'tiny'")
@@ -81,7 +80,7 @@ def test_they_run_in_processes_of_their_own(own: Path) -> None:
     assert {"slowdown_cdf.png", "fct_by_size.png"} < {path.name for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("name", ["controllers/dctcp", "scenario/rack", "experiment/ncc", "experiment/bcc_b1", "train"])
+@pytest.mark.parametrize("name", ["controllers/dctcp", "scenario/rack", "recipe/ncc", "train"])
 def test_a_name_that_exists_twice_is_refused(name: str, own: Path, main: Main) -> None:
     twice = own / f"{name}.yaml"
     twice.write_text("name: other\n")

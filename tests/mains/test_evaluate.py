@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ncc.run.config_files import read_config
-from ncc.run.tuned import GROUP
+from ncc.run.controllers import GROUP
 from tests.mains.commands import ncc
 
 RACK = ("scenario=rack", "seeds=1", "workers=1", "duration_s=0.02", "datapath=packetsim", "bounds=false")

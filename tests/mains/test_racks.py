@@ -16,8 +16,8 @@ from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.pairs import Paired, Pairs
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvView
-from ncc.harness.networks import InProcesses, InTurn, Networks
-from ncc.harness.processes import usable_cpus
+from ncc.harness.networks import InProcesses, Networks
+from ncc.harness.workers import usable_cpus
 from ncc.run.racks import RackFactory
 from tests.envs.cases import FLOWS, rack, spec
 from tests.support.mm1 import Mm1Datapath
@@ -31,7 +31,7 @@ class Batched(Mm1Datapath):
     @classmethod
     def batch(cls, n: int, *, threads: int, first: int) -> Networks:
         cls.asked = n, threads, first
-        return InTurn(FLOWS, n, first=first)
+        return Networks(FLOWS, n, first=first)
 
 
 def test_racks_share_a_process_only_where_the_datapath_can_batch() -> None:

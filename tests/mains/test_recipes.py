@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recipes of training by command: `ncc train experiment=<name>`, and training on families."""
+"""Recipes of training by command: `ncc train recipe=<name>`, and training on families."""
 
 import json
 from functools import cache
@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from ncc.agents.policy import load_policy
-from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.workload import Incast, Poisson
 from ncc.envs.families import Choice, Families, Family
 from ncc.harness.manifest import read_manifest
-from ncc.pack import main as pack
+from ncc.policies import load_policy_file
 from ncc.run import compose
-from ncc.run.compose import experiment_names, recipe_names
+from ncc.run.compose import recipe_names
 from ncc.run.learning import read_learning
 from ncc.run.plan import TrainPlan, planned
 from ncc.study.load import load_experiment
@@ -30,10 +29,9 @@ def composed(*overrides: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", recipe_names())
-def test_every_recipe_is_a_plan_and_no_figure_bears_its_name(name: str) -> None:
-    plan = TrainPlan.from_plain(composed(f"experiment={name}"))
+def test_every_recipe_is_a_plan(name: str) -> None:
+    plan = TrainPlan.from_plain(composed(f"recipe={name}"))
     assert plan.families.of or plan.env.action.kind == "residual"
-    assert name not in experiment_names()
 
 
 @pytest.mark.parametrize("hold", [True, False])
@@ -48,13 +46,13 @@ def test_a_training_leaves_it_to_the_rule_of_receivers_whether_flows_wait(hold: 
 
 
 def test_the_command_line_wins_over_a_recipe_and_the_recipe_over_the_defaults() -> None:
-    default, recipe = composed(), composed("experiment=ncc")
+    default, recipe = composed(), composed("recipe=ncc")
     assert (default["stack"]["order"], recipe["stack"]["order"]) == ("fifo", "srpt")
     assert (default["env"]["observation"]["neighbours"], recipe["env"]["observation"]["neighbours"]) == (
         "each",
         "ordered",
     )
-    typed = ("experiment=ncc", "agent=a2c", "stack.order=fifo", "agent.racks=3", "families.of.uplink.weight=7")
+    typed = ("recipe=ncc", "agent=a2c", "stack.order=fifo", "agent.racks=3", "families.of.uplink.weight=7")
     changed = composed(*typed)
     assert (changed["stack"]["order"], changed["agent"]["racks"], changed["agent"]["mode"]) == ("fifo", 3, "sync")
     assert changed["families"]["of"]["uplink"]["weight"] == 7
@@ -62,7 +60,7 @@ def test_the_command_line_wins_over_a_recipe_and_the_recipe_over_the_defaults() 
 
 
 def test_what_ncc_is_judged_by_is_held_out_of_its_training() -> None:
-    families = TrainPlan.from_plain(composed("experiment=ncc")).families
+    families = TrainPlan.from_plain(composed("recipe=ncc")).families
     drawn = [families.draw(1, slot, episode) for slot in range(40) for episode in range(3)]
     drawn += [scenario for name in families.of for scenario in families.tried(name)]
     assert {t.distribution for s in drawn for _, t in s.workload if isinstance(t, Poisson)} == {
@@ -107,30 +105,19 @@ def scenario_of(name: str) -> Scenario:
     return TrainPlan.from_plain(composed(f"scenario={name}", "evaluation.seeds=1")).scenario
 
 
-def test_families_are_a_part_of_a_plan_that_earlier_run_folders_lack() -> None:
-    plain = composed()
-    plan = TrainPlan.from_plain(plain)
-    assert plan.families == Families()
-    earlier = {key: value for key, value in plain.items() if key != "families"}
-    assert TrainPlan.from_plain(earlier).spec == plan.spec
-    with pytest.raises(ConfigError, match=r"'families', a mapping or null; found \[\]"):
-        TrainPlan.from_plain({**plain, "families": []})
-
-
 @pytest.mark.usefixtures("undrawn")
 def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the torch extra")
     few = ("agent=a2c", "agent.racks=2", "agent.epochs=120", "families.epochs=15", "families.drain_epochs=0")
     judged = ("evaluation.seeds=1", "evaluation.datapaths=[packetsim]", "evaluation.controllers=[ncc,dctcp]")
     fewer = (f"~families.of.{name}" for name in ("slow_uplink", "fast_hosts"))
-    done = ncc("train", "experiment=thesis", *TINY, *few, *fewer, *judged, "out=run", cwd=tmp_path)
+    done = ncc("train", "recipe=thesis", *TINY, *few, *fewer, *judged, "out=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Training a2c on incast, uplink (32 hosts to a slot, packetsim)" in done.stdout
-    assert "120 epochs of 32 hosts" in done.stdout
     run = tmp_path / "run"
-    assert "policy.npz" in read_manifest(run, "training").files
+    assert "policy.ncc" in read_manifest(run, "training").files
     assert sum(len(row["returns"]) for row in read_learning(run)) == 8, "four of each of two slots"
-    _, meta = load_policy(run / "policy.npz")
+    _, meta = load_policy(run / "policy.ncc")
     plan = TrainPlan.load(run)
     assert meta["families"] == json.loads(plan.families.to_json())
     assert json.loads((run / "config.json").read_text())["families"]["epochs"] == 15
@@ -145,7 +132,7 @@ def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     few = ("agent.mode=sync", "agent.racks=8", "agent.rollout=25", "agent.epochs=3200", "agent.evolve_frac=0.5")
     shorter = ("families.epochs=40", "families.drain_epochs=10")
     short = ("evaluation.duration_s=0.05", "evaluation.seeds=1", "evaluation.datapaths=[packetsim]")
-    done = ncc("train", "experiment=ncc_short", *few, *shorter, *short, "out=run", cwd=tmp_path)
+    done = ncc("train", "recipe=ncc_short", *few, *shorter, *short, "out=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (
         "Training a3c_pairs on incast, uplink, slow_uplink, fast_hosts (32 hosts to a slot, packetsim)" in done.stdout
@@ -154,9 +141,9 @@ def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     assert [line.split(":")[0] for line in done.stdout.splitlines()[-3:]] == ["incast", "uplink", "Picture"]
     assert (tmp_path / "run/evaluation_uplink/comparison.json").is_file()
     run = tmp_path / "run"
-    policy, meta = load_policy(run / "policy.npz")
+    policy, meta = load_policy(run / "policy.ncc")
     assert (policy.n_actions, meta["action"]["formula"]) == (1, "local_hold")
-    untrained, _ = load_policy(run / "policy_untrained.npz")
+    untrained, _ = load_policy(run / "policy_untrained.ncc")
     assert not untrained.layers[-1][0].any()
     elsewhere = ("run=run", "scenario=incast", "datapath=packetsim", "duration_s=0.05", "seeds=1")
     done = ncc("evaluate", *elsewhere, "controller=[ncc,ncc_formula]", cwd=tmp_path)
@@ -164,8 +151,12 @@ def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     done = ncc("evaluate", *elsewhere, "controller=ncc_untrained", "out=drawn", cwd=tmp_path)
     assert done.returncode != 0
     assert "decides on numbers and has no odds" in done.stderr
-    done = ncc("export", "run=run", cwd=tmp_path)
+    done = ncc("export", "run=run", "out=mine.ncc", "stack={transport: cubic}", "within={hosts: [2, 8]}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert pack([str(run), "--name", "mine", "--out", str(tmp_path), "--stack", "{transport: cubic}"]) == 0
-    assert load_policy(tmp_path / "mine.npz")[1]["stack"] == {**meta["stack"], "transport": "cubic"}
-    assert pack([str(run), "--name", "mine", "--out", str(tmp_path), "--stack", "cubic"]) == 2
+    changed = load_policy_file(tmp_path / "mine.ncc").header
+    assert changed.stack.to_dict() == {
+        **load_policy_file(run / "policy.ncc").header.stack.to_dict(),
+        "transport": "cubic",
+    }
+    assert changed.fallback.stack.transport == "cubic"
+    assert changed.action.to_dict()["within"]["hosts"] == (2, 8)

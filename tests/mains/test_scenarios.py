@@ -69,18 +69,3 @@ def test_a_nested_value_that_is_null_can_be_given_and_taken_away() -> None:
     assert scenario("rack", red, "scenario.topology.red=null").topology.red is None
     with pytest.raises(ConfigError, match=r"scenario.topology.red.max_bytes is missing"):
         scenario("rack", "scenario.topology.red={min_bytes:10000}")
-
-
-def test_switches_and_transport_can_be_set_by_key() -> None:
-    made = scenario(
-        "rack",
-        "scenario.topology.shared_buffer_bytes=1000000",
-        "scenario.topology.dt_alpha=0.5",
-        "scenario.topology.control_first=true",
-        "scenario.transport.recovery=classic",
-        "scenario.transport.sack=false",
-        "scenario.transport.dup_ack_pkts=5",
-    )
-    assert [(pool.size_bytes, pool.alpha) for pool in made.network().pools] == [(1_000_000, 0.5)] * 2
-    assert made.topology.control_first
-    assert (made.transport.sack, made.transport.handshake, made.transport.dup_ack_pkts) == (False, True, 5)

@@ -45,7 +45,7 @@ def test_the_version_is_ours(arguments: tuple[str, ...]) -> None:
     assert re.fullmatch(rf"ncc {re.escape(ncc.__version__)}{commit}, Python 3[.\d]+\n", verb(*arguments).stdout)
 
 
-@pytest.mark.parametrize("name", ["host", "pack", "bench", "agreement"])
+@pytest.mark.parametrize("name", ["host", "bench", "agreement"])
 def test_parsers_call_themselves_by_the_verb(name: str) -> None:
     done = verb(name, "--help")
     assert done.returncode == 0

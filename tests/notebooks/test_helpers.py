@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
-from ncc.harness.executor import Processes
+from ncc.harness.pool import Processes
 from ncc.harness.results import Evaluation
 from ncc.results.notebook import (
     QUICK,
@@ -120,7 +120,7 @@ def test_windows_take_the_policy_that_the_run_was_made_with(tmp_path: Path, monk
     scenario = scenario_of("incast", *INCAST)
     for name, action in (("made", 3), ("other", 10)):
         (tmp_path / name).mkdir()
-        write_policy(tmp_path / name / "policy.npz", scenario, action=action)
+        write_policy(tmp_path / name / "policy.ncc", scenario, action=action)
     evaluation = evaluate_here("elsewhere", scenario, ["ncc"], run=tmp_path / "made")
     run = run_of(evaluation, "ncc")
     assert np.isfinite(windows_of(evaluation, run, [0], training=tmp_path / "made").cwnd_bytes).any()

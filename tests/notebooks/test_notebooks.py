@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ncc.harness.executor import Processes
+from ncc.harness.pool import Processes
 from ncc.results.notebook import QUICK, RUNS
 from tests.house.files import ROOT
 from tests.support.here import Here
@@ -79,7 +79,7 @@ def test_the_quickstart_trains_and_compares(quickstart: tuple[list[dict[str, Any
     cells, run = quickstart
     assert figures(cells) == 3
     assert "| FCT slowdown, all flows, mean |" in said(cells)
-    assert (run / "policy.npz").is_file()
+    assert (run / "policy.ncc").is_file()
 
 
 @pytest.mark.parametrize(("name", "pictures"), [(INCAST, 4), (LEARNED, 5)])

@@ -4,34 +4,26 @@
 import json
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import safetensors.numpy
 
-from ncc.policies.export import ExportSpec, export
-from ncc.policies.file import Tensors, _packed, policy_file_from
-from ncc.policies.header import KIND
+from ncc.agents.arrays import packed_arrays
+from ncc.agents.policy import KIND, FloatArray32, packaged_policy
+from ncc.policies.file import policy_file_from
 from tests.host.policies import discrete
-
-
-@cache
-def packaged(policy: str) -> bytes:
-    """The file of a packaged policy."""
-    with TemporaryDirectory() as folder:
-        return export(ExportSpec(policy=policy, out=str(Path(folder) / "policy.ncc"))).read_bytes()
 
 
 @cache
 def exported() -> bytes:
     """The file of a policy with a table of actions, which nobody trained."""
-    return discrete(policy_file_from(packaged("ncc"), "x"))[0]
+    return discrete(policy_file_from(packaged_policy("ncc").read_bytes(), "x"))[0]
 
 
-def tensors() -> Tensors:
+def tensors() -> dict[str, FloatArray32]:
     """Its weights, by name."""
-    return safetensors.numpy.load(exported())
+    found: dict[str, FloatArray32] = safetensors.numpy.load(exported())
+    return found
 
 
 def header() -> dict[str, Any]:
@@ -47,13 +39,13 @@ def with_header(change: Callable[[dict[str, Any]], object]) -> bytes:
     """The file with its header changed in place by `change`."""
     plain = header()
     change(plain)
-    return _packed(plain, tensors())
+    return packed_arrays(KIND, plain, tensors())
 
 
 def with_tensors(**changes: Any) -> bytes:
     """The file with tensors replaced or added, or left out where they are None."""
     kept = {name: array for name, array in {**tensors(), **changes}.items() if array is not None}
-    return _packed(header(), kept)
+    return packed_arrays(KIND, header(), kept)
 
 
 def with_metadata(metadata: dict[str, str] | None) -> bytes:

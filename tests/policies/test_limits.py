@@ -58,7 +58,7 @@ def test_the_table_s_own_bounds_change_nothing(kind: Literal["shares", "levels"]
     for action in range(spec.n_actions):
         limits = table.rates_bps(np.full(4, action), obs)
         assert np.array_equal(bounds.hold(limits, NONE, LINK), limits)
-    with pytest.raises(ConfigError, match="needs 'levels' or 'shares'"):
+    with pytest.raises(ConfigError, match="hosts take policies of 'levels', 'shares'"):
         table_bounds(ActionSpec(kind="log"))
 
 

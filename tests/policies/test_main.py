@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncc.agents.policy import load_policy, save_policy
+from ncc.agents.policy import load_policy, packaged_policy, save_policy
 from ncc.core.errors import ConfigError, NccError, ResultError, UnknownNameError
+from ncc.envs.entries import entry_names
 from ncc.export import look, main
 from ncc.harness.controller import PolicyLimit
-from ncc.harness.executor import Processes
-from ncc.harness.manifest import MANIFEST, read_manifest, seal
+from ncc.harness.manifest import read_manifest, seal
+from ncc.harness.pool import Processes
 from ncc.policies import load_policy_file
 from ncc.policies.export import ExportSpec, LimitsChosen, export
 from ncc.policies.onnx_model import onnx_logits
@@ -23,10 +24,10 @@ from ncc.results.evaluation import run_controllers
 from ncc.run.compose import composed, load_datapath
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
-from ncc.run.plan import EvaluationSpec, TrainPlan
+from ncc.run.plan import EvaluationSpec
 from tests.agents.test_packaged import finished_run
 from tests.mains.commands import ncc
-from tests.policies.files import exported, packaged
+from tests.policies.files import exported
 from tests.support.experiments import small_rack
 from tests.support.tables import table
 
@@ -35,20 +36,21 @@ def test_a_run_is_exported_with_all_that_made_it(tmp_path: Path) -> None:
     run = finished_run(tmp_path / "run")
     done = ncc("export", f"run={run}", "out=out/policy.ncc", "fallback=cubic", "limits.rise_ratio=2", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    found, manifest = load_policy_file(tmp_path / "out" / "policy.ncc"), read_manifest(run, "training")
+    found = load_policy_file(tmp_path / "out" / "policy.ncc")
     assert f"--digest sha256:{found.sha256}\n" in done.stdout
-    header, (policy, meta) = found.header, load_policy(run / "policy.npz")
+    header, (policy, meta) = found.header, load_policy(run / "policy.ncc")
     assert found.policy.layers[0][0].tobytes() == policy.layers[0][0].tobytes()
     assert json.loads(header.observation.to_json()) == meta["observation"]
     assert (header.origin.source, header.origin.seed) == ("run", 7)
-    assert header.origin.recipe == TrainPlan.load(run).plain
-    assert header.origin.provenance == json.loads((run / MANIFEST).read_text())["provenance"]
-    assert header.origin.policy_sha256 == manifest.files["policy.npz"].sha256
+    assert header.origin.recipe == {"seed": 7}
+    made = read_manifest(run, "training").provenance
+    assert header.origin.provenance == {**made, "command": "ncc train seed=7"}, "no folder of one machine"
+    assert header.origin.facts == {"policy": "policy.ncc", **read_manifest(run, "training").facts}
     assert (header.fallback.name, header.limits.rise_ratio, header.limits.fall_ratio) == ("cubic", 2.0, None)
     assert header.neighbours == 15
-    other = export(ExportSpec(run=str(run), file="policy_untrained.npz", out=str(tmp_path / "other.ncc"), name="mine"))
+    other = export(ExportSpec(run=str(run), file="policy_untrained.ncc", out=str(tmp_path / "other.ncc"), name="mine"))
     assert load_policy_file(other).header.name == "mine"
-    assert load_policy_file(other).header.origin.policy_sha256 == manifest.files["policy_untrained.npz"].sha256
+    assert load_policy_file(other).header.origin.facts["policy"] == "policy_untrained.ncc"
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["policy.ncc"], "nothing half-written stays"
 
 
@@ -56,7 +58,7 @@ def test_an_onnx_model_is_written_beside_the_file_if_asked_for(tmp_path: Path) -
     done = ncc("export", "policy=ncc", "onnx=policy.onnx", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "policy.onnx, the same policy for ONNX run times" in done.stdout
-    assert (tmp_path / "policy.ncc").read_bytes() == packaged("ncc")
+    assert (tmp_path / "policy.ncc").read_bytes() == packaged_policy("ncc").read_bytes()
     policy = load_policy_file(tmp_path / "policy.ncc").policy
     obs = np.random.default_rng(1).uniform(-1, 1, (64, policy.obs_dim)).astype(np.float32)
     logits = onnx_logits((tmp_path / "policy.onnx").read_bytes())
@@ -83,14 +85,14 @@ def test_a_file_is_replaced_where_that_is_asked_for(tmp_path: Path) -> None:
     out = tmp_path / "policy.ncc"
     out.write_bytes(b"mine")
     export(ExportSpec(policy="ncc", out=str(out), overwrite=True))
-    assert out.read_bytes() == packaged("ncc")
+    assert out.read_bytes() == packaged_policy("ncc").read_bytes()
 
 
 def test_runs_that_are_not_whole_are_refused(tmp_path: Path) -> None:
     spec = ExportSpec(run=str(tmp_path / "run"), out=str(tmp_path / "policy.ncc"))
     run = finished_run(tmp_path / "run")
     files = list(read_manifest(run, "training").files)
-    policy, config = run / "policy.npz", run / "config.json"
+    policy, config = run / "policy.ncc", run / "config.json"
     whole, said = policy.read_bytes(), config.read_bytes()
 
     def refused(match: str) -> None:
@@ -99,7 +101,7 @@ def test_runs_that_are_not_whole_are_refused(tmp_path: Path) -> None:
         assert not (tmp_path / "policy.ncc").exists()
 
     policy.unlink()
-    refused("policy.npz is missing though the manifest lists it")
+    refused("policy.ncc is missing though the manifest lists it")
     policy.write_bytes(whole[:-1])
     refused("changed or cut")
     policy.write_bytes(whole)
@@ -111,7 +113,7 @@ def test_runs_that_are_not_whole_are_refused(tmp_path: Path) -> None:
     seal(run, "evaluation", {"seed": 7, "valid": True}, files)
     refused("holds a result of kind 'evaluation'")
     seal(run, "training", {"seed": 7, "valid": True}, ["config.json"])
-    refused(r"Unknown policy of .* 'policy.npz'; known: \(none\)")
+    refused(r"Unknown policy of .* 'policy.ncc'; known: \(none\)")
     _, meta = load_policy(policy)
     changes: list[tuple[dict[str, object], str]] = [
         (
@@ -139,19 +141,19 @@ def test_inspect_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFi
     assert out.splitlines()[0] == f"{path}: checked in full"
     for line in (
         f"sha256: {found.sha256}\n",
-        "weights: 1033\nformat: 4\nname: ncc\n",
+        "weights: 1033\nformat: 5\nname: ncc\n",
         "  neighbours: ordered\n  ages: true\n  rtt_scale: 20.0\n",
         "  formula: local_hold\n",
-        "table: null\n",
         "period_s: 0.001\n",
         "  hosts: [2, 32]\n",
         "limits: {min_rate_frac: 0.0001, max_rate_frac: 1.0, rise_ratio: null, fall_ratio: 2.0}\n",
         "  order: srpt\n",
         "  source: ncc\n",
-        "training:\n  scenario: incast\n  families: [",
+        "scenario: incast\n",
+        "families: [",
     ):
         assert line in out
-    for name in found.header.entries:
+    for name in entry_names(found.header.observation, found.header.obs_dim):
         assert name in " ".join(out.split())
 
 
@@ -184,7 +186,7 @@ def test_a_policy_file_is_evaluated_as_the_policy_that_was_exported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "policy.ncc").write_bytes(packaged("ncc"))
+    (tmp_path / "policy.ncc").write_bytes(packaged_policy("ncc").read_bytes())
     slow = LimitsChosen(max_rate_frac=0.02)
     export(ExportSpec(policy="ncc", out="slow.ncc", limits=slow))
     factory = LimiterFactory(None)
@@ -230,7 +232,7 @@ def test_a_policy_file_is_named_by_any_path(tmp_path: Path, monkeypatch: pytest.
     assert (done.returncode, done.stderr) == (
         2,
         f"error: controller 'other.ncc': there is no policy file {tmp_path.resolve()}/none/other.ncc; "
-        "make it with ncc export\n",
+        "make it with ncc train or ncc export\n",
     )
 
 

@@ -8,15 +8,14 @@ import onnx
 import onnxruntime
 import pytest
 
-from ncc.agents.packaged import packaged_names
-from ncc.agents.policy import Layer, MlpPolicy
+from ncc.agents.policy import Layer, MlpPolicy, packaged_names, packaged_policy
 from ncc.core.errors import InvalidRunError
 from ncc.harness.batch import ObsArray
 from ncc.policies import check
 from ncc.policies.check import TOLERANCE, check_lines, defined_logits, observations
 from ncc.policies.file import packed, policy_file_from
 from ncc.policies.onnx_model import onnx_logits, onnx_model
-from tests.policies.files import exported, packaged
+from tests.policies.files import exported
 
 SAMPLES = 10_000
 
@@ -28,7 +27,7 @@ def recorded() -> ObsArray:
 
 @pytest.mark.parametrize("name", packaged_names())
 def test_all_run_times_compute_the_same(name: str) -> None:
-    first, *rest = check_lines(policy_file_from(packaged(name), "x"), "x", SAMPLES)
+    first, *rest = check_lines(policy_file_from(packaged_policy(name).read_bytes(), "x"), "x", SAMPLES)
     assert first.endswith("beside their definition in 64 bits")
     assert [line.split()[0] for line in rest] == ["ncc", "onnxruntime"]
     assert all(line.endswith("other choices 0") for line in rest)

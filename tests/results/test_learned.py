@@ -99,13 +99,13 @@ def test_what_cannot_be_asked_is_named() -> None:
 
 def test_a_policy_of_a_run_folder_is_asked_at_what_its_hosts_saw(tmp_path: Path) -> None:
     scenario = scenario_of("rack", "scenario.duration_s=0.02")
-    write_policy(tmp_path / "policy.npz", scenario, action=10)
+    write_policy(tmp_path / "policy.ncc", scenario, action=10)
     controller, found = load_learned(load_controller("ncc"), tmp_path)
     obs = observed(found, controller, scenario, load_datapath("packetsim"), seed=1, run=tmp_path)
     assert obs.shape[1] == found.policy.obs_dim
     assert (obs[:, found.at("queued_flows")] > 0).all()
     assert set(found.chosen(obs)) == {1.0}
-    (tmp_path / "policy.npz").write_bytes(b"nothing")
+    (tmp_path / "policy.ncc").write_bytes(b"nothing")
     with pytest.raises(ResultError):
         load_learned(load_controller("ncc"), tmp_path)
 

@@ -12,8 +12,8 @@ import ncc.harness.manifest
 import ncc.study.load
 import ncc.study.points
 import ncc.study.trainings
-from ncc.harness.executor import Processes
 from ncc.harness.manifest import git_state
+from ncc.harness.pool import Processes
 from ncc.run.compose import composed
 from ncc.run.controllers import load_controller
 from tests.support.here import Here

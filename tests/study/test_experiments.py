@@ -14,8 +14,7 @@ import pytest
 from ncc.baselines.registry import controllers
 from ncc.core.receivers import parts
 from ncc.harness.datapath import tell
-from ncc.harness.jobs import Job
-from ncc.harness.pool import evaluate
+from ncc.harness.pool import Job, evaluate
 from ncc.harness.run import eval_flow_seed
 from ncc.run.compose import experiment_names, load_datapath
 from ncc.study.draw import draw

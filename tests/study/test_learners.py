@@ -26,7 +26,7 @@ import sys
 from pathlib import Path
 from ncc.agents.policy import load_policy, save_policy
 options = dict(option.split("=") for option in sys.argv[1:])
-found, meta = load_policy(Path("runs/learners/a3c_s1/policy_untrained.npz"))
+found, meta = load_policy(Path("runs/learners/a3c_s1/policy_untrained.ncc"))
 assert (options["--seed"], options["--periods"]) == ("1", "6000")
 meta = {key: meta[key] for key in ("observation", "action", "stack")}
 save_policy(Path(options["--out"]), found.layers, meta)
@@ -38,7 +38,7 @@ SHORT = (
     *OTHERS,
     "learners.a3c.train=['agent.mode=sync']",
     "+learners.own={script: [own.py]}",
-    "common=['experiment=ncc','families=incast_cell','~families.of.uplink','~families.of.fast_hosts',"
+    "common=['recipe=ncc','families=incast_cell','~families.of.uplink','~families.of.fast_hosts',"
     "'env.action.within=null','agent.racks=16','env.pairs.copies=2','evaluation.seeds=1','evaluation.duration_s=0.02']",
     "judged={families: incast_cell, networks: 3, periods: 200, seeds: [101, 202]}",
     "over=[dctcp]",
@@ -61,7 +61,6 @@ def test_it_trains_judges_and_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     Path("own.py").write_text(SCRIPT)
     monkeypatch.setattr("ncc.study.learners.subprocess", SimpleNamespace(run=here))
-    monkeypatch.setattr("ncc.results.training.PROBE_S", 0.1)
     monkeypatch.setattr("ncc.results.evaluation._draw", lambda *_: None)  # a training's own pictures
     plain = composed("learners", [*SHORT, "docs=shown"])
     spec, cut = LearnersSpec.from_plain(plain), Path("runs/learners/a3c_s1")
@@ -80,9 +79,9 @@ def test_it_trains_judges_and_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert f"| own | 1.000 | 1.000 | {own['timeouts'][0]:.3f}" in page(summary)
     assert set(summary["beside"]) == {"dctcp"}
 
-    kept = (cut / "policy.npz").stat().st_mtime_ns
+    kept = (cut / "policy.ncc").stat().st_mtime_ns
     assert run_learners(spec, "")["learners"] == summary["learners"]
-    assert (cut / "policy.npz").stat().st_mtime_ns == kept
+    assert (cut / "policy.ncc").stat().st_mtime_ns == kept
     Path("own.py").write_text("raise SystemExit(1)")
     with pytest.raises(ConfigError, match="was made by another script or with other options: remove runs/"):
         run_learners(spec, "")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ncc.agents.packaged import packaged_names
+from ncc.agents.policy import packaged_names
 from ncc.core.scenario import Nic, Scenario
 from ncc.core.workload import Poisson
 from ncc.run.compose import experiment_names, recipe_names

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ncc.harness.executor import Processes
+from ncc.harness.pool import Processes
 from ncc.run.compose import experiment_names, load_datapath
 from ncc.study.load import load_experiment
 from ncc.study.points import default_datapath, grid_of

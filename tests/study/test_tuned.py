@@ -10,7 +10,7 @@ from ncc.core.workload import Poisson
 from ncc.envs.scenarios import make_scenario
 from ncc.run.compose import experiment_names
 from ncc.run.config_files import config_paths, read_config
-from ncc.run.tuned import GROUP, tuned_for, tuned_names, tuning_of
+from ncc.run.controllers import GROUP, tuned_for, tuned_names, tuning_of
 from ncc.study.load import load_experiment
 from ncc.study.points import Grid, grid_of
 from ncc.study.spec import experiment_from
@@ -62,7 +62,7 @@ def sets(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(group: str, what: str, name: str) -> Any:
         return TUNED if (group, name) == (GROUP, "mine") else read_config(group, what, name)
 
-    monkeypatch.setattr("ncc.run.tuned.read_config", read)
+    monkeypatch.setattr("ncc.run.controllers.read_config", read)
 
 
 def toy_grid(**contender: Any) -> Grid:

@@ -5,8 +5,7 @@ import pickle
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from ncc.harness.executor import Task
-from ncc.harness.jobs import Job, Tally
+from ncc.harness.pool import Job, Tally, Task
 
 
 class Here:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ncc.agents.packaged import package_policy
 from ncc.agents.policy import save_policy
 from ncc.core.scenario import Scenario
 from ncc.envs.observation import obs_dim
 from ncc.envs.ranges import trained_ranges
 from ncc.envs.spec import EnvView
 from ncc.harness.datapath import HostStack
+from ncc.policies.header import Origin, header_of_training
 
 
 def write_policy(path: Path, scenario: Scenario, *, action: int = 0, stack: HostStack | None = None) -> Path:
@@ -19,10 +19,16 @@ def write_policy(path: Path, scenario: Scenario, *, action: int = 0, stack: Host
     view = EnvView()
     n = view.action.n_actions
     weights = np.zeros((n, obs_dim(view.observation, scenario)), dtype=np.float32)
-    parts = {"observation": view.observation, "action": view.action, "stack": stack or HostStack()}
-    meta = {name: part.to_dict() for name, part in parts.items()} | {"scenario": scenario.to_dict()}
-    meta["trained"] = trained_ranges([scenario]).to_dict()
-    save_policy(path, [(weights, np.eye(n, dtype=np.float32)[action])], meta)
+    header = header_of_training(
+        observation=view.observation,
+        action=view.action,
+        stack=stack or HostStack(),
+        trained=trained_ranges([scenario]),
+        period_s=scenario.period_s,
+        origin=Origin(seed=7, recipe={"seed": 7}),
+        scenario=scenario.to_dict(),
+    )
+    save_policy(path, [(weights, np.eye(n, dtype=np.float32)[action])], header)
     return path
 
 
@@ -30,6 +36,4 @@ def package(
     folder: Path, scenario: Scenario, *, name: str = "ncc", action: int = 0, stack: HostStack | None = None
 ) -> Path:
     """The same, packaged in `folder`."""
-    source = write_policy(folder.parent / "policy_to_pack.npz", scenario, action=action, stack=stack)
-    made = {"commit": "0" * 40, "dirty": False, "changes": None, "note": ""}
-    return package_policy(source, name, seed=1, recipe={}, facts={}, provenance={"git": made}, folder=folder)
+    return write_policy(folder / f"{name}.ncc", scenario, action=action, stack=stack)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ncc.core.errors import NccError, ResultError, UnknownNameError
 from ncc.core.scenario import Scenario
-from ncc.harness.executor import Processes
+from ncc.harness.pool import Processes
 from ncc.harness.results import Evaluation, StoredRun
 from ncc.harness.run import Run
 from ncc.harness.trace import WindowTrace, trace_windows

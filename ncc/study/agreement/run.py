@@ -11,8 +11,7 @@ from ncc.harness.controller import Controller
 from ncc.harness.manifest import provenance
 from ncc.harness.results import StoredRun
 from ncc.results.evaluation import run_controllers
-from ncc.run.compose import load_datapath
-from ncc.run.executors import ExecutorSpec
+from ncc.run.compose import ExecutorSpec, load_datapath
 from ncc.run.limiters import LimiterFactory
 from ncc.study.agreement.cases import Preset, load_cases, perturbed
 from ncc.study.agreement.compare import Row, compare_runs

@@ -18,7 +18,7 @@ from typing import cast
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.topologies import ManyToOne
 from ncc.envs.packetsim import PacketsimDatapath
-from ncc.harness.processes import usable_cpus
+from ncc.harness.workers import usable_cpus
 from ncc.study.bench.packetsim import HOSTS, cpu_s, incast
 from ncc.study.bench.rows import SEED, Figures, in_turn, over
 

@@ -18,7 +18,7 @@ import optuna
 from optuna.trial import TrialState
 
 from ncc.core.errors import ConfigError, InvalidRunError
-from ncc.harness.lock import exclusive
+from ncc.harness.atomic import exclusive
 from ncc.harness.manifest import is_sealed, read_manifest
 from ncc.harness.progress import Bar
 from ncc.harness.signals import noted

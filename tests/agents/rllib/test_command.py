@@ -35,7 +35,7 @@ def test_a_run_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert rows[-1]["epochs"] >= 100
     told = {name for row in rows for name in row if name.startswith("network/")}
     assert told >= {"network/goodput_bps", "network/queue_delay_s", "network/limit_frac"}
-    assert {"policy.npz", "policy_untrained.npz", "checkpoints"} <= {p.name for p in (tmp_path / "run").iterdir()}
+    assert {"policy.ncc", "policy_untrained.ncc", "checkpoints"} <= {p.name for p in (tmp_path / "run").iterdir()}
 
 
 def test_a_signal_says_how_to_go_on_and_ends_ray(tmp_path: Path) -> None:

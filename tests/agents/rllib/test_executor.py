@@ -7,11 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ncc.core.errors import ConfigError, DatapathError, WorkerDiedError
-from ncc.harness.executor import Executor, Processes
-from ncc.harness.jobs import Job, JobEvent, jobs_for
-from ncc.harness.pool import evaluate
+from ncc.harness.pool import Executor, Job, JobEvent, Processes, evaluate, jobs_for
 from ncc.harness.results import TABLES, Evaluation, load_evaluation
-from ncc.run.executors import ExecutorSpec
+from ncc.run.compose import ExecutorSpec
 from tests.support.experiments import controller, make_limiter, small_rack
 from tests.support.fluid import FluidDatapath
 

@@ -85,8 +85,8 @@ def test_equal_seeds_give_a3cs_weights() -> None:
 def test_the_policy_file_answers_as_the_module_does(tmp_path: Path) -> None:
     made = module()
     drift(made)
-    save_policy(tmp_path / "policy.npz", policy_layers(made), {})
-    policy, _ = load_policy(tmp_path / "policy.npz")
+    save_policy(tmp_path / "policy.ncc", policy_layers(made), {})
+    policy, _ = load_policy(tmp_path / "policy.ncc")
     obs = np.random.default_rng(0).standard_normal((50, OBS)).astype(np.float32)
     with torch.no_grad():
         logits = made.forward_inference({"obs": torch.from_numpy(obs)})["action_dist_inputs"].numpy()
@@ -104,8 +104,8 @@ def test_a_policy_of_numbers_starts_as_the_formula_and_its_file_holds_the_mean(t
         np.testing.assert_array_equal(made.forward_inference(given)["action_dist_inputs"][:, 0], 0)
         drift(made)
         mean = made.forward_inference(given)["action_dist_inputs"].numpy()[:, 0]
-    save_policy(tmp_path / "policy.npz", policy_layers(made), {})
-    numbers = NumberPolicy(load_policy(tmp_path / "policy.npz")[0].layers).act(obs, None)
+    save_policy(tmp_path / "policy.ncc", policy_layers(made), {})
+    numbers = NumberPolicy(load_policy(tmp_path / "policy.ncc")[0].layers).act(obs, None)
     np.testing.assert_allclose(numbers, mean, atol=1e-5)
     assert mean.std() > 0.1
 

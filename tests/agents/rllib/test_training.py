@@ -145,7 +145,7 @@ def test_identity_is_learnt(tmp_path: Path, algorithm: Any, env_runners: int, ep
     )
     reports = fit(config, Identity((50,) * 8), tmp_path)
     returns = [value for report in reports for value in report.returns]
-    assert right_frac(tmp_path, "policy_untrained.npz") == pytest.approx(0.25, abs=0.05)
+    assert right_frac(tmp_path, "policy_untrained.ncc") == pytest.approx(0.25, abs=0.05)
     assert right_frac(tmp_path) > 0.8
     assert np.mean(returns[:8]) < 0.5
     assert np.mean(returns[-8:]) > 0.7
@@ -178,7 +178,7 @@ def test_numbers_are_learnt(tmp_path: Path, changes: dict[str, Any], make_env: E
         epochs=4000, gamma=0.1, noise=0.3, noise_final=0.2, learning_rate=0.02, checkpoint_epochs=4000, **changes
     )
     reports = fit(config, make_env, tmp_path)
-    assert missed(tmp_path / "policy.npz") < 0.5 * missed(tmp_path / "policy_untrained.npz")
+    assert missed(tmp_path / "policy.ncc") < 0.5 * missed(tmp_path / "policy_untrained.ncc")
     assert max(value for report in reports for value in report.returns) < 0, "they are what hosts earn themselves"
 
 

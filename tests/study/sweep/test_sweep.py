@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, InvalidRunError, ResultError
-from ncc.harness.lock import exclusive
+from ncc.harness.atomic import exclusive
 from ncc.harness.manifest import is_sealed, read_manifest
-from ncc.harness.processes import processes_where
+from ncc.harness.workers import processes_where
 from ncc.run.compose import composed
 from ncc.study.sweep import run
 from ncc.study.sweep.run import require_no_failures, run_sweep
