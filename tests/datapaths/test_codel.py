@@ -11,10 +11,15 @@ from tests.datapaths.test_same_packets import run_alike
 CODEL = (Program(name="codel", params=(("target_ns", 50_000), ("interval_ns", 1_000_000))),)
 
 
-def mean_wait_s(transport: str, programs: tuple[Program, ...], **ports: object) -> tuple[float, int, int]:
+def mean_wait_s(transport: str, programs: tuple[Program, ...], *, control_first: bool) -> tuple[float, int, int]:
     """Mean wait at the port to the receiver, packets dropped and marked; the same on both simulators."""
     topology = ManyToOne(
-        senders=4, rate_bps=1e9, buffer_bytes=400_000, mark_threshold_bytes=0, programs=programs, **ports
+        senders=4,
+        rate_bps=1e9,
+        buffer_bytes=400_000,
+        mark_threshold_bytes=0,
+        programs=programs,
+        control_first=control_first,
     )
     done = run_alike(fixed(topology, *(flow(f"s{i}", "receiver", 4_000_000, i * 1e-5) for i in range(4))), transport)
     records = done.records.ports

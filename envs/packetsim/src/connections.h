@@ -35,7 +35,7 @@ class Connections
     {
         return packet.kind == Kind::kSignal ? kAsk : paths_[packet.connection].ports[packet.way()][packet.hop - 1];
     }
-    uint32_t slot_of(uint32_t flow) const { return slot_of_flow_[flow]; } // kNone: the flow is not live
+    uint32_t slot_of(uint32_t flow) const { return slot_of_flow_.at(flow); } // kNone: it is not live
     uint32_t flow_of(uint32_t slot) const { return connections_[slot].flow; }
     FlowQueue<PacketPool> &queue(uint32_t slot) { return connections_[slot].queue; }
     bool Limited(const Packet &packet) const { return connections_[packet.connection].limited[packet.way()]; }
