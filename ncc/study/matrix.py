@@ -19,9 +19,8 @@ from ncc.metrics.catalogue import CATALOGUE
 from ncc.results.comparison import compare
 from ncc.results.evaluation import run_controllers
 from ncc.results.palette import label
-from ncc.run.compose import DatapathSpec, composed, datapaths_from
+from ncc.run.compose import DatapathSpec, ExecutorSpec, composed, datapaths_from
 from ncc.run.controllers import controller_names, load_controller
-from ncc.run.compose import ExecutorSpec
 from ncc.run.plan import require_parts, require_transports, with_params
 from ncc.study.page import number, render
 from ncc.study.points import PACKAGED

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ncc.agents.policy import Layer, MlpPolicy, load_policy, save_policy
 from ncc.core.errors import ConfigError

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncc.agents.a3c.run import FORMAT, KIND
 from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.a3c.run import FORMAT, KIND
 from ncc.agents.arrays import Arrays, packed_arrays, unpacked_arrays
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, load_policy
 from ncc.core.errors import ConfigError, InvalidRunError, ResultError
