@@ -81,7 +81,7 @@ def test_a_host_that_leaves_is_a_problem_of_the_run() -> None:
                 say("-n", rack.namespace(host), "link set", rack.interface(host), "down")
             return now
 
-    what = scenario(("s0", 3_000_000, 0.0), ("s1", 500_000, 0.0), period_s=0.005, drain_s=2.0)
+    what = scenario(("s0", 30_000_000, 0.0), ("s1", 500_000, 0.0), period_s=0.005, drain_s=4.0)
     with closing(Leaving(SETTINGS)) as datapath:
         run = patiently(lambda: run_once(datapath, what, load_controller("dctcp"), Unlimited(), 1, flow_seed=1))
     assert np.isnan(run.records.flows.finish_s[0])
