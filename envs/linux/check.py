@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Requirements of the Linux datapath, and the check of whether this machine meets them.
+"""Requirements of the Linux datapath, and a check that this machine meets them.
 
-Nothing is left behind: every trial runs in a network namespace of its own or is undone at once.
+The check leaves nothing behind: every trial runs in its own network namespace or is undone at once.
 """
 
 import os
@@ -28,12 +28,12 @@ KERNEL_LEAST = (6, 10)
 """Oldest usable kernel: `cong_control` gets the ACK as of 6.10; registrations end with their process as of 6.4."""
 BTF = Path("/sys/kernel/btf/vmlinux")
 PROCESSOR = "x86_64"
-"""Processor whose registers our programs for the kernel are built to read."""
+"""Processor that our programs for the kernel are built for: they read its registers."""
 TUN = Path("/dev/net/tun")
 RUN = Path("/run")
 UID_MAP = Path("/proc/self/uid_map")
 EVERY_UID = ["0", "0", "4294967295"]
-"""User map of the namespace of the machine's own root."""
+"""Content of `UID_MAP` in the machine's initial user namespace."""
 CAPABILITIES = {
     "CAP_BPF": (39, "to load programs"),
     "CAP_PERFMON": (38, "to let programs read the kernel's structures"),
@@ -57,7 +57,7 @@ QUEUES = {
     "clsact": device.qdisc(LOOPBACK, "clsact", handle=device.CLSACT, parent=device.CLSACT_PARENT),
     "htb": device.htb(LOOPBACK, device.ROOT, device.LIMIT),
 }
-"""Requests that set up each kind of queue that is used."""
+"""Request that sets up each kind of queue that the datapath uses."""
 
 
 class State(Enum):
@@ -74,13 +74,13 @@ class Requirement(NamedTuple):
     name: str
     purpose: str
     there: Callable[[], bool]
-    """Test of whether it is there; it may also raise `NccError` or `OSError`."""
+    """Function that returns True if it is there; it may also raise `NccError` or `OSError`."""
     remedy: str
-    """Sentence that says what to do where it is missing."""
+    """Advice for a machine where it is missing."""
     needed: bool = True
     """True if no run is possible without it."""
     after: tuple[str, ...] = ()
-    """Names of the requirements without which it cannot be tried."""
+    """Names of the requirements that must be met before this one can be tried."""
 
 
 @dataclass(frozen=True)
@@ -91,27 +91,27 @@ class Row:
     state: State
     needed: bool
     sentence: str
-    """Purpose of what is there; or what is missing and what to do about it."""
+    """Purpose of the requirement if it is met, otherwise the problem and a remedy."""
 
 
 def can_run(rows: list[Row]) -> bool:
-    """Return True if everything that a run needs is there."""
+    """Return True if all requirements of a run are met."""
     return all(row.state is State.THERE for row in rows if row.needed)
 
 
 def check_machine() -> list[Row]:
-    """Check all requirements, as any user."""
+    """Check all requirements; any user may call this."""
     rows: dict[str, Row] = {}
     for name, purpose, there, remedy, needed, after in REQUIREMENTS:
         state, sentence, why = State.THERE, purpose, ""
-        if lacking := [other for other in after if rows[other].state is not State.THERE]:
+        if lacking := [earlier for earlier in after if rows[earlier].state is not State.THERE]:
             state, sentence = State.UNTRIED, f"it can be tried only with: {', '.join(lacking)}"
         else:
             try:
-                found = there()
+                met = there()
             except (NccError, OSError) as error:
-                found, why = False, f" ({str(error).removesuffix('.')})"
-            if not found:
+                met, why = False, f" ({str(error).removesuffix('.')})"
+            if not met:
                 state, sentence = State.MISSING, f"it is needed {purpose}: {remedy}{why}"
         rows[name] = Row(name, state, needed, sentence)
     return list(rows.values())
@@ -159,7 +159,7 @@ def _loads(path: Callable[[], Path], registers: str = "") -> bool:
 
 
 def has_queue(kind: str) -> bool:
-    """Set a queue of `QUEUES` up at the loopback device of a namespace made for it; raise `OSError` if refused."""
+    """Set up a queue of `QUEUES` on loopback in a temporary namespace; raise `OSError` if the kernel refuses."""
 
     def attempt() -> None:
         with closing(Route()) as route:
@@ -203,7 +203,7 @@ REQUIREMENTS = (
         "run outside of this user namespace (a rootless container?)",
     ),
     Requirement(
-        "/run",  # the kernel is asked, and nothing is written, because other processes may be reading there
+        "/run",  # asks the kernel and writes nothing, because other processes may be reading this folder
         "to hold the machine's lock and the names of namespaces",
         lambda: os.access(RUN, os.W_OK | os.X_OK),
         f"make {RUN} writable, which takes root (sudo)",

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`LinuxDatapath`: the kernel's own TCP between network namespaces on this machine, stepped in real time.
 
-Every flow of the list has a connection between two sockets, its own or one that it shares with those before it
+Every flow of the list has a connection between two sockets: its own, or one that earlier flows have used
 (`transport.connections_per_pair`). Packets pass veth pairs, token buckets and the marking program of the switches
 (`rack`). The controller is the header of `baselines/` inside the kernel (`shim`), or one of the kernel's own
 (``linux::cubic``). Periods pass in real time: `step` puts the decision into force, sleeps until the period's end and
-reads what was measured.
+reads the measurements.
 
 Equal seeds therefore give equal flows, not equal runs. A period that ends before its decision has come is *missed*: it
-is counted and skipped, and the next measurement covers the time since the last one. Flows start on time to within some
-ten microseconds, which is what the machine's timers allow. Connections are closed without packets, as in simulators.
-`facts` list what the kernel does otherwise than the scenario asks, and whatever else a reader of the results must know:
+is counted and skipped, and the next measurement covers the time since the last one. Flows start on time to about ten
+microseconds, the accuracy of the machine's timers. Connections are closed without packets, as in simulators.
+`facts` list the differences between kernel and scenario, and everything else that a reader of the results must know:
 missed periods, lateness, load, counters of the shim.
 
 The rate limit applies to all packets of a host, which wait in a queue there that also keeps the order among its flows
@@ -47,7 +47,7 @@ class Configured:
 
     settings: LinuxSettings
     alone: bool = True
-    """See `ncc.harness.datapath.Alone`."""
+    """True: a run shares the machine with no other run (`ncc.harness.datapath.Alone`)."""
 
     def __call__(self) -> "LinuxDatapath":
         return LinuxDatapath(self.settings)
@@ -88,7 +88,7 @@ class LinuxDatapath:
     def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
         """Build the rack; time begins with the first `step`. Ends an earlier run of this object.
 
-        `seed` is of messages that the scenario wants late or lost; else the machine is the only source of chance.
+        `seed` decides which messages are late or lost if the scenario asks for that; all other chance is the machine's.
 
         Raises:
             UnknownNameError: no such transport, parameter or order; the message lists what exists.
@@ -116,7 +116,7 @@ class LinuxDatapath:
         return run.step(run.checked(rate_limits_bps))
 
     def tell(self, grants: Grants) -> None:
-        """See `ncc.harness.datapath.Tells`; words take effect at once, and only over transports of our own."""
+        """Send receivers' grants at the next `step` (`ncc.harness.datapath.Tells`); needs a transport of our own."""
         self._running("tell").tell(grants)
 
     def finish(self) -> Records:
@@ -133,7 +133,7 @@ class LinuxDatapath:
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
-        """Sentences, known after `finish`, about what the run did otherwise than it was asked."""
+        """Sentences on how the run departed from its request; known after `finish`."""
         return self._fallbacks
 
     @property

@@ -11,14 +11,14 @@ from ncc.core.units import bdp_bytes, to_ns
 from ncc.envs.linux.objects import helper
 
 HOP_S = 30e-6
-"""Shortest delay that is set: a hop takes some 8 us by itself, and its processors may be busy."""
+"""Longest delay of a link without a delay program: a hop itself takes about 8 us, more on busy processors."""
 OWN_S = 50e-6
 """Time that the program itself adds to a packet, mostly by waking up; packets are released that much earlier."""
 MIN_DELAY_S = 200e-6
 """Smallest delay that is kept to within some 10 %."""
 SPARE_PKTS = 1024
 SMALL_BYTES = 250
-"""Lower bound of the average packet size, from which follows how many packets may be on the link at once."""
+"""Lower bound of the average packet size; it sets the number of packets that fit on the link."""
 READY_WITHIN_S = 10.0
 
 
@@ -32,7 +32,7 @@ class End:
 
 
 class Delay:
-    """The two devices of a link: packets that enter one leave the other `delay_s` later. They end with the program.
+    """The two devices of a link: packets that enter one leave the other `delay_s` later. They vanish with the program.
 
     Raises:
         DatapathError: the program is not built or cannot make the devices.
@@ -77,5 +77,5 @@ class Delay:
         if not select([process.stdout], [], [], READY_WITHIN_S)[0]:
             raise DatapathError(f"The delay program of a link was not ready within {READY_WITHIN_S:g} s.")
         if not process.stdout.readline():
-            said = process.stderr.read().decode(errors="replace").strip()
-            raise DatapathError(f"The delay program of a link ended: {said}.")
+            reason = process.stderr.read().decode(errors="replace").strip()
+            raise DatapathError(f"The delay program of a link ended: {reason}.")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Root queue and filters of a network device: what stands there, what of it is ours, and how that is removed.
+"""Root queue and filters of a network device: reading them, recognising ours, and removing ours.
 
-The queue of `ncc.envs.linux.queue.HostQueue` is known by its filter, and if somebody removed that, by its two HTBs.
+A queue of `ncc.envs.linux.queue.HostQueue` is recognised by its filter or, if that was removed, by its two HTBs.
 """
 
 import ctypes
@@ -16,14 +16,14 @@ from ncc.envs.linux import netlink
 from ncc.envs.linux.netlink import Answer, Route, attribute, attributes, request
 
 LIMIT = 0x10018
-"""Class of the host's limit, which takes all that has no other class."""
+"""Class of the host's limit, the default class."""
 ROOT, ORDER = 0x10000, 0x20000
-"""Handles of the HTB that limits, and of the one within `LIMIT` that orders."""
+"""Handles of the HTB that limits, and of the HTB inside `LIMIT` that orders."""
 CLSACT, CLSACT_PARENT = 0xFFFF0000, 0xFFFFFFF1
 WITH_CLSACT, WITHIN_CLSACT = 1, 2
-"""Handle of the filter: its clsact is ours and goes with it, or was there before and stays."""
+"""Handle of the filter: on our own clsact, which is removed with it; or on one that was there before and stays."""
 FILTER = b"ncc_order"
-"""Name of the filter, by which it is known as ours."""
+"""Name that marks the filter as ours."""
 TCX_EGRESS = 47
 """BPF_TCX_EGRESS of linux/bpf.h."""
 RESTORABLE = ("pfifo", "bfifo", "pfifo_fast", "fq", "fq_codel", "codel", "tbf", "mq", "noqueue")
@@ -37,30 +37,30 @@ _GET_MTU, _GET_ADDRESS = 0x8921, 0x8927
 _ETHERNETS, ETHERNET_BYTES = (1, 772), 14
 """Kinds of devices that count a link-layer header per packet, and its size."""
 _GLOBAL = struct.Struct("=5I")
-"""struct tc_htb_glob: version, rate over quantum, class of what has no other, debug, packets past all classes."""
+"""struct tc_htb_glob: version, rate over quantum, default class, debug, packets that bypassed all classes."""
 
 
 def occupied(interface: str) -> str:
-    """Return kind and handle of a device's root queue that somebody has set up, as `tc` shows them.
+    """Return kind and handle of a device's root queue, as `tc` shows them, if somebody has set it up.
 
-    It is empty for a queue of the kernel's own choice, and for what a killed process of ours has left.
+    The text is empty for the kernel's default queue, and for a queue that a killed process of ours has left.
     """
     index, *_ = properties(interface)
     route = Route()
     try:
-        found = set_up_by_hand(route, index)
-        left = found is not None and is_ours(found) and (filter_handle(route, index) > 0 or has_order(route, index))
+        root = set_up_by_hand(route, index)
+        left = root is not None and is_ours(root) and (filter_handle(route, index) > 0 or has_order(route, index))
     finally:
         route.close()
-    return "" if found is None or left else f"{found.kind} {found.handle >> 16:x}:"
+    return "" if root is None or left else f"{root.kind} {root.handle >> 16:x}:"
 
 
 def restore(interface: str, before: str = "") -> bool:
-    """Remove what a process that was killed left at a device; return False if there is nothing.
+    """Remove the queue and filter that a killed process left at a device; return False if there are none.
 
     Args:
         interface: name of the device, in the calling thread's namespace.
-        before: `HostQueue.before` of that process; without it the kernel's default queue comes back.
+        before: `HostQueue.before` of that process; if empty, the kernel's default queue comes back.
     """
     index, *_ = properties(interface)
     route = Route()
@@ -82,12 +82,12 @@ def interface_index(interface: str) -> int:
 
 
 def properties(interface: str) -> tuple[int, int, int]:
-    """Return a device's index, the bytes of a full packet as it counts them, and those of its link-layer header."""
+    """Return a device's index, and the bytes of a full packet (header included) and of its link-layer header."""
     index = interface_index(interface)
-    asked = struct.pack("16s16x8x", interface.encode())
+    ifreq = struct.pack("16s16x8x", interface.encode())
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        (mtu,) = struct.unpack_from("=i", fcntl.ioctl(any_socket, _GET_MTU, asked), 16)
-        (kind,) = struct.unpack_from("=H", fcntl.ioctl(any_socket, _GET_ADDRESS, asked), 16)
+        (mtu,) = struct.unpack_from("=i", fcntl.ioctl(any_socket, _GET_MTU, ifreq), 16)
+        (kind,) = struct.unpack_from("=H", fcntl.ioctl(any_socket, _GET_ADDRESS, ifreq), 16)
     header = ETHERNET_BYTES if kind in _ETHERNETS else 0
     return index, mtu + header, header
 
@@ -101,13 +101,13 @@ def qdisc(
 
 
 def htb(index: int, handle: int, default: int, *, parent: int = netlink.ROOT, flags: int = 0) -> bytes:
-    """Return a request that makes an HTB; `default` is the class of what has no other."""
+    """Return a request that makes an HTB; `default` is its default class."""
     options = attribute(netlink.OPTIONS, attribute(_INIT, _GLOBAL.pack(3, 10, default & 0xFFFF, 0, 0)))
     return qdisc(index, "htb", handle=handle, parent=parent, options=options, flags=flags)
 
 
 def bpf_filter(index: int, handle: int, program: int, parent: int = _EGRESS) -> bytes:
-    """Return a request that puts a program, by its descriptor, before what leaves a device, or comes (`INGRESS`)."""
+    """Return a request that attaches a program (descriptor) to a device's outgoing packets, or incoming (`INGRESS`)."""
     options = (
         attribute(_BPF_FD, struct.pack("=I", program))
         + attribute(_BPF_NAME, FILTER + b"\0")
@@ -119,7 +119,7 @@ def bpf_filter(index: int, handle: int, program: int, parent: int = _EGRESS) -> 
 
 
 def filters(route: Route, index: int, parent: int = _EGRESS) -> list[Answer]:
-    """Return the filters of a device that see what leaves it, or what `parent` says; none without a clsact."""
+    """Return the filters of a device's outgoing packets, or those at another `parent`; none without a clsact."""
     try:
         return list(route.ask(request(netlink.GET_FILTER, netlink.DUMP, index, parent=parent)))
     except OSError:
@@ -128,18 +128,18 @@ def filters(route: Route, index: int, parent: int = _EGRESS) -> list[Answer]:
 
 def filter_handle(route: Route, index: int) -> int:
     """Return the handle of our filter at a device; 0: it has none."""
-    for each in filters(route, index):
-        name = attributes(each.attributes.get(netlink.OPTIONS, memoryview(b""))).get(_BPF_NAME)
+    for answer in filters(route, index):
+        name = attributes(answer.attributes.get(netlink.OPTIONS, memoryview(b""))).get(_BPF_NAME)
         if name is not None and bytes(name).rstrip(b"\0") == FILTER:
-            return int(each.handle)
+            return int(answer.handle)
     return 0
 
 
 def check_first(route: Route, index: int, interface: str) -> None:
-    """Raise `DatapathError` if another program may decide before ours: then a limit could outlive the heartbeat."""
-    tcx = ctypes.c_uint32(0)  # stays 0 on kernels without
+    """Raise `DatapathError` if another program runs before ours: then a limit could outlive the heartbeat."""
+    tcx = ctypes.c_uint32(0)  # stays 0 on kernels without tcx
     ctypes.CDLL("libbpf.so.1").bpf_prog_query(index, TCX_EGRESS, 0, None, None, ctypes.byref(tcx))
-    if tcx.value or any(each.info >> 16 < _PREFERENCE for each in filters(route, index)):
+    if tcx.value or any(answer.info >> 16 < _PREFERENCE for answer in filters(route, index)):
         shown = f"bpftool net show dev {interface}" if tcx.value else f"tc filter show dev {interface} egress"
         raise DatapathError(
             f"{interface} has a program of somebody else's ({shown}) that could keep packets from ours, so that the "
@@ -148,43 +148,43 @@ def check_first(route: Route, index: int, interface: str) -> None:
 
 
 def root_before(route: Route, index: int, interface: str) -> str:
-    """Return a device's root queue as a text; empty for one that the kernel sets up itself."""
-    found = set_up_by_hand(route, index)
-    if found is None:
+    """Return a device's root queue as text for `remove`; empty for the kernel's default queue."""
+    root = set_up_by_hand(route, index)
+    if root is None:
         return ""
-    if found.kind not in RESTORABLE:
+    if root.kind not in RESTORABLE:
         raise DatapathError(
-            f"{interface} has a queue of kind {found.kind}, which has classes or settings that could not be put back "
+            f"{interface} has a queue of kind {root.kind}, which has classes or settings that could not be put back "
             f"later: remove it (tc qdisc del dev {interface} root) or take another interface."
         )
-    options = bytes(found.attributes.get(netlink.OPTIONS, b""))
-    return f"{found.kind} {found.handle:x} {options.hex()}"
+    options = bytes(root.attributes.get(netlink.OPTIONS, b""))
+    return f"{root.kind} {root.handle:x} {options.hex()}"
 
 
 def set_up_by_hand(route: Route, index: int) -> Answer | None:
-    """Return a device's root queue; None for one that the kernel sets up itself, and if the device has gone."""
-    found = list[Answer]()
+    """Return a device's root queue; None for the kernel's default queue, or if the device is gone."""
+    answers = list[Answer]()
     with suppress(OSError):
-        found = list(route.ask(request(netlink.GET_QDISC, netlink.ECHO, index, parent=netlink.ROOT)))
-    return found[-1] if found and found[-1].handle else None
+        answers = list(route.ask(request(netlink.GET_QDISC, netlink.ECHO, index, parent=netlink.ROOT)))
+    return answers[-1] if answers and answers[-1].handle else None
 
 
 def is_ours(root: Answer) -> bool:
-    """Return True if a root queue is our HTB, which somebody else's with the same handle is not."""
+    """Return True if a root queue is our HTB, by its handle and its default class."""
     if (root.kind, root.handle) != ("htb", ROOT):
         return False
-    found = attributes(root.attributes.get(netlink.OPTIONS, memoryview(b""))).get(_INIT)
-    return found is not None and _GLOBAL.unpack_from(found)[2] == LIMIT & 0xFFFF
+    options = attributes(root.attributes.get(netlink.OPTIONS, memoryview(b""))).get(_INIT)
+    return options is not None and _GLOBAL.unpack_from(options)[2] == LIMIT & 0xFFFF
 
 
 def has_order(route: Route, index: int) -> bool:
-    """Return True if a device has the HTB of the order, by which a queue whose filter somebody removed is known."""
-    found = list(route.ask(request(netlink.GET_QDISC, netlink.DUMP, index)))
-    return any((each.index, each.handle, each.parent, each.kind) == (index, ORDER, LIMIT, "htb") for each in found)
+    """Return True if a device has the HTB of the order, which marks a queue as ours when its filter was removed."""
+    queues = list(route.ask(request(netlink.GET_QDISC, netlink.DUMP, index)))
+    return any((one.index, one.handle, one.parent, one.kind) == (index, ORDER, LIMIT, "htb") for one in queues)
 
 
 def remove_left(route: Route, index: int, before: str = "") -> bool:
-    """Remove what a process that was killed left at a device; return False if there is nothing."""
+    """Remove the queue and filter that a killed process left at a device; return False if there are none."""
     handle = filter_handle(route, index)
     root = None if handle else set_up_by_hand(route, index)
     if not handle and not (root is not None and is_ours(root) and has_order(route, index)):
@@ -194,7 +194,7 @@ def remove_left(route: Route, index: int, before: str = "") -> bool:
 
 
 def remove(route: Route, index: int, before: str = "", *, clsact: bool) -> None:
-    """Remove our program, queue and `clsact` from a device, and put `before` back; leave what others have alone."""
+    """Remove our program, queue and `clsact` from a device and put `before` back; leave everything else alone."""
     root = set_up_by_hand(route, index)
     if root is not None and is_ours(root):
         if before:
@@ -210,6 +210,6 @@ def remove(route: Route, index: int, before: str = "", *, clsact: bool) -> None:
 
 
 def _try(route: Route, message: bytes) -> None:
-    """Send a request; what it should remove may be gone already."""
+    """Send a request to remove something that may be gone already."""
     with suppress(OSError):
         route.send(message)

@@ -15,7 +15,7 @@ CLONE_NEWNET = 0x40000000
 
 
 def not_root(refusal: str) -> DatapathError:
-    """Error of a process that may not make or remove namespaces; `refusal` is the kernel's word for it."""
+    """Error of a process that may not make or remove namespaces; `refusal` is the kernel's message."""
     return DatapathError(
         f"Network namespaces take root (sudo), or CAP_SYS_ADMIN and CAP_NET_ADMIN ({refusal}): run as root, or use "
         "datapath=packetsim."
@@ -23,7 +23,7 @@ def not_root(refusal: str) -> DatapathError:
 
 
 def in_namespace(path: Path | None, call: Callable[[], T]) -> T:
-    """Return the result of `call`, made in the network namespace of a file, or in a new one for None.
+    """Run `call` in the network namespace of a file, or in a new one if `path` is None; return its result.
 
     A new namespace ends with the call, unless `call` has given it a name.
     """

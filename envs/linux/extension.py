@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The extension modules of the Linux datapath. The .cc files beside this one say what their functions and classes take.
+"""The extension modules of the Linux datapath. The .cc files document their functions and classes.
 
 `_linux` is compiled from the same headers as the kernel's programs, and needs no privileges; `_bpf` loads programs.
 """
@@ -26,8 +26,8 @@ LIVE_COLUMNS = ("slot", "generation", "left_bytes", "unsent_bytes", "delivered_b
 def extension() -> Any:
     """Load the extension module `_linux`.
 
-    Its functions raise `ValueError` for unknown names and for arrays that do not fit each other, and `TypeError` for
-    arrays of the wrong kind, of which they make no copy.
+    Its functions raise `ValueError` for unknown names and for arrays of different lengths. They copy no array: one of
+    the wrong type raises `TypeError`.
 
     Raises:
         DatapathError: it is not built; the message says how.
@@ -56,9 +56,9 @@ def open_object(path: Path, sections: Mapping[str, bytes] = MappingProxyType({})
     """Load the programs of a file into the kernel.
 
     Args:
-        path: of the file.
-        sections: contents of read-only data, by its names.
-        data: contents in place of the file's own.
+        path: BPF object file.
+        sections: contents of read-only data sections, by name.
+        data: bytes of an object to load in place of the file's.
 
     Raises:
         DatapathError: the kernel refuses them.
@@ -87,7 +87,7 @@ def memory(opened: Any, name: str, row: np.dtype[np.void]) -> NDArray[np.void]:
 
 
 def reports_of(rows: NDArray[Any]) -> Any:
-    """Return the reports in rows [n_slots] of `layout.REPORT`, as `collect` and `Connections` read them."""
+    """Wrap rows [n_slots] of `layout.REPORT` for `collect` and `Connections`."""
     return extension().Reports(
         rows=rows.view(np.uint8).reshape(len(rows), rows.itemsize),
         offsets={name: int(field[1]) for name, field in (layout.REPORT.fields or {}).items()},

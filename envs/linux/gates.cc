@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two passes per period over the flows under way: one sums up what receivers know of each pair of hosts, the other
-// writes what each sender may do. The class Gates in gates.py explains both.
+// Two passes per period over the live flows: one sums up receivers' knowledge by pair of hosts, the other writes the
+// decision for each sender. The class Gates in gates.py explains both.
 #include "reports.h"
 
 #include <nanobind/nanobind.h>
@@ -32,14 +32,14 @@ using Field = nb::ndarray<T, nb::ndim<1>, nb::device::cpu>; // one field of all 
 constexpr double kNone = std::numeric_limits<double>::infinity();
 constexpr uint64_t kAtOnceNs = 1;
 
-// Columns of edges beside their pair and its number of flows.
+// Columns of edges; their pair and its number of flows are apart.
 enum EdgeColumn { kWaiting, kNext, kReceived, kAge, kEdgeColumns };
 
 class Pairs
 {
   public:
-    // Takes the pair of each flow, and the time from which its receiver has heard of it (NaN: it has not); and of each
-    // pair its last word, the number of its flows, and room for the edges.
+    // Of each flow: its pair, and since when its receiver knows it (NaN: not yet). Of each pair: its last grant (from
+    // `as_of_s` to `window_pkts`) and its number of flows. `edges` and `columns` are room for the edges.
     Pairs(Column<const int64_t> pair, Column<double> heard_s, Column<double> as_of_s, Column<const double> start_s,
           Column<double> rate_bps, Column<int64_t> window_pkts, Column<int64_t> flows, Column<int64_t> edges,
           Table columns)
@@ -63,8 +63,8 @@ class Pairs
         }
     }
 
-    // Fills the edges of live flows whose state is from `from` to below `until`, in the order of their first flows.
-    // Returns how many there are. The last flow of a pair takes the receiver's word with it.
+    // Fills the edges of live flows with `from` <= state < `until`, in the order of their first flows. Returns the
+    // number of edges. A pair without flows loses its grant.
     size_t Edges(const Flows &flows, Column<const int64_t> live, Column<const int64_t> states, int64_t from,
                  int64_t until, double time_s)
     {
@@ -93,9 +93,9 @@ class Pairs
         return n_edges_;
     }
 
-    // Writes the decisions of connections, of which those of a row below 0 are no flows of the run: at once for those
-    // whose time has come by `due_s`. Returns slot and row of each that is held though it may begin, and whether it was
-    // told to.
+    // Writes the decisions of connections; those of a row below 0 are no flows of the run. A flow whose start is not
+    // after `due_s` begins at once. Returns slot and row of each flow that may begin and is still held, and whether it
+    // has a grant.
     std::vector<std::tuple<int64_t, int64_t, bool>> Decide(Column<const int64_t> slots, Column<const int64_t> rows,
                                                            Column<const uint32_t> generations, int64_t start_ns,
                                                            double due_s, double patience_s, int64_t mss_bytes,
@@ -118,7 +118,7 @@ class Pairs
             const double share =
                 rate_bps_(pair) / static_cast<double>(std::max<int64_t>(flows_(pair), 1)) / 8 * payload_frac;
             rate(slot) = std::isinf(share) ? 0 : static_cast<uint64_t>(std::max(share, 1.0));
-            __atomic_store_n(&generation(slot), generations(i), __ATOMIC_RELEASE); // the others hold from now on
+            __atomic_store_n(&generation(slot), generations(i), __ATOMIC_RELEASE); // makes the fields above valid
             if (may && held(slot) != 0) {
                 woken.emplace_back(slot, row, told);
             }
@@ -146,7 +146,7 @@ class Pairs
         columns_(kWaiting, edge) += waiting;
         columns_(kNext, edge) = std::min(columns_(kNext, edge), waiting);
         columns_(kReceived, edge) += received;
-        columns_(kAge, edge) = std::max(columns_(kAge, edge), heard_s_(row)); // the newest, until the end of the pass
+        columns_(kAge, edge) = std::max(columns_(kAge, edge), heard_s_(row)); // the newest flow's time
     }
 
     Column<const int64_t> pair_;

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Gates`: receivers' knowledge and words in a run, and the flows that wait for them (docs/receivers.md).
+"""`Gates`: receivers' knowledge of flows, their grants, and the flows that wait for a grant (docs/receivers.md).
 
-One process decides for all hosts, so what receivers say takes no time and is not lost, unless the scenario wants it
-late or lost (`ncc.harness.messages`). A receiver hears of a flow at the end of the period in which its connection is
-up; what has come is what its sender has seen acknowledged. Data waits in the socket (bpf/shim_gate.h). A flow begins at
-the period's beginning that is nearest to its start.
+One process decides for all hosts. Grants therefore take no time and are not lost, unless the scenario asks for late or
+lost messages (`ncc.harness.messages`). A receiver learns of a flow at the end of the period in which its connection is
+established. Bytes count as received once their sender has the ACK. The data of a waiting flow stays in the socket
+(bpf/shim_gate.h). A flow begins at the start of the period that is nearest to its granted start.
 """
 
 import socket
@@ -29,11 +29,11 @@ class Gates:
     """State of all pairs of hosts with flows.
 
     Args:
-        wakers: of the hosts that send, by node; empty if no flow is held.
-        addresses: of all hosts, by node.
+        wakers: waker of each sending host, by node; empty if no flow is held.
+        addresses: IPv4 address of each host, by node.
 
     Attributes:
-        counts: messages of receivers; wakes of flows that may begin; the part of these to which nothing was said.
+        counts: `messages` of receivers that arrived, flows `woken` to begin, and those without a grant (`unanswered`).
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Gates:
         n_nodes, transport = len(scenario.network().nodes), scenario.transport
         keys, pair = np.unique(flows.src * n_nodes + flows.dst, return_inverse=True)
         self._key, self._n_nodes = keys, n_nodes
-        # The last word to each pair.
+        # Last grant of each pair.
         self._as_of_s, self._start_s = np.full(len(keys), -np.inf), np.zeros(len(keys))
         self._rate_bps, self._window_pkts = np.full(len(keys), np.inf), np.zeros(len(keys), np.int64)
         self._flows, self._edges = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
@@ -64,12 +64,12 @@ class Gates:
         self._mss_bytes, self._payload = transport.mss_bytes, transport.mss_bytes / transport.mtu_bytes
         self._period_s, self._patience_s = scenario.period_s, patience_s(scenario)
         self._messages = Messages(scenario, seed)
-        # Words with when each arrives, and the time of which they speak.
+        # Grants on their way: each with arrival times, and the time of the measurement that it is based on.
         self._under_way: list[tuple[Grants, FloatArray, float]] = []
         self.counts = dict.fromkeys(("messages", "woken", "unanswered"), 0)
 
     def edges(self, meter: Meter, states: IntArray, time_s: float) -> Edges:
-        """Return what receivers know at the end of a period; `states` [n_flows] are those of `traffic.FLOW`."""
+        """Return receivers' knowledge at the end of a period; `states` [n_flows] are those of `traffic.FLOW`."""
         if not len(meter.live) and not self._n_edges:
             return NO_EDGES
         kinds = (traffic.SENDING, traffic.FAILED)
@@ -85,31 +85,31 @@ class Gates:
         )
 
     def tell(self, grants: Grants, now: Measurement) -> None:
-        """Take what receivers say of what they knew at a measurement."""
+        """Send the grants that receivers have decided from the measurement `now`."""
         grants, late_s = self._messages.sent(grants, now)
         if len(grants):
             self._under_way.append((grants, now.time_s + late_s, now.time_s))
 
-    def _hear(self, grants: Grants, as_of_s: float) -> None:
+    def _receive(self, grants: Grants, as_of_s: float) -> None:
         key = np.asarray(grants.src) * self._n_nodes + np.asarray(grants.dst)
         pair = np.minimum(np.searchsorted(self._key, key), len(self._key) - 1)
-        heard = (self._key[pair] == key) & (self._flows[pair] > 0) & (self._as_of_s[pair] <= as_of_s)
-        pair = pair[heard]
+        valid = (self._key[pair] == key) & (self._flows[pair] > 0) & (self._as_of_s[pair] <= as_of_s)
+        pair = pair[valid]
         self.counts["messages"] += len(pair)
         self._as_of_s[pair] = as_of_s
-        for column, said in (
+        for column, values in (
             (self._start_s, grants.start_s),
             (self._rate_bps, grants.rate_bps),
             (self._window_pkts, grants.window_pkts),
         ):
-            column[pair] = np.asarray(said)[heard]
+            column[pair] = np.asarray(values)[valid]
 
     def decide(self, senders: ShimSenders, start_ns: int, now_ns: int) -> None:
-        """Put into force what was said, and wake the flows that may begin; time 0 is at `start_ns`."""
+        """Apply the grants that have arrived, and wake the flows that may begin; time 0 is at `start_ns`."""
         due_s = (now_ns - start_ns) / NS_PER_S + self._period_s / 2
         under_way, self._under_way = self._under_way, []
         for grants, arrive_s, as_of_s in under_way:
-            self._hear(grants.where(arrive_s <= due_s), as_of_s)
+            self._receive(grants.where(arrive_s <= due_s), as_of_s)
             if (late := arrive_s > due_s).any():
                 self._under_way.append((grants.where(late), arrive_s[late], as_of_s))
         slots, rows, generations = senders.connections()
@@ -131,11 +131,11 @@ class Gates:
             generation=decisions["generation"],
             held=reports["held"],
         )
-        for slot, row, told in woken:
+        for slot, row, granted in woken:
             report = reports[slot]
             self._wakers[int(self._src[row])].wake(
                 self._address[int(self._dst[row])],
                 **{name: int(report[name]) for name in FIELDS},
             )
             self.counts["woken"] += 1
-            self.counts["unanswered"] += not told
+            self.counts["unanswered"] += not granted

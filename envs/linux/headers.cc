@@ -28,7 +28,7 @@ const ncc_cc_ops &Controller(const std::string &name)
     throw std::invalid_argument("no controller called " + name);
 }
 
-// Those that need something which simulators alone offer, or all others.
+// Controllers that only simulators can run (they need a timer or hops), or all others.
 std::vector<std::string> Controllers(bool simulated)
 {
     std::vector<std::string> names;

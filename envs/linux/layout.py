@@ -52,7 +52,7 @@ DECISION = np.dtype(
         ("reserved", "<u8", (4,)),
     ]
 )
-"""`struct ncc_decision`: what a flow's receiver says, written by user space."""
+"""`struct ncc_decision`: a receiver's grant for a flow, written by user space."""
 
 HOST = np.dtype(
     [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One pass per period over all connections of this machine's hosts, which computes signals (ncc/core/signals.py) from
-// the reports in the map that the kernel writes. live.py explains what the signals mean here.
+// One pass per period over all connections of this machine's hosts. It computes signals (ncc/core/signals.py) from the
+// reports in the map that the kernel writes. live.py explains the meaning of the signals here.
 #include "reports.h"
 
 #include <nanobind/nanobind.h>
@@ -40,8 +40,8 @@ struct Before {
 class Connections
 {
   public:
-    // `reals` and `counts` are rows of the signals of hosts. `rtt_s` is assumed of a host without a sample, and gets
-    // each new mean.
+    // `reals` and `counts` are the signals of hosts, a row each. `rtt_s` is a host's RTT while it has no sample; each
+    // new mean updates it.
     Connections(const Reports &reports, Columns columns, Column<double> rtt_s, Reals reals, Columns counts)
         : reports_(reports), columns_(columns), counts_(counts), rtt_s_(rtt_s), reals_(reals), n_hosts_(rtt_s.shape(0)),
           before_(reports.slots())
@@ -55,8 +55,8 @@ class Connections
         }
     }
 
-    // Fills the signals from the first `used` reports, and the columns if `listed`. Returns how many connections have
-    // reported since the last call; how many are live, at the front of the columns; and what `Reports::Each` does.
+    // Fills the signals from the first `used` reports, and the columns if `listed`. Returns the number of connections
+    // with a new report, the number of live ones (at the front of the columns), and the results of `Reports::Each`.
     std::tuple<size_t, size_t, std::vector<int64_t>, size_t> Measure(size_t used, int64_t now_ns, double interval_s,
                                                                      bool listed)
     {

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Live`: hosts with unannounced connections, which the shim reports and queues limit.
+"""`Live`: hosts of real traffic, whose connections the shim reports and queues limit.
 
 Columns are those of `ncc.core.signals`, except where the kernel knows less than a simulator:
 
 - Sizes of flows are unknown. `queued_bytes` are the bytes that applications have written and that have not left the
-  host, `next_bytes` the least of them over flows, and a flow is queued if it has any. Data that an application has not
-  written yet, because the send buffer is full, is not counted.
+  host; `next_bytes` is the least of these over flows; a flow is queued if it has such bytes. Data that an application
+  has not written yet, because the send buffer is full, does not count.
 - `wait_s` counts from the end of the period in which new bytes of the flow last left; before that from its beginning.
-- All values are as of a connection's last ACK; nothing is known of one before the ACK of its first data.
-- Limits hold for all that leaves a host's interface, also for packets to its neighbours.
+- All values are as of a connection's last ACK; a connection is unknown until its first data is acknowledged.
+- A limit holds for all packets that leave a host's interface, including those to its neighbours.
 """
 
 import os
@@ -39,7 +39,7 @@ class HostColumns(NamedTuple):
     """Measurement of some hosts in a period."""
 
     columns: dict[str, FloatArray | IntArray]
-    """Columns [k] of `ON_HOSTS`, by name, which the next measurement overwrites."""
+    """Columns [k] of `ON_HOSTS`, by name; the next measurement overwrites them."""
     interval_s: float
     """Length of the period; 0 for the first."""
     reported: int
@@ -52,11 +52,11 @@ class Live:
     """The local hosts of an agent, which are rows 0 to k - 1 of a shim.
 
     Args:
-        shim: shim, to which the hosts are added here.
+        shim: shim; this class adds the hosts to it.
         sources: IPv4 addresses of each host [k], each with the cookie of its network namespace.
         base_rtt_s: RTT [k] of each host before its first sample.
         counters: counter [k] of each host's interface.
-        queues: queues of the interfaces; None: only measures, and puts nothing into force.
+        queues: queues of the interfaces; None: measure only.
         lists: True lists the live connections in every period.
 
     Attributes:
@@ -91,8 +91,8 @@ class Live:
         self._throughput_bps, self._flows = self._hosts["throughput_bps"], shim.hosts["flows"][: self._n]
         self._sent_bytes = self._count()
         self._read_ns = self._n_live = 0
-        for row, own in enumerate(sources):
-            for address, cookie in own:
+        for row, host_sources in enumerate(sources):
+            for address, cookie in host_sources:
                 shim.add_host(row, address, cookie)
 
     def measure(self, now_ns: int) -> HostColumns:
@@ -112,7 +112,7 @@ class Live:
         return HostColumns(self._hosts, interval_s, reported=reported, connections=self._n_live)
 
     def put(self, limits_bps: FloatArray, now_ns: int) -> None:
-        """Put limits [k] (inf: none) into force, and renew the heartbeat."""
+        """Put limits [k] (bits/s, inf: none) into force, and renew the heartbeat."""
         if self.queues is not None:
             self.shim.beat(now_ns)
             self.queues.decide(limits_bps, now_ns, self.shim)

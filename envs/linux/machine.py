@@ -19,7 +19,7 @@ from ncc.core.units import NS_PER_S
 from ncc.envs.linux.check import State, check_machine
 
 FOLDER = Path("/run/ncc")
-"""Folder of locks and records; of root, or of the user that the agent runs as."""
+"""Folder of locks and records; it belongs to root or to the agent's user."""
 LOCK = "machine.lock"
 """Lock file there, held by the process that has a run on this machine until it ends."""
 SO_NETNS_COOKIE = 71
@@ -40,14 +40,14 @@ def require() -> None:
 
 
 def open_lock(name: str) -> int:
-    """Return a descriptor of a lock file in `FOLDER`, in which nobody but root or this user may write."""
+    """Open a lock file in `FOLDER`, where only root or this user may write; return its descriptor."""
     try:
         with suppress(FileExistsError):
             FOLDER.mkdir(mode=0o755)
-        found = FOLDER.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
+        info = FOLDER.lstat()
+        if not stat.S_ISDIR(info.st_mode) or info.st_uid not in (0, os.geteuid()) or info.st_mode & 0o022:
             raise DatapathError(
-                f"{FOLDER} is no folder in which only root or this user may write: an agent of user {found.st_uid} has "
+                f"{FOLDER} is no folder in which only root or this user may write: an agent of user {info.st_uid} has "
                 "it (end that first), or somebody else made it (look at it, and remove it)."
             )
         # Nobody else may open it: whoever reads a file may lock it.
@@ -60,7 +60,7 @@ def take_machine(*, shared: bool = False) -> int:
     """Take the machine; return a descriptor that holds it until it is closed.
 
     Args:
-        shared: hold it together with others that also set this; a run never shares.
+        shared: share the machine with others that also set this; a run never does.
     """
     lock = open_lock(LOCK)
     try:
@@ -78,9 +78,9 @@ def take_machine(*, shared: bool = False) -> int:
 
 
 def namespace_cookie() -> int:
-    """Cookie of the calling thread's network namespace: a number that no other one gets until the next boot.
+    """Return the cookie of the calling thread's network namespace, a number that is unique until the next boot.
 
-    An inode number would go on to a later namespace.
+    An inode number could be reused by a later namespace.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as asking:
         return int.from_bytes(asking.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8), sys.byteorder)
@@ -97,12 +97,12 @@ def alone() -> Iterator[None]:
 
 
 def busy_frac(watched_s: float = WATCHED_S) -> float:
-    """Measure which fraction of all cores is in use while this process sleeps for `watched_s`."""
+    """Measure the fraction of all cores in use while this process sleeps for `watched_s`."""
     return float(psutil.cpu_percent(watched_s)) / 100
 
 
 def waited_s() -> float:
-    """Seconds for which the calling thread was ready to run while another ran instead, as the kernel counts them."""
+    """Return the seconds, by the kernel's count, for which the calling thread was ready but another ran instead."""
     return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / NS_PER_S
 
 
@@ -113,14 +113,14 @@ def split_cores() -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def stay_on(cores: tuple[int, ...], undo: ExitStack) -> None:
-    """Bind the calling thread to cores until `undo` is closed, by any thread; without cores, nothing changes."""
+    """Bind the calling thread to cores until any thread closes `undo`; without cores, nothing changes."""
     if cores:
         undo.callback(_give_back, os.sched_setaffinity, threading.get_native_id(), os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores)
 
 
 def go_first(undo: ExitStack) -> None:
-    """Give the calling thread, and none that it makes, SCHED_FIFO until `undo` is closed, by any thread."""
+    """Give the calling thread SCHED_FIFO until any thread closes `undo`; threads that it starts do not inherit it."""
     before = (threading.get_native_id(), os.sched_getscheduler(0), os.sched_getparam(0))
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(DECISIONS_PRIORITY))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Meter`: the signals of an epoch (`ncc.core.signals`) from the counters of sockets and ports.
+"""`Meter`: the signals of a period (`ncc.core.signals`) from the counters of sockets and ports.
 
 Everything is computed on arrays over flows. The kernel reports at each ACK how many bytes of a flow have left the host
 and how many are delivered. `queued_bytes` and `wait_s` are therefore as old as the last ACK, and a flow counts as
@@ -26,8 +26,8 @@ PORT_COUNTERS = (
     "queue_byte_ns",
     "queue_pkt_ns",
 )
-"""Counters of a port since the start: bytes are of IP packets, `queue_bytes` wait now, and the last two are the queue's
-integrals over time in bytes and in packets; the latter is the sum of the packets' waits (Little)."""
+"""A port's counters since the start, in bytes of IP packets. `queue_bytes` is the queue now; the last two integrate the
+queue over time, in bytes and in packets; the latter equals the sum of the packets' waits (Little's law)."""
 
 
 def host_ports(topology: Topology) -> IntArray:
@@ -37,15 +37,15 @@ def host_ports(topology: Topology) -> IntArray:
 
 
 class Meter:
-    """Measurement of one run, epoch by epoch.
+    """Measurement of one run, period by period. Arrays of flows are [n_flows].
 
     Attributes:
-        size_bytes: size of each flow [n_flows], as all arrays of flows.
-        known_bytes: the part of it that its host knows of (`Nic.knows`); where that is the backlog, what the kernel has
-            reported to have left or to wait in the socket, and 0 before its first report.
+        size_bytes: size of each flow.
+        known_bytes: part of the size that the host knows (`Nic.knows`). If hosts know the backlog only, these are the
+            bytes that the kernel has reported as sent or waiting in the socket; 0 before its first report.
         delivered_bytes: acknowledged bytes of each flow, each byte once.
         left_bytes: payload that has left the host at least once; at least `delivered_bytes`.
-        live: rows of flows that have arrived and are not delivered; the next epoch overwrites it.
+        live: rows of flows that have arrived and are not delivered; the next period overwrites it.
     """
 
     def __init__(self, scenario: Scenario, flows: FlowTable, first: IntArray) -> None:
@@ -57,9 +57,9 @@ class Meter:
         index[list(topology.agent_hosts)] = np.arange(self.n_agents)
         self.start_s, self.size_bytes = flows.start_s, np.array(flows.size_bytes, np.int64)
         self.agent: IntArray = index[flows.src]
-        """Agent that sends each flow, as its row; n_agents: none."""
+        """Row of the agent that sends each flow; n_agents: no agent does."""
         self.limited: BoolArray = limited[area_of[flows.src], flows.dst]
-        """True for flows that leave their neighbourhood and are therefore under their host's limit."""
+        """True for flows that leave their neighbourhood, which their host's limit covers."""
         self.inside_rows: IntArray = np.flatnonzero(~self.limited & (self.agent < self.n_agents))
         """Rows of agents' flows that stay inside their neighbourhood."""
         acks_inside = ~limited[area_of[flows.dst], flows.src] & (index[flows.dst] < self.n_agents)
@@ -71,7 +71,7 @@ class Meter:
         self.flows = extension().Flows(
             self.size_bytes, self.known_bytes, self.delivered_bytes, self.left_bytes, self.rtt_sum_s, self.rtt_samples
         )
-        """The arrays above, for the extension; its `update` takes in the counts of some flows since they began."""
+        """The arrays above, for the extension; `update` adds reports on some flows, counted since each began."""
         self._live, self._topology = np.zeros(n, np.int64), topology
         self._epochs = extension().Epochs(
             flows=self.flows,
@@ -86,7 +86,7 @@ class Meter:
         )
 
     def not_honoured(self) -> tuple[str, ...]:
-        """List in sentences how columns differ from the signals in `ncc.core.signals`."""
+        """Return sentences on how columns differ from the signals in `ncc.core.signals`."""
         if not self._inside:
             return ()
         return (
@@ -104,15 +104,15 @@ class Meter:
         finished: BoolArray,
         ports: IntArray,
     ) -> Measurement:
-        """Measure the epoch that ends at `time_s`, `interval_s` after the last one.
+        """Measure the period that ends at `time_s`, `interval_s` after the last measurement.
 
         Args:
             limits_bps: limits in force [n_agents].
-            finished: True for flows [n_flows] of which the receiver has every byte.
+            finished: True for each flow [n_flows] whose receiver has every byte.
             ports: counters [n_ports, PORT_COUNTERS] of all directed ports.
         """
         blocks = Blocks(self._topology)
-        # At time 0 nothing has arrived, not even what arrives then.
+        # At time 0 no flow counts as arrived, even if it starts then.
         live, started, delivered = self._epochs.end(
             time_s, epoch > 0, interval_s, finished.view(np.uint8), ports, *blocks.arrays[:4]
         )

@@ -24,7 +24,7 @@ from pyroute2 import netns  # noqa: E402 - after the check
 
 PREFIX = "ncc"
 NAME_MAX = 55
-"""Longest name in characters, which is what the traffic program has room for."""
+"""Longest name in characters; the traffic program has room for no more."""
 GONE_WITHIN_S = 5.0
 """Seconds that a killed process may take to end."""
 _OWNED = re.compile(rf"{PREFIX}-(\d+)-(\d+)-(\d+)-")
@@ -82,17 +82,17 @@ def inside(name: str) -> Iterator[None]:
 def processes(name: str) -> list[int]:
     """List the processes in a namespace, except this one."""
     try:
-        place = path(name).stat()
+        target = path(name).stat()
     except FileNotFoundError:
         return []
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-                its = (entry / "ns" / "net").stat()
-                if (its.st_dev, its.st_ino) == (place.st_dev, place.st_ino):
-                    found.append(int(entry.name))
-    return found
+                namespace = (entry / "ns" / "net").stat()
+                if (namespace.st_dev, namespace.st_ino) == (target.st_dev, target.st_ino):
+                    pids.append(int(entry.name))
+    return pids
 
 
 def remove(name: str) -> None:

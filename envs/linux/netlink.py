@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Requests to the kernel's traffic control (rtnetlink), in the network namespace in which a socket was opened.
 
-`tc` would do to set queues up, but a limit changes every period, and when queues are removed a child process of the
-agent has no rights: those do not pass on. pyroute2 has neither rates of 64 bits nor overheads of a link.
+`tc` could only set queues up: it is too slow for a limit that changes every period, and a child process of the agent
+cannot remove queues, because it inherits no capabilities. pyroute2 has neither 64-bit rates nor link overheads.
 """
 
 import socket
@@ -32,7 +32,7 @@ def attribute(kind: int, data: bytes) -> bytes:
 
 
 def attributes(data: memoryview) -> Attributes:
-    """Return the attributes in a part of an answer by type."""
+    """Parse attributes from a part of an answer; return them by type."""
     found: Attributes = {}
     at = 0
     while at + _ATTRIBUTE.size <= len(data):
@@ -53,7 +53,7 @@ def request(
 
 
 class Answer:
-    """A queue, a class or a filter that the kernel told of."""
+    """A queue, a class or a filter in the kernel's answer."""
 
     def __init__(self, body: memoryview) -> None:
         _, self.index, self.handle, self.parent, self.info = _TC.unpack_from(body)
@@ -61,7 +61,7 @@ class Answer:
 
     @property
     def kind(self) -> str:
-        """Name of its kind, such as "htb"."""
+        """Name of the kind, such as "htb"."""
         return bytes(self.attributes.get(KIND, b"")).rstrip(b"\0").decode()
 
 
@@ -79,7 +79,7 @@ class Route:
             pass
 
     def ask(self, message: bytes | bytearray) -> Iterator[Answer]:
-        """Send a request; yield what the kernel answers, all of which must be read."""
+        """Send a request and yield the kernel's answers; the caller must read them all."""
         self._socket.send(message)
         while True:
             data = memoryview(self._socket.recv(BUFFER_BYTES))

@@ -112,7 +112,7 @@ class Object
         bpf_map *map = Map(name);
         link_ = bpf_map__attach_struct_ops(map);
         int error = link_ ? 0 : errno;
-        if (link_ && libbpf_major_version() == 1 && libbpf_minor_version() < 2) { // without the kernel's own link
+        if (link_ && libbpf_major_version() == 1 && libbpf_minor_version() < 2) { // it makes no link in the kernel
             link_fd_ = bpf_link_create(bpf_map__fd(map), 0, static_cast<bpf_attach_type>(kStructOps), nullptr);
             error = link_fd_ < 0 ? -link_fd_ : 0;
         }

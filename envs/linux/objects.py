@@ -17,15 +17,15 @@ NAME_BYTES = 15
 @cache
 def folder() -> Path | None:
     """Return the folder of the built files; None if nothing was built."""
-    found = [path for path in (Path(entry) / "objects" for entry in ncc.envs.linux.__path__) if path.is_dir()]
-    return found[0] if found else None
+    folders = [path for path in (Path(entry) / "objects" for entry in ncc.envs.linux.__path__) if path.is_dir()]
+    return folders[0] if folders else None
 
 
 def bpf_objects() -> dict[str, Path]:
     """Return the programs for the kernel by name; empty if none was built."""
-    place = folder()
-    found = sorted(place.glob(f"*{SUFFIX}")) if place else ()
-    return {path.name.removesuffix(SUFFIX): path for path in found}
+    built = folder()
+    paths = sorted(built.glob(f"*{SUFFIX}")) if built else ()
+    return {path.name.removesuffix(SUFFIX): path for path in paths}
 
 
 def require_built() -> dict[str, Path]:
@@ -40,12 +40,12 @@ def require_built() -> dict[str, Path]:
 
 def helper(name: str) -> Path:
     """Return the path of a helper program."""
-    if (place := folder()) is None or not (place / name).is_file():
+    if (built := folder()) is None or not (built / name).is_file():
         raise DatapathError(
             f"The Linux datapath's helper program {name} was not built: install gcc, then run `make build` (in a "
             "checkout) or reinstall ncc."
         )
-    return place / name
+    return built / name
 
 
 def controllers() -> tuple[str, ...]:
@@ -67,7 +67,7 @@ def controller_object(controller: str) -> Path:
 
 
 def congestion_name(controller: str) -> str:
-    """Return the TCP_CONGESTION name by which a socket selects `controller`: as much of it as the kernel takes."""
+    """Return the TCP_CONGESTION name of `controller`, cut to the kernel's longest name."""
     return f"ncc_{controller}"[:NAME_BYTES]
 
 
@@ -80,7 +80,7 @@ def check_name(name: str) -> None:
 
 
 def renamed(path: Path, controller: str, name: str) -> bytes:
-    """Return the program at `path`, which registers `controller`, changed so that it registers it as `name`.
+    """Return the bytes of the program at `path`, changed to register `controller` as `name`.
 
     Raises:
         ConfigError: `name` cannot be the name of a congestion control.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`OrderProgram`: the program before the queues of hosts (bpf/order.bpf.c), which says what goes first."""
+"""`OrderProgram`: the program (bpf/order.bpf.c) that gives each packet its class before a host's queue."""
 
 import ctypes
 import os
@@ -20,13 +20,13 @@ from ncc.envs.native.params import Params
 CLASSES = 8
 """Number of classes of the order."""
 SIZE_LEVEL, SIZE_OPTION = 0x4E43, 1
-"""Level and name of the socket option by which an application tells the bytes of the message that it is about to write,
-as a 32-bit number. It takes no privilege, and is refused (ENOPROTOOPT) where no program takes sizes."""
+"""Level and name of the socket option by which an application announces the size of its next message, in bytes (32
+bits). It takes no privilege. Where no program takes sizes, the kernel refuses it (ENOPROTOOPT)."""
 Mode = Literal["fifo", "known"]
 MODES = get_args(Mode)
 COUNTERS = ("messages", "demotions", "hinted", "silent_pkts")
-"""Counters of the program: messages that began, that moved to a later class, whose size the application had told; and
-packets that left outside the limit because user space was silent."""
+"""Counters of the program: messages that began, moves of messages to a later class, messages with an announced size,
+and packets that left outside the limit because user space was silent."""
 CONFIG = np.dtype([*((name, "<u8") for name in ("beat_ns", "timeout_ns", "mode")), ("upto_bytes", "<u8", (7,))])
 """`struct ncc_order_config`."""
 COUNTS = np.dtype([(name, "<u8") for name in COUNTERS])
@@ -42,24 +42,24 @@ class OrderProgram:
 
     Args:
         timeout_s: seconds without `beat` after which packets leave outside the limits, > 0.
-        mode: "known" orders by what is known of messages; "fifo" only limits, all data in the order it comes.
-        params: parameters of order `known`, the largest messages of classes.
+        mode: "known" orders by the known bytes of messages; "fifo" limits only, and data leaves in order of arrival.
+        params: parameters of order `known`: the largest message of each class, in bytes.
 
     Attributes:
         fd: file descriptor of the program.
         mode: as given.
-        takes_sizes: true if the order counts the sizes that applications of this machine tell (`SIZE_OPTION`).
+        takes_sizes: true if the order uses the sizes that applications of this machine announce (`SIZE_OPTION`).
 
     Raises:
-        ConfigError: the classes of the order do not rise.
+        ConfigError: the largest messages do not rise from class to class.
         DatapathError: the program is not built, or the kernel refuses it.
     """
 
     def __init__(self, timeout_s: float, mode: Mode = "known", params: Params = ()) -> None:
-        thresholds = _thresholds_bytes(params)
-        if sorted(thresholds) != thresholds:
+        largest_bytes = _thresholds_bytes(params)
+        if sorted(largest_bytes) != largest_bytes:
             raise ConfigError(
-                f"Largest messages must rise from class to class of order known, got {thresholds}: correct its "
+                f"Largest messages must rise from class to class of order known, got {largest_bytes}: correct its "
                 f"parameters class1_bytes to class{CLASSES - 1}_bytes."
             )
         self.mode = mode
@@ -71,7 +71,7 @@ class OrderProgram:
         self.takes_sizes = mode == "known" and take_sizes(self._object)
         self._config["timeout_ns"] = round(timeout_s * NS_PER_S)
         self._config["mode"] = MODES.index(mode)
-        self._config["upto_bytes"] = thresholds
+        self._config["upto_bytes"] = largest_bytes
 
     def beat(self, now_ns: int | None = None) -> None:
         """Renew limits and order for another `timeout_s`; `now_ns` is `time.monotonic_ns()`."""
@@ -82,12 +82,12 @@ class OrderProgram:
         return {name: int(self._counts[name][0]) for name in COUNTERS}
 
     def close(self) -> None:
-        """Unload the program; devices that still have it keep it, and are soon without a limit."""
+        """Unload the program; devices that still use it keep it, and soon lose their limit."""
         self._object.close()
 
 
 def take_sizes(opened: Any) -> bool:
-    """Let a loaded object see the sizes that applications of this machine tell; return False if it cannot be."""
+    """Give a loaded object the sizes that applications of this machine announce; return False if that fails."""
     try:
         with _control_groups() as group:
             opened.attach("ncc_message_told", group)
@@ -97,30 +97,30 @@ def take_sizes(opened: Any) -> bool:
 
 
 def _thresholds_bytes(params: Params) -> list[int]:
-    """Return the largest message of each class but the last, by parameters of order `known`; others are ignored."""
-    own = dict(params)
+    """Return the largest message of each class except the last, from parameters of order `known`; ignore others."""
+    given = dict(params)
     rows = extension().order_params("known")
-    return [own.get(name, default) for name, default, *_ in rows if name.startswith("class")]
+    return [given.get(name, default) for name, default, *_ in rows if name.startswith("class")]
 
 
 @contextmanager
 def _control_groups() -> Iterator[str]:
     """Yield the folder of the control groups of version 2.
 
-    `ip netns exec` hides it from what it runs; who may mount it makes it visible to this call alone.
+    `ip netns exec` hides it from its command. If it is hidden, mount it, visible to this process alone.
 
     Raises:
-        OSError: it is neither mounted, nor may this process mount it.
+        OSError: it is not mounted, and this process may not mount it.
     """
     mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
     if mounted := next((mount[1] for mount in mounts if mount[2] == "cgroup2"), None):
         yield mounted
         return
     with ExitStack() as opened:
-        made = _call(_FSOPEN, b"cgroup2", _CLOEXEC)
-        opened.callback(os.close, made)
-        _call(_FSCONFIG, made, _CREATE, None, None, 0)
-        mount = _call(_FSMOUNT, made, _CLOEXEC, 0)
+        filesystem = _call(_FSOPEN, b"cgroup2", _CLOEXEC)
+        opened.callback(os.close, filesystem)
+        _call(_FSCONFIG, filesystem, _CREATE, None, None, 0)
+        mount = _call(_FSMOUNT, filesystem, _CLOEXEC, 0)
         opened.callback(os.close, mount)
         yield f"/proc/self/fd/{mount}"
 

@@ -10,9 +10,9 @@ class Periods:
     """The ends of periods on CLOCK_MONOTONIC, in whole nanoseconds.
 
     Attributes:
-        start_ns: start of the first period; to be set before `next_end_ns`.
+        start_ns: start of the first period; set it before calling `next_end_ns`.
         epoch: number of periods that have ended.
-        missed: number of those whose end had passed before `next_end_ns` asked for it.
+        missed: number of these whose end had passed when `next_end_ns` was called.
     """
 
     def __init__(self, period_ns: int) -> None:
@@ -31,6 +31,6 @@ class Periods:
 
 
 def sleep_until(at_ns: int) -> None:
-    """Sleep until a time of CLOCK_MONOTONIC, not at all if it has passed."""
+    """Sleep until a time of CLOCK_MONOTONIC; return at once if it has passed."""
     while (left_ns := at_ns - time.monotonic_ns()) > 0:
         time.sleep(left_ns / NS_PER_S)

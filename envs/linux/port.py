@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bytes sent by and waiting at a port of this machine, which is a router or a namespace that plays a switch."""
+"""Sent and waiting bytes of a port, on a machine that is a router or in a namespace that acts as a switch."""
 
 import os
 import struct
@@ -18,15 +18,15 @@ class PortState(NamedTuple):
     """Counters of a port at one moment."""
 
     sent_bytes: int
-    """Bytes sent since the queue was set up, with headers of the link layer."""
+    """Bytes sent since the queue was set up, with link-layer headers."""
     backlog_bytes: int
-    """Bytes that wait in the queue."""
+    """Bytes that wait in the queue, with link-layer headers."""
 
 
 class Port:
-    """The counters of a network device's queue (`tc -s qdisc show dev ...`): its root and everything below.
+    """The counters of a network device's queue (`tc -s qdisc show dev ...`): the root and everything below it.
 
-    Reading takes no privileges and one request to the kernel.
+    Reading takes one request to the kernel and no privileges.
     """
 
     def __init__(self, interface: str) -> None:
@@ -45,7 +45,7 @@ class Port:
     def read(self) -> PortState:
         """Read the counters."""
         try:
-            found = [_state(answer) for answer in self._route.ask(self._question)]
+            states = [_state(answer) for answer in self._route.ask(self._question)]
         except TimeoutError as error:
             raise DatapathError(f"the kernel does not tell the queue of {self.interface}: {error}") from None
         except OSError as error:
@@ -53,12 +53,12 @@ class Port:
                 f"the queue of {self.interface} cannot be read: {os.strerror(error.errno or 0)}; is the interface "
                 "still there?"
             ) from None
-        if not found or found[-1] is None:
+        if not states or states[-1] is None:
             raise DatapathError(
                 f"{self.interface} has no queue that counts (noqueue); name the port at which packets wait, or give it "
                 f"a queue: tc qdisc add dev {self.interface} root ..."
             )
-        return found[-1]
+        return states[-1]
 
     def close(self) -> None:
         """Close the socket to the kernel; may be called twice."""

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`HostQueue`: a host's limit and an order among its flows, in the queue of its network device.
 
-Two HTBs make it: one limits, and one within its limit orders. A program before them (bpf/order.bpf.c) names the class
-of each packet:
+The queue has two HTBs: the outer one limits, the inner one orders. A program before them (bpf/order.bpf.c) names the
+class of each packet:
 
-- 1:2 is the line, 1:18 below it the host's limit, which takes all that has no other class;
-- 2:10 to 2:17 within the limit are the classes of the order, the first of which goes first: packets without payload and
-  the shortest messages. What is known of a message is its bytes that are acknowledged, in flight and written;
-- 2:18 takes turns with 2:17, the last of them, and takes what has no place in the order: other protocols than TCP,
-  forwarded packets;
-- 1:3 beside the limit takes ARP, LLDP and their like, what this process sends with SO_PRIORITY `OPEN`, and everything
-  while user space is silent.
+- 1:2 is the line. 1:18 below it is the host's limit, the default class.
+- 2:10 to 2:17 inside the limit are the classes of the order. 2:10 is served first; it has packets without payload and
+  the shortest messages. The known bytes of a message are those acknowledged, in flight and written.
+- 2:18 takes turns with 2:17, the last class of the order. It has the packets outside the order: protocols other than
+  TCP, forwarded packets.
+- 1:3 is outside the limit. It has ARP, LLDP and the like, packets that this process sends with SO_PRIORITY `OPEN`, and
+  all packets while user space is silent.
 
-The classes of the order never reach their rate, so an HTB serves them in strict order. Classes that borrow would not
-do: the first packet of each, and one more after a minute, would go ahead of all that borrow, and overtake packets of
-its own message. The limit holds for everything that leaves the device but for 1:3, whichever congestion control
-sends it.
+The classes of the order never reach their rate, so an HTB serves them in strict order. Classes that borrow would fail:
+the first packet of each, and one more after a minute, would go ahead of all borrowing classes and overtake packets of
+its own message. The limit holds for all packets that leave the device except those in 1:3, under any congestion
+control.
 """
 
 import os
@@ -31,44 +31,44 @@ from ncc.envs.linux.netlink import Route, attribute, attributes, request
 from ncc.envs.linux.order_program import CLASSES, OrderProgram
 
 OPEN = 0x10003
-"""Class beside the limit; SO_PRIORITY of sockets that ask for it, which takes CAP_NET_ADMIN."""
+"""Class outside the limit; a socket chooses it by SO_PRIORITY, which takes CAP_NET_ADMIN."""
 FIRST, REST = 0x20010, 0x20018
-"""First class of the order, and the class of what has no place in it."""
+"""First class of the order, and the class of packets outside the order."""
 LINE = 0x10002
 RATE_MIN, RATE_MAX = 100, 2**40
-"""Least and largest rate in bytes/s; others are these."""
+"""Least and largest rate in bytes/s; other rates are clipped to these."""
 BORROWS = 1
-"""Rate of a class in bytes/s, which is nothing but what it borrows."""
+"""Rate in bytes/s of a class that borrows all its bandwidth."""
 BURST_PKTS, BURST_S = 2, 100e-6
 """Burst in full packets, or in seconds at the rate if that is more: timers are late by tens of microseconds."""
 PROMPT_S, SETTLED_S = 2e-3, 0.05
-"""A packet that left under a limit holds back the next one for as long as it takes at that limit, even if the limit
-rises meanwhile. Right after a higher limit, one at which a full packet takes more than `PROMPT_S` is therefore raised
-to that; from `SETTLED_S` on it holds as it is."""
+"""A packet delays the next one by its transmission time at the limit in force, even if the limit rises meanwhile. A low
+limit, at which a full packet takes more than `PROMPT_S`, is therefore raised to that rate at first. It holds unchanged
+`SETTLED_S` after the last higher limit."""
 QUEUE_PKTS = 20_000
 """Packets that each class holds."""
 _PARMS, _RATE64, _CEIL64 = 1, 6, 7
 _BASIC, _QUEUE = 1, 3
 _TICK_NS = 64
 _SOURCE, _ETHERNET = struct.Struct("=BBHhHI"), 1
-"""struct tc_ratespec; TC_LINKLAYER_ETHERNET, with which the kernel works out times itself."""
+"""struct tc_ratespec; TC_LINKLAYER_ETHERNET, with which the kernel computes transmission times itself."""
 _CLASS = struct.Struct(f"={_SOURCE.size * 2}s5I")
 
 
 class HostQueue:
-    """The queue of a network device, which takes the place of its root queue until `close`; may be closed twice.
+    """The queue of a network device. It replaces the root queue until `close`, which may be called twice.
 
-    It is made in the namespace of the device; all calls work from any thread later. If this process ends without
-    `close`, the queue stays, without a limit; `restore` removes it.
+    Construct it in the namespace of the device; later calls work from any thread. If this process ends without `close`,
+    the queue stays, without a limit; `device.restore` removes it.
 
     Args:
         interface: name of the device.
         line_rate_bps: rate of the line, > 0; inf if it is not known.
         program: program that names classes; it must be open until the queue is closed.
-        overhead_bytes: bytes of each packet on the line that the device does not count; they count in the line's rate.
+        overhead_bytes: bytes per packet on the line that the device does not count; the line's rate includes them.
 
     Attributes:
-        before: text from which `restore` puts the former root queue back.
+        before: text from which `device.restore` puts the former root queue back.
 
     Raises:
         ConfigError: there is no such device.
@@ -101,7 +101,7 @@ class HostQueue:
         self.before = device.root_before(route, index, self.interface)
         device.check_first(route, index, self.interface)
         self._ours = True
-        # The filter comes first and goes last, so that whatever a killed process leaves is known by it.
+        # The filter is added first and removed last, so that it marks whatever a killed process leaves.
         with suppress(FileExistsError):
             route.send(
                 device.qdisc(
@@ -136,16 +136,16 @@ class HostQueue:
         return int(min(max(rate_bps / BITS_PER_BYTE, RATE_MIN), RATE_MAX))
 
     def _burst_ticks(self, rate: int) -> int:
-        """Return the time that a burst at a rate takes, in ticks; a class that only borrows has none of its own."""
+        """Return the time of a burst at `rate` bytes/s, in ticks; a class that only borrows has the least."""
         burst_bytes = max(BURST_PKTS * self._packet_bytes, rate * BURST_S) if rate > BORROWS else 1
         return max(1, round(burst_bytes / rate * NS_PER_S / _TICK_NS))
 
     def _class(
         self, handle: int, parent: int, *, rate: int, ceil: int, prio: int = 0, overhead_bytes: int = 0
     ) -> bytes:
-        """Return a request that makes or changes a class; rates are in bytes/s of what the device counts."""
+        """Return a request that makes or changes a class; rates are in bytes/s as the device counts bytes."""
         specs = b"".join(
-            _SOURCE.pack(0, _ETHERNET, overhead_bytes, 0, 0, min(each, 2**32 - 1)) for each in (rate, ceil)
+            _SOURCE.pack(0, _ETHERNET, overhead_bytes, 0, 0, min(value, 2**32 - 1)) for value in (rate, ceil)
         )
         bursts = (self._burst_ticks(rate), self._burst_ticks(ceil))
         options = (
@@ -157,10 +157,10 @@ class HostQueue:
         return request(netlink.NEW_CLASS, netlink.CREATE, self._index, handle=handle, parent=parent, body=body)
 
     def limit(self, rate_bps: float, now_ns: int | None = None) -> None:
-        """Limit the host to a rate in bits/s of IP packets, exact for full ones; inf: the line's.
+        """Limit the host to a rate in bits/s of IP packets (exact for full packets); inf: the line's rate.
 
-        `now_ns` is `time.monotonic_ns()`. A limit that changes all the time is best given in every period: see
-        `PROMPT_S` for low ones. The kernel is asked only if something changes, which takes some 15 us.
+        `now_ns` is `time.monotonic_ns()`. Call this in every period, also if the limit stays: low limits come into
+        force in two steps (`PROMPT_S`). Only a change asks the kernel, which takes about 15 us.
         """
         counted = rate_bps * (self._packet_bytes / (self._packet_bytes - self._header_bytes))
         ceil = self._rate(min(counted, self._line_bps))
@@ -183,24 +183,24 @@ class HostQueue:
     def counters(self) -> dict[str, int]:
         """Return counts since the queue was made, in bytes as the device counts them.
 
-        They are sent under the limit and outside it, waiting now, and packets dropped because a class was full.
+        They are bytes sent under and outside the limit, waiting bytes, and packets dropped because a class was full.
         """
-        found = dict.fromkeys(("limited_bytes", "open_bytes", "backlog_bytes", "dropped_pkts"), 0)
-        for each in self._opened().ask(request(netlink.GET_CLASS, netlink.DUMP, self._index)):
-            if each.handle not in (LIMIT, OPEN):
+        counts = dict.fromkeys(("limited_bytes", "open_bytes", "backlog_bytes", "dropped_pkts"), 0)
+        for answer in self._opened().ask(request(netlink.GET_CLASS, netlink.DUMP, self._index)):
+            if answer.handle not in (LIMIT, OPEN):
                 continue
-            stats = attributes(each.attributes.get(netlink.STATS, memoryview(b"")))
+            stats = attributes(answer.attributes.get(netlink.STATS, memoryview(b"")))
             if _BASIC not in stats or _QUEUE not in stats:
                 continue
             (sent,) = struct.unpack_from("=Q", stats[_BASIC])
-            found["limited_bytes" if each.handle == LIMIT else "open_bytes"] = sent
+            counts["limited_bytes" if answer.handle == LIMIT else "open_bytes"] = sent
             _, backlog, dropped = struct.unpack_from("=3I", stats[_QUEUE])
-            found["backlog_bytes"] += backlog
-            found["dropped_pkts"] += dropped
-        return found
+            counts["backlog_bytes"] += backlog
+            counts["dropped_pkts"] += dropped
+        return counts
 
     def check(self) -> None:
-        """Raise `DatapathError` if another program has removed ours, or may decide before it: `device.check_first`."""
+        """Raise `DatapathError` if another program has removed ours or runs before it (`device.check_first`)."""
         route = self._opened()
         device.check_first(route, self._index, self.interface)
         if not device.filter_handle(route, self._index):

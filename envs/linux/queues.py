@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Queues`: the queues of some hosts, which hold their limits and keep an order among their flows."""
+"""`Queues`: the queues of some hosts, which enforce limits and an order among flows."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ GROWING = ("limited_bytes", "open_bytes", "dropped_pkts")
 
 
 class Queues:
-    """Queues of hosts 0 to k - 1, in which limits and an order are in force.
+    """Queues of hosts 0 to k - 1 that enforce limits and an order.
 
     Attributes:
         counts: bytes sent under the limits and outside them, with link-layer headers, and packets dropped, as of the
@@ -29,9 +29,9 @@ class Queues:
         self._windows = list[int]()
 
     def decide(self, limits_bps: FloatArray, now_ns: int, shim: Shim | None = None) -> None:
-        """Put limits [k] into force, and renew them.
+        """Put limits [k] (bits/s, inf: none) into force, or renew them.
 
-        Connections of a `shim` may send whole messages to the queues of hosts with a limit, which order them there.
+        On hosts with a limit, `shim` lets connections send whole messages into the queue, which orders them.
         """
         if self._silent_pkts is None:  # packets before the first decision do not count
             self._silent_pkts = self.program.counters()["silent_pkts"]
@@ -46,12 +46,12 @@ class Queues:
 
     def counters(self) -> dict[str, int]:
         """Return counts of the program since the first decision, and of all queues."""
-        counted = self.program.counters()
-        counted["silent_pkts"] -= self._silent_pkts or 0
+        counts = self.program.counters()
+        counts["silent_pkts"] -= self._silent_pkts or 0
         for queue in self._queues:
             for name, count in queue.counters().items():
-                counted[name] = counted.get(name, 0) + count
-        return counted
+                counts[name] = counts.get(name, 0) + count
+        return counts
 
     def check(self) -> None:
         """Bring `counts` up to date, from the thread that limits.
@@ -59,8 +59,8 @@ class Queues:
         Raises:
             DatapathError: another program has replaced a queue, or comes before ours (`HostQueue.check`).
         """
-        found = self.counters()
-        counts = {name: found[name] for name in GROWING}
+        counters = self.counters()
+        counts = {name: counters[name] for name in GROWING}
         if any(counts[name] < self.counts[name] for name in GROWING):
             names = ", ".join(queue.interface for queue in self._queues)
             raise DatapathError(f"Another program has replaced the queue of {names}: nothing limits what leaves.")

@@ -7,12 +7,12 @@ rate, with frames counted as in simulators, and the program of `switch` marks, d
 an HTB below its bucket that serves them in strict order; hosts write a packet's class into its DSCP (`tags`). Nothing
 outside the namespaces is changed, and everything is removed with them.
 
-Differences from the simulators: the rate of a port is kept over some packets, not between any two (`BURST_S`); a hop
-takes some 8 us by itself, in place of the shortest delays (`delay.HOP_S`); packets that join a port on two processors
-at the same instant do not see each other, so a buffer may be exceeded by one packet per processor; a host's own queue
-is the kernel's, or with an order a `HostQueue`, which keeps to the line's rate too. All hosts send on the cores of one
-machine: lines that are full at the same time carry no more in all than those cores do (docs/linux), and what is above
-it waits in hosts.
+Differences from the simulators: A port keeps its rate over some packets, not between any two (`BURST_S`). A hop itself
+takes about 8 us, which stands for the shortest delays (`delay.HOP_S`). Packets that join a port on two processors at
+the same instant do not see each other, so a buffer may be exceeded by one packet per processor. A host's own queue is
+the kernel's or, with an order, a `HostQueue`, which keeps the line's rate too. All hosts send on the cores of one
+machine: lines that are full at the same time carry together no more than those cores can (docs/linux), and the excess
+waits in hosts.
 """
 
 import os
@@ -44,15 +44,15 @@ UNBOUNDED_BYTES = 2**30
 UNBOUNDED_PKTS = 2**20
 """The same in packets, for each class of a port."""
 BUCKET = 3
-"""Handle of a port's token bucket, by which an HTB below it is named; `HostQueue` has others."""
+"""Handle of a port's token bucket, the parent of its HTB; `HostQueue` has other handles."""
 NEVER = "rate 8tbit burst 10mb cburst 10mb quantum 60000"
-"""Classes that never reach their rate, which an HTB therefore serves in strict order (queue.py)."""
+"""Settings of classes that never reach their rate, so that an HTB serves them in strict order (queue.py)."""
 _ONLINK = 4
 _serial = count()
 
 
 def check_rack(topology: Topology, transport: Transport) -> None:
-    """Raise `ConfigError` that names the first thing that a topology asks for and a rack does not offer."""
+    """Raise `ConfigError` naming the first feature of a topology that a rack does not offer."""
     if len(topology.links) != len(topology.nodes) - 1:
         raise ConfigError(
             f"The Linux rack takes trees only, one way from each node to each other: {len(topology.nodes)} nodes need "
@@ -84,9 +84,9 @@ class Rack:
 
     Args:
         topology: a tree.
-        transport: transport of the scenario; `stack.not_honoured` lists what the kernel does otherwise.
+        transport: transport of the scenario; `stack.not_honoured` lists differences of the kernel.
         nic: network card of the scenario; see `stack.not_honoured` too.
-        order: program of the queues that the agents' hosts have; None: they have none.
+        order: program of the queues of the agents' hosts; None: these hosts have no `HostQueue`.
         tags: program that gives the packets of all hosts their classes; None: all have class 0.
 
     Raises:
@@ -136,7 +136,7 @@ class Rack:
         return f"10.{host + 1 >> 16}.{host + 1 >> 8 & 255}.{host + 1 & 255}"
 
     def port(self, host: int) -> int:
-        """Directed port by which a host sends."""
+        """Return the directed port by which a host sends."""
         link = next(i for i, link in enumerate(self.topology.links) if host in (link.a, link.b))
         return 2 * link + (self.topology.links[link].b == host)
 
@@ -145,11 +145,11 @@ class Rack:
         return _device(self.port(host))
 
     def cookie(self, node: int) -> int:
-        """Cookie of a node's namespace, as `ncc.envs.linux.machine.namespace_cookie`."""
+        """Cookie of a node's namespace (`ncc.envs.linux.machine.namespace_cookie`)."""
         return self._cookies[node]
 
     def hear(self, host: int, program: int) -> None:
-        """Let a tc program, by its descriptor, see what comes to a host before its TCP does."""
+        """Attach a tc program (a descriptor) to a host's incoming packets, before its TCP."""
         index = FIRST_INDEX + self.port(host)
         with namespaces.inside(self.namespace(host)), closing(Route()) as route:
             route.send(device.bpf_filter(index, device.WITHIN_CLSACT, program, device.INGRESS))
@@ -260,7 +260,7 @@ class Rack:
         self._undo.callback(self.queues[node].close)
 
     def _add_bucket(self, node: int, port: int, header_bytes: int) -> None:
-        """Set up the queue of a port that sends at its line's rate, and no order."""
+        """Set up a port's queue without an order: a token bucket at the line's rate."""
         rate_bytes_per_s = round(self.topology.port_rate_bps(port) / BITS_PER_BYTE)
         burst_bytes = max(2 * (self.transport.mtu_bytes + header_bytes), round(rate_bytes_per_s * BURST_S))
         name, buffer = _device(port), self.topology.port_buffer(port)
@@ -271,10 +271,10 @@ class Rack:
         if buffer is not None and buffer.classes > 1:
             last = FIRST + buffer.classes - 1
             queue.append(f"qdisc add dev {name} parent {BUCKET}:1 handle 2: htb default {last & 0xFFFF:x}")
-            for prio, each in enumerate(f"2:{handle & 0xFFFF:x}" for handle in range(FIRST, last + 1)):
+            for prio, classid in enumerate(f"2:{handle & 0xFFFF:x}" for handle in range(FIRST, last + 1)):
                 queue += [
-                    f"class add dev {name} parent 2: classid {each} htb {NEVER} prio {prio}",
-                    f"qdisc add dev {name} parent {each} pfifo limit {UNBOUNDED_PKTS}",
+                    f"class add dev {name} parent 2: classid {classid} htb {NEVER} prio {prio}",
+                    f"qdisc add dev {name} parent {classid} pfifo limit {UNBOUNDED_PKTS}",
                 ]
         with namespaces.inside(self.namespace(node)):  # by tc: pyroute2 has neither overheads nor rates above 32 bits
             done = subprocess.run(
@@ -287,7 +287,7 @@ class Rack:
             )
 
     def _add_routes(self, node: int) -> None:
-        """Add routes to every host by the next port; a host has one route, with the metrics for its TCP."""
+        """Add a node's routes: a switch has one to every host; a host has a single one, with the metrics of its TCP."""
         if self.topology.nodes[node].kind is NodeKind.HOST:
             port = self.port(node)
             route, device = self._routes[node], FIRST_INDEX + port

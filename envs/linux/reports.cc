@@ -39,7 +39,7 @@ using Table = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Integers = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Counters = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>; // [ports, kPortCounters]
 
-// Takes in a sender's counts since its flow began. Older counts change nothing, and none exceeds the flow's size.
+// Updates a flow by its sender's counts since it began. Older counts change nothing, and none exceeds the flow's size.
 void Update(const Flows &flows, size_t row, int64_t known, int64_t delivered, int64_t left, double rtt_sum_s,
             int64_t rtt_samples)
 {
@@ -64,8 +64,8 @@ void UpdateAll(const Flows &flows, Column<const int64_t> rows, Column<const int6
     }
 }
 
-// Writes for every slot in use among the first `used` its index, its generation and the row of its flow (-1: no flow of
-// the run). Returns the number of these slots, and the results of `Reports::Each`.
+// Writes index, generation and row of the flow (-1: no flow of the run) of every slot in use among the first `used`.
+// Returns the number of these slots, and the results of `Reports::Each`.
 std::tuple<size_t, std::vector<int64_t>, size_t> Collect(const Reports &reports, size_t used, const Flows &flows,
                                                          Column<int64_t> slots, Column<uint32_t> generations,
                                                          Column<int64_t> rows)
@@ -92,12 +92,12 @@ std::tuple<size_t, std::vector<int64_t>, size_t> Collect(const Reports &reports,
 // Columns of a port's counters: `PORT_COUNTERS` of measure.py.
 enum PortCounter { kTxPkts, kTxBytes, kMarked, kDropped, kQueueBytes, kByteNs, kPktNs, kPortCounters };
 
-// The epochs of one run: signals of hosts and uplinks between two calls of `End`.
+// The periods of one run: signals of hosts and uplinks between two calls of `End`.
 class Epochs
 {
   public:
-    // Takes the columns of one run. `agent` is the number of agents for a flow that no agent sends. `live` has room for
-    // all flows. `rtt_s` holds each host's RTT until its first sample arrives.
+    // Takes the columns of one run. `agent` is the row of a flow's agent, or the number of agents if no agent sends it.
+    // `live` has room for all flows. `rtt_s` holds each host's RTT until its first sample arrives.
     Epochs(Flows flows, Column<const double> start_s, Column<const int64_t> agent, Column<const uint8_t> limited,
            Column<double> rtt_s, Column<const int64_t> host_ports, Column<const int64_t> uplinks, const Counters &ports,
            Column<int64_t> live)
@@ -122,8 +122,8 @@ class Epochs
         }
     }
 
-    // Ends the epoch at `time_s`, `interval_s` after the last. Returns the numbers of flows that are live (at the front
-    // of `live`), that have arrived, and that are delivered.
+    // Ends the period at `time_s`, `interval_s` after the last. Returns the numbers of flows that are live (at the
+    // front of `live`), that have arrived, and that are delivered.
     std::tuple<size_t, size_t, size_t> End(double time_s, bool arrivals, double interval_s,
                                            Column<const uint8_t> finished, const Counters &ports, Table host_reals,
                                            Integers host_counts, Table uplink_reals, Integers uplink_counts)
@@ -167,7 +167,7 @@ class Epochs
         return static_cast<double>(ports(row, counter) - ports_[row * kPortCounters + counter]);
     }
 
-    // Sums by agent over the flows that are live or have arrived in the epoch; keeps the unfinished ones in `live_`.
+    // Sums by agent over the flows that are live or arrived in the period; keeps the unfinished ones in `live_`.
     void Count(double time_s, const Column<const uint8_t> &finished, const HostSums &hosts, size_t agents)
     {
         size_t kept = 0;
@@ -195,14 +195,14 @@ class Epochs
     }
 
     Flows flows_;
-    std::vector<Counts> before_; // counts at the end of the last epoch
+    std::vector<Counts> before_; // counts at the end of the last period
     Column<const double> start_s_;
     Column<const int64_t> agent_;
     Column<const uint8_t> limited_;
     Column<double> rtt_s_;
     Column<const int64_t> host_ports_, uplinks_;
     Column<int64_t> live_;
-    std::vector<int64_t> ports_; // counters at the end of the last epoch
+    std::vector<int64_t> ports_; // counters at the end of the last period
     size_t n_live_ = 0, started_ = 0;
 };
 

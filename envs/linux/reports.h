@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reports of connections, in the memory of a map that the kernel writes (layout.py), and signals of hosts that are
-// summed up from them: for runs (reports.cc) and for hosts in operation (live.cc).
+// Reports of connections, in the memory of a map that the kernel writes (layout.py), and the hosts' signals that are
+// sums over reports: for runs (reports.cc) and for hosts in operation (live.cc).
 #pragma once
 
 #include "signals.h"
@@ -45,7 +45,7 @@ class HostSums : public HostColumns
         std::fill_n(counts, kCounts * n, 0);
     }
 
-    // Adds what a flow did since `before`, which becomes `now`, and its payload that waits in the host.
+    // Adds a flow's progress from `before` to `now` and its payload that waits in the host; sets `before` to `now`.
     void Add(size_t host, Counts now, Counts &before, double time_s, int64_t waiting_bytes) const
     {
         now.last_left_s = now.left > before.left ? time_s : before.last_left_s;
@@ -62,7 +62,7 @@ class HostSums : public HostColumns
         before = now;
     }
 
-    // Makes rates of bytes, and means of RTTs: a host without a sample keeps its last mean in `rtt_means_s`.
+    // Turns bytes into rates and sums of RTTs into means. A host without a sample keeps its last mean (`rtt_means_s`).
     void End(double interval_s, const Column<double> &rtt_means_s) const
     {
         for (size_t host = 0; host < n_; ++host) {

@@ -43,10 +43,10 @@ CHECK_PERIODS = 50
 """Number of periods between two checks that the traffic program still runs."""
 LATE_QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 NOT_MESSAGES = (
-    "stack.messages: receivers' words are no packets, since one process decides for all hosts: they take no "
+    "stack.messages: receivers' grants are no packets, since one process decides for all hosts: they take no "
     "bandwidth, and are as late and as lost as the scenario says.",
-    "A flow begins at the period's beginning that is nearest to its start; one that waits for 200 ms or more sends a "
-    "packet each time the kernel probes the path.",
+    "A flow begins at the start of the period that is nearest to its granted start; a flow that waits for 200 ms or "
+    "more sends a packet each time the kernel probes the path.",
 )
 
 
@@ -101,7 +101,7 @@ class Run:
         if stack.tags != "none":
             tags = TagProgram(stack.tags, stack.tag_params)
             self._undo.callback(tags.close)
-        tells = any(each is not None and each.takes_sizes for each in (program, tags))
+        tells = any(loaded is not None and loaded.takes_sizes for loaded in (program, tags))
         rack = Rack(topology, transport, scenario.nic, program, tags)
         self._rack, self._switch = self._undo.enter_context(rack), rack.switch
         self._queues = Queues(program, [rack.queues[host] for host in topology.agent_hosts]) if program else None
@@ -128,7 +128,7 @@ class Run:
             sample_s=scenario.period_s if self._senders.samples else 0.0,
             nice=machine.TRAFFIC_NICE if settings.scheduling == "fifo" else 0,
             connections_per_pair=transport.connections_per_pair,
-            pieces=pieces((each.writes for _, each in scenario.workload), self.flows.traffic),
+            pieces=pieces((component.writes for _, component in scenario.workload), self.flows.traffic),
             marks=self.shim is not None,
             tells_bytes=told_bytes(transport, scenario.nic) if tells else 0,
             fins=bool(programs_of(topology)),
@@ -145,9 +145,9 @@ class Run:
         stats = self._switch.sample()
         self._stats: IntArray = stats.view(np.int64).reshape(len(stats), -1)
         self.meter = Meter(scenario, self.flows, self._ports())
-        self._gates = self._made_gates(rack) if scenario.has_receivers else None
+        self._gates = self._make_gates(rack) if scenario.has_receivers else None
 
-    def _made_gates(self, rack: "Rack") -> Gates:
+    def _make_gates(self, rack: "Rack") -> Gates:
         from ncc.envs.linux import namespaces
 
         wakers: dict[int, Waker] = {}
@@ -191,7 +191,7 @@ class Run:
         return limits
 
     def tell(self, grants: Grants) -> None:
-        """Have receivers say this from the next step on; see `ncc.harness.datapath.Tells`."""
+        """Send receivers' grants at the next step; see `ncc.harness.datapath.Tells`."""
         if self._gates is None:
             raise ConfigError("Grants need receivers: set Scenario.neighbourhoods to receivers or both")
         if self.shim is None and len(grants):
@@ -222,7 +222,7 @@ class Run:
         return self._measured(interval_s, limits_bps)
 
     def _begin(self) -> None:
-        # Exempt the present objects from garbage collection: going through them takes milliseconds in any period.
+        # Exempt the present objects from garbage collection, which would take milliseconds of some period.
         gc.collect()
         gc.freeze()
         self._undo.callback(gc.unfreeze)
@@ -258,7 +258,7 @@ class Run:
         )
         if self._gates is None:
             return measured
-        # As `Blocks.made` makes it: `dataclasses.replace` would set all fields one by one.
+        # Set directly, as `Blocks.made` does: `dataclasses.replace` would set all fields one by one.
         vars(measured)["edges"] = self._gates.edges(self.meter, self._traffic.flows["state"], time_s)
         self._last = measured
         return measured
@@ -324,24 +324,24 @@ class Run:
         return {str(row): os.strerror(int(rows["error"][row])) for row in failed}
 
     def fallbacks(self) -> tuple[str, ...]:
-        said, counters, timeout_s = [], self._senders.counters(), self.settings.heartbeat_timeout_s
+        sentences, counters, timeout_s = [], self._senders.counters(), self.settings.heartbeat_timeout_s
         missed, periods = self._periods.missed, self._periods.epoch
         if self._senders.steers and missed > self.settings.missed_frac * periods:
-            said.append(f"{missed} of {periods} periods had no decision: the machine is too loaded")
+            sentences.append(f"{missed} of {periods} periods had no decision: the machine is too loaded")
         if self._senders.steers and self._queues is None and (n := counters.get("fallbacks", 0)):
-            said.append(f"decisions stopped for more than {timeout_s:g} s, and connections fell back {n} times")
+            sentences.append(f"decisions stopped for more than {timeout_s:g} s, and connections fell back {n} times")
         if self._senders.steers and self._queues is not None and (n := self._queues.counters()["silent_pkts"]):
-            said.append(
+            sentences.append(
                 f"decisions stopped for more than {timeout_s:g} s, and {n} packets left without a limit or order"
             )
         if n := counters.get("unreported", 0):
-            said.append(
+            sentences.append(
                 f"{n} connections found no free slot: they were neither reported nor held back for their "
                 "receivers; their host's limit holds"
             )
         for row, why in list(self._failed().items())[:3]:
-            said.append(f"the connection of flow {row} ended early: {why}")
-        return tuple(said)
+            sentences.append(f"the connection of flow {row} ended early: {why}")
+        return tuple(sentences)
 
     def close(self) -> None:
         self._undo.close()

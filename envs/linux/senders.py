@@ -28,11 +28,11 @@ if TYPE_CHECKING:  # transports must be listed without pyroute2, too
 KERNEL = "linux::"
 """Prefix of the names of the kernel's own congestion controls."""
 NO_ECN = ("bbr",)
-"""Congestion controls of the kernel that ignore marks: with ECN, switches would mark their packets, never drop them."""
+"""Kernel controls that ignore marks. They run without ECN; otherwise switches would mark, never drop, their packets."""
 KNOWN = ("known", "sjf", "srpt")
-"""Orders by size, which hosts' queues keep as far as sizes are known there."""
+"""Orders by size, which hosts' queues keep as far as they know sizes."""
 DEPTH = "kappa"
-"""Parameter of orders that hosts' queues cannot keep: how many flows are put in order."""
+"""Parameter of orders: the number of flows that are ordered. Hosts' queues support only 0."""
 US = 1_000_000
 
 
@@ -44,7 +44,7 @@ class Senders(ABC):
     ecn: int
     """net.ipv4.tcp_ecn of hosts."""
     shim: Shim | None = None
-    """Shim that has the connections; None for the kernel's own controls."""
+    """Shim of the connections; None for the kernel's own controls."""
     torn = 0
     """Number of reports that could not be read at a period's end and were read at the next."""
     samples = False
@@ -53,10 +53,10 @@ class Senders(ABC):
     def __init__(self, stack: HostStack, topology: Topology, queues: Queues | None) -> None:
         self._topology, self._queues, self._limits = topology, queues, b""
         self.steers = stack.order != "fifo" or stack.hold
-        """True if a limit or an order among flows has been decided so far, which connections must obey."""
+        """True once connections have a limit, an order among flows or a held start to obey."""
 
     def decide(self, limits_bps: FloatArray, now_ns: int, meter: Meter) -> None:
-        """Put limits [n_agents] and the order among flows into force, and show that user space is alive."""
+        """Put limits [n_agents] (bits/s, inf: none) and the order among flows into force, and renew the heartbeat."""
         if self.shim is not None:
             self.shim.beat(now_ns)
         if (limits := limits_bps.tobytes()) != self._limits:
@@ -67,7 +67,7 @@ class Senders(ABC):
             self._queues.decide(limits_bps, now_ns, self.shim)
 
     def _check_limits(self, limits_bps: FloatArray, meter: Meter) -> None:
-        """Raise `ConfigError` if a limit cannot be held, or would hold for flows that it is not for."""
+        """Raise `ConfigError` if a limit cannot be enforced, or would also hold for flows inside the neighbourhood."""
         limited = np.isfinite(limits_bps)
         if self._queues is None and limited.any():
             first = int(np.flatnonzero(limited)[0])
@@ -137,7 +137,7 @@ def queue_mode(stack: HostStack, settings: LinuxSettings) -> Mode | None:
 
 
 def check_stack(stack: HostStack) -> None:
-    """Raise an error as `Datapath.start` does if a stack names something that does not exist."""
+    """Raise `UnknownNameError` or `ConfigError`, as `Datapath.start`, for a stack that cannot run on linux."""
     if stack.transport in extension().simulated():
         raise ConfigError(
             f"Controller {stack.transport} needs a timer or telemetry, which the kernel gives none: use a simulator"
@@ -191,19 +191,19 @@ class ShimSenders(Senders):
         self.congestion = self.shim.name
         reports = self.shim.reports
         self._reports = reports_of(reports)
-        # Slots in use at the last reports, the first `_n`: whose they are.
+        # Slots in use at the last report (the first `_n` entries), and the row of the flow and generation of each.
         self._slots, self._rows = np.zeros(len(reports), np.int64), np.zeros(len(reports), np.int64)
         self._generations, self._n = np.zeros(len(reports), np.uint32), 0
         agents = topology.agent_hosts
         others = tuple(host for host in topology.hosts if host not in agents)
-        # Hosts without a window or patience of their own are none of the shim's.
+        # Only hosts with a window or a patience have a row in the shim; others are just reported.
         steered = {host: index for index, host in enumerate((*agents, *others) if patience_s else agents)}
         for host in topology.hosts:
             self.shim.add_host(steered.get(host), rack.address(host), rack.cookie(host))
         self.shim.hosts["patience_ns"] = round(patience_s * NS_PER_S)
-        if (hears := self.shim.programs().get("shim_signal")) is not None:
+        if (listener := self.shim.programs().get("shim_signal")) is not None:
             for host in topology.hosts:
-                rack.hear(host, hears)
+                rack.hear(host, listener)
 
     def report(self, meter: Meter, traffic: Traffic) -> None:
         self._n, ended, torn = extension().collect(
@@ -248,5 +248,5 @@ class KernelSenders(Senders):
 
 
 def _signed(column: Any) -> IntArray:
-    found: IntArray = column.astype(np.int64)
-    return found
+    counts: IntArray = column.astype(np.int64)
+    return counts

@@ -18,22 +18,22 @@ class LinuxSettings(Value, frozen=True):
     """Settings of runs on this machine."""
 
     scheduling: Literal["fifo", "other"] = "fifo"
-    """Scheduling of the decisions; `fifo` (SCHED_FIFO) puts them before everything else, the traffic at nice -20."""
+    """Scheduling of the decisions; `fifo` (SCHED_FIFO) puts them before all else, and the traffic at nice -20."""
     cores: Literal["split", "shared"] = "split"
-    """Cores of the run; `split` gives the last core to the decisions and the others to the traffic, because a network
-    that is busy on a core keeps even SCHED_FIFO waiting. A single core is always shared."""
+    """Cores of the run; `split` gives the last core to the decisions and the others to the traffic, because packet
+    processing on a core delays even SCHED_FIFO. A single core is always shared."""
     heartbeat_timeout_s: Annotated[float, Meta(ge=1e-3, le=10)] = 0.05
     """Seconds without a decision after which limits and orders end, which is counted."""
     busy_frac: Fraction = 0.25
-    """Fraction of all cores in use before a run above which its facts say that the machine was busy. Load costs
-    goodput and doubles queues."""
+    """Largest fraction of all cores in use before a run; above it, the run's facts say that the machine was busy. Load
+    costs goodput and doubles queues."""
     missed_frac: Fraction = 0.02
-    """Fraction of periods without a decision above which a run should not be used, if there was anything to decide."""
+    """Largest fraction of missed periods; above it, a run that had anything to decide should not be used."""
     queues: bool = False
-    """True gives hosts queues that can hold limits, also for stacks without an order among flows; those with one
-    always have them."""
+    """True gives hosts queues that enforce limits, also for stacks without an order among flows; stacks with an order
+    always have such queues."""
     longest_s: Annotated[float, Meta(gt=0, le=3600)] = 600.0
-    """Longest run in seconds: flows end by themselves then, or some seconds after the scenario's own end, if any."""
+    """Longest run in seconds: flows end by themselves then, or `GRACE_S` after the scenario's end if earlier."""
 
     def check_heartbeat(self, period_s: float, decision_latency_s: float) -> None:
         """Raise `ConfigError` if decisions come too seldom for the heartbeat's timeout."""

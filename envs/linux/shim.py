@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Shim`: a controller of `baselines/` in the kernel, with reports of every connection, and decisions for it."""
+"""`Shim`: a controller of `baselines/` in the kernel, with reports of its connections and decisions for them."""
 
 import ipaddress
 import socket
@@ -29,10 +29,10 @@ class Shim:
         controller: name of a header of `baselines/`.
         params: parameters that differ from their defaults.
         timeout_s: seconds without `beat` after which decisions are ignored, > 0.
-        name: registered name; None: that of `ncc.envs.linux.objects.congestion_name`.
+        name: registered name; None: `ncc.envs.linux.objects.congestion_name(controller)`.
         proportional: True lets windows shrink packet by packet (PRR, baselines/prr.h), as the kernel's own controllers
             do; False shrinks them at once.
-        user_slots: slots that one user of the machine may hold; further connections of his are not reported.
+        user_slots: slots that one user of the machine may hold; the user's further connections are not reported.
 
     Attributes:
         name: name by which sockets select it (TCP_CONGESTION).
@@ -72,10 +72,10 @@ class Shim:
         self.hosts: NDArray[np.void] = memory(self._object, "hosts", layout.HOST)
         self.agent: NDArray[np.void] = memory(self._object, "agent", layout.AGENT)
         self.agent["timeout_ns"] = int(timeout_s * 1e9)
-        heard = np.dtype([("words", "<u8")])
-        listens = "shim_signal" in self._object.programs
-        self._heard = memory(self._object, "signals", heard) if listens else np.zeros(1, heard)
-        # Columns that are used in every period: naming a field of a row takes longer than reading it.
+        signal_row = np.dtype([("words", "<u8")])
+        has_signals = "shim_signal" in self._object.programs
+        self._heard = memory(self._object, "signals", signal_row) if has_signals else np.zeros(1, signal_row)
+        # Columns that are read every period: looking a field up by its name takes longer than reading it.
         self._beat_ns, self._started = self.agent["beat_ns"], self.agent["started"]
         self._fallbacks, self._windows = self.agent["fallbacks"], self.hosts["window_bytes"]
         self._free(range(layout.FLOWS_MAX))
@@ -92,14 +92,14 @@ class Shim:
             ) from None
 
     def add_host(self, index: int | None, address: str, cookie: int) -> None:
-        """Count connections that begin from now on at an address as those of host `index`, and report them.
+        """Report connections that begin at an address from now on, as those of host `index`.
 
         A host may have several addresses. Connections of no host are not reported.
 
         Args:
-            index: of the host; None: only reports.
-            address: IPv4.
-            cookie: of the network namespace, as of `ncc.envs.linux.machine.namespace_cookie`.
+            index: index of the host; None: report its connections only, without window and patience.
+            address: IPv4 address of the host.
+            cookie: cookie of the network namespace (`ncc.envs.linux.machine.namespace_cookie`).
         """
         if index is not None and not 0 <= index < layout.HOSTS_MAX:
             raise ConfigError(f"A host's index must be from 0 to {layout.HOSTS_MAX - 1}, got {index!r}")
@@ -111,14 +111,14 @@ class Shim:
         self._beat_ns[0] = time.monotonic_ns() if now_ns is None else now_ns
 
     def hold(self, window_bytes: Sequence[int] | IntArray) -> None:
-        """Give connections of hosts 0 to n - 1 a window of at least `window_bytes` [n]; 0: their controller's.
+        """Give connections of hosts 0 to n - 1 a window of at least `window_bytes` [n]; 0: the controller's window.
 
-        A connection has it from its first packet until the first mark or loss, and again after a pause.
+        It holds from a connection's first packet until the first mark or loss, and again after a pause.
         """
         self._windows[: len(window_bytes)] = window_bytes
 
     def wait_for(self, receiver: str, *, waits: bool) -> None:
-        """Let flows of hosts with `named_only` wait for a receiver, an IPv4 address, before they begin; or not."""
+        """Make flows to a receiver (an IPv4 address) wait before they begin, or not; for hosts with `named_only`."""
         self._object.update("receivers", socket.inet_aton(receiver), struct.pack("=I", waits))
 
     def give_back(self, slots: Sequence[int] | NDArray[np.intp]) -> None:
@@ -131,7 +131,7 @@ class Shim:
             self._object.update("free_slots", None, struct.pack("=I", slot))
 
     def used(self) -> int:
-        """Number of slots, counted from the first, that have ever had a connection: free slots are reused last."""
+        """Return the number of slots that have ever had a connection: the first ones, as free slots are reused last."""
         return min(int(self._started.item()), layout.FLOWS_MAX)
 
     @property
@@ -145,7 +145,7 @@ class Shim:
 
     @property
     def heard(self) -> int:
-        """Number of switches' words that have come to connections; 0 for controllers that do not listen."""
+        """Number of switches' signals that connections have received; 0 for controllers without signals."""
         return int(self._heard["words"][0])
 
     def programs(self) -> dict[str, int]:

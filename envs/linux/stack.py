@@ -16,10 +16,10 @@ MS_PER_S = 1000
 KERNEL_INITIAL_RTO_S = 1.0
 """Initial retransmission timeout of the kernel, TCP_TIMEOUT_INIT."""
 KERNEL_SEND_BUFFER_BYTES = 16_384
-"""Send buffer of a new socket, in memory: the kernel's own default of tcp_wmem. As measured it takes
+"""Send buffer of a new socket in bytes of memory, the kernel's default of tcp_wmem. By measurement it takes
 `Nic.first_write_pkts` at the first write, because it has grown by then."""
 TELLS_SIZES = 2**31 - 1
-"""`TrafficOptions.tells_bytes` with which senders tell whole sizes of flows."""
+"""Value of `TrafficOptions.tells_bytes` for which senders announce whole sizes of flows."""
 KERNEL_TIMER_SLACK_S = 2e-3
 """Addition to the kernel's timers of loss probes and of reordering, TCP_TIMEOUT_MIN_US."""
 ROUNDING = 1e-6
@@ -30,17 +30,17 @@ _MONOTONIC_COARSE = 6
 HELD_BYTES = 65_536
 """Bytes of a message that may wait in a host's queue (`queue`)."""
 HELD_RTO_S = 0.4
-"""Least retransmission timeout of hosts with such a queue: shorter ones go off while packets wait there."""
+"""Least retransmission timeout of hosts with such a queue: shorter ones expire while packets wait there."""
 HEADER_BYTES = 40
 """IP and TCP headers of a data packet, without timestamps."""
 SKB_OVERHEAD = 2
-"""Ratio of the memory that a packet is charged for to its payload, at most, for packets of 1500 bytes."""
+"""Largest ratio of a packet's charged memory to its payload, for packets of 1500 bytes."""
 
 
 def of_every_node() -> dict[str, str]:
-    """Return settings of hosts and switches that keep all packets but the run's off the links."""
-    settings = {f"net/ipv4/conf/{which}/rp_filter": "0" for which in ("all", "default")}
-    settings |= {f"net/ipv4/conf/{which}/send_redirects": "0" for which in ("all", "default")}
+    """Return settings of hosts and switches that keep the links free of packets other than the run's."""
+    settings = {f"net/ipv4/conf/{name}/rp_filter": "0" for name in ("all", "default")}
+    settings |= {f"net/ipv4/conf/{name}/send_redirects": "0" for name in ("all", "default")}
     if Path("/proc/sys/net/ipv6").exists():
         settings |= {"net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"}
     return settings
@@ -56,10 +56,10 @@ def of_host(transport: Transport, nic: Nic, mode: Mode | None = None) -> dict[st
 
     `tcp_tso_rtt_log` 0 lets paced flows send packet by packet. With classic recovery, `tcp_early_retrans` 0 leaves lost
     tails to the timeout as in simulators; with probes, Linux would have a third of the timeouts in bursts over a short
-    buffer. Buffer sizes are in memory, of which a packet takes about twice its payload; they are doubled so that the
-    window can reach the scenario's size. Where hosts know the backlog only, a send buffer begins as small as it does in
-    Linux, and grows with the window. Before a queue that delays packets, TCP must not wait for them to leave before it
-    sends the next, neither to fill it up (`tcp_autocorking`) nor because `tcp_limit_output_bytes` wait.
+    buffer. Buffer sizes are in bytes of memory. A packet takes about twice its payload, so the sizes are doubled to let
+    the window reach the scenario's size. Where hosts know the backlog only, a send buffer begins at Linux's default and
+    grows with the window. A host's queue delays packets. TCP must not wait for these before it sends more, neither to
+    fill up a packet (`tcp_autocorking`) nor to stay within `tcp_limit_output_bytes`.
     """
     queued = max(nic.small_queue_bytes, HELD_BYTES) if mode is not None else nic.small_queue_bytes
     send, receive = transport.send_buffer_bytes or BUFFER_BYTES, transport.receive_buffer_bytes or BUFFER_BYTES
@@ -82,7 +82,7 @@ def of_host(transport: Transport, nic: Nic, mode: Mode | None = None) -> dict[st
 
 
 def _first_buffer_bytes(transport: Transport, nic: Nic) -> int:
-    """Return the send buffer of a new socket, in memory."""
+    """Return the send buffer of a new socket, in bytes of memory."""
     if nic.first_write_pkts == Nic().first_write_pkts:
         return KERNEL_SEND_BUFFER_BYTES
     payload_bytes = nic.first_write_pkts * (transport.mtu_bytes - HEADER_BYTES)
@@ -90,10 +90,10 @@ def _first_buffer_bytes(transport: Transport, nic: Nic) -> int:
 
 
 def told_bytes(transport: Transport, nic: Nic) -> int:
-    """Return the most bytes of a flow that its sender tells the host's queue before it writes.
+    """Return the most bytes of a flow that its sender announces to the host's queue before it writes.
 
-    Where hosts know the backlog only, it is what the queue of a card that cuts packets would see at once: a first write
-    as far as the send buffer takes it. The rack's devices take packets one by one.
+    Where hosts know the backlog only, this is the part of the first write that fits the send buffer. A network card
+    with segmentation offload would see it at once; the rack's devices take packets one by one.
     """
     if nic.knows == "sizes":
         return TELLS_SIZES
@@ -103,89 +103,89 @@ def told_bytes(transport: Transport, nic: Nic) -> int:
 def metrics(transport: Transport, mode: Mode | None = None) -> dict[str, int]:
     """Return metrics of a host's route by iproute2's names; `rto_min` is in ms, rounded up to jiffies by the kernel.
 
-    With such a queue, the receiver's first window takes `HELD_BYTES`.
+    `mode` is that of the host's queue, None without one. With a queue, the receiver's first window takes `HELD_BYTES`.
     """
     least_s = max(transport.min_rto_s, HELD_RTO_S) if mode is not None else transport.min_rto_s
-    found = {
+    values = {
         "initcwnd": transport.initial_window_pkts,
         "rto_min": max(1, round(least_s * MS_PER_S)),
         "lock": 1 << _RTAX_RTO_MIN,  # otherwise TCP ignores rto_min
     }
     if mode is not None:
-        found["initrwnd"] = math.ceil(HELD_BYTES / (transport.mtu_bytes - HEADER_BYTES))
+        values["initrwnd"] = math.ceil(HELD_BYTES / (transport.mtu_bytes - HEADER_BYTES))
     if transport.delayed_ack_pkts == 1:
-        found["quickack"] = 1
-    return found
+        values["quickack"] = 1
+    return values
 
 
 def jiffy_s() -> float:
-    """Length of a jiffy, the unit of the kernel's timers."""
+    """Return the length of a jiffy, the unit of the kernel's timers."""
     return time.clock_getres(_MONOTONIC_COARSE)
 
 
 def min_rto_s(transport: Transport, mode: Mode | None = None) -> float:
-    """Least retransmission timeout of the kernel for the scenario's setting."""
+    """Return the kernel's least retransmission timeout for the scenario's setting."""
     jiffies = math.ceil(metrics(transport, mode)["rto_min"] / MS_PER_S / jiffy_s() - ROUNDING)
     return jiffies * jiffy_s()
 
 
 def _of_hosts(transport: Transport, nic: Nic, order: str, mode: Mode | None) -> list[str]:
-    """List in sentences what hosts do otherwise with packets that wait."""
+    """Return sentences on how hosts with a queue differ from the scenario."""
     if mode is None:
         return []
-    said = ["A host's limit is of all packets that it sends, also of those without data."]
+    notes = ["A host's limit is of all packets that it sends, also of those without data."]
     if nic.bucket_bytes != (burst := BURST_PKTS * transport.mtu_bytes):
-        said.append(f"nic.bucket_bytes is {burst} or {BURST_S * 1e6:g} us of the limit, not {nic.bucket_bytes}.")
+        notes.append(f"nic.bucket_bytes is {burst} or {BURST_S * 1e6:g} us of the limit, not {nic.bucket_bytes}.")
     low_bps = BITS_PER_BYTE * transport.mtu_bytes / PROMPT_S
-    said.append(f"Limits below {low_bps / 1e6:g} Mbit/s take {SETTLED_S * MS_PER_S:g} ms to come into force.")
+    notes.append(f"Limits below {low_bps / 1e6:g} Mbit/s take {SETTLED_S * MS_PER_S:g} ms to come into force.")
     if mode == "known":
-        said.append(f"Order {order} is by what is known of a message's size, in {CLASSES} classes.")
+        notes.append(f"Order {order} is by what is known of a message's size, in {CLASSES} classes.")
     if nic.small_queue_bytes < HELD_BYTES:
-        said.append(f"nic.small_queue_bytes is {HELD_BYTES}, not {nic.small_queue_bytes}: messages wait there.")
-    return said
+        notes.append(f"nic.small_queue_bytes is {HELD_BYTES}, not {nic.small_queue_bytes}: messages wait there.")
+    return notes
 
 
 def not_honoured(transport: Transport, nic: Nic, order: str = "fifo", mode: Mode | None = None) -> tuple[str, ...]:
-    """List in sentences what the kernel does otherwise than the scenario asks of TCP, the NIC and an order of flows.
+    """Return sentences on how the kernel differs from the scenario's TCP, NIC and order of flows.
 
     `mode` is that of hosts' queues, None if they have none.
     """
-    said = _of_hosts(transport, nic, order, mode)
+    notes = _of_hosts(transport, nic, order, mode)
     if transport.recovery == "classic":
-        said.append(
+        notes.append(
             "transport.recovery: Linux finds losses by time (RACK), classic recovery by what arrives after them."
         )
     elif abs(transport.timer_slack_s - KERNEL_TIMER_SLACK_S) > ROUNDING:
-        said.append(
+        notes.append(
             f"transport.timer_slack_s is {KERNEL_TIMER_SLACK_S * MS_PER_S:g} ms in Linux, not "
             f"{transport.timer_slack_s * MS_PER_S:g} ms."
         )
     if transport.recovery == "modern" and abs(transport.timer_tick_s - jiffy_s()) > ROUNDING:
-        said.append(
+        notes.append(
             f"transport.timer_tick_s is {jiffy_s() * MS_PER_S:g} ms here, a jiffy, not "
             f"{transport.timer_tick_s * MS_PER_S:g} ms."
         )
     if abs((kept_s := min_rto_s(transport, mode)) - transport.min_rto_s) > ROUNDING:
         why = "as packets wait in hosts" if mode is not None else f"in whole jiffies of {jiffy_s() * MS_PER_S:g} ms"
-        said.append(
+        notes.append(
             f"transport.min_rto_s is {kept_s * MS_PER_S:g} ms here, {why}, not {transport.min_rto_s * MS_PER_S:g} ms."
         )
     if transport.initial_rto_s != KERNEL_INITIAL_RTO_S:
-        said.append(
+        notes.append(
             f"transport.initial_rto_s is {KERNEL_INITIAL_RTO_S:g} s in Linux, not {transport.initial_rto_s:g} s: a "
             "lost SYN costs that."
         )
     if transport.connections_per_pair:
-        said.append("rtt_min_s of a flow is the least RTT of its connection so far, the handshake included.")
+        notes.append("rtt_min_s of a flow is the least RTT of its connection so far, the handshake included.")
     if not transport.sack and not transport.limited_transmit:
-        said.append("transport.limited_transmit false is not offered: Linux always does it.")
+        notes.append("transport.limited_transmit false is not offered: Linux always does it.")
     if transport.delayed_ack_pkts > 2:
-        said.append(f"transport.delayed_ack_pkts is at most 2 in Linux, not {transport.delayed_ack_pkts}.")
+        notes.append(f"transport.delayed_ack_pkts is at most 2 in Linux, not {transport.delayed_ack_pkts}.")
     if transport.delayed_ack_pkts > 1:
-        said.append(
+        notes.append(
             f"transport.delayed_ack_s is 40 ms in Linux, or just below min_rto_s, not {transport.delayed_ack_s:g} s."
         )
-    return tuple(said)
+    return tuple(notes)
 
 
 def apply(settings: Mapping[str, str]) -> None:

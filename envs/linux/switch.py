@@ -24,7 +24,7 @@ POOL_PORTS_MAX = 32
 FIRST_INDEX = 16
 """Index of port 0's network device. The program finds its port by this index, which must be unique in a rack."""
 EGRESS, INGRESS = 0xFFFFFFF3, 0xFFFFFFF2
-"""Places of programs that see packets before they are queued, and as they come: TC_H_CLSACT, TC_H_MIN_EGRESS and
+"""Places of programs that see packets before they are queued, and as they arrive: TC_H_CLSACT with TC_H_MIN_EGRESS and
 TC_H_MIN_INGRESS."""
 PLACES = (("ncc_switch_join", EGRESS), ("ncc_switch_reverse", INGRESS))
 NO_POOL = 0xFFFFFFFF
@@ -74,7 +74,7 @@ Stats = npt.NDArray[Any]
 
 
 def check_switch(topology: Topology) -> None:
-    """Raise `ConfigError` that names the first thing that ports ask for and the program does not offer."""
+    """Raise `ConfigError` naming the first setting of ports that the program does not offer."""
     if 2 * len(topology.links) > PORTS_MAX:
         raise ConfigError(
             f"The Linux rack takes at most {PORTS_MAX // 2} links, got {len(topology.links)}: use fewer hosts, or a "
@@ -171,10 +171,10 @@ def program_row(program: Program, mtu_bytes: int) -> npt.NDArray[Any]:
 
 
 class Switch:
-    """The program, loaded for a topology that `check_switch` accepts. `close` may be called twice.
+    """The program of all ports, loaded for a topology that `check_switch` accepts. `close` may be called twice.
 
     Attributes:
-        programs: file descriptors of the program at every port, and of the one that samples the ports, by name.
+        programs: file descriptors of the programs at every port, and of the one that samples the ports, by name.
 
     Raises:
         DatapathError: the program is not built, or the kernel refuses it.
@@ -197,14 +197,14 @@ class Switch:
         self.programs: dict[str, int] = dict(self._object.programs)
 
     def attach(self, route: "IPRoute", port: int, tags: int | None = None) -> None:
-        """Put the program at a port; `route` is connected to the namespace of its node.
+        """Attach the program to a port; `route` is connected to the namespace of the port's node.
 
-        At hosts there may be one that tags packets too, by its descriptor.
+        `tags` is the descriptor of a host's tag program, which is attached too.
         """
         device = FIRST_INDEX + port
         route.tc("add", "clsact", device)
-        found = ((self.programs.get(name), parent) for name, parent in PLACES)
-        for fd, parent in (*found, (tags, EGRESS)):
+        hooks = ((self.programs.get(name), parent) for name, parent in PLACES)
+        for fd, parent in (*hooks, (tags, EGRESS)):
             if fd is not None:
                 route.tc(
                     "add-filter", "bpf", device, ":1", fd=fd, name="ncc_switch", parent=parent, classid=1,
@@ -222,7 +222,7 @@ class Switch:
         return self._stats
 
     def begin(self) -> None:
-        """Leave what has passed so far out of the records, but for `queue_max_bytes`."""
+        """Exclude all packets so far from the records, except in `queue_max_bytes`."""
         self._before = self.sample().astype(STATS)
 
     def records(self) -> PortRecords:

@@ -9,22 +9,22 @@ from ncc.envs.linux.order_program import take_sizes
 from ncc.envs.native.params import Params, with_defaults
 
 PARAMS_MAX = 16
-"""NCC_CC_PARAMS_MAX of cc.h: numbers that a tag takes."""
+"""Most parameters of a tag: NCC_CC_PARAMS_MAX of cc.h."""
 
 
 class TagProgram:
-    """The program, for all hosts of a rack; packets without data, and of other protocols than TCP, have class 0.
+    """The program, for all hosts of a rack. Packets without data, or of protocols other than TCP, have class 0.
 
-    A flow is what a connection sends until all that was written is acknowledged, and its size is what the host knows of
-    it. `close` may be called twice.
+    A flow is the data that a connection sends until all that was written is acknowledged; its size is the part that the
+    host knows. `close` may be called twice.
 
     Args:
-        name: one of `baselines/tags/`.
-        params: its parameters, others have their defaults.
+        name: name of a tag in `baselines/tags/`.
+        params: parameters that differ from their defaults.
 
     Attributes:
         fd: file descriptor of the program.
-        takes_sizes: as of `ncc.envs.linux.order_program.OrderProgram`.
+        takes_sizes: as in `ncc.envs.linux.order_program.OrderProgram`.
 
     Raises:
         DatapathError: the program is not built, or the kernel refuses it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Traffic`: the program that sends a run's flows through real sockets, and the table that it shares with us.
+"""`Traffic`: the program that sends a run's flows through real sockets, and the table that it shares with Python.
 
 The program (programs/traffic.c) has both ends of every flow. Its table is in memory that both sides map, so that
 reading it takes no system call.
@@ -24,7 +24,7 @@ from ncc.envs.linux import objects
 
 MAGIC = 0x6E636333
 READY_WITHIN_S = 20.0
-"""Longest time from the program's start until it is ready, and for each later answer."""
+"""Longest time from the program's start until it is ready, and longest wait for each later answer."""
 TABLE = "ncc-traffic"
 """Name of the table's file in /proc."""
 PORT = 5001
@@ -88,7 +88,7 @@ class TrafficOptions:
     deadline_s: float
     """Seconds after time 0 at which the program ends, whatever is left."""
     send_buffer_bytes: int = 4_194_304
-    """0: the kernel's, which grows with the window."""
+    """Send buffer of each socket; 0: the kernel's, which grows with the window."""
     receive_buffer_bytes: int = 4_194_304
     ecn: int = 1
     """Value of net.ipv4.tcp_ecn in every host's namespace: 0 off, 1 requested, 2 accepted only."""
@@ -101,14 +101,14 @@ class TrafficOptions:
     """Connections between each ordered pair of hosts that has flows, open before `begin` and kept for its flows; 0:
     each flow opens its own. See `ncc.core.scenario.Transport`."""
     tells_bytes: int = 0
-    """Most bytes that senders tell the host's queue (`ncc.envs.linux.queue`) of their first write;
-    `stack.TELLS_SIZES`: the sizes of flows; 0: nothing."""
+    """Most bytes of a first write that a sender announces to the host's queue (`ncc.envs.linux.queue`);
+    `stack.TELLS_SIZES`: the flow's size; 0: nothing."""
     pieces: tuple[IntArray, IntArray] | None = None
     """Pieces in which applications write each flow (`ncc.core.writes.pieces`); None: at once."""
     marks: bool = True
-    """True gives a flow's connection its row + 1 as SO_MARK, by which the shim knows it."""
+    """True gives a flow's connection its row + 1 as SO_MARK, which identifies the flow to the shim."""
     fins: bool = False
-    """True makes a sender close its side behind its last byte (FIN), by which programs of ports count flows."""
+    """True makes a sender close its side after its last byte; programs of ports count flows by that FIN."""
     cores: tuple[int, ...] = ()
     """Cores of the program; empty: any."""
 
@@ -119,9 +119,9 @@ class Traffic:
     The program ends with the thread that made it.
 
     Args:
-        hosts: hosts that flows name.
+        hosts: hosts of the flows.
         flows: flows to send.
-        src: row in `hosts` of each flow's sender, shape [n_flows]; `dst`: of its receiver.
+        src: row in `hosts` of each flow's sender, shape [n_flows]; `dst`: the same of its receiver.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Traffic:
         self._say(start_ns.to_bytes(8, "little"))
 
     def snapshot(self) -> None:
-        """Update TCP_INFO of all live flows in the table; that of flows that have ended is there already."""
+        """Update TCP_INFO of all live flows in the table; flows that have ended have theirs already."""
         if not self.over:
             self._say(b"s")
             self._answer("s")
@@ -201,9 +201,9 @@ class Traffic:
         return int(self.header["over"][0]) != RUNNING
 
     def check(self) -> None:
-        """Raise `DatapathError` with the program's own message if it ended in any other way."""
+        """Raise `DatapathError` with the program's own message if it has ended without `over`."""
         process = self._running()
-        # A descriptor of the process serves a forked process too.
+        # A pidfd works after a fork too: waiting is for the parent process only.
         if select([self._alive], [], [], 0)[0] and not self.over:
             process.wait()
             raise DatapathError(self._end_of(process))
@@ -229,11 +229,11 @@ class Traffic:
             raise DatapathError("The traffic program has been closed.")
         return self._process
 
-    def _say(self, what: bytes) -> None:
+    def _say(self, command: bytes) -> None:
         process = self._running()
         assert process.stdin is not None
         try:
-            process.stdin.write(what)
+            process.stdin.write(command)
         except BrokenPipeError:
             process.wait()
             if not self.over:
@@ -245,17 +245,17 @@ class Traffic:
         ready, _, _ = select([process.stdout], [], [], READY_WITHIN_S)
         if not ready:
             raise DatapathError(f"The traffic program did not answer within {READY_WITHIN_S:g} s.")
-        if (said := process.stdout.read(1)) == expected.encode() or (said == b"" and self.over):
+        if (answer := process.stdout.read(1)) == expected.encode() or (answer == b"" and self.over):
             return
         process.wait()
         raise DatapathError(self._end_of(process))
 
     def _end_of(self, process: subprocess.Popen[bytes]) -> str:
         self._errors.seek(0)
-        said = self._errors.read().decode(errors="replace").strip().removeprefix("traffic: ").rstrip(".")
+        reason = self._errors.read().decode(errors="replace").strip().removeprefix("traffic: ").rstrip(".")
         if process.returncode < 0:
-            said = f"killed by signal {-process.returncode}"
-        return f"The traffic program ended before its flows did: {said or f'exit status {process.returncode}'}."
+            reason = f"killed by signal {-process.returncode}"
+        return f"The traffic program ended before its flows did: {reason or f'exit status {process.returncode}'}."
 
     def __enter__(self) -> "Traffic":
         return self

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Wakes of connections whose data waits in the socket (bpf/shim_gate.h).
 
-The kernel tries to send when an ACK arrives. A wake is an ACK that says nothing new, made on the sender's own host: a
-raw socket sends it to the host's own address with the receiver's as its source, so it leaves the host by no other
-device than the loopback.
+The kernel tries to send when an ACK arrives. A wake is an ACK with nothing new, made on the sender's own host. A raw
+socket sends it from the receiver's address to the host's own, so it passes no device but the loopback.
 """
 
 import socket
@@ -36,7 +35,7 @@ def checksum(data: bytes) -> int:
 
 
 class Waker:
-    """Wakes of one host's connections, made in its network namespace. It takes CAP_NET_RAW."""
+    """Sends wakes to one host's connections. Construct it in the host's network namespace; it takes CAP_NET_RAW."""
 
     def __init__(self, address: str) -> None:
         self._own = socket.inet_aton(address)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The common part of simulators in C++: runs as numbers, records, routes, rate limiter, and a `Datapath` in Python."""
+"""The common part of simulators in C++: specs of runs, records, routes, rate limiter, and a `Datapath` in Python."""

@@ -21,16 +21,16 @@ from ncc.harness.messages import Messages
 
 
 class NativeDatapath:
-    """One simulation of an extension module; a subclass names the module and says what it does not offer."""
+    """One simulation of an extension module; a subclass names the module and refuses what it does not offer."""
 
     name: str
-    """As `datapath=` says it."""
+    """Name for `datapath=`."""
     title: str
-    """As messages say it."""
+    """Name in error messages."""
     module: str
-    """The extension, by its full name; loaded on first use."""
+    """Full name of the extension module, which is loaded on first use."""
     extra: str | None = None
-    """The extra of ncc that brings the libraries which the extension is linked with."""
+    """Extra of ncc with the libraries that the extension is linked with."""
 
     def __init__(self) -> None:
         self._network: Network | None = None
@@ -42,22 +42,22 @@ class NativeDatapath:
 
     @classmethod
     def extension(cls) -> Extension:
-        """The extension module; raises as `ncc.envs.native.extension.load`."""
+        """Load the extension module; raise as `ncc.envs.native.extension.load`."""
         return load(cls.module, cls.extra)
 
     @classmethod
     def check(cls, scenario: Scenario) -> None:
-        """Raise `ConfigError` for what a scenario asks and this simulator does not offer."""
+        """Raise `ConfigError` if a scenario asks for something that this simulator does not offer."""
 
     @classmethod
     def spec_of(cls, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Spec:
-        """The extension's view of a run; raises as `start` does."""
+        """Describe a run for the extension; raise as `start` does."""
         cls.check(scenario)
         return spec_of(cls.extension(), cls.title, scenario, flows, stack, seed=seed)
 
     @classmethod
     def network_of(cls, scenario: Scenario, spec: Spec) -> Network:
-        """The network of a spec at time 0; raises as `start` does."""
+        """Build the network of a spec at time 0; raise as `start` does."""
         try:
             return cls.extension().Network(spec)
         except ValueError as error:
@@ -66,7 +66,7 @@ class NativeDatapath:
             raise DatapathError(f"Cannot start: {error}.") from None
 
     def transports(self) -> tuple[str, ...]:
-        """Controllers of `baselines/`, and the simulator's own if it has any."""
+        """List the controllers of `baselines/`, and the simulator's own if it has any."""
         return tuple(self.extension().transports())
 
     def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
@@ -74,7 +74,7 @@ class NativeDatapath:
 
         Raises:
             UnknownNameError: no such transport, parameter or order; the message lists what exists.
-            ConfigError: a parameter out of range, something that this simulator does not offer, a topology of too
+            ConfigError: a parameter out of range, something that this simulator does not offer, a topology with too
                 many routes, or flows that it cannot carry.
             DatapathError: no simulation can be started now.
         """
@@ -90,8 +90,8 @@ class NativeDatapath:
         """Apply limits [n_agents] (bits/s, > 0, inf for none) and run one period.
 
         Raises:
-            ConfigError: wrong shape, NaN, zero or negative limits, naming the host; a limit with receivers'
-                neighbourhoods alone.
+            ConfigError: wrong shape; NaN, zero or negative limits, naming the host; finite limits if
+                `Scenario.neighbourhoods` is receivers.
             DatapathError: nothing is started, or a controller or connection failed while running.
         """
         network, topology = self._running("step")
@@ -116,7 +116,7 @@ class NativeDatapath:
         return self._measure(network, topology)
 
     def tell(self, grants: Grants) -> None:
-        """See `ncc.harness.datapath.Tells`."""
+        """Send receivers' grants at the next `step`; see `ncc.harness.datapath.Tells`."""
         network, topology = self._running("tell")
         if self._neighbourhoods == "uplink":
             raise ConfigError("Grants need receivers: set Scenario.neighbourhoods to receivers or both")
@@ -147,16 +147,16 @@ class NativeDatapath:
 
     @classmethod
     def stopped(cls, network: Network, error: Exception) -> str:
-        """The error message for a network that failed."""
+        """Return the error message for a network that failed."""
         return f"The {cls.title} run stopped at {network.now_ns / NS_PER_S:.6f} s: {error}."
 
     def windows(self, flows: Sequence[int]) -> IntArray:
-        """See `ncc.harness.trace.ShowsWindows`; read out between periods, so that a run without it pays nothing."""
+        """Return congestion windows [n] of flows now, in bytes of payload; see `ncc.harness.trace.ShowsWindows`."""
         network, _ = self._running("windows")
         return np.array([network.sender_window(flow)[0] for flow in flows], dtype=np.int64)
 
     def finish(self) -> Records:
-        """Records as of now; may be called again later."""
+        """Return the records as of now; may be called again later."""
         network, _ = self._running("finish")
         return Records(
             flows=FlowRecords(**network.flow_records()),

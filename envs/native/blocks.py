@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The arrays in which an extension module leaves what it measured in an epoch."""
+"""The arrays into which an extension module writes the measurements of a period."""
 
 from itertools import chain
 from typing import Any, TypeVar
@@ -21,13 +21,13 @@ Arrays = tuple[FloatArray, IntArray, FloatArray, IntArray, IntArray]
 
 
 class Blocks:
-    """Fresh arrays for one epoch: of one network [k, columns], or of several [n_networks, k, columns].
+    """Fresh arrays for one period: of one network [signals, n], or of several [n_networks, signals, n].
 
-    Rows are signals in the order of their table: real numbers of hosts, counts of hosts, those of uplinks. A
-    measurement made of them keeps views, so an epoch takes new blocks.
+    Signals have the order of their table: real numbers of hosts, counts of hosts, and the same of uplinks. A
+    measurement keeps views of its arrays, so each period takes new blocks.
 
     Attributes:
-        arrays: as `Network.measure` takes them; the last one holds the time in ns and `PROGRESS` after that.
+        arrays: arguments of `Network.measure`; the last one holds `PROGRESS`, with the time in ns.
     """
 
     def __init__(self, topology: Topology, *networks: int) -> None:
@@ -42,21 +42,21 @@ class Blocks:
         )
 
     def measurement(self) -> Measurement:
-        """The measurement of the one network."""
+        """Return the measurement of the one network."""
         now_ns, *rest = self.arrays[4].tolist()
         return self.made(Measurement, now_ns / NS_PER_S, *rest)
 
     def measurements(self) -> Measurements:
-        """The measurements of several networks."""
+        """Return the measurements of several networks."""
         now_ns, *rest = self.arrays[4].T
         return self.made(Measurements, now_ns / NS_PER_S, *rest)
 
     def made(self, kind: type[T], *progress: Any) -> T:
-        """The arrays and values of `PROGRESS` as a measurement."""
+        """Make a measurement of the arrays and the values of `PROGRESS`."""
         # All fields at once: the initialiser of a frozen dataclass sets them one by one, which takes longer than
         # everything else here.
         blocks = self.arrays[:4]
         rows = blocks if blocks[0].ndim == 2 else [block.swapaxes(0, 1) for block in blocks]
-        made = object.__new__(kind)
-        made.__dict__.update(zip(_FIELDS, chain(progress, *rows), strict=True))
-        return made
+        measurement = object.__new__(kind)
+        measurement.__dict__.update(zip(_FIELDS, chain(progress, *rows), strict=True))
+        return measurement

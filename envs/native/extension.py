@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The extension module of a simulator, whose functions and classes `bind.h` describes."""
+"""The extension module of a simulator; `bind.h` describes its functions and classes."""
 
 from functools import cache
 from importlib import import_module
@@ -9,22 +9,22 @@ from ncc.core.errors import DatapathError
 from ncc.core.extras import require_extra
 
 Extension: TypeAlias = Any
-"""The module."""
+"""An extension module of a simulator."""
 Spec: TypeAlias = Any
-"""Its class `Spec`: a run as plain numbers, which spec.h explains."""
+"""Class `Spec` of the module: a run as plain numbers (spec.h)."""
 Network: TypeAlias = Any
-"""Its class `Network`: a simulation that has been built."""
+"""Class `Network` of the module: a simulation that has been built."""
 ParamRow = tuple[str, int, int, int, str]
-"""Name, default, least, greatest, help."""
+"""A parameter: name, default, least value, greatest value, help."""
 
 
 @cache
 def load(module: str, extra: str | None = None) -> Extension:
-    """An extension module, loaded on first use.
+    """Load an extension module, once per process.
 
     Args:
-        module: its full name.
-        extra: the extra that brings the libraries which it is linked with.
+        module: full name of the module.
+        extra: extra of ncc with the libraries that it is linked with.
 
     Raises:
         MissingExtraError: the extra is not installed.

@@ -22,5 +22,5 @@ def check_params(whose: str, rows: list[ParamRow], given: Params) -> None:
 
 
 def with_defaults(rows: list[ParamRow], given: Params) -> dict[str, int]:
-    """Every parameter's value by name, in table order: what is given, or the default."""
+    """Return every parameter's value by name, in table order: the given value, or the default."""
     return {name: dict(given).get(name, default) for name, default, *_ in rows}

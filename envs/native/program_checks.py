@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks that the programs of a topology's ports are right in a scenario."""
+"""Checks that the programs of a topology's ports fit together and fit the scenario."""
 
 import math
 
@@ -12,13 +12,13 @@ from ncc.envs.native.params import check_params, with_defaults
 
 
 def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[Program, ...], ...]) -> None:
-    """Programs exist, at most one of a port owns its queue, and the scenario is one that they are right in."""
+    """Raise `UnknownNameError` or `ConfigError` unless programs exist, fit together and fit the scenario."""
     buffers = {buffer for link in scenario.network().links for buffer in (link.a_buffer, link.b_buffer) if buffer}
-    for program in dict.fromkeys(each for of in programs for each in of):
+    for program in dict.fromkeys(each for port_programs in programs for each in port_programs):
         if program.name not in (known := module.programs()):
             raise UnknownNameError("program of a switch", program.name, known)
         check_params(f"program {program.name}", module.program_params(program.name), program.params)
-    used = sorted({each.name for of in programs for each in of})
+    used = sorted({each.name for port_programs in programs for each in port_programs})
     _check_pairs(module, programs, used)
     for name in used:
         needs = module.program_needs(name)
@@ -50,9 +50,9 @@ def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[
 
 
 def _check_pairs(module: Extension, programs: tuple[tuple[Program, ...], ...], used: list[str]) -> None:
-    """No port has a program twice, and none needs ways that another one does not keep."""
-    for of in programs:
-        names = [each.name for each in of]
+    """Raise `ConfigError` if a port has a program twice, or if two programs need different routing."""
+    for port_programs in programs:
+        names = [each.name for each in port_programs]
         if twice := [name for name in used if names.count(name) > 1]:
             raise ConfigError(f"Program {twice[0]} is named twice for a port: leave one of them out of programs")
     symmetric, choosing = (
@@ -67,22 +67,22 @@ def _check_pairs(module: Extension, programs: tuple[tuple[Program, ...], ...], u
 
 
 def _having(module: Extension, buffer: Buffer, need: int, what: str) -> list[str]:
-    """Return the name of the program of a port with a need that one alone may have, in a list; empty without one."""
-    names = [each.name for each in buffer.programs if module.program_needs(each.name) & need]
+    """List the port's programs with `need`; raise `ConfigError` if there are two, since one at most may have it."""
+    names = [program.name for program in buffer.programs if module.program_needs(program.name) & need]
     if len(names) > 1:
         raise ConfigError(f"Programs {names[0]} and {names[1]} both {what}: leave one of them out of programs")
     return names
 
 
 def _check_pauses(module: Extension, scenario: Scenario) -> None:
-    """The buffer of a port takes all that the other links of its switch may bring before their pauses are in effect."""
+    """Raise `ConfigError` if a port's buffer cannot hold all that other links send before their pauses take effect."""
     transport, network = scenario.transport, scenario.network()
     frame_bytes = module.PAUSE_BYTES + transport.frame_overhead_bytes
     needs: dict[int, dict[int, float]] = {}  # by switch and port: most bytes that come over the port's link
     pausing = ""
     ports: dict[tuple[int, int], Buffer] = {}
     for index, link in enumerate(network.links):
-        # The pause waits for a packet and another pause; meanwhile, and for a packet of the far end, others come.
+        # Packets come while the pause waits for a packet and another pause, and until the far end ends its packet.
         headroom = 2 * link.delay_s * link.rate_bps / BITS_PER_BYTE + 3 * transport.mtu_bytes + 2 * frame_bytes
         for port, node, buffer in ((2 * index, link.a, link.a_buffer), (2 * index + 1, link.b, link.b_buffer)):
             if buffer is None:
@@ -108,7 +108,7 @@ def _check_pauses(module: Extension, scenario: Scenario) -> None:
                 f"Program {pausing} keeps ports from dropping, and {rival} makes them drop before their buffers are "
                 "full: leave one of them out"
             )
-        most_bytes = math.ceil(sum(its for other, its in needs[node].items() if other != port))
+        most_bytes = math.ceil(sum(headroom_bytes for other, headroom_bytes in needs[node].items() if other != port))
         if most_bytes > buffer.size_bytes:
             raise ConfigError(
                 f"Program {pausing} has no headroom at port {name}: the other links of its switch may bring "
@@ -118,7 +118,7 @@ def _check_pauses(module: Extension, scenario: Scenario) -> None:
 
 
 def _rivals(buffer: Buffer) -> dict[str, bool]:
-    """Settings that say what leaves a port's queue next or how long it may be, and whether they are set."""
+    """Return the settings that decide the order or length of a port's queue, each with True if it is set."""
     return {
         "classes": buffer.classes > 1,
         "control_first": buffer.control_first,

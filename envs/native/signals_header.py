@@ -54,7 +54,7 @@ struct {name}Row : {name}Counts {{
 
 
 def header(table: Path) -> str:
-    """The whole header."""
+    """Return the text of the header for a table of signals."""
     names = runpy.run_path(str(table), run_name="signals")["names"]
     text = HEAD
     for struct, scope, prefix in (("HostColumns", "host", ""), ("UplinkColumns", "uplink", "uplink_")):
@@ -84,6 +84,6 @@ if __name__ == "__main__":
     out = Path(sys.argv[2])
     out.parent.mkdir(parents=True, exist_ok=True)
     text = header(Path(sys.argv[1]))
-    # cmake runs this at every build. A file that is written anew compiles all that includes it anew.
+    # cmake runs this at every build. Writing the file anew would recompile all files that include it.
     if not out.exists() or out.read_text(encoding="utf-8") != text:
         out.write_text(text, encoding="utf-8")

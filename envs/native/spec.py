@@ -21,7 +21,7 @@ from ncc.harness.messages import patience_s
 MAX_ROUTES = 2**26
 """Nodes times hosts: the routing table has 8 bytes for each pair, so 512 MiB."""
 MAX_WAIT_S = 1e6
-"""In a full queue. Simulators keep times of transmission in picoseconds, 9.2 million seconds in 64 bits."""
+"""Longest wait in a full queue. Simulators keep transmission times in ps, of which 64 bits hold 9.2 million seconds."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _Arrays:
     links: tuple[IntArray, FloatArray, IntArray, IntArray, FloatArray]
     pools: tuple[IntArray, FloatArray, IntArray, IntArray, FloatArray]
     programs: tuple[tuple[Program, ...], ...]
-    """Lists of programs that ports have, each once."""
+    """Distinct lists of programs at ports."""
     slowest_port: int | None
     """The switch port whose queue takes longest to empty."""
 
@@ -40,7 +40,7 @@ class _Arrays:
 def spec_of(
     module: Extension, simulator: str, scenario: Scenario, flows: FlowTable, stack: HostStack, *, seed: int
 ) -> Spec:
-    """The extension's view of a run; `simulator` is what messages call it.
+    """Describe a run for an extension module; `simulator` is its name in messages.
 
     Raises:
         UnknownNameError: no such transport, parameter, order, tags or program; the message lists what exists.
@@ -57,7 +57,7 @@ def spec_of(
     spec.set_links(*arrays.links)
     spec.set_pools(*arrays.pools)
     check_programs(module, scenario, arrays.programs)
-    spec.set_programs([[(each.name, list(each.params)) for each in of] for of in arrays.programs])
+    spec.set_programs([[(one.name, list(one.params)) for one in programs] for programs in arrays.programs])
     spec.symmetric, spec.sprayed = scenario.routing == "symmetric", scenario.routing == "spray"
     try:
         spec.set_flows(
@@ -107,7 +107,7 @@ def spec_of(
 
 
 def _answers(topology: Topology, transport: Transport, ahead_frac: float) -> tuple[FloatArray, FloatArray]:
-    """By node, the payload that may lie ahead of a flow that begins at once, and the port's time for a byte of it."""
+    """Return by node the payload that may wait ahead of a flow that begins at once, and the port's ns per byte."""
     ahead_bytes, ns_per_byte = np.zeros(len(topology.nodes)), np.zeros(len(topology.nodes))
     on_wire = (transport.mtu_bytes + transport.frame_overhead_bytes) / transport.mss_bytes
     for host in topology.hosts:
@@ -120,7 +120,7 @@ def _answers(topology: Topology, transport: Transport, ahead_frac: float) -> tup
 def _set_components(
     spec: Spec, module: Extension, simulator: str, *, scenario: Scenario, flows: FlowTable, stack: HostStack
 ) -> None:
-    """Stacks of components; a flow's is that of its component."""
+    """Set the stacks of components; a flow has the stack of its component."""
     names, transport = [name for name, _ in scenario.workload], scenario.sockets
     if transport.connections_per_pair:
         raise ConfigError(
@@ -129,19 +129,19 @@ def _set_components(
         )
     which = np.zeros(len(names), np.uint8)
     rows = []
-    for own in stack.components:
-        if own.component not in names:
-            raise UnknownNameError("component of the traffic in stack.components", own.component, names)
-        _check_transport(module, own)
-        settings = {name: getattr(own, name) for name in ("min_rto_s", "initial_rto_s", "initial_window_pkts")}
-        its = transport.replace(**{name: value for name, value in settings.items() if value is not None})
+    for part in stack.components:
+        if part.component not in names:
+            raise UnknownNameError("component of the traffic in stack.components", part.component, names)
+        _check_transport(module, part)
+        settings = {name: getattr(part, name) for name in ("min_rto_s", "initial_rto_s", "initial_window_pkts")}
+        tcp = transport.replace(**{name: value for name, value in settings.items() if value is not None})
         try:
-            _check_widths(its, simulator)
+            _check_widths(tcp, simulator)
         except ConfigError as error:
-            raise ConfigError(f"component {own.component!r} of stack.components: {error}") from None
-        timers_ns = to_ns(its.min_rto_s), to_ns(its.initial_rto_s)
-        rows.append((own.transport, list(own.params), *timers_ns, its.initial_window_pkts))
-        which[names.index(own.component)] = len(rows)
+            raise ConfigError(f"component {part.component!r} of stack.components: {error}") from None
+        timers_ns = to_ns(tcp.min_rto_s), to_ns(tcp.initial_rto_s)
+        rows.append((part.transport, list(part.params), *timers_ns, tcp.initial_window_pkts))
+        which[names.index(part.component)] = len(rows)
     spec.set_stacks(rows, which[flows.traffic])
 
 
@@ -178,12 +178,12 @@ _SAME = (
 
 
 def _arrays(topology: Topology) -> _Arrays:
-    made = topology.__dict__.get("_native")
-    if not isinstance(made, _Arrays):
+    arrays = topology.__dict__.get("_native")
+    if not isinstance(arrays, _Arrays):
         buffers = [(link.a_buffer, link.b_buffer) for link in topology.links]
         programs = tuple(dict.fromkeys(b.programs for pair in buffers for b in pair if b and b.programs))
         red = [[b.red.max_prob_frac if b and b.red else 0.0 for b in pair] for pair in buffers]
-        made = topology.__dict__["_native"] = _Arrays(
+        arrays = topology.__dict__["_native"] = _Arrays(
             is_host=np.array([node.kind is NodeKind.HOST for node in topology.nodes], np.uint8),
             links=(
                 np.array([(link.a, link.b) for link in topology.links], np.int64).reshape(-1, 2),
@@ -206,11 +206,11 @@ def _arrays(topology: Topology) -> _Arrays:
                 default=None,
             ),
         )
-    return made
+    return arrays
 
 
 def _queue(buffer: Buffer | None, programs: tuple[tuple[Program, ...], ...]) -> tuple[int, ...]:
-    """The columns of `Spec.set_links`, by which `bind_spec.h` takes the settings of a port."""
+    """Return a port's settings as a row of `Spec.set_links`, which `bind_spec.h` reads by position."""
     if buffer is None:
         return (-1, 0, 0, 0, -1, 0, 0, 1, -1)
     low, high = (buffer.red.min_bytes, buffer.red.max_bytes) if buffer.red else (0, 0)
@@ -221,7 +221,7 @@ def _queue(buffer: Buffer | None, programs: tuple[tuple[Program, ...], ...]) -> 
 
 
 def _check_widths(transport: Transport, simulator: str) -> None:
-    """A buffer must hold two packets; windows and counts must fit what TCP can say and the simulator can count."""
+    """Raise `ConfigError` unless buffers hold two packets, and windows and counts fit TCP and the simulator."""
     limits = {
         "send_buffer_bytes": (2 * transport.mtu_bytes, MAX_BUFFER_BYTES),
         "receive_buffer_bytes": (2 * transport.mtu_bytes, MAX_BUFFER_BYTES),

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""This machine as a host of real traffic: `ncc host check` says what it can do."""
+"""Agents of hosts with real traffic, and the commands of ``ncc host``."""

@@ -2,15 +2,15 @@
 """Run the agent of a host, or see what the host can do.
 
 ``run`` is the agent of a host: it measures its connections, exchanges states with its neighbours, decides by a policy
-file, and holds its connections to that (docs/host).
+file, and limits its connections accordingly (docs/host).
 
-``uplink`` runs on the machine that has the uplink and sends its state to the hosts. ``unit`` prints a systemd unit for
-the agent.
+``uplink`` runs on the machine with the uplink and sends the uplink's state to the hosts. ``unit`` prints a systemd unit
+for the agent.
 
 ``restore`` puts back the settings that a killed agent left in this network namespace.
 
-``check`` prints what the machine can do of the Linux datapath and what is missing; its exit status is 0 if a run is
-possible and 1 if not.
+``check`` prints the requirements of the Linux datapath, met and missing; its exit status is 0 if a run is possible and
+1 if not.
 
 ``sweep`` removes what killed runs left behind.
 """
@@ -29,31 +29,31 @@ COMMANDS = {
     "unit": ("unit:command", "no_options", "print a unit by which systemd runs the agent"),
     "restore": ("restore:command", "no_options", "put back the settings that a killed agent left"),
     "check": ("check:check", "no_options", "what this machine can do of the Linux datapath"),
-    "sweep": ("check:sweep", "no_options", "remove what runs left behind whose process was killed"),
+    "sweep": ("check:sweep", "no_options", "remove what killed runs left behind"),
 }
 """For each command: its function in this package, the function of `ncc.host.options` for its options, and its help.
 
-A command's module is loaded when it is called: most need far more than the agent of a host may load.
+A command's module is loaded when it is called, because most need far more modules than the agent may load.
 """
 
 
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""Variables by which numpy's libraries start no threads, which would keep capabilities that an agent gives up."""
+"""Variables that keep numpy's libraries from starting threads, which would keep capabilities that an agent gives up."""
 
 
 def parser() -> argparse.ArgumentParser:
     """Parser of all `COMMANDS`."""
     from ncc.host import options
 
-    found = Parser(prog="ncc host", description=(__doc__ or "").split("\n")[0])
-    commands = found.add_subparsers(required=True, metavar="command", dest="command")
+    top = Parser(prog="ncc host", description=(__doc__ or "").split("\n")[0])
+    commands = top.add_subparsers(required=True, metavar="command", dest="command")
     for name, (_, add_options, help_) in COMMANDS.items():
         getattr(options, add_options)(commands.add_parser(name, help=help_))
-    return found
+    return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; 0 if it succeeded, 1 if not, 2 for options that cannot be."""
+    """Run a command; return 0 if it succeeded, 1 if not, 2 for invalid options."""
     open_standard_streams()
     try:
         return exit_status(lambda: _command(parser().parse_args(arguments)))
@@ -69,7 +69,7 @@ def _command(options: argparse.Namespace) -> int:
 
 
 def open_standard_streams() -> None:
-    """Open closed standard streams on /dev/null, so that no file of ours gets the number of one."""
+    """Open closed standard streams on /dev/null, so that no other file of ours gets their numbers."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One period of a host's agent: from measurements to limits, and to the state sent to its neighbours.
 
-And advice to whoever started an agent that receives nothing: most often it is the first try, and an option is wrong.
+`Silence` gives advice if an agent receives nothing: on a first try, an option is often wrong.
 """
 
 import time
@@ -20,9 +20,9 @@ from ncc.host.neighbourhood import SHARED, Columns, Neighbourhood
 STALE_PERIODS = 20
 """Periods after which a state counts as stale."""
 HELD_NS = 5 * NS_PER_S
-"""Time for which a silent peer counts as it was last, so that silencing it wins nobody its share at once.
+"""Time for which a silent peer keeps its last state, so that nobody gains its share at once by silencing it.
 
-Then it counts as idle: hosts that are switched off keep no share.
+After that it counts as idle: hosts that are switched off keep no share.
 """
 SILENT_NS = 5 * NS_PER_S
 """Silence of all peers after which advice is given; agents that are started together have all begun by then."""
@@ -37,26 +37,26 @@ ADVICE = {
     "replayed": "they are older than those received before",
     "values": "they hold values that no host can have",
 }
-"""Reasons of `ncc.host.listener.DROPPED`, the first that explains a silence, with advice."""
+"""Advice by reason of `ncc.host.listener.DROPPED`. The first reason that was counted explains a silence."""
 
 
 class Agent:
-    """The agent of the local hosts of one neighbourhood: fig. 5.2 of wang2021; `envs/linux/live.py` puts it into force.
+    """The agent of the local hosts of one neighbourhood (wang2021, fig. 5.2); `envs/linux/live.py` enforces its limits.
 
     Args:
-        neighbourhood: of the hosts.
-        guard: of what is decided.
-        exchange: with the peers.
-        stale_periods: periods after which a state counts as stale: that of the uplink is then not used, and that of a
-            peer for `HELD_NS` at most.
-        in_force: false if the guard's limits are not put into force; hosts are then seen and sent as without limit.
-        wall_ns: the machine's clock, ns since 1970, by which all hosts number periods alike; where clocks differ,
-            hosts differ for as long, at every turn, about who goes first among equals.
+        neighbourhood: neighbourhood of the hosts.
+        guard: guard of the decisions.
+        exchange: exchange with the peers.
+        stale_periods: periods after which a state is stale. A stale state of the uplink is not used; a peer's is used
+            up to an age of `HELD_NS`.
+        in_force: false if nothing enforces the guard's limits; hosts then count as unlimited, also for their peers.
+        wall_ns: machine's clock, ns since 1970. All hosts number periods by it. If clocks differ, hosts disagree for
+            that long at each change of turns on which of equal hosts goes first.
 
     Attributes:
-        guard: whose limits are in force.
-        exchange: with the peers.
-        counters: of messages too old to be used: `stale_peers`, a peer and period each; `stale_uplink`.
+        guard: guard with the limits in force.
+        exchange: exchange with the peers.
+        counters: states too old to be used: `stale_peers` (per peer and period) and `stale_uplink` (per period).
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Agent:
         self.neighbourhood, self.guard, self.exchange = neighbourhood, guard, exchange
         self.counters = {"stale_peers": 0, "stale_uplink": 0}
         self.stale: np.ndarray = np.ones(exchange.n_peers, np.bool_)
-        """[r] True for peers of which nothing was received for too long."""
+        """[r] True for peers whose last state is stale."""
         self._in_force = in_force
         self._none: FloatArray = np.full(len(neighbourhood.link_bps), np.inf)
         self._idle = idle(exchange.n_peers)
@@ -82,7 +82,7 @@ class Agent:
         self._state: StateArray = np.zeros(len(neighbourhood.link_bps), STATE)
 
     def decide(self, own: Columns, now_ns: int) -> FloatArray:
-        """Decide the limits to be in force from now on, [k] in bits/s; inf: none.
+        """Return the limits to enforce from now on, [k] in bits/s; inf: none.
 
         Args:
             own: measurements of the local hosts in the period that ended at `now_ns`.
@@ -102,7 +102,7 @@ class Agent:
                 gone = (inbox.states_ns == 0) | (now_ns - inbox.states_ns > max(HELD_NS, self._stale_ns))
                 peers = np.where(gone, self._idle, peers)
         self._began_ns = self._began_ns or now_ns
-        uplink_ns = max(inbox.uplink_ns.item(), self._began_ns)  # until it has been heard it is idle, as at first
+        uplink_ns = max(inbox.uplink_ns.item(), self._began_ns)  # before its first message it counts as idle
         uplink = inbox.uplink if inbox.hears_uplink and now_ns - uplink_ns <= self._stale_ns else None
         self.counters["stale_uplink"] += uplink is None
         decided, why = None, ""
@@ -121,16 +121,16 @@ class Agent:
         return guard.hold(decided, now_ns, why)
 
     def _ages(self, came_ns: TimeArray, now_ns: int) -> IntArray:
-        """Periods without a message, by the times at which the last ones came; of who never sent any, since the first.
+        """Return the periods since each last message came; for senders without any, since the first decision.
 
-        One that came since the last decision has age 0: it is taken to be a period old, as all are.
+        A message that came since the last decision has age 0: all messages are taken to be a period old.
         """
         since_ns = now_ns - np.maximum(came_ns, self._began_ns)
         ages: IntArray = np.maximum(since_ns + self._period_ns // 2, 0) // self._period_ns
         return ages
 
     def share(self, now_ns: int) -> None:
-        """Send the peers the state that `decide` was given last."""
+        """Send the peers the local hosts' state as of the last `decide`."""
         self.exchange.send(self._state, now_ns)
 
     def close(self) -> None:
@@ -139,14 +139,14 @@ class Agent:
 
 
 class Silence:
-    """Notices that no state of any peer comes, and says so once, and again only after one has come."""
+    """Notices that no peer sends a state. It says so once, and again only after a state has come."""
 
     def __init__(self, agent: Agent, now_ns: int) -> None:
         self._agent, self._since_ns, self._said = agent, now_ns, False
         self._counted = dict(agent.exchange.counters)
 
     def notice(self, now_ns: int) -> str | None:
-        """Look once a period; a sentence if there is something new to say."""
+        """Check once a period; return a sentence if there is something new to say."""
         agent, counters, n = self._agent, self._agent.exchange.counters, self._agent.exchange.n_peers
         if not n or not agent.stale.all():
             self._since_ns, self._said = now_ns, False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``ncc host check`` and ``sweep``: abilities of the machine, and remains of runs on it."""
+"""``ncc host check`` and ``sweep``: requirements of the Linux datapath, and remains of killed runs."""
 
 import argparse
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ STYLES = {State.THERE: "green", State.MISSING: "red", State.UNTRIED: "yellow"}
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """A table for the terminal, in the order of the tests."""
+    """Return a table for the terminal, in the order of the checks."""
     result = Table(title="This machine and the Linux datapath", title_justify="left")
     result.add_column("what", no_wrap=True)
     result.add_column("there", no_wrap=True)
@@ -26,7 +26,7 @@ def table(rows: Sequence[Row]) -> Table:
 
 
 def check(_: argparse.Namespace) -> int:
-    """Print the table; 0 if a run is possible, else 1."""
+    """Print the table; return 0 if a run is possible, else 1."""
     console, rows = Console(), check_machine()
     console.print(table(rows))
     if not can_run(rows):
@@ -38,11 +38,11 @@ def check(_: argparse.Namespace) -> int:
 
 
 def sweep(_: argparse.Namespace) -> int:
-    """Remove the remains of dead runs, and print them; always 0."""
+    """Remove the remains of dead runs and print them; return 0."""
     from ncc.envs.linux import machine, namespaces
 
     with machine.alone():
         swept = namespaces.sweep()
-    said = f"Removed {len(swept)} namespaces: {', '.join(swept)}." if swept else "No run left anything behind."
-    Console().print(said, highlight=False, soft_wrap=True)
+    sentence = f"Removed {len(swept)} namespaces: {', '.join(swept)}." if swept else "No run left anything behind."
+    Console().print(sentence, highlight=False, soft_wrap=True)
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The exchange of hosts' states: with nobody, or by UDP, with peers one by one or with all of a link at once."""
+"""The exchange of hosts' states by UDP, with each peer singly or with a multicast group; or with nobody."""
 
 import socket
 import time
@@ -17,7 +17,7 @@ from ncc.host.peers import Peer, parse_agent, parse_one, parse_peers
 from ncc.host.sockets import drops, join_group, open_socket
 
 SPARE = 16
-"""Messages that may come in a period beyond two of each sender."""
+"""Messages that `receive` takes beyond two of each sender and kind."""
 BUFFER_BYTES = 3000, 2**32 - 1
 """Least and most buffer of a receiver's port: two packets, and more than any switch has."""
 DROPS_EVERY = 256
@@ -28,20 +28,20 @@ class ExchangeSpec(Value, frozen=True):
     """The peers of an agent, and how they are reached."""
 
     listen: str
-    """The agent itself, ``ADDRESS:PORT*HOSTS`` as in `ncc.host.peers.parse_agent`: an address of this machine, by
-    which its peers know it."""
+    """The agent itself, ``ADDRESS:PORT*HOSTS`` as in `ncc.host.peers.parse_agent`: the address of this machine that its
+    peers use."""
     late_s: Positive = 1.0
-    """Age in seconds from which a state that arrives is not used."""
+    """Age in seconds above which an arriving state is dropped."""
     peers: tuple[str, ...] = ()
     """The other agents, each with its hosts."""
     uplink: str | None = None
     """The sender of the uplink's state, if there is one."""
     group: str | None = None
-    """A multicast group, ``ADDRESS:PORT``: one message then serves all peers, which must have the same."""
+    """A multicast group, ``ADDRESS:PORT``: one message then serves all peers, which must name the same group."""
     interface: str | None = None
     """Network interface by which the group is reached."""
     buffer_bytes: Annotated[int, Meta(ge=BUFFER_BYTES[0], le=BUFFER_BYTES[1])] | None = None
-    """Buffer of each host's port down from its switch, for receivers that tell their senders when to start; None: none
+    """Buffer of the switch's port to each host, for receivers that grant starts to their senders; None: no receiver
     does."""
     loop: bool = False
     """Let other agents on this machine receive messages to the group."""
@@ -59,11 +59,11 @@ class ExchangeSpec(Value, frozen=True):
 
 
 class Exchange:
-    """An exchange of hosts' states with peers. This one has none: all hosts are local, and nobody sends the uplink's.
+    """An exchange of hosts' states with peers. This base class has no peers and no sender of the uplink's state.
 
     Attributes:
-        inbox: the newest states of the peers, in an order that stays until `close`, and of the uplink.
-        counters: how many messages were sent, received, and dropped, by reason.
+        inbox: newest states of the peers, in a fixed order, and of the uplink.
+        counters: numbers of messages sent, received, and dropped by reason.
     """
 
     alone = True
@@ -74,12 +74,12 @@ class Exchange:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Those of the inbox, and of sending."""
+        """Counters of the inbox and of sending."""
         return self.inbox.counters
 
     @property
     def n_peers(self) -> int:
-        """Hosts of the neighbourhood that are not local."""
+        """Number of hosts of the neighbourhood that are not local."""
         return len(self.inbox.states)
 
     def send(self, own: StateArray, now_ns: int) -> None:
@@ -89,13 +89,13 @@ class Exchange:
         """
 
     def tell(self, kind: Kind, row: int, values: bytes, now_ns: int) -> None:
-        """Send the peer of a row of the inbox alone what is so at `now_ns`: a row of `FLOWS` or of `GRANT`.
+        """Send one peer (a row of the inbox) a row of `FLOWS` or `GRANT`, as it is at `now_ns`.
 
         It never blocks, and a message that cannot be sent is counted.
         """
 
     def receive(self, now_ns: int) -> None:
-        """Take in the messages that have come, without waiting, and at most a bounded number of them."""
+        """Take in the messages that have come, without waiting and up to a fixed number."""
 
     def prioritise(self, priority: int) -> None:
         """Send with this SO_PRIORITY from now on; above 6 it takes CAP_NET_ADMIN or CAP_NET_RAW."""
@@ -107,13 +107,13 @@ class Exchange:
 class UdpExchange(Exchange):
     """An `Exchange` by UDP, as `ExchangeSpec` says.
 
-    `receive` takes at most two messages of each sender and kind, and `SPARE`, whatever comes; where more was waiting
-    it counts one ``flood``, and the rest waits, in a buffer of the kernel that holds no more than twice as much, until
-    it is ``late`` or the kernel has dropped it (``kernel_drops``). The kernel also drops, and counts there, what has
-    not the size and version of a message, or comes from another address or port than a sender's.
+    A call of `receive` takes at most two messages of each sender and kind, and `SPARE` more. If more are waiting, it
+    counts one ``flood``. The rest waits in a kernel buffer for about twice that number, until it is ``late`` or the
+    kernel drops it (``kernel_drops``). The kernel also drops, and counts there, packets without the size and version of
+    a message, and packets from an address or port that is no sender's.
 
     Raises:
-        ConfigError: an address, group or interface that cannot be used, a port in use, or no key for somebody.
+        ConfigError: an address, group or interface that cannot be used, a port in use, or a peer without a key.
     """
 
     alone = False
@@ -123,15 +123,15 @@ class UdpExchange(Exchange):
         uplink = None if spec.uplink is None else parse_one(spec.uplink, "uplink")
         self._to = list(dict.fromkeys(peer.address for peer in peers))
         self._place = [self._to.index(peer.address) for peer in peers]
-        heard = peers if kind == Kind.STATE else ()
-        senders = [peer.address for peer in (*heard, *([uplink] if uplink else []))]
+        state_peers = peers if kind == Kind.STATE else ()
+        senders = [peer.address for peer in (*state_peers, *([uplink] if uplink else []))]
         group = None if spec.group is None else parse_one(spec.group, "group").address
         to = [ANY] if group else [address.host for address in self._to]
         self._kind, self._sender = kind, Sender(keys, own, time.monotonic_ns(), to=to)
         self.inbox = self._listener = Listener(
             keys,
             own,
-            heard,
+            state_peers,
             uplink,
             group=group is not None,
             late_ns=to_ns(spec.late_s),
@@ -156,9 +156,9 @@ class UdpExchange(Exchange):
 
     def send(self, own: StateArray, now_ns: int) -> None:
         sending_ns, errors = max(time.monotonic_ns(), now_ns), 0
-        made = self._sender.messages(self._kind, [row.tobytes() for row in own], now_ns, sending_ns)
+        batches = self._sender.messages(self._kind, [row.tobytes() for row in own], now_ns, sending_ns)
         send = self._socket.sendto
-        for address, messages in zip(self._to, made, strict=True):
+        for address, messages in zip(self._to, batches, strict=True):
             for message in messages:
                 try:
                     send(message, address)
@@ -172,7 +172,7 @@ class UdpExchange(Exchange):
         message = self._sender.message_to(kind, place, values, max(time.monotonic_ns(), now_ns))
         try:
             self._socket.sendto(message, self._to[place])
-        except OSError:  # as in `send`; what is told is told again
+        except OSError:  # as in `send`; the message is repeated later
             self.counters["send_errors"] += 1
         else:
             self.counters["sent"] += 1
@@ -189,7 +189,7 @@ class UdpExchange(Exchange):
             self.counters["kernel_drops"] = sum(drops(receiving) for receiving in self._sockets)
 
     def _drain(self, receiving: socket.socket, most: int) -> int:
-        """Take at most `most` messages; the number of those not used up is returned."""
+        """Take at most `most` messages; return how many more could have been taken."""
         buffer, receive, take, clock_ns = self._buffer, receiving.recv_into, self._listener.take, time.monotonic_ns
         for taken in range(most):
             try:
@@ -206,6 +206,6 @@ class UdpExchange(Exchange):
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
 
     def close(self) -> None:
-        for each in self._sockets:
-            each.close()
+        for opened in self._sockets:
+            opened.close()
         self._sockets.clear()

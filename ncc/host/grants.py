@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The words of a receiver: what it tells the senders of flows to it, by the rule that simulators run."""
+"""Grants of a receiver to the senders of its flows, by the same rule as in simulators."""
 
 import numpy as np
 
@@ -18,13 +18,13 @@ from ncc.host.peers import Peer
 AHEAD_FRAC, WINDOW_FRAC, FLOOR_FRAC, HEADROOM_FRAC = 0.25, 0.5, 0.1, 0.03
 """Parameters of `ncc.harness.receivers.ReceiverRule`."""
 TOLERANCE_PERIODS = 0.5
-"""A start that moves by less is not told again: flows begin at the beginnings of periods."""
+"""A start that moves by less is not granted again: flows begin only at starts of periods."""
 FORGET_PERIODS = 20
-"""Periods after which a receiver forgets the flows of a sender that says nothing more of them."""
+"""Periods after which a receiver forgets the flows of a silent sender."""
 
 
 def receiver_scenario(n_peers: int, link_bps: float, buffer_bytes: int, period_s: float) -> Scenario:
-    """A scenario of one receiver, with a port of this rate and buffer before it, and of its possible senders."""
+    """Return a scenario of one receiver and its possible senders, with a port of this rate and buffer before it."""
     nothing = Fixed(flows=(Flow(start_s=0.0, src="s0", dst="receiver", size_bytes=1),))
     topology = ManyToOne(
         senders=n_peers,
@@ -43,10 +43,10 @@ def receiver_scenario(n_peers: int, link_bps: float, buffer_bytes: int, period_s
 
 
 class Granter:
-    """Decides what this host tells the senders of flows to it.
+    """Decides the grants of this host to the senders of flows to it.
 
     Args:
-        scenario: `receiver_scenario`.
+        scenario: scenario made by `receiver_scenario`.
         peers: possible senders, in the order of the rows of an inbox.
     """
 
@@ -70,22 +70,22 @@ class Granter:
         self._peer_id = np.array([peer.id for peer in peers], np.uint64)
         self._known: BoolArray = np.zeros(len(peers), np.bool_)
         self._begun = np.zeros(len(peers), np.uint32)
-        self._heard_ns: IntArray = np.zeros(len(peers), np.int64)
+        self._news_ns: IntArray = np.zeros(len(peers), np.int64)
 
     @property
     def senders(self) -> int:
-        """Number of hosts with live flows to this one, as far as they have said."""
+        """Number of hosts that report live flows to this one."""
         return int(np.count_nonzero(self._known))
 
     def decide(self, inbox: Inbox, now_ns: int) -> tuple[list[int], StateArray]:
-        """Rows of the peers to whom something new is to be told, and that: [n] of `GRANT`."""
+        """Return the rows of the peers with a new grant, and these grants: [n] of `GRANT`."""
         flows = inbox.flows
         recent = (inbox.flows_ns > 0) & (now_ns - inbox.flows_ns <= self._forget_ns)
         known = recent & (flows["flows"] > 0)
         if not (known.any() or self._known.any()):
             return [], np.zeros(0, GRANT)
         newer = known & (~self._known | (flows["begun"] != self._begun))
-        self._heard_ns[newer] = now_ns
+        self._news_ns[newer] = now_ns
         self._known, self._begun = known, flows["begun"].copy()
         rows = np.flatnonzero(known)
         vars(self._measurement)["edges"] = Edges(
@@ -95,18 +95,18 @@ class Granter:
             waiting_bytes=flows["waiting_bytes"][rows],
             next_bytes=flows["next_bytes"][rows],
             received_bytes=flows["received_bytes"][rows],
-            age_s=(now_ns - self._heard_ns[rows]) / NS_PER_S,
+            age_s=(now_ns - self._news_ns[rows]) / NS_PER_S,
         )
         now_s = now_ns / NS_PER_S
         vars(self._measurement)["time_s"] = now_s
-        told = self._rule.decide(self._measurement).grants
-        to = [self._row[node] for node in told.src.tolist()]
-        said = np.zeros(len(to), GRANT)
-        said["receiver"], said["begun"] = self._peer_id[to], self._begun[to]
-        said["senders"], said["waiting_bytes"] = len(rows), _total(flows["waiting_bytes"][rows])
-        said["start_s"] = np.clip(told.start_s - now_s, 0.0, START_MOST_S)
-        said["window_bytes"], said["rate_bps"] = told.window_pkts * self._mss_bytes, told.rate_bps
-        return to, said
+        decided = self._rule.decide(self._measurement).grants
+        to = [self._row[node] for node in decided.src.tolist()]
+        grants = np.zeros(len(to), GRANT)
+        grants["receiver"], grants["begun"] = self._peer_id[to], self._begun[to]
+        grants["senders"], grants["waiting_bytes"] = len(rows), _total(flows["waiting_bytes"][rows])
+        grants["start_s"] = np.clip(decided.start_s - now_s, 0.0, START_MOST_S)
+        grants["window_bytes"], grants["rate_bps"] = decided.window_pkts * self._mss_bytes, decided.rate_bps
+        return to, grants
 
 
 def _total(payload_bytes: FloatArray) -> float:

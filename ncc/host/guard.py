@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The guard between a policy and a host's traffic.
 
-It holds limits to bounds, keeps the last good ones where a decision cannot be used, and hands the host back to its
-classical controller when deciding fails: no limit, no order, no heartbeat. Then it waits, and lets the policy try
-again, so many times.
+It keeps limits within bounds, and keeps the last good limits if a decision cannot be used. When decisions keep failing,
+it hands the host back to its classical controller: no limit, no order, no heartbeat. Later it lets the policy try
+again, a limited number of times.
 """
 
 from collections import deque
@@ -24,34 +24,34 @@ Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 class GuardSettings(Value, frozen=True):
-    """Conditions on which a host is handed back, and for how long."""
+    """Conditions for handing a host back, and for the policy's return."""
 
     bad_periods: Count = 20
-    """Periods in a row without a decision in which the last good limits hold; the next such period hands back."""
+    """Periods in a row without a usable decision in which the last good limits hold; one more hands back."""
     missed_frac: Fraction = 0.5
-    """Share of the last `window_periods` without a decision above which hosts are handed back."""
+    """Largest share of missed periods among the last `window_periods`; above it, hosts are handed back."""
     window_periods: Annotated[int, Meta(ge=1, le=100_000)] = 200
     silent_s: Seconds = 5.0
     """Seconds without a report, while data is queued, before handing back."""
     hold_off_s: Seconds = 1.0
-    """Least time for which the classical controller then has the host."""
+    """Least time in seconds after a hand-back before the policy may try again."""
     tries: Natural = 5
-    """Number of times that the policy gets it back. The count begins anew after `well_s` without another hand-back."""
+    """Number of times that the policy may try again. The count restarts after `well_s` without another hand-back."""
     well_s: Seconds = 60.0
 
 
 Say = Callable[[str], None]
-"""Receiver of a sentence for each hand-back and return."""
+"""Function that takes a sentence at each hand-back and return."""
 
 
 class Guard:
     """The guard of the local hosts of one agent.
 
     Attributes:
-        held_bps: [k] limits in force; inf: none.
-        active: whether the policy decides; false: the hosts are handed back.
-        reason: of the last hand-back.
-        counters: of bad periods, periods held, hand-backs and returns.
+        held_bps: [k] limits in force, in bits/s; inf: none.
+        active: true while the policy decides; false while the hosts are handed back.
+        reason: reason of the last hand-back.
+        counters: counts of bad periods, clipped limits, missed periods, hand-backs and returns.
     """
 
     def __init__(self, settings: GuardSettings, bounds: RateBounds, link_bps: FloatArray, say: Say) -> None:
@@ -72,11 +72,11 @@ class Guard:
         return not self.active and self._tried > self.settings.tries
 
     def hold(self, limits_bps: FloatArray | None, now_ns: int, why: str = "") -> FloatArray:
-        """The limits to be in force, [k]: those decided, within bounds, or else the last good ones, or none at all.
+        """Return the limits to enforce, [k] in bits/s: the decided ones within bounds, the last good ones, or inf.
 
         Args:
-            limits_bps: decided; None: nothing could be, and `why`.
-            now_ns: monotonic.
+            limits_bps: decided limits [k]; None: no decision was possible, for the reason `why`.
+            now_ns: monotonic time.
         """
         if not self.active:
             return self.held_bps
@@ -88,19 +88,19 @@ class Guard:
         self._bad += 1
         self.counters["bad_periods"] += 1
         if self._bad > self.settings.bad_periods:
-            what = why or "the policy's limits are not numbers above 0"
-            self.hand_back(f"{self._bad} periods in a row brought no usable decision ({what})", now_ns)
+            reason = why or "the policy's limits are not numbers above 0"
+            self.hand_back(f"{self._bad} periods in a row brought no usable decision ({reason})", now_ns)
         return self.held_bps
 
     def period(self, missed: int, now_ns: int) -> None:
         """Count a period that has ended, and `missed` before it without a decision."""
         window = self.settings.window_periods
         self.counters["missed_periods"] += missed
-        for each in [True] * min(missed, window) + [False]:
+        for was_missed in [True] * min(missed, window) + [False]:
             if len(self._missed) == window:
                 self._n_missed -= self._missed.popleft()
-            self._missed.append(each)
-            self._n_missed += each
+            self._missed.append(was_missed)
+            self._n_missed += was_missed
         if not self.active:
             return
         if self._tried and now_ns - self._since_ns > self.settings.well_s * NS_PER_S:
@@ -109,12 +109,12 @@ class Guard:
             self.hand_back(f"{share:.0%} of the last {window} periods were missed: the machine is too loaded", now_ns)
 
     def fell_back(self, connections: int, now_ns: int) -> None:
-        """Count connections that stopped obeying since the last period, because no heartbeat came."""
+        """Hand back if connections stopped obeying since the last period because no heartbeat came."""
         if self.active and connections:
             self.hand_back(f"no heartbeat came, and {connections} connections stopped obeying", now_ns)
 
     def note_reports(self, *, busy: bool, any_new: bool, now_ns: int) -> None:
-        """Note whether connections have data (`busy`), and whether any has reported in the period."""
+        """Note if connections have data (`busy`) and if any has a new report; hand back after a long silence."""
         if any_new or not busy:
             self._silent_ns = now_ns
             self._waits_for_reports &= not any_new
@@ -124,7 +124,7 @@ class Guard:
         self._silent_ns = self._silent_ns or now_ns
 
     def hand_back(self, reason: str, now_ns: int) -> None:
-        """Limit nothing from now on; nothing happens if it is so already."""
+        """Lift all limits from now on; do nothing if the hosts are handed back already."""
         if not self.active:
             return
         self.active, self.reason = False, reason
@@ -136,7 +136,7 @@ class Guard:
         self._say(f"handed back to the classical controller {last}: {reason}")
 
     def may_return(self, now_ns: int) -> bool:
-        """Let the policy decide again if its time has come; true if it has just come."""
+        """Let the policy decide again if it may; return True if it returns now."""
         if self.active or self.given_up or now_ns < self._until_ns or self._waits_for_reports:
             return False
         self.active, self._bad, self._since_ns, self._silent_ns = True, 0, now_ns, now_ns

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A policy file as hosts run it, an agent on each, as a `RateLimiter` for any datapath.
+"""A policy file run by an agent on each host, as a `RateLimiter` for any datapath.
 
-Each host's agent decides for itself: from its own measurements, and from messages of its neighbours and of the switch,
-which are encoded, signed and checked as on a real network, but go through memory.
+Each agent decides for its own host, from the host's measurements and from messages of its neighbours and of the switch.
+Messages are encoded, signed and checked as on a real network, but pass through memory.
 """
 
 from collections import deque
@@ -31,15 +31,15 @@ KEYS = Keys.shared(Key(b"agents of one process have no secrets from each other")
 LATE_S = 10.0
 """Far above the age at which an agent itself ignores a state."""
 AGENTS, SWITCHES = 1, 2
-"""Ports of addresses that stay within the process."""
+"""Ports of made-up addresses, which stay within the process."""
 
 
 Boxes = dict[int, deque[bytes]]
-"""Messages that wait for the agents of a process, in order and whole, by each agent's first host."""
+"""Waiting messages of each agent of a process, in order, by the id of the agent's first host."""
 
 
 class MemoryExchange(Exchange):
-    """An `Exchange` by boxes that all agents of a process share; its clock is the caller's, and nothing takes time."""
+    """An `Exchange` by boxes that the agents of a process share; the caller is its clock. Delivery takes no time."""
 
     alone = False
 
@@ -76,16 +76,16 @@ class MemoryExchange(Exchange):
 
 
 class HostAgents:
-    """An agent for every host of a scenario, with a guard of its own."""
+    """An agent for every host of a scenario, each with its own guard."""
 
     def __init__(self, file: PolicyFile, settings: GuardSettings = GuardSettings()) -> None:  # noqa: B008 - frozen
         self.file, self.settings = file, settings
         self.agents: list[Agent] = []
-        """Since `reset`, in the order of the scenario's agents."""
+        """Agents made by `reset`, in the order of the scenario's agents."""
         self.said: list[str] = []
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        """New agents for the hosts of a scenario."""
+        """Make new agents for the hosts of a scenario."""
         header, scales = self.file.header, scales_of(scenario)
         near = scales.neighbours.shape[1]
         if header.neighbours is not None and header.neighbours != near:
@@ -112,7 +112,7 @@ class HostAgents:
             self.agents.append(agent)
 
     def decide(self, measurement: Measurement) -> FloatArray:
-        """Limits [n_agents], each decided by the host itself; states of this epoch are received in the next."""
+        """Return limits [n_agents] in bits/s, each by its host's agent; states of this period arrive in the next."""
         self._epoch = measurement.epoch
         now_ns = self._period_ns * (self._epoch + 1)
         limits = np.empty(len(self.agents))
@@ -129,12 +129,12 @@ class HostAgents:
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
-        """Hosts that were handed back, a sentence each; see `ncc.harness.run.run_once`."""
+        """Sentences on hosts that were handed back; see `ncc.harness.run.run_once`."""
         return tuple(self.said)
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Facts of a run: the kind of decider, and the fates of messages; see `ncc.harness.run.run_once`."""
+        """Facts of a run: the kind of decider, and counts of messages; see `ncc.harness.run.run_once`."""
         messages: dict[str, int] = {}
         for agent in self.agents:
             for name, count in (agent.exchange.counters | agent.counters).items():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keys by which agents sign their messages: each for what one agent sends another, or one for all.
+"""Keys with which agents sign their messages: one for each pair of sender and receiver, or one for all.
 
 A key file has the line `FIRST_LINE`, then a line for each key, ``ID SENDER RECEIVER HEX``: a number from 1 to 65535
-that messages name, the IPv4 addresses of the two agents, and 16 to 64 bytes in hexadecimal. ``*`` is any agent. A key
-counts for what its line names and nothing else, and a line that names an agent goes before one that names any. Two ids
-may be valid at once, for rotation: the first signs, and both are believed.
+that messages carry, the IPv4 addresses of the two agents, and 16 to 64 bytes in hexadecimal. ``*`` is any agent. A key
+is valid only for the agents that its line names, and a line that names an agent takes precedence over one with ``*``.
+For rotation, a pair may have two keys: the first signs, and both are accepted.
 """
 
 import hmac
@@ -32,7 +32,7 @@ _LINE = re.compile(r"(\d{1,5}) ([0-9.]+|\*) ([0-9.]+|\*) ((?:[0-9a-fA-F]{2})+)",
 
 
 class Key:
-    """A secret, and the number by which messages name it."""
+    """A secret, and its number in messages."""
 
     def __init__(self, secret: bytes, number: int = 1) -> None:
         """A key of `LEAST_BYTES` to `MOST_BYTES`."""
@@ -41,13 +41,13 @@ class Key:
         self.number, self._keyed = number, hmac.new(secret, digestmod="sha256")
 
     def sign(self, data: bytes | bytearray | memoryview) -> bytes:
-        """The `MAC_BYTES` that only holders of the key can make."""
+        """Return the signature of `data`, `MAC_BYTES` that only holders of the key can make."""
         keyed = self._keyed.copy()
         keyed.update(data)
         return keyed.digest()[:MAC_BYTES]
 
     def signed(self, data: bytes | bytearray | memoryview, mac: bytes | memoryview) -> bool:
-        """True if `mac` is the signature of `data`; takes equally long whichever byte differs."""
+        """Return True if `mac` is the signature of `data`; the time does not depend on which byte differs."""
         return hmac.compare_digest(self.sign(data), mac)
 
 
@@ -56,7 +56,7 @@ Named = dict[tuple[str, str], list[Key]]
 
 
 class Keys:
-    """The keys that an agent has, by sender and receiver."""
+    """The keys of an agent, by sender and receiver."""
 
     def __init__(self, named: Named, path: Path | None = None) -> None:
         self._named, self._path = named, path
@@ -64,23 +64,23 @@ class Keys:
 
     @classmethod
     def shared(cls, *keys: Key) -> "Keys":
-        """The same for all."""
+        """Make keys that hold for all senders and receivers."""
         return cls({(ANY, ANY): list(keys)})
 
     @classmethod
     def read(cls, path: Path) -> "Keys":
-        """Keys of a file, which `read_again` reads again."""
+        """Read the keys of a file; `read_again` reads the file again."""
         return cls(_read(path), path)
 
     def between(self, sender: str, receiver: str) -> tuple[Key, ...]:
-        """Keys for what an agent sends another, by their addresses: the first signs, and each is believed."""
+        """Return the keys for messages from one address to another: the first signs, and each is accepted."""
         pair = sender, receiver
-        if (found := self._between.get(pair)) is None:
-            found = self._between[pair] = _chosen(self._named, pair)
-        return found
+        if (keys := self._between.get(pair)) is None:
+            keys = self._between[pair] = _chosen(self._named, pair)
+        return keys
 
     def read_again(self) -> None:
-        """Read the file again; if that fails, or a key that is in use has no successor, all stays as it is."""
+        """Read the file again; if that fails or leaves a pair in use without a key, keep the old keys and raise."""
         if self._path is None:
             return
         named = _read(self._path)
@@ -89,7 +89,7 @@ class Keys:
 
 
 def reader(keys: Keys, log: Log) -> Callable[[], None]:
-    """Make a function that reads a key file again, and logs what became of it."""
+    """Return a function that reads a key file again and logs the result."""
 
     def read_again() -> None:
         try:
@@ -104,9 +104,9 @@ def reader(keys: Keys, log: Log) -> Callable[[], None]:
 
 def _chosen(named: Named, pair: tuple[str, str]) -> tuple[Key, ...]:
     sender, receiver = pair
-    for one in (pair, (sender, ANY), (ANY, receiver), (ANY, ANY)):
-        if found := named.get(one):
-            return tuple(found)
+    for entry in (pair, (sender, ANY), (ANY, receiver), (ANY, ANY)):
+        if keys := named.get(entry):
+            return tuple(keys)
     whom = "a group" if receiver == ANY else receiver
     raise ConfigError(f"the key file has no key for what {sender} sends {whom}: add a line for them, or for * *")
 
@@ -136,32 +136,32 @@ def _read(path: Path) -> Named:
 
 
 def _parsed(lines: Iterable[str]) -> Named:
-    """Keys of lines; no error shows what stands in one."""
+    """Parse the lines of keys; no error message shows their content."""
     named: Named = {}
     for at, line in enumerate(lines, 2):
         words = " ".join(line.split())
         if not words or words.startswith("#"):
             continue
-        if (found := _LINE.fullmatch(words)) is None or not 1 <= int(found[1]) <= 0xFFFF:
+        if (fields := _LINE.fullmatch(words)) is None or not 1 <= int(fields[1]) <= 0xFFFF:
             raise ConfigError(f"line {at} is not `ID SENDER RECEIVER HEX`, as in `1 10.0.0.1 * 6c1f...`")
         try:
-            sender, receiver = (one if one == ANY else str(IPv4Address(one)) for one in found.group(2, 3))
-            key = Key(bytes.fromhex(found[4]), int(found[1]))
+            sender, receiver = (name if name == ANY else str(IPv4Address(name)) for name in fields.group(2, 3))
+            key = Key(bytes.fromhex(fields[4]), int(fields[1]))
         except AddressValueError:
             raise ConfigError(f"line {at} has no valid IPv4 address; write four numbers, or *") from None
         except ConfigError as error:
             raise ConfigError(f"line {at}: {error}") from None
-        alike = named.setdefault((sender, receiver), [])
-        if len(alike) == VALID_MOST or key.number in [other.number for other in alike]:
+        same_pair = named.setdefault((sender, receiver), [])
+        if len(same_pair) == VALID_MOST or key.number in [other.number for other in same_pair]:
             raise ConfigError(f"line {at} is one too many: a sender and receiver have two keys at most, of two ids")
-        alike.append(key)
+        same_pair.append(key)
     if not named:
         raise ConfigError(f"it has no keys; make one by `{MAKE}`")
     return named
 
 
 def _refuse_others(path: Path, status: os.stat_result) -> None:
-    """Raise `ConfigError` for a file that others than its owner, or an owner other than us and root, may use."""
+    """Raise `ConfigError` unless the owner alone may use the file, and the owner is root or this user."""
     if not stat.S_ISREG(status.st_mode):
         raise ConfigError(f"the key file {path} is not a plain file; name one that holds the keys")
     if status.st_mode & 0o077:

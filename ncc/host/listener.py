@@ -34,27 +34,27 @@ DROPPED = (
     "undersized", "oversized", "foreign", "version", "kind", "own", "unknown_sender", "replayed", "unknown_key",
     "forged", "clock", "late", "values",
 )  # fmt: skip
-"""Reasons for which a message is dropped:
+"""Reasons for dropping a message:
 
-- ``undersized``, ``oversized``, ``foreign``, ``version``, ``kind``: no message of this version;
-- ``own``: of a host that this agent sends for, which multicast returns;
-- ``unknown_sender``: of no peer;
-- ``replayed``: not after the last from its sender, by session and sequence, nor by its sender's clock after all before;
-  also what was overtaken on its way, and what is for another host;
-- ``unknown_key``: signed by a key that is none for its sender;
-- ``forged``: not signed by the key that it names, or changed;
-- ``clock``: not the next of its session, and its sender's clock and ours differ by more than is tolerated;
-- ``late``: its state is too old by the time it comes;
-- ``values``: they are not finite, or negative where that cannot be.
+- ``undersized``, ``oversized``, ``foreign``, ``version``, ``kind``: it is no message of this version;
+- ``own``: it is from a host of this agent, returned by multicast;
+- ``unknown_sender``: its sender is no peer;
+- ``replayed``: it is newer than the last of its sender neither by sequence in the session nor by the sender's clock;
+  also a message that was overtaken on its way, and one for another host;
+- ``unknown_key``: its key is not valid for its sender;
+- ``forged``: its signature is wrong;
+- ``clock``: it is not the next of its session, and its sender's clock differs too much from ours;
+- ``late``: its state is too old when it arrives;
+- ``values``: a value is not finite, or is negative where that is impossible.
 """
 SLACK = 2000
-"""Clocks of two machines run apart by less than one part in so many (crystals: one in 10,000)."""
+"""Clocks of two machines drift apart by less than one part in `SLACK` (crystals: one in 10,000)."""
 JUMP = 1 << 20
-"""Messages of a session that may be lost in a row, a quarter of an hour of them at 1 ms."""
+"""Messages of a session that may be lost in a row: a quarter of an hour at 1 ms each."""
 RESYNC_NS = 5 * NS_PER_S
-"""Time for which all messages of a sender must be late before the fastest is found anew.
+"""Time for which all messages of a sender must be late before the least delay is measured anew.
 
-Its clock stood still then, as that of a machine that was paused or moved.
+The sender's clock has then stood still, because its machine was paused or moved.
 """
 _STATE, _UPLINK = Kind.STATE.value, Kind.UPLINK.value
 _TO_ONE = frozenset(kind.value for kind in TO_ONE)
@@ -65,15 +65,15 @@ class Inbox:
 
     Attributes:
         states: [n_peers] of `STATE`; `idle` until one has been received.
-        states_ns: [n_peers] monotonic time to which `states` belong: receipt less the age they came with; 0: never.
+        states_ns: [n_peers] monotonic time to which `states` belong: receipt minus age; 0: never.
         uplink: [1] of `UPLINK`; zeros until it has been received.
         uplink_ns: [1] monotonic time to which `uplink` belongs; 0: never.
-        flows: [n_peers] of `FLOWS`, of each peer's flows to this host; zeros until a message of them has been received.
+        flows: [n_peers] of `FLOWS`, each peer's flows to this host; zeros until a message has been received.
         flows_ns: [n_peers] monotonic time to which `flows` belong; 0: never.
-        grants: [n_peers] of `GRANT`, each peer's last word to this host; zeros until one has been received.
+        grants: [n_peers] of `GRANT`, each peer's last grant to this host; zeros until one has been received.
         grants_ns: [n_peers] monotonic time to which `grants` belong; 0: never.
-        hears_uplink: true if somebody sends the uplink's state.
-        counters: how many messages were received, and dropped, by reason.
+        hears_uplink: true if the uplink's state has a sender.
+        counters: numbers of messages received, and dropped by reason.
     """
 
     hears_uplink = False
@@ -91,7 +91,7 @@ class Inbox:
 
 
 class _Record:
-    """Record of one sender's messages of one kind, and the row of an inbox that they fill."""
+    """One sender's messages of one kind: the newest, their least delay, and the row of the inbox that they fill."""
 
     __slots__ = ("_bytes", "_end", "_sane", "_time_ns", "clock_ns", "floor_known", "floor_ns", "host", "late_since_ns",
                  "newest_ns", "sequence", "session_ns")  # fmt: skip
@@ -105,7 +105,7 @@ class _Record:
         self.late_since_ns: int | None = None
 
     def put(self, data: memoryview, at_ns: int) -> str:
-        """Take over the values of a message, unless they cannot be."""
+        """Store the values of a message if they are possible; return its fate."""
         if not self._sane(data):
             return "values"
         self._bytes[:] = data[VALUES_AT : self._end]
@@ -113,18 +113,18 @@ class _Record:
         return RECEIVED
 
     def follows(self, session_ns: int, sequence: int) -> bool:
-        """True for what comes after the newest of its session."""
+        """Return True for a message that follows the newest one in the same session."""
         return session_ns == self.session_ns and 0 < sequence - self.sequence <= JUMP
 
     def longer_ns(self, session_ns: int, sequence: int, offset_ns: int, now_ns: int, *, follows: bool) -> int:
-        """Note the newest message; return by how much longer it took than the fastest that it follows.
+        """Note the newest message; return its delay beyond the least delay so far, in ns.
 
         Args:
-            session_ns: to which it belongs.
-            sequence: within it.
-            offset_ns: its receipt by our clock less its sending by the sender's,
-            now_ns: at this time.
-            follows: whether it comes after the newest of its session.
+            session_ns: session of the message.
+            sequence: its number in the session.
+            offset_ns: its receipt by our clock minus its sending by the sender's clock.
+            now_ns: monotonic time of receipt.
+            follows: result of `follows` for the message.
         """
         if not follows or not self.floor_known:
             self.floor_known, self.floor_ns = True, offset_ns
@@ -134,7 +134,7 @@ class _Record:
         return offset_ns - self.floor_ns
 
     def still_late(self, now_ns: int) -> bool:
-        """Note that the newest was late; true if all were for so long that the fastest is found anew."""
+        """Note that the newest message was late; return True if the least delay must be measured anew."""
         if self.late_since_ns is None:
             self.late_since_ns = now_ns
         if now_ns - self.late_since_ns <= RESYNC_NS:
@@ -144,25 +144,25 @@ class _Record:
 
 
 class Listener(Inbox):
-    """An inbox filled by messages of any origin.
+    """An inbox that is filled by messages of any origin.
 
-    A message is dropped, and counted by why (`DROPPED`), unless it is authentic, newer than all before from its sender,
-    and in time. It is newer if it is one of the next of its session, or else if its sender's clock is later than in all
-    before and near ours. So whatever numbers a message has, it keeps nothing out that is sent `clock_ns` later. How
-    long it took is not known, as clocks of two machines differ; how much longer than the fastest is:
-    receipt less sending, less the least of that difference so far. A state is `late` if that and its stated age exceed
-    `late_ns` together. Whoever delays everything by the same, for longer than `RESYNC_NS`, is not noticed.
+    A message is accepted if it is authentic, in time, and newer than all before from its sender; otherwise it is
+    dropped and counted by reason (`DROPPED`). It is newer if it is one of the next of its session, or if its sender's
+    clock is later than in all before and near ours. Whatever numbers a message has, it cannot keep out messages sent
+    `clock_ns` later. Its delay is not known, because clocks of two machines differ, but its delay beyond the least is:
+    receipt minus sending, minus the least such difference so far. A state is `late` if this delay and its stated age
+    together exceed `late_ns`. An equal delay of all messages for longer than `RESYNC_NS` is not noticed.
 
     Args:
-        keys: of the senders, each for its own messages only.
-        own: hosts that this agent sends for.
-        peers: a row of `states` each.
+        keys: keys of the senders, each for its own messages only.
+        own: hosts of this agent.
+        peers: senders of states; peer i fills row i of `states`.
         uplink: sender of the uplink's state.
-        late_ns: age from which a state is too old.
-        group: messages come by a group, and are signed for all.
-        buffer_bytes: of receivers' ports, for messages of flows to receivers and of grants; None: they are no messages.
-        clock_ns: by which clocks may differ when a session is first received: what was recorded longer ago cannot be
-            replayed to an agent that has just started.
+        late_ns: age above which a state is too old.
+        group: true if messages come by a multicast group and are signed for all.
+        buffer_bytes: buffer of receivers' ports, the largest granted window; None: drop messages of flows and grants.
+        clock_ns: largest difference of clocks when a session is first received; older recordings cannot be replayed to
+            an agent that has just started.
         wall_ns: this machine's clock, ns since 1970.
     """
 
@@ -210,7 +210,7 @@ class Listener(Inbox):
             keys.between(record.host, self._receiver)
 
     def take(self, data: memoryview, now_ns: int) -> None:
-        """Accept or drop received bytes, any and of any number, at a time of the monotonic clock."""
+        """Check one received datagram (any bytes), and store or drop it; `now_ns` is monotonic."""
         self.counters[self._take(data, now_ns)] += 1
 
     def _take(self, data: memoryview, now_ns: int) -> str:
@@ -233,9 +233,9 @@ class Listener(Inbox):
         return record.put(data, now_ns - old_ns)
 
     def _doubt(self, record: _Record, data: memoryview, number: int, clock_ns: int, *, follows: bool) -> str | None:
-        """The reason not to believe a message; None: its sender has just sent it."""
+        """Return the reason to reject a message; None: it is authentic and newer than all before."""
         if not follows and clock_ns <= record.clock_ns:
-            return "replayed"  # before a key is asked: this costs less
+            return "replayed"  # before the signature is checked, which costs more
         key = next((key for key in self._keys.between(record.host, self._receiver) if key.number == number), None)
         if key is None:
             return "unknown_key"
@@ -248,7 +248,7 @@ class Listener(Inbox):
         return None
 
     def _wanted(self, kind: int, sender: int) -> _Record | str:
-        """The record of the sender that the message names; or the reason to drop it in any case."""
+        """Return the record of the sender that a message names, or the reason to drop the message unchecked."""
         if kind not in self._kinds:
             return "kind"
         if sender in self._own:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The agent's log, a line of JSON per event and of each kind only so many, and its notices to systemd."""
+"""The agent's log, a line of JSON per event with a limited rate for each kind, and its notices to systemd."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ import msgspec
 BURST_LINES = 10
 """Lines that an event may fill at once."""
 REFILL_S = 1.0
-"""Seconds after which an event may fill one more line: an agent has a thousand periods in a second."""
+"""Seconds after which an event may fill one more line; an agent may have a thousand periods in a second."""
 STDERR = 2
 NS_PER_US = 1000
 
@@ -22,17 +22,17 @@ NS_PER_US = 1000
 class Log:
     """Writes events: ``{"time": ..., "level": ..., "event": ..., ...}``, times in UTC to the microsecond.
 
-    Lines of an event beyond `BURST_LINES` at once or one in `REFILL_S` are left out, and its next line has their number
-    as ``left_out``. A line that cannot be written (a closed pipe, a full disk, a pipe that nobody reads) is counted in
-    `lost`; an agent goes on.
+    Lines of an event beyond `BURST_LINES` at once or one in `REFILL_S` are left out; the event's next line gives their
+    number as ``left_out``. A line that cannot be written (a closed pipe, a full disk, a pipe that nobody reads) is
+    counted in `lost`, and the agent goes on.
     """
 
     def __init__(self, write: Callable[[bytes], object] | None = None) -> None:
-        """Write by `write`, which gets each line at once; None: to stderr, without waiting."""
+        """Make a log; `write` gets each line at once (None: stderr, without waiting)."""
         self._write = write or NonBlockingWriter(STDERR)
         self._encoder = msgspec.json.Encoder(enc_hook=str)
         self._room: dict[str, tuple[float, float, int]] = {}
-        """By event: lines that it may fill, as of a time, and lines left out since the last."""
+        """By event: lines that it may fill, the time of that number, and lines left out since the last line."""
         self.lost = 0
 
     def error(self, event: str, **fields: Any) -> None:
@@ -40,7 +40,7 @@ class Log:
         self._log("error", event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        """Log a trouble in spite of which the agent goes on."""
+        """Log a problem that does not stop the agent."""
         self._log("warning", event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
@@ -68,10 +68,10 @@ class Log:
 class NonBlockingWriter:
     """Writes lines to a descriptor if there is room for them at once, and never waits for a reader.
 
-    The descriptor is left as it is: O_NONBLOCK would be set for all processes that share it.
+    The descriptor's flags stay as they are: O_NONBLOCK would be set for all processes that share it.
 
     Args:
-        descriptor: of a pipe, a socket, a terminal or a file.
+        descriptor: descriptor of a pipe, a socket, a terminal or a file.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -80,12 +80,12 @@ class NonBlockingWriter:
         self._poll.register(descriptor, select.POLLOUT)
 
     def __call__(self, line: bytes) -> None:
-        """Write a line that ends in a newline; after one that was written in part, begin on a new line."""
+        """Write a line that ends in a newline; begin on a new line if the last one was written in part."""
         left = memoryview(b"\n" + line if self._torn else line)
         while left:
             if not self._poll.poll(0):  # a broken pipe counts as ready: then the write fails
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-            written = os.write(self._descriptor, left[: select.PIPE_BUF])  # so much a ready pipe takes whole
+            written = os.write(self._descriptor, left[: select.PIPE_BUF])  # a ready pipe takes this much as a whole
             left = left[written:]
             self._torn = len(left) > 0
 
@@ -94,7 +94,7 @@ class Notifier:
     """Notices to the process that started this one (sd_notify(3)), if NOTIFY_SOCKET names its socket.
 
     Attributes:
-        watchdog_ns: `alive` must be called within each of these; it is passed on four times as often at most. 0: not.
+        watchdog_ns: longest time between calls of `alive`, which are passed on every quarter of it; 0: no watchdog.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -111,13 +111,13 @@ class Notifier:
         self._send(f"READY=1\nSTATUS={' '.join(status.split())}")
 
     def alive(self, now_ns: int) -> None:
-        """Say that it still works at this time of the monotonic clock; cheap enough for every period."""
+        """Say that the agent still works at `now_ns` (monotonic); cheap enough for every period."""
         if self.watchdog_ns and now_ns >= self._due_ns:
             self._due_ns = now_ns + self.watchdog_ns // 4
             self._send("WATCHDOG=1")
 
     def stopping(self, status: str) -> None:
-        """Say that it ends, and why."""
+        """Say that the agent ends; `status` is the reason."""
         self._send(f"STOPPING=1\nSTATUS={' '.join(status.split())}")
 
     def close(self) -> None:

@@ -22,12 +22,12 @@ class Loop:
     """Periods of one agent and its hosts.
 
     Attributes:
-        receivers: as which this host and its peers tell each other when flows may begin; None: they do not.
-        periods: the number of periods so far, and of those missed.
+        receivers: exchange of grants with the peers; None: flows do not wait for grants.
+        periods: numbers of periods so far, and of missed ones.
         took: durations from measuring to limits written.
-        late: delays after a period's end until work began.
-        own: the last measurements.
-        limits_bps: the limits decided from them; inf: no limit.
+        late: delays from a period's end until work began.
+        own: last measurements.
+        limits_bps: limits decided from them [k]; inf: no limit.
         handed_back: true if the hosts are handed back to their controller.
     """
 
@@ -45,7 +45,7 @@ class Loop:
         """Run until `ends` returns true, or the guard has given up.
 
         Args:
-            ends: called at every period's end with the time (ns).
+            ends: called with the time (ns) at every period's end.
             between: called once a period, after limits are in force and states are sent.
             check: called once a second; None, or the reason for which hosts must be handed back.
         """
@@ -69,13 +69,13 @@ class Loop:
                     guard.hand_back(why, now_ns)
 
     def period(self, now_ns: int, missed: int) -> None:
-        """Handle the period that has just ended, `missed` periods after the one before."""
+        """Handle the period that has just ended, and count the `missed` periods before it."""
         agent, guard, live, receivers = self.agent, self.agent.guard, self.live, self.receivers
         self.own = own = live.measure(now_ns)
         if receivers is not None:
             receivers.measure(live.listed, now_ns)
         any_new = own.reported > 0
-        guard.note_reports(busy=not any_new and live.busy, any_new=any_new, now_ns=now_ns)  # busy says nothing if any
+        guard.note_reports(busy=not any_new and live.busy, any_new=any_new, now_ns=now_ns)  # any report: not silent
         fallbacks = live.shim.fallbacks
         guard.fell_back(fallbacks - self._fallbacks, now_ns)
         self._fallbacks = fallbacks
@@ -85,7 +85,7 @@ class Loop:
             live.put(self.limits_bps, time.monotonic_ns())
             if receivers is not None:
                 receivers.put(now_ns)
-            if self.handed_back:  # connections that fell back until now were meant to
+            if self.handed_back:  # fallbacks until now were intended
                 self.handed_back, self._fallbacks = False, live.shim.fallbacks
         elif not self.handed_back:
             self.handed_back = True
@@ -99,7 +99,7 @@ class Loop:
         guard.period(missed, now_ns)
 
     def summary(self) -> dict[str, object]:
-        """The state of the agent, for a line of the log."""
+        """Return the state of the agent, for a line of the log."""
         own, periods = self.own, self.periods
         if own is None:
             return {"periods": periods.epoch}

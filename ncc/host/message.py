@@ -4,13 +4,13 @@
 | bytes | what |
 |---|---|
 | 4 | `MAGIC` |
-| 1, 1, 2 | `VERSION`; kind; the number of the key (`ncc.host.keys`) |
+| 1, 1, 2 | `VERSION`; kind; number of the key (`ncc.host.keys`) |
 | 8 | sender (`ncc.host.peers.Peer.id`) |
-| 8 | session: the sender's clock when it began, ns since 1970 |
+| 8 | session: the sender's clock at its start, ns since 1970 |
 | 8 | sequence: one more with every message of a sender, session and kind |
-| 8 | sent: ns from the session's beginning to the sending, of a clock that is never set |
-| 8 | clock: the sender's when it sent, ns since 1970 |
-| 8 | age: ns from the moment to which the values belong to the sending |
+| 8 | sent: ns from the session's beginning to the sending, by a clock that is never set |
+| 8 | clock: the sender's clock at the sending, ns since 1970 |
+| 8 | age: ns from the time of the values to the sending |
 | 48 | values: a row of `STATE`, `UPLINK`, `FLOWS` or `GRANT`; then zeros |
 | 16 | the first half of HMAC-SHA256 (RFC 2104, truncated as in its section 5) of all before |
 
@@ -65,9 +65,9 @@ FLOWS = np.dtype(
         ("received_bytes", "<f8"),
     ]
 )
-"""A sender's flows to the `receiver` (`ncc.host.peers.Peer.id`): `flows` that live, and `begun` of all (after 2^32 - 1
-from 0); of the live ones' payload what has not been acknowledged (`waiting_bytes`), the least of that of a flow
-(`next_bytes`), and what has been (`received_bytes`)."""
+"""A sender's flows to the `receiver` (`ncc.host.peers.Peer.id`): numbers of live `flows` and of all `begun` so far
+(modulo 2^32); payload of the live flows that is not acknowledged (`waiting_bytes`), the least of this over flows
+(`next_bytes`), and payload that is acknowledged (`received_bytes`)."""
 GRANT = np.dtype(
     [
         ("receiver", "<u8"),
@@ -79,21 +79,21 @@ GRANT = np.dtype(
         ("rate_bps", "<f8"),
     ]
 )
-"""Word of a receiver of flows to a sender, which is the message's `receiver`: how many `senders` have flows to it, and
-how much waits there; as of the sender's flows up to `begun`, these may begin `start_s` after the message was sent (at
-once if that is past), with `window_bytes` on their way each (0: as TCP decides) and `rate_bps` together (inf: no
-limit)."""
+"""Grant of a receiver of flows to one sender, which is the message's `receiver`. It has the number of `senders` with
+flows to it, and their `waiting_bytes`. The sender's flows up to `begun` may begin `start_s` after the message was sent
+(if negative, at once), with a window of `window_bytes` each (0: TCP's) and at `rate_bps` together (inf: no limit).
+"""
 
 
 def idle(n: int) -> StateArray:
-    """[n] of `STATE`: hosts with nothing to send and no limit, as a host that never sent a message is assumed to be."""
+    """Return [n] of `STATE`: hosts without data and limit, as assumed of a host that never sent a message."""
     state = np.zeros(n, dtype=STATE)
     state["rate_limit_bps"] = np.inf
     return state
 
 
 def _bits(scope: Scope) -> struct.Struct:
-    """Layout of the shared signals of a scope, but for the rate limit, with real numbers as unsigned integers."""
+    """Return the layout of a scope's shared signals except the rate limit, with real numbers as unsigned integers."""
     codes = ("8x" if s.name == "rate_limit_bps" else "I" if s.count else "Q" for s in shared(scope))
     return struct.Struct("<" + "".join(codes))
 
@@ -103,15 +103,15 @@ assert STATE.fields is not None
 _LIMIT, _LIMIT_AT = struct.Struct("<d"), VALUES_AT + STATE.fields["rate_limit_bps"][1]
 
 MOST = 2.0**60
-"""Upper bound of any value but a limit: nothing real exceeds it, and float32 holds it."""
+"""Upper bound of any value except a limit: no real value exceeds it, and float32 can hold it."""
 _MOST_BITS = int.from_bytes(struct.pack("<d", MOST), "little")
-"""Its bits as an unsigned integer. Those of negative numbers, infinity and NaN are greater."""
+"""Bits of `MOST` as an unsigned integer. Those of negative numbers, infinity and NaN are greater."""
 
 
 FLOWS_MOST = 1 << 20
-"""Most flows or senders that a message may speak of."""
+"""Most flows or senders that a message may report."""
 START_MOST_S = 10.0
-"""Most seconds before or after a message at which flows may be told to begin."""
+"""Most seconds between a grant and the start that it grants, in either direction."""
 _FLOWS_BITS = struct.Struct("<8xI4xQQQ")
 _GRANT_BITS = struct.Struct("<8xI4xQ8xQ")
 _START_RATE, _RECEIVER = struct.Struct("<24xd8xd"), struct.Struct("<Q")
@@ -129,21 +129,21 @@ class Kind(IntEnum):
     FLOWS = 3
     """Flows of a sender to one receiver."""
     GRANT = 4
-    """Word of a receiver to one sender."""
+    """Grant of a receiver to one sender."""
 
 
 TO_ONE = (Kind.FLOWS, Kind.GRANT)
-"""Kinds whose values begin with the host that they are for."""
+"""Kinds of messages for one host; their values begin with its id."""
 
 
 class Sender:
     """Numbers and signs the messages of an agent's hosts, in a session that begins with it.
 
     Args:
-        keys: for what the agent sends.
+        keys: keys of the agent.
         own: hosts of the agent.
         now_ns: monotonic time at which the session begins.
-        to: addresses of agents, or `ANY`, to whom messages are sent.
+        to: addresses of agents that messages are sent to, or `ANY`.
         wall_ns: the machine's clock, ns since 1970.
 
     Raises:
@@ -167,32 +167,32 @@ class Sender:
         self._sequence = dict.fromkeys(Kind, 0)
 
     def messages(self, kind: Kind, values: Sequence[bytes], at_ns: int, now_ns: int) -> list[list[bytes]]:
-        """For each of `to` a message of each of the agent's hosts, sent at `now_ns`.
+        """Return for each address of `to` one message per host of the agent, sent at `now_ns`.
 
         Args:
-            values: of each host, as of `at_ns`: a row of `STATE` or of `UPLINK`.
+            values: a row of `STATE` or of `UPLINK` per host, measured at `at_ns`.
         """
         self._sequence[kind] += 1
         sequence, sent_ns, age_ns = self._sequence[kind], max(now_ns - self._began_ns, 0), max(now_ns - at_ns, 0)
         numbers = self._session_ns, sequence, sent_ns, self._wall_ns(), age_ns
-        made: dict[Key, list[bytes]] = {}
-        found = []
+        by_key: dict[Key, list[bytes]] = {}
+        batches = []
         for pair in self._pairs:
             key, *_ = self._keys.between(*pair)
-            if key not in made:
-                made[key] = [
+            if key not in by_key:
+                by_key[key] = [
                     _signed(key, HEAD.pack(MAGIC, VERSION, kind, key.number, peer.id, *numbers) + row)
                     for peer, row in zip(self._own, values, strict=True)
                 ]
-            found.append(made[key])
-        return found
+            batches.append(by_key[key])
+        return batches
 
     def message_to(self, kind: Kind, to: int, values: bytes, now_ns: int) -> bytes:
-        """A message of the agent's first host to the agent at `to` alone, of what is so at `now_ns`.
+        """Return a message of the agent's first host to one agent, with values as of `now_ns`.
 
         Args:
             kind: one of `TO_ONE`.
-            to: row of the addresses to whom messages are sent.
+            to: index among the addresses that messages are sent to.
             values: a row of `FLOWS` or of `GRANT`.
         """
         self._sequence[kind] += 1
@@ -208,7 +208,7 @@ def _signed(key: Key, data: bytes) -> bytes:
 
 
 def misfit(data: bytes | bytearray | memoryview) -> str | None:
-    """The reason for which these bytes, of any number, are no message of this version; None: they may be one.
+    """Return the reason why these bytes are no message of this version; None: they may be one.
 
     Returns:
         ``undersized``, ``foreign``, ``version`` or ``oversized``.
@@ -225,31 +225,31 @@ def misfit(data: bytes | bytearray | memoryview) -> str | None:
 
 
 def sane_state(data: bytes | bytearray | memoryview) -> bool:
-    """True if the values of a message of kind `STATE` can be those of a host."""
+    """Return True if the values of a message of kind `STATE` are possible for a host."""
     return bool(
         max(_STATE_BITS.unpack_from(data, VALUES_AT)) <= _MOST_BITS and _LIMIT.unpack_from(data, _LIMIT_AT)[0] > 0
     )
 
 
 def sane_uplink(data: bytes | bytearray | memoryview) -> bool:
-    """True if the values of a message of kind `UPLINK` can be those of a port."""
+    """Return True if the values of a message of kind `UPLINK` are possible for a port."""
     return bool(max(_UPLINK_BITS.unpack_from(data, VALUES_AT)) <= _MOST_BITS)
 
 
 def receiver_of(data: bytes | bytearray | memoryview) -> int:
-    """The id of the host that a message of a kind of `TO_ONE` is for."""
-    found: int = _RECEIVER.unpack_from(data, VALUES_AT)[0]
-    return found
+    """Return the id of the host that a message of a kind in `TO_ONE` is for."""
+    receiver: int = _RECEIVER.unpack_from(data, VALUES_AT)[0]
+    return receiver
 
 
 def sane_flows(data: bytes | bytearray | memoryview) -> bool:
-    """True if the values of a message of kind `FLOWS` can be those of a sender."""
+    """Return True if the values of a message of kind `FLOWS` are possible for a sender."""
     flows, waiting, least, received = _FLOWS_BITS.unpack_from(data, VALUES_AT)
     return bool(flows <= FLOWS_MOST and least <= waiting <= _MOST_BITS and received <= _MOST_BITS)
 
 
 def sane_grant(data: bytes | bytearray | memoryview, buffer_bytes: float) -> bool:
-    """True if the values of a message of kind `GRANT` can be those of a receiver whose port has such a buffer."""
+    """Return True if the values of a message of kind `GRANT` are possible for a receiver whose port has this buffer."""
     senders, *payload = _GRANT_BITS.unpack_from(data, VALUES_AT)
     start_s, rate_bps = _START_RATE.unpack_from(data, VALUES_AT)
     return bool(

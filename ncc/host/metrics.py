@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Metrics of an agent, in a file that node_exporter reads; prometheus_client is loaded only if they are asked for."""
+"""Metrics of an agent, in a file that node_exporter reads; prometheus_client is loaded only when they are used."""
 
 import sys
 import threading
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ncc.policies import PolicyFile
 
 SWITCH_S = 1e-4
-"""Longest time for which the thread that writes holds the interpreter while a decision is due."""
+"""Longest time for which the writing thread holds the interpreter while a decision is due."""
 READABLE = 0o644
 """Mode of the file, whatever the umask: node_exporter is another user."""
 BOUNDS_S = tuple(1e-5 * 2**i for i in range(14))
@@ -42,7 +42,7 @@ class Durations:
     """A histogram of durations, and the last `KEPT` of them.
 
     Attributes:
-        counts: [len(BOUNDS_S) + 1] durations up to each bound and above the one before; the last is beyond all.
+        counts: [len(BOUNDS_S) + 1] numbers of durations up to each bound and above the one before; the last: above all.
         sum_ns: sum of all durations.
     """
 
@@ -60,19 +60,19 @@ class Durations:
         self._n += 1
 
     def quantiles_us(self) -> dict[str, float]:
-        """Quantiles of the last durations; empty without any."""
+        """Return quantiles of the last `KEPT` durations in us; empty without any."""
         last_us = np.frombuffer(self._last_ns, np.int64)[: self._n] / 1e3
         return {name: round(float(np.quantile(last_us, q)), 1) for name, q in QUANTILES.items()} if self._n else {}
 
 
 class AgentCollector:
-    """All numbers of an agent, read when they are asked for."""
+    """All metrics of an agent, read on request."""
 
     def __init__(self, loop: "Loop", file: "PolicyFile", log: "Log") -> None:
         self._loop, self._file, self._log = loop, file, log
 
     def collect(self) -> Iterator[Any]:
-        """Families of metrics, as prometheus_client wants them."""
+        """Yield families of metrics, as prometheus_client expects them."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         loop, agent, own = self._loop, self._loop.agent, self._loop.own
@@ -108,9 +108,9 @@ class AgentCollector:
         if loop.receivers is not None:
             gauges.append(("ncc_held_flows", "that wait for their receivers", "", loop.receivers.held))
         for kind, families in ((CounterMetricFamily, counters), (GaugeMetricFamily, gauges)):
-            for name, help_, label, found in families:
+            for name, help_, label, values in families:
                 family = kind(name, help_, labels=[label] if label else [])
-                for key, value in found.items() if isinstance(found, dict) else [(None, found)]:
+                for key, value in values.items() if isinstance(values, dict) else [(None, values)]:
                     family.add_metric([] if key is None else [key], value)
                 yield family
         for name, help_, latencies in (
@@ -125,10 +125,10 @@ class AgentCollector:
 class MetricsFile:
     """A file of an agent's metrics for node_exporter's textfile collector, written every `every_s` by a thread.
 
-    It is written under another name and renamed, so that a reader finds a whole one, and goes with `close`.
+    The file is written under another name and renamed, so that readers never find a part of it.
 
     Attributes:
-        lost: number of times that it could not be written after the first.
+        lost: number of failed writes after the first write.
 
     Raises:
         ResultError: the file cannot be written.

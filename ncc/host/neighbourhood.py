@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host's view of its neighbourhood, in the shape in which the policy was trained to see it.
+"""A host's view of its neighbourhood, in the form that the policy was trained on.
 
-A neighbourhood is a `Scenario`, so that observer, policy and actions are those of training. In training a host sees
-itself as it is and its neighbours one period ago. So it is here: states from neighbours belong to the period before,
-and are put beside this host's own measurements of that period. What did not come stays as it was, and grows older.
+A neighbourhood is a `Scenario`, so observer, policy and actions are those of training. In training a host sees itself
+now and its neighbours one period ago. The same holds here: states from neighbours belong to the period before, and are
+combined with this host's own measurements of that period. A missing state keeps its last value, and its age grows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,28 +32,28 @@ from ncc.host.peers import HOSTS_MOST
 from ncc.policies.file import PolicyFile
 
 LINKS = 3
-"""Links from a host to one beyond its neighbourhood: to the switch, up, and down."""
+"""Links from a host to one outside its neighbourhood: to the switch, up, and down."""
 
 
 class NeighbourhoodSpec(Value, frozen=True):
-    """Facts of its network that a host cannot measure."""
+    """Facts of the network that a host cannot measure."""
 
     hosts: Annotated[int, Meta(ge=1, le=HOSTS_MOST)]
     """Number of hosts of the neighbourhood, this one included."""
     link_rate_bps: LineRate
     """Rate of each host's link."""
     uplink_rate_bps: LineRate
-    """Rate of the port that all share on their way out."""
+    """Rate of the port that all hosts share on their way out."""
     uplink_buffer_bytes: Count = 512_000
     """Buffer of that port."""
     base_rtt_s: Annotated[float, Meta(gt=0, le=1)] | None = None
-    """RTT to a host beyond, without any other traffic; None: that of links of 10 us each, as in most trainings."""
+    """RTT to a host outside, without other traffic; None: that of links of 10 us each, as in most trainings."""
     period_s: Annotated[float, Meta(ge=1e-4, le=10)] = 1 * MS
     knows: Knows = "backlog"
-    """Knowledge of a flow from what waits in its socket: what is left of its size, or what has been written of it."""
+    """Meaning of the bytes that wait in a flow's socket: the whole rest of the flow, or its written part."""
 
     def scenario(self) -> Scenario:
-        """A scenario of one such neighbourhood; only its constants are used."""
+        """Return a scenario of one such neighbourhood; only its constants are used."""
         if self.base_rtt_s is None:
             return self._with(10 * US)
         least_s = float(scales_of(self._with(0.0)).base_rtt_s[0])
@@ -89,17 +89,17 @@ OWN = ON_HOSTS
 SHARED = tuple(signal.name for signal in shared("host"))
 """Signals that hosts send each other: fields of `ncc.host.message.STATE`."""
 UPLINK_SIGNALS = tuple(signal.name for signal in shared("uplink"))
-"""Signals that are sent of the uplink: fields of `ncc.host.message.UPLINK`."""
+"""Signals of the uplink that are sent to hosts: fields of `ncc.host.message.UPLINK`."""
 
 Columns = Mapping[str, FloatArray | IntArray]
 """Measurements of some hosts in a period, [k] of each of `OWN`."""
 
 
 def limiter_of(file: PolicyFile) -> PolicyLimiter:
-    """A limiter that decides by the policy of a file; the file's bounds are left to the guard.
+    """Return a limiter that decides by the policy of a file; the guard applies the file's bounds.
 
     Raises:
-        ConfigError: the policy observes what hosts are not told.
+        ConfigError: the policy observes a signal that hosts do not have.
     """
     header, policy = file.header, file.policy
     check_on_hosts(header.observation)
@@ -122,15 +122,15 @@ def check_fits(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
 
 
 def outside_of(file: PolicyFile, spec: NeighbourhoodSpec) -> str:
-    """Return what of a neighbourhood lies outside of where a policy may be used; an empty text if nothing does.
+    """Return, as text, the facts of a neighbourhood that are outside a policy's ranges; empty if there are none.
 
-    A residual has ranges of its own, outside of which hosts have LOCAL's limits. Any other has those of its training.
+    A residual has ranges of its own; outside of them hosts have LOCAL's limits. Any other policy has those of training.
     """
     return "; ".join((file.header.action.within or file.header.trained).outside(spec.scenario()))
 
 
 def check_trained(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
-    """Raise `ConfigError` where a neighbourhood lies outside of what a policy was trained on."""
+    """Raise `ConfigError` if a neighbourhood is outside a policy's ranges (`outside_of`)."""
     if outside := outside_of(file, spec):
         then = "" if file.header.action.within is None else ", with the limits of the formula LOCAL"
         raise ConfigError(
@@ -140,13 +140,13 @@ def check_trained(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
 
 
 class Neighbourhood:
-    """Decides for the local hosts of a neighbourhood, from what they measured and what the others sent.
+    """Decides for the local hosts of a neighbourhood, from their measurements and the states of the other hosts.
 
     Args:
-        limiter: decides for hosts of a scenario.
-        scenario: theirs; `NeighbourhoodSpec.scenario` makes one.
-        local: rows among the scenario's agents of the hosts that are decided for, [k].
-        peers: of those that send their state, [r]; hosts that are neither are idle.
+        limiter: limiter for hosts of a scenario.
+        scenario: scenario of the hosts, such as `NeighbourhoodSpec.scenario()`.
+        local: [k] rows of the local hosts among the scenario's agents.
+        peers: [r] rows of the hosts that send their state; all other hosts count as idle.
     """
 
     def __init__(self, limiter: PolicyLimiter, scenario: Scenario, local: Sequence[int], peers: Sequence[int]) -> None:
@@ -163,9 +163,9 @@ class Neighbourhood:
             )
         self.scenario = scenario
         self.link_bps: FloatArray = scales.link_rate_bps[list(local)]
-        """[k]"""
+        """[k] rates of the local hosts' links."""
         self.base_rtt_s: FloatArray = scales.base_rtt_s[list(local)]
-        """[k]"""
+        """[k] base RTTs of the local hosts."""
         observer, actions = limiter.observer, limiter.actions
         assert isinstance(observer, SharedObserver)
         assert isinstance(actions, RateTable | RateScale), "a header allows no other"
@@ -198,37 +198,37 @@ class Neighbourhood:
         uplink_age: int,
         period: int,
     ) -> FloatArray:
-        """Limits of the local hosts, [k] in bits/s; inf: none.
+        """Return limits of the local hosts, [k] in bits/s; inf: none.
 
         Args:
-            own: what they measured in the period that has just ended, and
-            in_force_bps: [k] the limits that held in it.
-            peers: [r] the newest states of the peers.
-            uplink: [1] state of the uplink; None: none was received, and its throughput is taken to be what the
-                hosts send together, its queue to be empty.
-            ages: [r] periods by which the states of peers are older than a period, and
-            uplink_age: the same of the uplink's.
-            period: number of the period, by which the hosts of a neighbourhood take turns: the same for all.
+            own: measurements of the local hosts in the period that has just ended.
+            in_force_bps: [k] limits in force during that period.
+            peers: [r] newest states of the peers.
+            uplink: [1] state of the uplink; None: none was received. Then its throughput is taken to be the sum over
+                the hosts, and its queue to be empty.
+            ages: [r] periods by which the states of peers are older than one period.
+            uplink_age: the same for the uplink's state.
+            period: number of the period, equal for all hosts of a neighbourhood, which take turns by it.
 
         Raises:
-            DatapathError: a number is not finite.
-            ConfigError: the policy makes numbers that are not.
+            DatapathError: a measurement or state is not finite.
+            ConfigError: an output of the policy is not finite.
         """
         before, now = self._before.__dict__, self._now.__dict__
         for name in OWN:
             now[name][self._local] = own[name]
         now["rate_limit_bps"][self._local] = in_force_bps
-        # States that were received were measured a period ago, as were the own numbers of `before`.
-        of_then = self._begun and (self._n_peers > 0 or uplink is not None)
-        of = before if of_then else now
+        # Received states were measured a period ago, like this host's own measurements in `before`.
+        has_past = self._begun and (self._n_peers > 0 or uplink is not None)
+        columns = before if has_past else now
         if self._n_peers:
             for name in SHARED:
-                of[name][self._peers] = peers[name]
-        self._put_uplink(of, uplink)
+                columns[name][self._peers] = peers[name]
+        self._put_uplink(columns, uplink)
         self._ages[self._peers] = ages
         self._ages[self._scales.n_agents + self._area] = uplink_age
         obs = self._observer.observe_messages(
-            self._now, self._before if of_then else None, ages=self._ages, period=period
+            self._now, self._before if has_past else None, ages=self._ages, period=period
         )
         limits = self._actions.rates_bps(self._limiter.policy.act(obs, None), obs)
         self._begun = True
@@ -245,14 +245,14 @@ class Neighbourhood:
             columns[name][self._area] = uplink[name][0]
 
     def _empty(self) -> Measurement:
-        """A measurement in which every host is idle."""
+        """Return a measurement in which every host is idle."""
         empty = idle(self._scales.n_agents, len(self._scales.uplink_rate_bps))
         empty.rtt_s[:] = self._scales.base_rtt_s
         return empty
 
 
 def _rows(rows: Sequence[int]) -> "slice | IntArray":
-    """An index of these rows of an array: a slice, which is faster, where they follow each other."""
+    """Return an index of these rows of an array: a slice, which is faster, if they are consecutive."""
     if rows and list(rows) == list(range(rows[0], rows[0] + len(rows))):
         return slice(rows[0], rows[0] + len(rows))
     return np.array(rows, np.int64)

@@ -14,16 +14,16 @@ from ncc.host.neighbourhood import NeighbourhoodSpec
 from ncc.host.peers import PORT
 
 LONGEST_S = 1e9
-"""Thirty years: longer times are mistakes, or too long for a clock."""
+"""Longest time, thirty years: longer ones are mistakes, or too long for a clock."""
 
 SEND_BUFFER_BYTES = (1 << 14, 1 << 26)
-"""Bounds of `--send-buffer`: below, the kernel's own is larger; a socket can hold so much memory twice."""
+"""Bounds of `--send-buffer`: the kernel's own buffer is larger than the least, and a socket can hold twice the most."""
 FLOOR_FRAC = 0.01
-"""Least limit over the link's rate unless an operator says otherwise."""
+"""Default of `--floor`: least limit over the link's rate."""
 
 
 def number(least: float = 0.0, most: float = LONGEST_S) -> Callable[[str], float]:
-    """A type of options: numbers above 0 that are from `least` to `most`."""
+    """Return an option type: numbers above 0 that are from `least` to `most`."""
 
     def parse(text: str) -> float:
         try:
@@ -39,7 +39,7 @@ def number(least: float = 0.0, most: float = LONGEST_S) -> Callable[[str], float
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:
-    """A type of options: whole numbers from `least` to `most`."""
+    """Return an option type: whole numbers from `least` to `most`."""
 
     def parse(text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,18}", text) or not least <= int(text) <= most:
@@ -50,28 +50,28 @@ def whole(least: int, most: int) -> Callable[[str], int]:
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Entries of a list with commas, without empty ones."""
+    """Split a list with commas; leave empty entries out."""
     return tuple(entry for entry in text.split(",") if entry.strip())
 
 
 def prom(text: str) -> Path:
-    """A path that node_exporter's textfile collector reads."""
+    """Parse a path that node_exporter's textfile collector reads."""
     if not text.endswith(".prom"):
         raise argparse.ArgumentTypeError(f"must end in .prom, as node_exporter reads no other file, got {text}")
     return Path(text)
 
 
 def sha256(text: str) -> str:
-    """The hexadecimal digits of ``sha256:<digits>``."""
-    if (found := re.fullmatch(r"sha256:([0-9a-f]{64})", text)) is None:
+    """Return the hexadecimal digits of ``sha256:<digits>``."""
+    if (match := re.fullmatch(r"sha256:([0-9a-f]{64})", text)) is None:
         raise argparse.ArgumentTypeError(
             f"must be sha256: and 64 hexadecimal digits, as ncc export prints them, got {text}"
         )
-    return found[1]
+    return match[1]
 
 
 def network_options(parser: argparse.ArgumentParser) -> None:
-    """Facts of the network."""
+    """Add the facts of the network."""
     group = parser.add_argument_group("the network, which a host cannot measure")
     rate = number(1e3, 1e13)
     buffer_bytes = NeighbourhoodSpec(hosts=1, link_rate_bps=1e9, uplink_rate_bps=1e9).uplink_buffer_bytes
@@ -91,13 +91,13 @@ def network_options(parser: argparse.ArgumentParser) -> None:
         "--knows",
         choices=get_args(Knows),
         default="backlog",
-        help="sizes: applications write each message at once, and send buffers hold it, so that what waits is what is "
-        "left (backlog: they may not)",
+        help="sizes: applications write each message at once, and send buffers hold it, so that all bytes left of it "
+        "wait there (backlog: they may not)",
     )
 
 
 def bound_options(parser: argparse.ArgumentParser) -> None:
-    """Bounds that may narrow the policy file's."""
+    """Add the bounds that may narrow the policy file's."""
     group = parser.add_argument_group("bounds of the limits; they may narrow the policy file's, never widen them")
     group.add_argument(
         "--floor",
@@ -112,7 +112,7 @@ def bound_options(parser: argparse.ArgumentParser) -> None:
 
 
 def guard_options(parser: argparse.ArgumentParser) -> None:
-    """Conditions on which the policy loses its hosts."""
+    """Add the conditions for handing hosts back."""
     group, default = parser.add_argument_group("when hosts are handed back to their controller"), GuardSettings()
     for name, kind, what in (
         ("bad-periods", int, "periods in a row for which the last good limits hold without a decision"),
@@ -127,28 +127,28 @@ def guard_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:
-    """Options of ``run``."""
+    """Add the options of ``run``."""
     add = parser.add_argument
     add("policy", type=Path, help="a policy file, as `ncc export` writes")
-    add("--digest", type=sha256, metavar="sha256:HEX", help="of the policy file, as `ncc export` prints; no other runs")
+    add("--digest", type=sha256, metavar="sha256:HEX", help="digest that the file must have, as `ncc export` prints it")
     add(
         "--interface",
         action="append",
         required=True,
         metavar="NAME",
-        help="of this host, whose queue limits all that leaves it; of each, if it is several hosts",
+        help="interface of this host, whose queue limits all packets that leave; one for each local host",
     )
     add(
         "--address",
         action="append",
         metavar="IPV4",
-        help="at which connections begin that are measured (all the interface has); of each interface, in turn",
+        help="local address of the measured connections (all of the interface); one for each interface, in turn",
     )
     add(
         "--netns",
         action="append",
         metavar="NAME|PATH",
-        help="network namespace of each --address, as containers have (this one): one for all, or one for each in turn",
+        help="network namespace of each --address, as of containers (this one): one for all, or one for each in turn",
     )
     add(
         "--outside-training", action="store_true", help="start on a network unlike those that the policy was trained on"
@@ -157,14 +157,14 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     add("--peers", metavar="LIST", default="", help="the other agents, with commas: ADDRESS[:PORT][*HOSTS]")
     add("--group", metavar="ADDRESS:PORT", help="multicast: one message serves all peers")
     add("--key", type=Path, metavar="FILE", help="file of the keys (docs/host/messages.md); needed with peers")
-    add("--port", type=int, default=PORT, help="UDP, for messages (%(default)s)")
+    add("--port", type=int, default=PORT, help="UDP port for messages (%(default)s)")
     add("--uplink", metavar="ADDRESS[:PORT]", help="sender of the uplink's state, if there is one (`uplink`)")
     add(
         "--receivers",
         type=whole(*BUFFER_BYTES),
         metavar="BYTES",
-        help="flows to peers begin when these say so, and this host tells its senders, so that its port down from the "
-        "switch, with a buffer of BYTES, does not overflow; the same for all peers",
+        help="flows wait for a grant of their receiver, so that the switch's port to it, with a buffer of BYTES, does "
+        "not overflow; the same on all peers",
     )
     periods = number(most=1e6)
     add(
@@ -186,10 +186,10 @@ def run_options(parser: argparse.ArgumentParser) -> None:
         help="payload that applications can write at once to a new connection, in this network namespace (the kernel's "
         "choice, some 30 KB): of a message that fits, the agent knows the size",
     )
-    add("--default", action="store_true", help="have all new connections run by it, and ECN as it needs: two sysctls")
-    add("--name", metavar="NAME", help="that sockets ask for by TCP_CONGESTION (ncc_<controller>)")
+    add("--default", action="store_true", help="set two sysctls: the policy's controller as the default, and its ECN")
+    add("--name", metavar="NAME", help="TCP_CONGESTION by which sockets choose the controller (ncc_<controller>)")
     add("--dry-run", action="store_true", help="measure and decide; write no limit or sysctl")
-    add("--heartbeat-s", type=float, default=0.1, help="seconds of silence that end all limits (%(default)s)")
+    add("--heartbeat-s", type=float, default=0.1, help="seconds without a decision that end all limits (%(default)s)")
     add("--seconds", type=number(), metavar="S", help="end after so many seconds")
     add("--realtime", action="store_true", help="SCHED_FIFO, ahead of everything else")
     add("--core", type=int, metavar="N", help="stay on this core")
@@ -204,19 +204,19 @@ def run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def uplink_options(parser: argparse.ArgumentParser) -> None:
-    """Options of ``uplink``."""
+    """Add the options of ``uplink``."""
     add = parser.add_argument
-    add("interface", help="whose queue hosts share: the port of the switch towards what lies beyond")
-    add("--listen", required=True, metavar="ADDRESS[:PORT]", help=f"of this machine (port {PORT})")
+    add("interface", help="interface whose queue the hosts share: the switch's port to the outside")
+    add("--listen", required=True, metavar="ADDRESS[:PORT]", help=f"address of this machine (port {PORT})")
     add("--key", type=Path, required=True, metavar="FILE", help="file of the keys (docs/host/messages.md)")
-    add("--agents", default="", metavar="LIST", help="those who are sent it, with commas: ADDRESS[:PORT]")
-    add("--group", metavar="ADDRESS:PORT", help="instead: the agents' multicast group")
+    add("--agents", default="", metavar="LIST", help="agents to send the state to, with commas: ADDRESS[:PORT]")
+    add("--group", metavar="ADDRESS:PORT", help="multicast group of the agents, instead of --agents")
     add("--through", metavar="NAME", help="interface by which the group is reached")
-    # Shorter periods flood hosts with messages, longer ones leave them with a state of long ago.
+    # Shorter periods would flood hosts with messages, longer ones leave them with an old state.
     add("--period", type=number(1e-4, 10), default=1e-3, metavar="S", help="seconds, of the agents (%(default)s)")
     add("--seconds", type=number(), metavar="S", help="end after so many seconds")
     add("--log-s", type=number(), default=10.0, metavar="S", help="seconds between two reports (%(default)s)")
 
 
 def no_options(_: argparse.ArgumentParser) -> None:
-    """Options of the other commands: none."""
+    """Add no options: for the other commands."""

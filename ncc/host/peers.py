@@ -27,33 +27,33 @@ class Address(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """A host of the neighbourhood, and the agent that speaks for it."""
+    """A host of the neighbourhood, and the address of its agent."""
 
     id: int
-    """64 bits: 16 say which of the agent's hosts it is, 32 the agent's address, 16 its port."""
+    """64 bits: 16 for the number among the agent's hosts, 32 for the agent's address, 16 for its port."""
     address: Address
 
     def __str__(self) -> str:
-        """The address, and which of the agent's hosts it is unless it is the first."""
+        """Return the address, and the number among the agent's hosts if that is not 0."""
         return f"{self.address}#{which}" if (which := self.id >> 48) else str(self.address)
 
 
 def peer_at(address: Address, which: int = 0) -> Peer:
-    """The `which`-th host that the agent at an address speaks for."""
+    """Return host number `which` of the agent at an address."""
     return Peer(which << 48 | int(IPv4Address(address.host)) << 16 | address.port, address)
 
 
 def parse_agent(text: str, what: str = "peer") -> tuple[Peer, ...]:
-    """The hosts of one agent: ``10.0.0.2``, ``10.0.0.2:9471``, or ``10.0.0.2*16`` for 16 hosts."""
-    found = _FORM.fullmatch(text.strip())
-    if found is None:
+    """Parse the hosts of one agent: ``10.0.0.2``, ``10.0.0.2:9471``, or ``10.0.0.2*16`` for 16 hosts."""
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
         raise ConfigError(
             f"the {what} {text!r} must be ADDRESS, ADDRESS:PORT or ADDRESS:PORT*HOSTS, with a numerical IPv4 address, "
             "as in 10.0.0.2:9471"
         )
-    port, hosts = int(found[2] or PORT), int(found[3] or 1)
+    port, hosts = int(match[2] or PORT), int(match[3] or 1)
     try:
-        host = str(IPv4Address(found[1]))
+        host = str(IPv4Address(match[1]))
     except ValueError:
         raise ConfigError(f"the {what} {text!r} has no valid IPv4 address; write four numbers") from None
     if not 1 <= port <= 65535:
@@ -64,15 +64,15 @@ def parse_agent(text: str, what: str = "peer") -> tuple[Peer, ...]:
 
 
 def parse_one(text: str, what: str) -> Peer:
-    """The one host at an address."""
-    found = parse_agent(text, what)
-    if len(found) > 1:
+    """Parse an address with a single host."""
+    hosts = parse_agent(text, what)
+    if len(hosts) > 1:
         raise ConfigError(f"the {what} {text!r} must be one, without *HOSTS")
-    return found[0]
+    return hosts[0]
 
 
 def parse_peers(texts: Sequence[str], own: Sequence[Peer]) -> tuple[Peer, ...]:
-    """All hosts of the agents named, in their order; `own` hosts must not be among them."""
+    """Parse the hosts of several agents, in their order; `own` hosts must not be among them."""
     peers = tuple(peer for text in texts for peer in parse_agent(text))
     seen = {peer.id: "this agent itself" for peer in own}
     for peer in peers:
@@ -85,6 +85,6 @@ def parse_peers(texts: Sequence[str], own: Sequence[Peer]) -> tuple[Peer, ...]:
 
 
 def rows_of(own: Sequence[Peer], peers: Sequence[Peer]) -> tuple[list[int], list[int]]:
-    """Numbers of an agent's own hosts and of its peers among all, which every agent of a neighbourhood gives them."""
+    """Return the rows of an agent's own hosts and of its peers; all agents of a neighbourhood number hosts alike."""
     places = {peer.id: row for row, peer in enumerate(sorted((*own, *peers), key=lambda p: (p.address, p.id)))}
     return [places[peer.id] for peer in own], [places[peer.id] for peer in peers]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The plan of an agent: its options, checked as far as that is possible without touching the host."""
+"""The plan of an agent: its options, checked as far as possible without changing the host."""
 
 import argparse
 import os
@@ -28,35 +28,35 @@ from ncc.policies.file import PolicyFile, load_policy_file
 from ncc.policies.limits import RateBounds
 
 SPEED_UNKNOWN = 65535
-"""Speed in Mbit/s of an interface that does not know it, as psutil may say."""
+"""Speed in Mbit/s that psutil may report for an interface of unknown speed."""
 GUARDED = ("bad_periods", "missed_frac", "silent_s", "hold_off_s", "tries")
 """Fields of `GuardSettings` that are options."""
 BROADCAST = IPv4Address("255.255.255.255")
 LATE_PERIODS = 10.0
-"""Age in periods from which a message is dropped when it comes."""
+"""Age in periods above which an arriving message is dropped."""
 HEARTBEATS = 2
 """Least timeout of the heartbeat in periods."""
 HEARTBEAT_MOST_S = 60.0
-"""Longest timeout of the heartbeat: a host for which nothing decides keeps its last limits no longer."""
+"""Longest timeout of the heartbeat: without decisions, a host keeps its last limits no longer than this."""
 
 
 NAMED = Path("/run/netns")
 """Folder of the network namespaces that have a name."""
 Source = tuple[str, int]
-"""Beginning of connections: an IPv4 address, and the cookie of a network namespace."""
+"""Local end of connections: an IPv4 address, and the cookie of a network namespace."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that ``run`` was asked to do."""
+    """The checked options of ``run``."""
 
     file: PolicyFile
     bounds: RateBounds
     interfaces: list[str]
     addresses: list[str]
-    """[k] Addresses of the local hosts, by which peers know them."""
+    """[k] Addresses of the local hosts, as peers use them."""
     sources: list[tuple[Source, ...]]
-    """[k] Beginnings of connections that are measured: at all addresses that an interface has, or at those named."""
+    """[k] Local ends of the measured connections: all addresses of an interface, or the named ones."""
     network: NeighbourhoodSpec
     exchange: ExchangeSpec
     keys: Keys | None
@@ -68,7 +68,7 @@ def planned(options: argparse.Namespace) -> Plan:
     """Make a plan of options.
 
     Raises:
-        ConfigError: they cannot be, or contradict each other or the policy.
+        ConfigError: options are invalid, or contradict each other or the policy.
         ResultError: there is no such policy file.
     """
     cores = sorted(os.sched_getaffinity(0))
@@ -139,7 +139,7 @@ def _check_transport(file: PolicyFile) -> None:
 
 
 def narrowed(file: PolicyFile, options: argparse.Namespace) -> RateBounds:
-    """The file's bounds, narrowed by options, and above the operator's floor in any case."""
+    """Return the file's bounds, narrowed by options and never below the operator's floor."""
     bounds = file.header.limits
     changes: dict[str, float] = {}
     for name in ("max_rate_frac", "rise_ratio", "fall_ratio"):
@@ -161,8 +161,8 @@ def narrowed(file: PolicyFile, options: argparse.Namespace) -> RateBounds:
 
 
 def neighbourhood_of(options: argparse.Namespace, file: PolicyFile, hosts: int) -> NeighbourhoodSpec:
-    """The network by options, and by the interface where the link's rate is not given."""
-    found = NeighbourhoodSpec(
+    """Return the network as options say; without `--link-rate`, the rate is the interface's."""
+    network = NeighbourhoodSpec(
         hosts=hosts,
         link_rate_bps=options.link_rate or _speed_bps(options.interface[0]),
         uplink_rate_bps=options.uplink_rate,
@@ -171,8 +171,8 @@ def neighbourhood_of(options: argparse.Namespace, file: PolicyFile, hosts: int) 
         period_s=options.period or file.header.period_s,
         knows=options.knows,
     )
-    found.scenario()
-    return found
+    network.scenario()
+    return network
 
 
 def _speed_bps(interface: str) -> float:
@@ -183,10 +183,10 @@ def _speed_bps(interface: str) -> float:
 
 
 def _hosts(options: argparse.Namespace) -> tuple[list[str], list[tuple[Source, ...]]]:
-    """Return the addresses of the local hosts, and `Plan.sources`; raise `ConfigError` where they cannot be had."""
+    """Return the addresses of the local hosts, and `Plan.sources`; raise `ConfigError` if they cannot be used."""
     interfaces: list[str] = options.interface
     named: list[str] = options.netns or []
-    found = [tuple(dict.fromkeys(_addresses(name, socket.AF_INET))) for name in interfaces]
+    host_addresses = [tuple(dict.fromkeys(_addresses(name, socket.AF_INET))) for name in interfaces]
     for name in () if options.dry_run else interfaces:
         if queue := occupied(name):
             raise ConfigError(
@@ -199,14 +199,14 @@ def _hosts(options: argparse.Namespace) -> tuple[list[str], list[tuple[Source, .
                 f"{len(interfaces)} interfaces and {len(options.address)} addresses were named: each host has one of "
                 "either"
             )
-        found = [(address,) for address in options.address]
-    elif without := [name for name, own in zip(interfaces, found, strict=True) if not own]:
-        raise ConfigError(f"the interface {without[0]} has no IPv4 address: give it one, or name the host's, --address")
-    if named and (not options.address or len(named) not in (1, len(found))):
+        host_addresses = [(address,) for address in options.address]
+    elif lacking := [name for name, own in zip(interfaces, host_addresses, strict=True) if not own]:
+        raise ConfigError(f"the interface {lacking[0]} has no IPv4 address: give it one, or name the host's, --address")
+    if named and (not options.address or len(named) not in (1, len(host_addresses))):
         raise ConfigError("--netns is of an --address: name one for all addresses, or one for each in turn")
-    namespaces = named * len(found) if len(named) == 1 else named or [""] * len(found)
+    namespaces = named * len(host_addresses) if len(named) == 1 else named or [""] * len(host_addresses)
     sources = []
-    for own, name in zip(found, namespaces, strict=True):
+    for own, name in zip(host_addresses, namespaces, strict=True):
         if name:
             cookie = in_namespace(NAMED / name, partial(_checked, own[0], f"in {name}"))
         else:
@@ -217,11 +217,11 @@ def _hosts(options: argparse.Namespace) -> tuple[list[str], list[tuple[Source, .
         raise ConfigError(
             f"each host needs an address of its own, and {twice[0]} is that of two: say --address of each"
         )
-    return [own[0] for own in found], sources
+    return [own[0] for own in host_addresses], sources
 
 
 def _checked(address: str, where: str) -> int:
-    """Cookie of the calling thread's network namespace; raise `ConfigError` unless connections begin there."""
+    """Return the cookie of the calling thread's network namespace; raise `ConfigError` if it lacks the address."""
     if not _begins_here(address):
         raise ConfigError(
             f"no connection begins at {address} {where}: name one that `ip address` shows there, or by --netns the "
@@ -231,7 +231,7 @@ def _checked(address: str, where: str) -> int:
 
 
 def _addresses(interface: str, family: socket.AddressFamily) -> Iterator[str]:
-    """Addresses of an interface of the calling thread's network namespace."""
+    """Return the addresses of an interface of the calling thread's network namespace."""
     interface_index(interface)
     return (one.address for one in psutil.net_if_addrs().get(interface, ()) if one.family == family)
 
@@ -239,21 +239,21 @@ def _addresses(interface: str, family: socket.AddressFamily) -> Iterator[str]:
 def _begins_here(address: str) -> bool:
     """Return True if connections of this namespace may begin at an IPv4 address."""
     try:
-        asked = IPv4Address(address)
+        parsed = IPv4Address(address)
     except ValueError:
         raise ConfigError(f"a host's address must be an IPv4 address, got {address!r}") from None
-    if asked.is_multicast or asked.is_unspecified or asked == BROADCAST:
+    if parsed.is_multicast or parsed.is_unspecified or parsed == BROADCAST:
         return False  # bind() takes these, but no connection begins there
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            asking.bind((address, 0))
+            probe.bind((address, 0))
         except OSError:
             return False
     return True
 
 
 def _check_receivers(options: argparse.Namespace, spec: ExchangeSpec) -> None:
-    """Raise `ConfigError` where `--receivers` cannot be had."""
+    """Raise `ConfigError` if `--receivers` cannot be used."""
     if options.receivers is None:
         return
     if not spec.peers:

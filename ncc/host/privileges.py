@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Capabilities of an agent: it needs three to begin, and keeps one when it begins to read what others send."""
+"""Capabilities of an agent: it needs three to begin, and keeps only one before it reads any message."""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ from ncc.envs.linux.check import CAPABILITIES, capabilities
 
 NEEDED = ("CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN")
 KEPT = "CAP_NET_ADMIN"
-"""For limits, and to put settings back."""
+"""Capability that an agent keeps, to change limits and to put settings back."""
 _VERSION_3, _NO_NEW_PRIVILEGES = 0x20080522, 38
 """linux/capability.h, linux/prctl.h."""
 
@@ -29,7 +29,7 @@ def check() -> None:
 
 
 def drop() -> None:
-    """Give up all capabilities but `KEPT` for good, also for programs that this process might start.
+    """Give up all capabilities except `KEPT` for good, also for programs that this process might start.
 
     Raises:
         DatapathError: another thread would keep them, or the kernel refuses.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""All that an agent changes of a network namespace and puts back, even after a SIGKILL, if late: ``ncc host restore``.
+"""Settings of a network namespace that an agent changes and puts back; after a SIGKILL, ``ncc host restore`` does.
 
-Two sysctls for `--default`, two for an order among flows, and queues, which are known by their filter. Former values of
-sysctls are written below `machine.FOLDER` before they are changed, for the next agent and for ``restore``.
+They are two sysctls for `--default`, one for queues, one for `--send-buffer`, and the queues, known by their filter.
+Former values of sysctls are written below `machine.FOLDER` first, for the next agent and for ``restore``.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from ncc.harness.atomic import write_text
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
 AUTOCORKING = Path("/proc/sys/net/ipv4/tcp_autocorking")
-"""Holds the last bytes of a message back until its first packet has left, which a queue of the host's own delays."""
+"""Holds back the last bytes of a message until its first packet has left, which takes long behind a host's queue."""
 SEND_BUFFER = Path("/proc/sys/net/ipv4/tcp_wmem")
 """Least, first and largest send buffer of a socket, in bytes of memory; packets take up to twice their payload."""
 
@@ -36,7 +36,7 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 def first_send_buffer(payload_bytes: int) -> str:
-    """Return the value of `SEND_BUFFER` with which a new socket takes so much payload at once, or more."""
+    """Return the value of `SEND_BUFFER` with which a new socket takes at least `payload_bytes` at once."""
     least, first, largest = map(int, _read(SEND_BUFFER).split())
     first = max(first, SKB_OVERHEAD * payload_bytes)
     return f"{least}\t{first}\t{max(first, largest)}"
@@ -51,7 +51,7 @@ def check_settable(paths: Iterable[Path]) -> None:
 
 @contextmanager
 def changed(wanted: Mapping[Path, str]) -> Iterator[None]:
-    """Set sysctls to the values that are wanted, as the kernel writes them; the caller holds the lock (`alone`).
+    """Set sysctls to wanted values, given as the kernel prints them; the caller holds the lock (`alone`).
 
     They are put back afterwards, unless somebody else has changed them.
 
@@ -61,7 +61,7 @@ def changed(wanted: Mapping[Path, str]) -> Iterator[None]:
     if not wanted:
         yield
         return
-    settings = _left()  # what this agent does not change goes back with the rest
+    settings = _left()  # settings left by a killed agent are put back with ours
     for path, value in wanted.items():
         now, known = _read(path), settings.get(str(path))
         settings[str(path)] = Changed(known.before if known and known.set == now else now, value)
@@ -75,7 +75,7 @@ def changed(wanted: Mapping[Path, str]) -> Iterator[None]:
 
 
 def command(_: argparse.Namespace) -> int:
-    """``ncc host restore``: print what was put back; always 0, errors as `restore`."""
+    """Run ``ncc host restore``: print the settings put back; return 0, or raise as `restore`."""
     restored = [f"{name} is {value} again" for name, value in restore().items()]
     print(*(restored or ["No agent left anything changed in this network namespace."]), sep="\n")
     return 0
@@ -94,7 +94,7 @@ def restore() -> dict[str, str]:
 
 
 def _restore(settings: dict[str, Changed]) -> dict[str, str]:
-    """Put back all that can be, and return it. Unless all was put back, the former values stay on record."""
+    """Put back all settings that can be, and return them. If the kernel refuses one, the record stays."""
     restored, refused = {}, None
     for name, setting in settings.items():
         try:
@@ -111,15 +111,15 @@ def _restore(settings: dict[str, Changed]) -> dict[str, str]:
 
 def _left() -> dict[str, Changed]:
     try:
-        found = msgspec.json.decode(_record().read_bytes(), type=dict[str, Changed])
+        settings = msgspec.json.decode(_record().read_bytes(), type=dict[str, Changed])
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.DecodeError) as error:
         raise ResultError(
             f"{_record()} cannot be used ({error}): look at it, set net.ipv4.tcp_congestion_control by hand, remove it"
         ) from None
-    ours = {str(path) for path in (DEFAULT, ECN, AUTOCORKING, SEND_BUFFER)}
-    return {name: setting for name, setting in found.items() if name in ours}
+    known = {str(path) for path in (DEFAULT, ECN, AUTOCORKING, SEND_BUFFER)}
+    return {name: setting for name, setting in settings.items() if name in known}
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def alone() -> Iterator[None]:
 
 
 def _record() -> Path:
-    """The record of this network namespace."""
+    """Return the path of the record of this network namespace."""
     return machine.FOLDER / f"{machine.namespace_cookie()}.json"
 
 

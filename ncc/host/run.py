@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``ncc host run``: the agent of a host. Everything is checked before anything is changed, and all undone."""
+"""``ncc host run``: the agent of a host. It checks everything before it changes anything, and undoes all changes."""
 
 import argparse
 import gc
@@ -41,14 +41,14 @@ from ncc.host.restore import AUTOCORKING, DEFAULT, ECN, SEND_BUFFER, alone, chan
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 USER_SLOTS = layout.FLOWS_MAX // 2
-"""Slots that one user of the machine may hold: whatever he does, half are left to others."""
+"""Slots that one user of the machine may hold; half are always left to others."""
 
 
 def command(options: argparse.Namespace) -> int:
-    """Run until a signal or `--seconds`; 0 then, and 1 if the policy was given up.
+    """Run until a signal or `--seconds`; return 0 then, and 1 if the policy was given up.
 
     Raises:
-        ConfigError: options that cannot be; nothing has been changed.
+        ConfigError: invalid options; nothing has been changed.
         DatapathError: the kernel refuses; all changes have been undone.
     """
     plan = planned(options)
@@ -72,7 +72,7 @@ def command(options: argparse.Namespace) -> int:
         queues = _queues(options, plan, neighbourhood, exchange, undo)
         live = _live(options, plan, neighbourhood, queues, undo)
         receivers = _receivers(plan, exchange, live, undo)
-        privileges.drop()  # before anything is read that others send
+        privileges.drop()  # before any message is read
         loop = Loop(agent, live, to_ns(network.period_s), receivers)
         shown = None
         if options.metrics is not None:
@@ -135,24 +135,24 @@ def _queues(
     exchange: Exchange,
     undo: ExitStack,
 ) -> Queues | None:
-    """Limit by the queues of interfaces, past which the agent's own messages go; None: not at all."""
+    """Set up the queues that limit interfaces, and send the agent's messages past them; None with `--dry-run`."""
     if options.dry_run:
         return None
     stack = plan.file.header.stack
     undo.callback((program := OrderProgram(options.heartbeat_s, mode_of(stack.order), stack.order_params)).close)
     overhead_bytes = neighbourhood.scenario.transport.frame_overhead_bytes - ETHERNET_BYTES
-    made = [
+    queues = [
         undo.enter_context(HostQueue(name, rate_bps, program=program, overhead_bytes=overhead_bytes))
         for name, rate_bps in zip(plan.interfaces, neighbourhood.link_bps.tolist(), strict=True)
     ]
     exchange.prioritise(OPEN)
-    return Queues(program, made)
+    return Queues(program, queues)
 
 
 def _live(
     options: argparse.Namespace, plan: Plan, neighbourhood: Neighbourhood, queues: Queues | None, undo: ExitStack
 ) -> Live:
-    """Register the shim, and measure and limit from now on."""
+    """Register the shim; return the local hosts, measured and limited from now on."""
     counters = []
     for name in plan.interfaces:
         counters.append(counter := InterfaceCounter(name))
@@ -171,7 +171,7 @@ def _live(
 
 
 def _receivers(plan: Plan, exchange: Exchange, live: Live, undo: ExitStack) -> Receivers | None:
-    """Have flows to peers wait for these, and tell senders of flows to this host; None: without `--receivers`."""
+    """Make flows to peers wait for grants, and send grants to this host's senders; None without `--receivers`."""
     if plan.exchange.buffer_bytes is None:
         return None
     try:
@@ -184,28 +184,28 @@ def _receivers(plan: Plan, exchange: Exchange, live: Live, undo: ExitStack) -> R
     peers = parse_peers(plan.exchange.peers, plan.exchange.own)
     network = plan.network
     scenario = receiver_scenario(len(peers), network.link_rate_bps, plan.exchange.buffer_bytes, network.period_s)
-    found = Receivers(scenario, exchange, peers, live.shim, waker)
-    undo.callback(lambda: found.lift(time.monotonic_ns()))
-    return found
+    receivers = Receivers(scenario, exchange, peers, live.shim, waker)
+    undo.callback(lambda: receivers.lift(time.monotonic_ns()))
+    return receivers
 
 
 def _sysctls(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> dict[Path, str]:
-    """Return the sysctls that the agent changes, each of which it may, and their values; an empty one is its name.
+    """Return the sysctls that the agent changes, and their values; an empty value stands for the shim's name.
 
-    The lock on them is held until `undo` is closed.
+    Raise an error if this process may not write one. Their lock is held until `undo` is closed.
     """
     if options.dry_run:
         return {}
-    found = {AUTOCORKING: "0"}
+    values = {AUTOCORKING: "0"}
     if options.default:
-        found[DEFAULT] = ""
+        values[DEFAULT] = ""
         if extension().ecn(plan.file.header.stack.transport):
-            found[ECN] = "1"
+            values[ECN] = "1"
     if options.send_buffer is not None:
-        found[SEND_BUFFER] = first_send_buffer(options.send_buffer)
-    check_settable(found)
+        values[SEND_BUFFER] = first_send_buffer(options.send_buffer)
+    check_settable(values)
     undo.enter_context(alone())
-    return found
+    return values
 
 
 def _serve(
@@ -216,7 +216,7 @@ def _serve(
     notifier: Notifier,
     stop: StopRequest,
 ) -> dict[str, float]:
-    """Decide until the end; return the share of a core that it took, and the seconds spent waiting for one."""
+    """Decide until the end; return the share of a core used, and the seconds spent waiting for a core."""
     began_ns = reported_ns = time.monotonic_ns()
     until_ns = began_ns + to_ns(options.seconds) if options.seconds is not None else None
     name, silence = loop.live.shim.name, Silence(loop.agent, began_ns)
@@ -228,8 +228,8 @@ def _serve(
         nonlocal reported_ns
         notifier.alive(now_ns)
         stop.read_again()
-        if (said := silence.notice(now_ns)) is not None:
-            log.warning("silence", said=said)
+        if (sentence := silence.notice(now_ns)) is not None:
+            log.warning("silence", said=sentence)
         if now_ns - reported_ns >= to_ns(options.log_s):
             reported_ns = now_ns
             count()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""UDP sockets of agents: they never block, hold little, and stay on the link."""
+"""UDP sockets of agents: they never block, buffer little, and keep multicast on the link."""
 
 import ctypes
 import errno
@@ -24,13 +24,13 @@ _SO_ATTACH_FILTER = 26
 _LENGTH, _BYTE, _HALF, _WORD, _EQUAL, _JUMP, _RETURN = 0x80, 0x30, 0x28, 0x20, 0x15, 0x05, 0x06
 """Instructions of classic BPF (linux/bpf_common.h): loads, a jump on equality, a jump, and the verdict."""
 _UDP_BYTES, _SOURCE_AT = 8, 0xFFF0_0000 + 12
-"""Size of UDP's header, with which a filter's data begin, and the source address in that of IP (SKF_NET_OFF)."""
+"""Size of the UDP header, where a filter's data begins, and place of IP's source address (SKF_NET_OFF)."""
 _IP_MULTICAST_ALL = 49
 """linux/in.h."""
 
 
 def open_socket(address: Address, messages: int, senders: Sequence[Address]) -> socket.socket:
-    """A socket at an address of this machine, with room for about twice as many messages, of `senders` only."""
+    """Open a socket at an address of this machine for messages of `senders`, with room for about twice `messages`."""
     opened = _socket(messages, senders)
     try:
         opened.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, DSCP << 2)
@@ -44,9 +44,9 @@ def open_socket(address: Address, messages: int, senders: Sequence[Address]) -> 
 def join_group(
     sending: socket.socket, group: Address, interface: str, messages: int, senders: Sequence[Address], *, loop: bool
 ) -> socket.socket:
-    """A socket that receives what `senders` send to a multicast group through an interface, and nothing else.
+    """Open a socket that receives only packets from `senders` to a multicast group, by an interface.
 
-    What `sending` sends to the group leaves by the interface, and goes no farther than the link.
+    Packets from `sending` to the group leave by that interface, and go no farther than the link.
     """
     index = interface_index(interface)
     if not IPv4Address(group.host).is_multicast:
@@ -54,10 +54,10 @@ def join_group(
     opened = _socket(messages, senders)
     membership = socket.inet_aton(group.host) + struct.pack("@4xi", index)
     try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # all agents of a machine have the same
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # all agents of a machine bind it
         opened.bind(group)
         opened.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
-        # Linux gives a socket what any other of the machine has joined, unless told otherwise: ip(7).
+        # By default Linux gives a socket the packets of all groups that any socket of the machine has joined: ip(7).
         opened.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
         sending.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, struct.pack("@8xi", index))
         sending.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
@@ -79,9 +79,9 @@ def _socket(messages: int, senders: Sequence[Address]) -> socket.socket:
 
 
 def _filter(senders: Sequence[Address]) -> list[tuple[int, int, int, int]]:
-    """A program that takes messages of our size and version from these addresses and ports, and drops all else.
+    """Return a program that takes packets of our size and version from these addresses and ports, and drops all others.
 
-    It costs a forger's message no room in the socket and the agent no time. Whoever forges the source passes it.
+    Dropped packets take no room in the socket and no time of the agent. A packet with a forged source passes.
     """
     drop, take = (_RETURN, 0, 0, 0), (_RETURN, 0, 0, 0xFFFF_FFFF)
     program = []

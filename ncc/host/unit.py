@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``ncc host unit``: a unit by which systemd runs the agent, with no more rights than an agent uses."""
+"""``ncc host unit``: a systemd unit for the agent, with no more rights than the agent uses."""
 
 import argparse
 import sys
@@ -10,6 +10,6 @@ TEMPLATE = Path(__file__).with_name("ncc-host.service.in")
 
 
 def command(_: argparse.Namespace) -> int:
-    """Print the unit, of an agent that this interpreter runs; always 0."""
+    """Print a unit that runs the agent with this interpreter; return 0."""
     print(Template(TEMPLATE.read_text()).substitute(python=sys.executable), end="")
     return 0

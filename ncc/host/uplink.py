@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``ncc host uplink``: sends hosts the state of their uplink, from the machine that has that port."""
+"""``ncc host uplink``: sends hosts the state of their uplink, from the machine that has this port."""
 
 import argparse
 import time
@@ -24,8 +24,8 @@ class UplinkSender:
     """Sends agents the uplink's state.
 
     Args:
-        spec: this machine, and the agents as its peers, or a group on which agents listen.
-        keys: for what this machine sends them.
+        spec: this machine, and the agents as its peers, or the agents' multicast group.
+        keys: keys for this machine's messages.
 
     Raises:
         ConfigError: an address, group or interface that cannot be used, or a port in use.
@@ -37,9 +37,9 @@ class UplinkSender:
         self._last: tuple[int, int] | None = None
 
     def send(self, sent_bytes: int, backlog_bytes: int, now_ns: int) -> None:
-        """Send the port's total of sent bytes as a throughput, and its backlog, at a time of the monotonic clock.
+        """Send the port's throughput since the last call, and its backlog; `now_ns` is monotonic.
 
-        The throughput is that since the last call; nothing is sent at the first, and after a count began anew.
+        `sent_bytes` is a total. Nothing is sent at the first call, or if the total has begun anew.
         """
         last, self._last = self._last, (sent_bytes, now_ns)
         if last is None or now_ns <= last[1] or sent_bytes < last[0]:
@@ -49,7 +49,7 @@ class UplinkSender:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Messages sent, and not sent."""
+        """Numbers of messages sent, and of failures to send."""
         return {name: self.exchange.counters[name] for name in ("sent", "send_errors")}
 
     def close(self) -> None:
@@ -58,10 +58,10 @@ class UplinkSender:
 
 
 def command(options: argparse.Namespace) -> int:
-    """Send until a signal or `--seconds`; 0 then.
+    """Send until a signal or `--seconds`; return 0 then.
 
     Raises:
-        ConfigError: options that cannot be.
+        ConfigError: invalid options.
         DatapathError: the port or its queue has gone.
     """
     if bool(options.agents) == (options.group is not None):
@@ -97,7 +97,7 @@ def command(options: argparse.Namespace) -> int:
 def _serve(
     options: argparse.Namespace, port: Port, sender: UplinkSender, *, notifier: Notifier, log: Log, stop: StopRequest
 ) -> int:
-    """Send every period until the end; the number of periods missed."""
+    """Send every period until the end; return the number of missed periods."""
     periods = Periods(to_ns(options.period))
     began_ns = reported_ns = periods.start_ns = time.monotonic_ns()
     until_ns = None if options.seconds is None else began_ns + to_ns(options.seconds)

@@ -29,10 +29,10 @@ NETWORK = ["--link-rate", "1e8", "--uplink-rate", "1e8", "--outside-training"]
 
 
 class AgentProcess:
-    """One; its log is read as it is written."""
+    """A running agent; its log is read as it is written."""
 
     def __init__(self, namespace: str, arguments: Sequence[str], by: Sequence[str] = ()) -> None:
-        """Start it, by another command that is given its own."""
+        """Start the agent, by the command `by` if given."""
         command = [*by, sys.executable, "-m", "ncc.host", "run", *arguments]
         self.lines: list[dict[str, Any]] = []
         self.rest: list[str] = []
@@ -62,12 +62,12 @@ class AgentProcess:
         return self.events(name)[0]
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Its exit status, once it has been told to end."""
+        """Ask it to end; return its exit status."""
         self.process.send_signal(number)
         return self.ended()
 
     def ended(self) -> int:
-        """Its exit status, once it has ended."""
+        """Wait until it ends; return its exit status."""
         status = self.process.wait(PATIENCE_S)
         self._reader.join()
         return status
@@ -88,14 +88,14 @@ class AgentProcess:
 
 
 def free_interface(rack: Rack, host: int) -> str:
-    """Interface of a rack's host, without the queue that the rack gave it: an agent sets up its own."""
+    """Interface of a rack's host, without the rack's queue: an agent sets up its own."""
     name = rack.interface(host)
     subprocess.run(["tc", "-n", rack.namespace(host), "qdisc", "del", "dev", name, "root"], check=True)
     return name
 
 
 def arguments(rack: Rack, host: int, policy: Path, *more: str, most_frac: float) -> list[str]:
-    """Options of an agent on a host of the rack, which may use so much of its link of 100 Mbit/s."""
+    """Options of an agent on a host of the rack, with a limit as a share of its link of 100 Mbit/s."""
     return [
         str(policy),
         *("--interface", free_interface(rack, host), "--name", f"ncc_test_{host}"),
@@ -122,7 +122,7 @@ def sent_by(namespace: str, interface: str) -> tuple[int, int]:
 
 
 def leaving(rack: Rack, host: int) -> Callable[[], Count]:
-    """IP packets that leave a host of a rack, the messages of its agent among them."""
+    """IP packets that leave a host of a rack, including its agent's messages."""
     name = rack.interface(host)
     return lambda: counted(lambda: sent_by(rack.namespace(host), name)[0])
 
@@ -134,13 +134,13 @@ def busy(agent: AgentProcess) -> list[dict[str, Any]]:
 
 
 def limited_to(agent: AgentProcess) -> list[float | None]:
-    """Limits that an agent has reported last; None: none."""
+    """Limits in an agent's last report; None: no limit."""
     reports = agent.events("report")
     return reports[-1].get("limits_bps", []) if reports else []
 
 
 def received_messages(metrics: Path) -> int:
-    """Messages that an agent has taken in, as its metrics say."""
+    """Messages that an agent has received, by its metrics."""
     (line,) = re.findall(r'^ncc_messages_total\{.*="received"\} (\S+)$', metrics.read_text(), re.MULTILINE)
     return int(float(line))
 
@@ -161,7 +161,7 @@ def sysctl(namespace: str, name: str) -> str:
 
 @contextmanager
 def beside_others() -> Iterator[None]:
-    """No run has the machine, and agents may."""
+    """Share the machine with agents, without a run."""
     held = patiently(lambda: machine.take_machine(shared=True))
     try:
         yield
@@ -173,7 +173,7 @@ def beside_others() -> Iterator[None]:
 def sending(
     rack: Rack, pairs: Sequence[tuple[int, int]], congestion: Sequence[str | None] | None = None, port: int = 5005
 ) -> Iterator[list[socket.socket]]:
-    """Each pair's first host sends to the second without end, by a connection; None: its namespace's own control."""
+    """Each pair's first host sends to the second without end; congestion None: the namespace's default control."""
     over, threads, senders, sockets = threading.Event(), [], [], []
     try:
         for i, (src, dst) in enumerate(pairs):

@@ -15,7 +15,7 @@ from tests.host.policies import discrete, residual
 
 @pytest.fixture(scope="session", autouse=True)
 def _tidy() -> Iterator[None]:
-    """Agents that tests kill leave word of settings of namespaces that are gone by now."""
+    """Remove records that killed agents left of namespaces that are gone."""
     before = set(FOLDER.glob("[0-9]*"))
     yield
     for left in set(FOLDER.glob("[0-9]*")) - before:

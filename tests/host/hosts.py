@@ -35,12 +35,12 @@ def listener(**changes: Any) -> Listener:
 
 
 def sender_of(*own: Peer, keys: Keys = KEYS, later_ns: int = 0, now_ns: int = 0) -> Sender:
-    """A sender for the peers, or for others; its session begins so much later than the clocks of others say."""
+    """A sender for the peers, or for others; its clock is `later_ns` ahead of the others."""
     return Sender(keys, own or NEAR, now_ns, wall_ns=lambda: WALL_NS + later_ns)
 
 
 def states(n: int = 2, **values: float | list[float]) -> StateArray:
-    """[n] idle hosts but for some values."""
+    """[n] idle hosts except for some values."""
     rows = idle(n)
     for name, value in values.items():
         rows[name] = value
@@ -48,12 +48,12 @@ def states(n: int = 2, **values: float | list[float]) -> StateArray:
 
 
 def flows_to(to: Peer, **values: float) -> bytes:
-    """A row of `FLOWS` to a host, zeros but for some values."""
+    """A row of `FLOWS` to a host, zeros except for some values."""
     return _row_to(FLOWS, to, values)
 
 
 def grant_to(to: Peer, **values: float) -> bytes:
-    """A row of `GRANT` to a host, zeros without a limit but for some values."""
+    """A row of `GRANT` to a host, zeros without a limit except for some values."""
     return _row_to(GRANT, to, {"rate_bps": float("inf"), **values})
 
 
@@ -73,7 +73,7 @@ def sent(by: Sender, rows: StateArray, at_ns: int, now_ns: int | None = None) ->
 
 
 def take(by: Listener, messages: list[bytes], now_ns: int) -> dict[str, int]:
-    """Take them in; the number of each fate."""
+    """Receive messages; return the number of each fate."""
     before = dict(by.counters)
     for message in messages:
         by.take(memoryview(message), now_ns)

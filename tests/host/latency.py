@@ -72,7 +72,7 @@ def cells_of(ended: dict[str, Any]) -> Iterator[str]:
 
 
 def measured(hosts: int, peers: int, asked: list[str], key: Path) -> dict[str, Any]:
-    """The last line of log of an agent of so many hosts, with so many peers."""
+    """The last log line of an agent with some hosts and peers."""
     topology = ManyToOne(senders=hosts, rate_bps=RATE_BPS, buffer_bytes=300_000, mark_threshold_bytes=50_000)
     (core, *_), others = machine.split_cores()
     with Rack(topology.build()) as rack:

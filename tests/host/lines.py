@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host with an interface that an agent may limit, and what becomes of it when the agent is killed."""
+"""A host with an interface that an agent may limit, and checks of it after the agent is killed."""
 
 import socket
 import subprocess
@@ -23,7 +23,7 @@ OPTIONS = [
     *("--floor", FRAC, "--max-rate-frac", FRAC, "--heartbeat-s", str(HEARTBEAT_S), "--default", "--log-s", "0.2"),
     *("--realtime", "--missed-frac", "1"),
 ]
-"""Options of an agent whose limit is the same whatever it decides."""
+"""Options of an agent with a constant limit."""
 SETTINGS = ("tcp_congestion_control", "tcp_ecn", "tcp_autocorking")
 CHUNK, PAUSE_S = bytes(60_000), 0.004
 """Senders offer about the link's rate, so that the tests' own cores are not the limit."""
@@ -88,7 +88,7 @@ class Line:
         return [*shown, *(sysctl(self.host, name) for name in SETTINGS)]
 
     def restore(self) -> str:
-        """Output of ``ncc host restore`` there."""
+        """Output of ``ncc host restore`` in the host's namespace."""
         status, said = restored(self.host)
         assert status == 0
         return said
@@ -112,7 +112,7 @@ def line() -> Iterator[Line]:
 
 @contextmanager
 def sending(*senders: socket.socket) -> Iterator[None]:
-    """Each sends all that it can, and no more than about the link's rate."""
+    """Each sender sends all that it can, up to about the link's rate."""
     over = threading.Event()
     threads = [threading.Thread(target=_send, args=(sender, over)) for sender in senders]
     for thread in threads:
@@ -141,7 +141,7 @@ def _read(receiver: socket.socket) -> None:
 
 
 def kill(on: Line, policy: Path, after_s: float) -> bool:
-    """Start an agent on a host that sends, and kill it at that age; negative: so long after it has begun to limit.
+    """Start an agent on a sending host and kill it at an age, or (negative) a time after it began to limit.
 
     True if it had begun.
     """

@@ -25,7 +25,7 @@ def untrained(
     action: ActionSpec | None = None,
     hidden: tuple[int, ...] = (16,),
 ) -> tuple[bytes, PolicyFile]:
-    """A file like another, but of this observation and action: levels of the link's rate, if none is given."""
+    """A copy of a file with this observation and action; without an action, levels of the link's rate."""
     rng, action = np.random.default_rng(1), action or ActionSpec()
     layers = [
         (rng.normal(size=(outputs, inputs)).astype(np.float32), rng.normal(size=outputs).astype(np.float32))
@@ -43,7 +43,7 @@ def untrained(
 
 
 def discrete(file: PolicyFile) -> tuple[bytes, PolicyFile]:
-    """A file like another, of a policy that chooses among shares of what is fair, for 4 to 64 hosts."""
+    """A copy of a file with a policy that chooses among fractions of the fair share, for 4 to 64 hosts."""
     header = file.header.replace(
         trained=TrainedRanges(
             base_rtt_s=(1.5e-5, 5.4e-3),
@@ -61,7 +61,7 @@ def discrete(file: PolicyFile) -> tuple[bytes, PolicyFile]:
 
 
 def residual(file: PolicyFile) -> tuple[bytes, PolicyFile]:
-    """A file like another, of a policy that multiplies a formula's limit."""
+    """A copy of a file with a policy that multiplies a formula's limit."""
     observation = ObservationSpec(neighbours="ordered", ages=True)
     action = ActionSpec(kind="residual", formula="local_hold", min_rate_frac=0.002, within=WITHIN)
     return untrained(file, observation, len(names_of(observation, 0)), action)

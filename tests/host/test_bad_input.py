@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Options that cannot be: one sentence, another status than 0, and nothing changed on the host."""
+"""Invalid options: one sentence, a status other than 0, and nothing changed on the host."""
 
 import errno
 import os
@@ -47,7 +47,7 @@ def unchanged() -> Iterator[None]:
 
 @pytest.fixture
 def paths(key: str, tmp_path: Path) -> dict[str, str]:
-    """Paths by the words that stand for them here."""
+    """Paths by the placeholders for them."""
     return {"KEY": key, "ABSENT": str(tmp_path / "absent")}
 
 

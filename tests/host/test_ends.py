@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ends that an agent does not choose: nobody reads what it says, its interface goes. And which connections are its."""
+"""Agents whose log nobody reads or whose interface vanishes; and the choice of an agent's connections."""
 
 import fcntl
 import os
@@ -25,7 +25,7 @@ SETTING = "tcp_congestion_control"
 
 @contextmanager
 def namespace() -> Iterator[str]:
-    """One with an interface that has two addresses."""
+    """An agent on an interface with two addresses."""
     addresses = (f"-n {{0}} addr add {address}/24 dev ends0" for address in ADDRESSES)
     with spaces(
         "ends", lines=("-n {0} link add ends0 type veth peer name ends1", "-n {0} link set ends0 up", *addresses)

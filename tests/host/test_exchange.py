@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exchanges: by UDP over loopback, one by one, by a group, with strangers and floods."""
+"""Exchanges by UDP over loopback: with single peers, with a group, with strangers and floods."""
 
 import gc
 import socket
@@ -45,7 +45,7 @@ def exchanges(*specs: ExchangeSpec, keys: Keys = KEYS) -> Iterator[list[UdpExcha
 
 
 def until(done: Callable[[], bool], *receiving: Exchange, sending: Callable[[], None] = lambda: None) -> None:
-    """Receive until something is so; loopback delivers at once, but for what runs between."""
+    """Receive until a condition holds; loopback delivers at once unless other processes run in between."""
 
     def so() -> bool:
         sending()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Agents that stand still, are killed, or only look: what becomes of their hosts' traffic."""
+"""Traffic of hosts whose agents stand still, are killed, or only observe."""
 
 import signal
 from pathlib import Path
@@ -24,7 +24,7 @@ from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
 LAB = SingleSwitch(senders=3, receivers=3, rate_bps=5e7, buffer_bytes=150_000, mark_threshold_bytes=30_000)
-"""Nobody is in anybody's way, so that what a host sends is its own doing."""
+"""Pairs without common ports, so that each host's rate depends on its own agent only."""
 MOST_FRAC = 0.1
 LIMIT_BPS = MOST_FRAC * 1e8
 HEARTBEAT_S = 1.0

@@ -81,13 +81,13 @@ def message(by: dict[int, Sender], rng: random.Random, now_ns: int) -> tuple[byt
 
 
 def state(found: Listener) -> tuple[bytes, ...]:
-    """All that decisions use."""
+    """All values that decisions use."""
     of_hosts = (found.states, found.states_ns, found.uplink, found.uplink_ns)
     return tuple(array.tobytes() for array in (*of_hosts, found.flows, found.flows_ns, found.grants, found.grants_ns))
 
 
 def assert_sane_words(found: Listener, data: bytes) -> None:
-    """Assert that what hosts told this one alone is for it, and within its bounds."""
+    """Assert that messages to single hosts are for this one and within its bounds."""
     for rows, names in (
         (found.flows, ("waiting_bytes", "next_bytes", "received_bytes")),
         (found.grants, ("window_bytes",)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An agent on each host, which knows what messages brought, decides as one that knows everything a period late."""
+"""Agents on hosts, which know only messages, decide like one limiter that knows everything a period late."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +45,7 @@ from tests.support.linux import TRAFFIC, needs
 
 
 class Both:
-    """A limiter that decides, and another that is asked the same and must answer alike."""
+    """A limiter that decides, and another that must decide the same."""
 
     def __init__(self, first: RateLimiter, second: RateLimiter) -> None:
         self.first, self.second, self.seen, self.n = first, second, set[float](), 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A policy with its observation and action: what it decides, and how it is refused."""
+"""A policy with its observation and action: its decisions, and invalid ones."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -48,7 +48,7 @@ def random_limiter(spec: ObservationSpec, actions: ActionSpec, scenario: Scenari
 
 
 def sharing(scenario: Scenario) -> PolicyLimiter:
-    """One that chooses among shares of what is fair."""
+    """A policy that chooses among fractions of the fair share."""
     return random_limiter(ObservationSpec(neighbours="ranked", ceiling=1), ActionSpec(kind="shares"), scenario)
 
 
@@ -96,7 +96,7 @@ def drawn(scenario: Scenario, n: int, seed: int) -> list[Measurement]:
 def test_the_likeliest_action_is_that_of_the_weights(
     neighbours: Literal["pooled", "ranked"], ages: bool, scenario: Scenario
 ) -> None:
-    """By the definition of the network, on anything that may be measured."""
+    """Decisions equal the network's definition, on any measurement."""
     limiter = random_limiter(ObservationSpec(neighbours=neighbours, ages=ages, ceiling=1.5), ActionSpec(), scenario)
     limiter.reset(scenario, 1)
     chosen = set()

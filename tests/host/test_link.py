@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two machines on a link, each a network namespace: that speak by a group and are cut off."""
+"""Two machines on a link, each a network namespace: they exchange messages by a group and are cut off."""
 
 import time
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages that are accepted: the newest authentic one that is in time, and nothing else, whatever comes."""
+"""A listener accepts only the newest authentic message that is in time, from any input."""
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_who_begins_anew_after_its_clock_was_set_back_is_heard_when_it_is_where_
 
 
 def forged(like: bytes, *, session_ns: int, sequence: int, clock_ns: int, sent_ns: int = 0) -> bytes:
-    """A message made of another by a holder of the key, with numbers to its liking."""
+    """A changed copy of a message, signed by a holder of the key, with any numbers."""
     magic, version, kind, number, sender, *_ = HEAD.unpack_from(like)
     head = HEAD.pack(magic, version, kind, number, sender, session_ns, sequence, sent_ns, clock_ns, 0)
     return head + like[HEAD.size : MAC_AT] + KEY.sign(head + like[HEAD.size : MAC_AT])
@@ -92,7 +92,7 @@ def forged(like: bytes, *, session_ns: int, sequence: int, clock_ns: int, sent_n
 def test_a_message_with_any_numbers_keeps_nobody_out_for_longer_than_its_clock_is_ahead(
     sequence: int, sent_ns: int, session_ns: int, ahead_s: int
 ) -> None:
-    """A session from the future, or the last number there is, was the end of a host once, of one key for all."""
+    """A session from the future, or the largest number, once silenced a host for good with one key for all."""
     passed_s = 0
     inbox, by = listener(wall_ns=lambda: WALL_NS + passed_s * NS_PER_S), sender_of()
     by._wall_ns = lambda: WALL_NS + passed_s * NS_PER_S
@@ -133,7 +133,7 @@ def test_a_clock_that_is_centuries_ahead_within_a_session_counts_as_a_minute() -
 
 
 def test_a_key_counts_for_its_own_sender_only() -> None:
-    """A host that holds its own key speaks for itself, and for nobody else by that."""
+    """A host with its own key can sign for itself only."""
     near, router, me = NEAR[0].address.host, ROUTER.address.host, ME[0].address.host
     own, others = Key(b"n" * 16, 1), Key(b"r" * 16, 1)
     inbox = listener(keys=Keys({(near, me): [own], (router, me): [others], ("*", "*"): [KEY]}))
@@ -155,7 +155,7 @@ def test_two_ids_count_while_keys_change() -> None:
 
 @pytest.mark.parametrize("later_s", [-61, 61])
 def test_a_first_message_was_sent_by_a_clock_near_ours(later_s: int) -> None:
-    """Or else what was recorded long ago would be believed by an agent that has just started."""
+    """Otherwise an agent that has just started would accept old recordings."""
     inbox = listener()
     assert take(inbox, sent(sender_of(later_ns=later_s * NS_PER_S), states(), 1), 1) == {"clock": 2}
     assert not inbox.states_ns.any()
@@ -197,7 +197,7 @@ def test_clocks_that_run_apart_do_not_make_messages_late() -> None:
 
 
 def test_a_sender_whose_clock_stood_still_is_heard_again() -> None:
-    """A machine was paused for a second: all it says then seems to take that much longer."""
+    """After a pause of a second, all messages of a machine seem to take that much longer."""
     inbox, by = listener(), sender_of()
     became = []
     for tick in range(700):
@@ -255,7 +255,7 @@ def test_what_one_peer_tells_this_host_alone() -> None:
 
 
 def test_what_is_for_another_host_is_a_replay() -> None:
-    """One key for all signs for all, so the values name the host that they are for."""
+    """With one key for all, the values must name the host that they are for."""
     inbox, by = listener(buffer_bytes=5000), sender_of()
     words = [
         by.message_to(Kind.FLOWS, 0, flows_to(NEAR[1]), 1 * MS),

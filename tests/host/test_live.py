@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts' columns from reports of connections that nobody announced: worked arithmetic, without a kernel."""
+"""Hosts' columns from reports of real connections: worked arithmetic, without a kernel."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The log: a line of JSON per event, not too many, and never a reason to end. And what systemd is told."""
+"""The log: a line of JSON per event, at a limited rate, never a reason to end; and notices to systemd."""
 
 import fcntl
 import io

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Peers: from text to addresses and ids, and texts that are none."""
+"""Peers: texts parsed into addresses and ids, and invalid texts."""
 
 from contextlib import suppress
 

@@ -24,7 +24,7 @@ FOLDER = f'mount -t tmpfs -o uid={NOBODY},mode=755 none "$0" && install -o {NOBO
 
 
 def by_nobody(policy: Path) -> list[str]:
-    """A command that gives another one the user, the rights and the folder that the unit gives."""
+    """A command that runs another one with the user, the rights and the folder of the unit."""
     wanted = ",".join(f"+cap_{CAPABILITIES[name][0]}" for name in privileges.NEEDED)
     rights = [f"--inh-caps=-all,{wanted}", f"--ambient-caps=-all,{wanted}", f"--bounding-set=-all,{wanted}"]
     user = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Agents that limit an interface: whatever leaves it, and nothing stays when they are killed."""
+"""Agents that limit an interface: all packets count, and no limit stays when they are killed."""
 
 import re
 import runpy
@@ -42,7 +42,7 @@ def classes(on: Line) -> list[int]:
 
 
 def takes_sizes(sender: socket.socket) -> bool:
-    """True if somebody takes the sizes that an application tells."""
+    """True if a program takes the sizes that an application announces."""
     try:
         sender.setsockopt(SIZE_LEVEL, SIZE_OPTION, struct.pack("=I", 1))
     except OSError:

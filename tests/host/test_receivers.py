@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Flows that wait for their receivers: what a host tells, what it does as it is told, without a kernel or network."""
+"""Flows that wait for grants: messages that a host sends, and its response to grants, without a kernel or network."""
 
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -27,7 +27,7 @@ SCENARIO = receiver_scenario(len(PEERS), LINK_BPS, BUFFER_BYTES, PERIOD_NS / 1e9
 
 
 class Told(Exchange):
-    """An exchange that keeps what is told."""
+    """An exchange that keeps the messages sent."""
 
     def __init__(self) -> None:
         self.inbox, self.told = Inbox(len(PEERS)), list[tuple[Kind, int, Any]]()
@@ -38,7 +38,7 @@ class Told(Exchange):
 
 
 class Host:
-    """A host of which connections are as the test says, and peers of which all live."""
+    """A host whose connections a test sets, with live peers."""
 
     def __init__(self) -> None:
         rows = {"reports": layout.REPORT, "decisions": layout.DECISION, "hosts": layout.HOST}
@@ -51,21 +51,21 @@ class Host:
         self.live: dict[int, dict[str, int]] = {}
 
     def connection(self, slot: int, to: int, *, held: bool = True, generation: int = 1, **columns: int) -> None:
-        """Have a connection to a peer, which has written and sent so much."""
+        """Add a connection to a peer, with written and sent bytes."""
         report = self.kernel.reports[slot : slot + 1]
         report["peer"], report["held"], report["port"] = PEERS[to].id >> 16 & 0xFFFF_FFFF, held, 1000 + slot
         report["mss_bytes"], report["header_bytes"] = 1448, 52
         self.live[slot] = {"slot": slot, "generation": generation, **columns}
 
     def grant(self, row: int, **values: float) -> None:
-        """Have a peer say something now."""
+        """Receive a message of a peer now."""
         inbox = self.exchange.inbox
         inbox.grants["rate_bps"][row], inbox.grants_ns[row] = np.inf, self.now_ns
         for name, value in values.items():
             inbox.grants[name][row] = value
 
     def period(self, alive: tuple[int, ...] = (0, 1, 2)) -> list[tuple[Kind, int, Any]]:
-        """One more period; what was told in it."""
+        """Run one more period; return the messages sent in it."""
         self.now_ns += PERIOD_NS
         self.exchange.inbox.states_ns[list(alive)] = self.now_ns - PERIOD_NS // 2
         columns = np.zeros((len(LIVE_COLUMNS), len(self.live)), np.int64)

@@ -35,7 +35,7 @@ def slow(file: PolicyFile, path: Path) -> Path:
 
 
 def agent_of(rack: Rack, host: int, policy: Path, key: str) -> AgentProcess:
-    """An agent that limits nothing and knows of receivers."""
+    """An agent without limits and with `--receivers`."""
     peers = ",".join(rack.address(other) for other in rack.topology.hosts if other != host)
     return AgentProcess(
         rack.namespace(host),
@@ -50,7 +50,7 @@ def agent_of(rack: Rack, host: int, policy: Path, key: str) -> AgentProcess:
 
 @contextmanager
 def agents(rack: Rack, policy: Path, key: str) -> Iterator[dict[int, AgentProcess]]:
-    """One on each host, all of which have heard of all."""
+    """An agent on each host, after all have received states of all."""
     found = {}
     with ExitStack() as undo:
         for host in rack.topology.hosts:
@@ -63,7 +63,7 @@ def agents(rack: Rack, policy: Path, key: str) -> Iterator[dict[int, AgentProces
 
 
 def reported(agent: AgentProcess, name: str) -> Any:
-    """The value of that name in an agent's last report."""
+    """A value in an agent's last report, by name."""
     reports = agent.events("report")
     return reports[-1].get(name) if reports else None
 
@@ -87,7 +87,7 @@ class Answers:
             self._receivers.append(undo.enter_context(listener.accept()[0]))
 
     def begin(self, *sizes_bytes: int) -> list[threading.Thread]:
-        """Have all servers answer now; threads that read the answers."""
+        """Make all servers answer now; return the threads that read the answers."""
         self._before = [info(receiver).received_bytes for receiver in self._receivers]
         pairs = zip(self._receivers, sizes_bytes, strict=True)
         reading = [threading.Thread(target=_read, args=each, daemon=True) for each in pairs]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of an agent that was killed go back, whichever agent comes next and whatever the kernel refuses."""
+"""Settings of a killed agent are put back by any later agent, also if the kernel refuses one."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ from tests.support.linux import needs
 
 @pytest.fixture(autouse=True)
 def sysctls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """Files in place of the two, as an agent left them that set both and was killed."""
+    """Files in place of the two settings, as left by a killed agent that had set both."""
     default, ecn = tmp_path / "tcp_congestion_control", tmp_path / "tcp_ecn"
     default.write_text("cubic\n")
     ecn.write_text("2\n")
@@ -100,7 +100,7 @@ def test_a_folder_that_others_may_write_in_is_refused(
 
 @needs("root", "net", "pyroute2")
 def test_what_was_left_in_a_namespace_that_is_gone_is_no_other_ones() -> None:
-    """The record goes by the cookie, which no other namespace gets; an inode number may come again."""
+    """The record is named by the cookie, which stays unique; an inode number may be reused."""
     found = set()
     for i in range(5):
         with spaces(f"s{i}") as (name,), namespaces.inside(name):

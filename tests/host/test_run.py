@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Agents on hosts of real traffic: what they hold them to, what they tell each other, and what they leave behind."""
+"""Agents on hosts of real traffic: their limits, their messages, and their remains."""
 
 import signal
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An agent that receives nothing says so once, and what is most likely the matter; and what silent peers count as."""
+"""An agent that receives nothing says so once, with the likely cause; silent peers age to idle."""
 
 import re
 from types import SimpleNamespace
@@ -66,7 +66,7 @@ def test_the_version_and_the_address_of_what_the_kernel_drops_are_advised() -> N
 
 
 class Sees:
-    """A neighbourhood that keeps what it is shown of its peers, and limits nothing."""
+    """A neighbourhood that keeps the states of its peers, and limits nothing."""
 
     def __init__(self) -> None:
         self.scenario, self.link_bps = SimpleNamespace(period_s=1e-3), np.full(1, 1e9)
@@ -79,7 +79,7 @@ class Sees:
 
 
 def test_who_silences_a_peer_does_not_win_its_share_at_once() -> None:
-    """A busy peer of which nothing comes counts as busy for 5 s, and then as idle; one never heard is idle."""
+    """A busy peer that falls silent counts as busy for 5 s, then as idle; a peer without messages is idle."""
     sees: Any = Sees()
     exchange = Exchange()
     exchange.inbox = inbox = listener()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The unit: systemd takes it, it starts what was asked, and it grants what that needs and no more."""
+"""The unit: systemd accepts it, it starts the agent with its options, and it grants no more rights than needed."""
 
 import shlex
 import shutil

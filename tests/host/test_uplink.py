@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The uplink: counts of the kernel there, and messages that reach agents."""
+"""The uplink: the kernel's counts at its port, and messages that reach agents."""
 
 import json
 import socket

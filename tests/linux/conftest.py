@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True, scope="session")
 def _no_collection() -> Iterator[None]:
-    """Keep runs, which are short here, from going through all objects of this process before they begin."""
+    """Skip the garbage collection at the start of runs, which are short here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "gc", SimpleNamespace(collect=int, freeze=gc.freeze, unfreeze=gc.unfreeze))
         yield
@@ -53,7 +53,7 @@ def _line() -> "Iterator[Host]":
 
 @pytest.fixture
 def host(_line: "Host") -> "Iterator[Host]":
-    """A host with a line, whose queue is after the test as it was before."""
+    """A host with a line; the test must leave its queue as it was."""
     before = _line.root()
     yield _line
     assert _line.root() == before

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host of two, whose queue a test may take."""
+"""A pair of hosts, one of them with a queue for tests."""
 
 import socket
 import subprocess
@@ -117,7 +117,7 @@ class Host:
 
     @contextmanager
     def setting(self, name: str, value: str) -> Iterator[None]:
-        """The host's own value of a kernel's setting, which a block changes."""
+        """Change a setting of the host's namespace for a block."""
         path = Path("/proc/sys", name)
         with namespaces.inside(self.rack.namespace(self.sender)):
             before = path.read_text()
@@ -135,7 +135,7 @@ class Host:
 
 
 def received(end: socket.socket, least: int = 0) -> int:
-    """Number of bytes that have come, once there are so many."""
+    """Wait until this many bytes have come; return their number."""
     got = 0
     with suppress(BlockingIOError):
         while piece := end.recv(1 << 20, socket.MSG_DONTWAIT if got >= least else 0):

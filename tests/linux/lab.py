@@ -53,7 +53,7 @@ class Lab:
         return np.sort(live, order="flow")
 
     def count(self) -> Count:
-        """IP packets with data that a run's one flow has sent, at the time that the kernel stamped its report with."""
+        """IP packets with data that a run's one flow has sent, at the time stamp of its report."""
         (row,) = self.live()
         packet_bytes = int(row["mss_bytes"]) + int(row["header_bytes"])
         return Count(int(row["sent_packets"]) * packet_bytes, int(row["updated_ns"]), int(row["updated_ns"]))
@@ -85,7 +85,7 @@ class Lab:
         return self.traffic.over
 
     def gone(self, counted: int) -> None:
-        """Wait until the kernel has let go of so many connections, which it does a moment after their ends."""
+        """Wait until the kernel has freed this many connections, a moment after their ends."""
         assert self.shim is not None
         shim = self.shim
         assert eventually(lambda: shim.counters()["finished"] >= counted)
@@ -158,7 +158,7 @@ def reports(shim: Shim) -> tuple[NDArray[np.intp], NDArray[np.void]]:
 
 
 def registered(controller: str, params: Sequence[tuple[str, int]] = (), *, timeout_s: float) -> Shim:
-    """A shim, as soon as nobody else on this machine has one of that name."""
+    """A shim, as soon as no other process has one of that name."""
     return patiently(lambda: Shim(controller, params, timeout_s=timeout_s))
 
 

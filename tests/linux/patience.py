@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Waiting for what only one process of a machine can have at a time."""
+"""Waiting for resources that only one process of a machine can have at a time."""
 
 import os
 import time

@@ -19,7 +19,7 @@ REACHED_FRAC = 0.9
 
 
 class Count(NamedTuple):
-    """Bytes that had been sent at some time between two."""
+    """Bytes sent by some time between two bounds."""
 
     sent_bytes: int
     earliest_ns: int
@@ -56,7 +56,7 @@ def exceeds(count: Callable[[], Count], rate_bps: float) -> bool:
 
 
 def _window(count: Callable[[], Count], for_s: float) -> tuple[int, float, float]:
-    """Bits that were sent in a while, and its least and its greatest length in seconds."""
+    """Bits sent in an interval, and the least and greatest length of the interval in seconds."""
     first = count()
     time.sleep(for_s)
     last = count()

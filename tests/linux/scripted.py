@@ -205,7 +205,7 @@ class _Path:
 
 
 def _marked(packet: bytes) -> bytes:
-    """An IPv4 packet that has met congestion, with its checksum."""
+    """An IPv4 packet with CE set, and its checksum."""
     marked = bytearray(packet)
     marked[1] |= 3
     marked[10:12] = b"\0\0"

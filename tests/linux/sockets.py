@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small traffic for tests of the rack, each bounded in time, and what the kernel says of sockets."""
+"""Small traffic for tests of the rack, bounded in time, and the kernel's data on sockets."""
 
 import re
 import socket
@@ -26,11 +26,11 @@ from tests.support.processes import PATIENCE_S
 
 PORT = 5000
 ENDLESS = 10**9
-"""Bytes: longer than any run here."""
+"""Bytes of a flow that outlasts any run here."""
 
 
 def paced_bps(namespace: str) -> dict[int, float]:
-    """Rate of payload at which each connection with an SO_MARK in a namespace may send, by that, as `ss` says."""
+    """Pacing rate of payload of each connection in a namespace, by SO_MARK, from `ss`."""
     asked = ["ss", "-N", namespace, "-HtnieO", "state", "established"]
     said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
     found = re.findall(r"fwmark:0x([0-9a-f]+) .* pacing_rate (\d+)bps", said)
@@ -82,7 +82,7 @@ class Bulk:
         self._first = self.ports()
 
     def queue_mean_bytes(self, port: int) -> float:
-        """Average of a port's queue over that while."""
+        """Mean queue of a port since `mark`."""
         return self.grown(port, "queue_byte_ns") / self.grown(port, "now_ns")
 
     def received_bytes(self) -> npt.NDArray[np.int64]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`ncc host check`: a line for everything that a run needs, and for what is missing what to do."""
+"""`ncc host check`: a line for each requirement of a run, with a remedy for each missing one."""
 
 import subprocess
 import sys

@@ -138,7 +138,7 @@ def test_a_run_has_the_documented_shapes_and_delivers(datapath: LinuxDatapath, t
 @needs(*TRAFFIC)
 @pytest.mark.parametrize("transport", ["dctcp", "linux::cubic"])
 def test_hosts_that_know_backlogs_see_what_waits_in_sockets(datapath: LinuxDatapath, transport: str) -> None:
-    """3 MB under way: of what is queued, no more is known than a socket's buffer holds."""
+    """With 3 MB under way, the known backlog is at most a socket's buffer."""
     what = scenario(("s0", 3_000_000, 0.0), ("s1", 10_000, 0.05), nic=Nic(knows="backlog"))
     start(datapath, what, HostStack(transport=transport))
     epochs, records = until_done(datapath, what)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The delay of a link: as long as asked for, in both directions, at full rate, and gone with whoever asked.
+"""The delay of a link: as configured, in both directions, at full rate, and gone with its process.
 
 How exactly is in test_timing.py."""
 

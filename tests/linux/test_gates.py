@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Receivers on Linux: what they know, what they say, and real flows that wait in their sockets until they may begin."""
+"""Receivers on Linux: their knowledge, their grants, and real flows that wait in their sockets for a grant."""
 
 import socket
 import struct
@@ -60,7 +60,7 @@ def made(scenario: Scenario) -> tuple[Gates, Meter, Any]:
 
 @needs(*TRAFFIC)
 def test_only_flows_to_receivers_that_are_named_wait() -> None:
-    """Three addresses of loopback; what waits is sent when it is let go and woken."""
+    """Three addresses of loopback; waiting data is sent when it is released and woken."""
     with Shim("dctcp", timeout_s=FOR_EVER_S, name="ncc_test_named") as shim, closing(Waker("127.0.0.1")) as waker:
         shim.add_host(0, "127.0.0.1", namespace_cookie())
         shim.hosts["patience_ns"][0], shim.hosts["named_only"][0] = 10**15, 1
@@ -220,7 +220,7 @@ def at(time_s: float, edges: Edges) -> Measurement:
 def run(
     datapath: LinuxDatapath, scenario: Scenario, stack: HostStack, decide: Any = None
 ) -> tuple[list[Measurement], Records]:
-    """A run to its end; `decide(measurement)` gives the words of each period."""
+    """A run to its end; `decide(measurement)` returns the grants of each period."""
     seen = [start(datapath, scenario, stack)]
     unlimited = np.full(scenario.n_agents, np.inf)
     while seen[-1].flows_finished < len(scenario.flows(1)) and seen[-1].time_s < 90:
@@ -231,7 +231,7 @@ def run(
 
 
 def words(scenario: Scenario, starts_s: Any) -> Any:
-    """Words of a receiver that tells the server of each edge its start, once."""
+    """Grants of a receiver that gives the server of each edge its start, once."""
     network, told = scenario.network(), set[int]()
     servers = network.group("senders")
 

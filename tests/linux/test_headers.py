@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names and parameters of headers, as user space of the Linux datapath has them. Needs no privileges."""
+"""Names and parameters of headers in user space of the Linux datapath. Needs no privileges."""
 
 import pytest
 

@@ -68,7 +68,7 @@ def grown(sender: socket.socket) -> Info:
 
 
 def halved(sender: socket.socket, before: Info, initial_pkts: int) -> bool:
-    """True if a pause has halved the window once for each timeout that it has lasted."""
+    """True if a pause has halved the window once for each timeout during the pause."""
     least_s, read_s = info(sender).idle_s - jiffy_s(), time.monotonic()
     sender.sendall(bytes(MSS))
     window_pkts = info(sender).window_pkts

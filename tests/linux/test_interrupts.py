@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whoever ends an evaluation before it is done leaves nothing of it on the machine."""
+"""An interrupted evaluation leaves nothing on the machine."""
 
 import json
 import os

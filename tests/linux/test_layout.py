@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rows and constants that Python shares with C are the same to both."""
+"""The rows and constants that Python and C share are equal."""
 
 import shutil
 import subprocess

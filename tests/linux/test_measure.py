@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From counters to the columns of an epoch: against sums that are written out flow by flow. Needs no privileges."""
+"""Columns of a period from counters, against sums written out flow by flow. Needs no privileges."""
 
 import math
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs for the kernel: every controller has one, the verifier copes, and what is missing is named."""
+"""Programs for the kernel: every controller has one, the verifier accepts it, and errors name missing ones."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from tests.linux.lab import facts
 from tests.support.linux import KERNEL, needs
 
 VERIFIED_MOST = 250_000
-"""Instructions that the verifier may go through; it gives up at a million. The longest program takes half of these."""
+"""Most instructions that the verifier may visit; it gives up at a million. The longest program takes half of these."""
 
 
 @needs("objects")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connections of the kernel that stay open between flows: which one a flow takes, and what is its own.
+"""Kernel connections that stay open between flows: the one that a flow takes, and the counts of each flow.
 
 What it inherits is in test_idle.py."""
 
@@ -80,7 +80,7 @@ def test_flows_in_sequence_have_one_connection_and_counts_of_their_own(datapath:
 
 
 def test_a_flow_on_an_open_connection_takes_a_round_trip_less(datapath: LinuxDatapath) -> None:
-    """Its one packet needs a way; a handshake and a packet need three, on any machine."""
+    """One packet takes one way of the path; a handshake and a packet take three, on any machine."""
     starts_s, way_s = [0.0, 0.1, 0.2, 0.3, 0.4], 3 * (LINK_S - OWN_S)
 
     def least_s(connections: int) -> float:

@@ -68,7 +68,7 @@ class TestLimit:
                 assert made.counters()["open_bytes"] > made.counters()["limited_bytes"]
 
     def test_frames_that_carry_packets_are_under_it(self, host: Host) -> None:
-        """Those of a VLAN, MPLS or PPPoE; other types keep a link up, such as ARP and LLDP."""
+        """Limits cover frames of VLAN, MPLS and PPPoE; other types, such as ARP and LLDP, keep a link up."""
         found = {}
         with host.queue() as (_, made), host.opened(socket.SOCK_RAW, family=socket.AF_PACKET) as raw:
             for kind in (0x8100, 0x88A8, 0x8847, 0x8848, 0x8864, 0x0806, 0x88CC, 0x8809):
@@ -166,7 +166,7 @@ class TestOrder:
 
     @pytest.mark.parametrize("mode", MODES)
     def test_packets_without_payload_go_first(self, host: Host, mode: Mode) -> None:
-        """A connection is made while less leaves than waits."""
+        """A connection is opened while the queue has a backlog."""
         with host.queue(mode) as (_, made), host.setting(*DEEP), host.sending(socket.SOCK_STREAM) as one:
             made.limit(4e6)
             deep = eventually(lambda: made.counters()["backlog_bytes"] > 30_000)

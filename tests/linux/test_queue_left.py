@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host's queue leaves a device as it was, and takes none that is not free."""
+"""A host's queue leaves a device as it was, and refuses a device whose queue somebody has set up."""
 
 import ctypes
 import errno

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rack goes up, carries packets between all its hosts, and leaves nothing behind, whatever happens to it."""
+"""The rack starts, carries packets between all its hosts, and leaves nothing behind, also after faults."""
 
 import asyncio
 import ctypes

@@ -63,7 +63,7 @@ def simulated(script: Script) -> Trace:
 
 
 def agreeing(one: Trace, other: Trace, *, timed: bool) -> int:
-    """Number of steps that both take in the same order, and if `timed` each near the other."""
+    """Number of steps that both take in the same order, and, if `timed`, at nearly the same times."""
     longest = np.zeros((len(one.number) + 1, len(other.number) + 1), int)
     numbers, times_s = np.array(other.number), np.array(other.time_s)
     for i, (number, time_s) in enumerate(zip(one.number, one.time_s, strict=True)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Controllers in the kernel, on real TCP between namespaces: what they do, what steers them, and what they survive."""
+"""Controllers in the kernel, on real TCP between namespaces: their behaviour, their decisions, and faults."""
 
 import mmap
 import time

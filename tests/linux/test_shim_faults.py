@@ -38,7 +38,7 @@ while True:
 @needs(*TRAFFIC)
 @pytest.mark.parametrize("window", [0, 2**64 - 1])
 def test_values_that_nobody_means_are_survived(window: int, rack: Rack) -> None:
-    """A byte a second leaves a flow a packet every 100 ms; once that is gone all go on."""
+    """A limit of a byte per second leaves a flow a packet every 100 ms; without the limit all flows continue."""
     with lab([4 * MB] * 3, "dctcp", rack=rack) as run:
         assert run.shim is not None
         shim = run.shim
@@ -58,7 +58,7 @@ def test_values_that_nobody_means_are_survived(window: int, rack: Rack) -> None:
 
 @needs(*TRAFFIC)
 def test_a_killed_agent_leaves_no_decision(rack: Rack) -> None:
-    """Its word is that flows never begin."""
+    """Grants say that flows never begin."""
     agents: list[subprocess.Popen[str]] = []
 
     def started(address: str, cookie: int) -> None:
@@ -89,7 +89,7 @@ def test_a_killed_agent_leaves_no_decision(rack: Rack) -> None:
 
 @contextmanager
 def few_slots(*slots: int) -> Iterator[tuple[Shim, Callable[[str, int], None]]]:
-    """A shim that has only these slots, and what a `lab` is given as `before`, which limits its host by that shim."""
+    """A shim with only these slots, and a `before` for `lab` that registers the host with that shim."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Shim, "_free", lambda *_: None)
         shim = registered("dctcp", timeout_s=FOR_EVER_S)

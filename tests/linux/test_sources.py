@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whose connections count: those of a host and no other's, and of its users none can keep the others out."""
+"""Connections that count: those of a host only; and no user can keep other users' connections out."""
 
 import shutil
 import subprocess
@@ -55,7 +55,7 @@ def of_nobody(*command: str) -> list[str]:
 
 @contextmanager
 def connections(of: list[str], n: int, *, address: str = ADDRESS, waiting: bool = False) -> Iterator[None]:
-    """So many, made by a process of its own, started by the command `of`."""
+    """Connections made by a separate process, which the command `of` starts."""
     words = [PYTHON, "-c", CONNECTIONS, address, str(n), "waits" if waiting else "idles"]
     process = subprocess.Popen([*of, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -76,7 +76,7 @@ def host() -> Iterator[str]:
 
 @pytest.fixture
 def shim(host: str) -> Iterator[Shim]:
-    """Has connections from that address of that namespace."""
+    """Add a host for connections from an address of a namespace."""
     with namespaces.inside(host):
         cookie = machine.namespace_cookie()
     slots = layout.FLOWS_MAX // 2

@@ -84,7 +84,7 @@ def incast(spec: TopologySpec, congestion: str = "cubic") -> Iterator[tuple[int,
 
 
 def ran(what: Scenario, **stack: Any) -> tuple[Records, int]:
-    """Records of a run to its end, and the number of words of switches that came to connections."""
+    """Records of a run to its end, and the number of switches' signals that connections received."""
     datapath = LinuxDatapath(SETTINGS)
     try:
         start(datapath, what, HostStack(**stack))
@@ -130,7 +130,7 @@ class TestQueue:
 
 @needs(*TRAFFIC)
 class TestProgram:
-    """RWNDQ at the ports, as in simulators: the kernel's TCP obeys the windows that it writes."""
+    """RWNDQ at the ports, as in simulators: the kernel's TCP obeys the windows that the program writes."""
 
     RWNDQ = (Program(name="rwndq", params=(("t_ns", 1_000_000),)),)
 
@@ -176,7 +176,7 @@ def window_bytes(rack: Rack) -> int:
 
 @needs(*TRAFFIC)
 class TestSignals:
-    """QCN at the ports tells the kernel's senders of their queue, in packets of its own."""
+    """QCN at the ports reports the queue to the kernel's senders in packets of its own."""
 
     QCN = (Program(name="qcn", params=(("target_bytes", 60_000), ("sample_bytes", 15_000))),)
     LAB = (("cycle_bytes", 15_000), ("ai_kbps", 50), ("hai_kbps", 500), ("min_kbps", 100))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""bpf/switch.h by the host's compiler: its decision is that of the headers of baselines/ put together."""
+"""bpf/switch_port.h compiled for the host: its decision combines those of the headers of baselines/."""
 
 import ctypes
 import itertools

@@ -62,7 +62,7 @@ def rate_bps(count: Callable[[], Count]) -> float:
 
 @pytest.mark.parametrize("delay_s", [200e-6, 20e-3])
 def test_a_round_trip_takes_twice_the_delay(delay_s: float) -> None:
-    """The least of 60 round trips. Each wakes six sleepers: either host, and the program of the link twice a way."""
+    """The least of 60 round trips. Each wakes six sleepers: both hosts, and the program of the link twice a way."""
     with Rack(wan(delay_s)) as rack:
         least_s = round_trips_s(rack, *ends(rack), 60, gap_s=2e-3).min()
     assert 0.98 * 2 * delay_s < least_s < 1.02 * 2 * delay_s + 6 * max(50e-6, wake_up_late_s())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The program that sends a run's flows: every byte arrives, it is where it should be in time, and nothing is left."""
+"""The program that sends a run's flows: every byte arrives, in time and at the right host, and nothing is left."""
 
 import errno
 import subprocess
@@ -52,7 +52,7 @@ def finish(sending: Traffic) -> None:
 
 
 def begin_now(sending: Traffic, *rows: int) -> None:
-    """Begin flows whose starts are far away; the next that the program has to begin must be among them."""
+    """Start flows whose starts are far away; the program's next flow must be among them."""
     sending.flows["start_ns"][list(rows)] = 0
     sending.snapshot()  # the program looks at the table again
 

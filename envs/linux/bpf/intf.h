@@ -19,9 +19,9 @@ enum ncc_flow_state {
     NCC_FLOW_FINISHED = 2, /* closed; the counters stay until user space frees the slot */
 };
 
-/* Beginning of a host's connections. An address alone is no proof: any user may have it in a namespace of his own. */
+/* Local end of a host's connections. An address alone proves nothing: any user may have it in another namespace. */
 struct ncc_source {
-    ncc_u64 cookie;  /* of the network namespace; no other one has it until the machine is booted again */
+    ncc_u64 cookie;  /* of the network namespace; unique until the next boot */
     ncc_u32 address; /* IPv4, in network order */
     ncc_u32 unused;  /* 0 */
 };
@@ -49,7 +49,7 @@ struct ncc_report {
     ncc_u64 rtt_sum_ns; /* sum of all samples */
     ncc_u64 rtt_samples;
     ncc_u64 delivered_bytes; /* acknowledged, cumulatively or selectively, each byte once */
-    ncc_u64 acked_bytes;     /* the part of these that is acknowledged cumulatively */
+    ncc_u64 acked_bytes;     /* part of delivered, acknowledged cumulatively */
     ncc_u64 marked_bytes;    /* part of delivered, by ACKs with ECN-Echo */
     ncc_u64 lost_bytes;      /* considered lost */
     ncc_u64 sent_bytes;      /* that have left the host, with retransmissions */
@@ -64,17 +64,17 @@ struct ncc_report {
     ncc_u32 timeouts;
     ncc_u32 fallbacks; /* times it stopped obeying because user space was silent */
     ncc_u32 held;      /* 1: nothing of the flow has left, because its receiver has not let it begin */
-    /* Those of the connection while `held`, in host order: user space wakes it by an ACK that says nothing new. */
+    /* State of the connection while `held`, in host order: user space wakes it by an ACK that repeats this. */
     ncc_u32 una, rcv_nxt;
     unsigned short port, peer_port;
     ncc_u32 peer; /* IPv4 address of the other end, in network order */
 };
 
-/* What a flow's receiver says, written by user space. Each field takes effect by itself, at the next ACK. */
+/* A receiver's grant for a flow, written by user space. Each field takes effect by itself, at the next ACK. */
 struct ncc_decision {
     ncc_u32 generation; /* generation of the report that this is for; ignored for any other */
     ncc_u32 unused;
-    ncc_u64 start_ns;         /* when it may begin, if its host holds flows; 0: nothing is said */
+    ncc_u64 start_ns;         /* when it may begin, if its host holds flows; 0: no grant */
     ncc_u64 most_bytes;       /* largest window; 0: the controller's */
     ncc_u64 rate_bytes_per_s; /* largest rate of payload; 0: none */
     ncc_u64 reserved[4];
@@ -83,8 +83,8 @@ struct ncc_decision {
 /* One host. User space writes the first half, the kernel the second. */
 struct ncc_host {
     ncc_u64 window_bytes; /* least window where the network shows no congestion; 0: the controller's */
-    ncc_u64 patience_ns;  /* time for which a flow waits for its receiver before it begins; 0: it does not */
-    ncc_u64 named_only;   /* 1: only flows to receivers that user space has named wait */
+    ncc_u64 patience_ns;  /* longest time for which a flow waits for a grant; 0: it does not wait */
+    ncc_u64 named_only;   /* 1: only flows to receivers in the map `receivers` wait */
     ncc_u64 reserved_user[5];
     ncc_s64 flows; /* connections that have data */
     ncc_u64 reserved_kernel[7];

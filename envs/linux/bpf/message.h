@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a host knows of the message that a connection sends: the bytes of it that are acknowledged, those in flight, and
- * those that the application has written or told. For a message that fits the send buffer that is its size; for a
- * longer one that nobody tells it grows with what is sent. A message begins when all that was written before is
- * acknowledged. For programs of tc at hosts; the including file has the types of its hook.
+ * The known bytes of the message that a connection sends: acknowledged, in flight, and written or announced by the
+ * application. A message that fits the send buffer is known as a whole. A longer message that is not announced becomes
+ * known as it is sent. A message begins when all that was written before it is acknowledged. For tc programs at hosts;
+ * the including file declares the types of its hook.
  */
 #ifndef NCC_MESSAGE_H
 #define NCC_MESSAGE_H
@@ -26,10 +26,10 @@ struct bpf_sockopt {
 struct message {
     __u32 begun;      /* 1: the connection has sent data */
     __u32 begin;      /* first sequence number of the message */
-    __u32 end;        /* what the application had written at the last packet */
+    __u32 end;        /* end of the written data at the last packet */
     __u32 class;      /* of the message in an order */
-    __u32 told_bytes; /* size that the application has told since the last packet; 0: none */
-    __u32 hint_bytes; /* size of a message as told; 0: none */
+    __u32 told_bytes; /* size that the application has announced since the last packet; 0: none */
+    __u32 hint_bytes; /* announced size of a message; 0: none */
     __u32 hint_begin; /* first sequence number of that message */
 };
 
@@ -45,7 +45,7 @@ static __always_inline struct message *message_of(struct tcp_sock *tp)
     return tp ? bpf_sk_storage_get(&messages, tp, 0, BPF_SK_STORAGE_GET_F_CREATE) : 0;
 }
 
-/* Returns 1 if nothing is left of the last message, so that the next one begins. */
+/* Returns 1 and begins the next message if the last one is acknowledged to its end. */
 static __always_inline int message_begins(struct message *m, __u32 una)
 {
     if (m->begun && (__s32)(una - m->end) < 0)
@@ -56,7 +56,7 @@ static __always_inline int message_begins(struct message *m, __u32 una)
     return 1;
 }
 
-/* Returns 1 if the application has told a size since the last packet, which is now that of what it writes next. */
+/* Returns 1 if the application has announced a size since the last packet; applies it to the data written next. */
 static __always_inline int message_hinted(struct message *m)
 {
     if (!m->told_bytes)
@@ -78,11 +78,11 @@ static __always_inline ncc_u64 message_known(struct message *m, __u32 una, __u32
     return known;
 }
 
-/* Takes the size that an application tells; all other options go on to the kernel. */
+/* Takes the size that an application announces; all other options go on to the kernel. */
 SEC("cgroup/setsockopt") int ncc_message_told(struct bpf_sockopt *option)
 {
     const __u32 *bytes = option->optval;
-    const int sized = option->optlen == sizeof(*bytes) || option->optlen == -1; /* -1: as another agent has left it */
+    const int sized = option->optlen == sizeof(*bytes) || option->optlen == -1; /* -1: another agent's program has it */
     struct message *m;
 
     if (option->level != NCC_ORDER_LEVEL || option->optname != NCC_ORDER_SIZE)

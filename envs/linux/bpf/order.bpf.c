@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * An order among the packets of a host, as a tc program before the host's queue (queue.py): it names the class in which
- * a packet waits. The queue is an HTB within an HTB, each of which takes the class that `skb->priority` names before it
- * looks at any filter, and its default class if that is of the other.
+ * a packet waits. The queue is an HTB inside an HTB. Each takes the class in `skb->priority` before it looks at any
+ * filter; if that class belongs to the other HTB, it takes its default class.
  *
- * The order is by what is known of a message (message.h). It only moves to later classes, so none of its packets
- * overtakes another. Packets without payload go first.
+ * The order is by the known bytes of a message (message.h). A message only moves to later classes, so none of its
+ * packets overtakes another. Packets without payload go first.
  *
  * If user space is silent, all packets go to a class outside the host's limit.
  */
@@ -67,14 +67,14 @@ static __always_inline int order_obeys(const struct ncc_order_config *c)
 
 enum order_kind { ORDER_NO_IP, ORDER_NO_TCP, ORDER_EMPTY, ORDER_END, ORDER_PAYLOAD };
 
-/* Tells whether frames of a type have IP packets inside, which a limit is for, too. */
+/* Returns 1 if frames of a type carry IP packets, which limits cover too. */
 static __always_inline int order_carries_ip(__u32 type)
 {
     return type == NCC_ETH_P_8021Q || type == NCC_ETH_P_8021AD || type == NCC_ETH_P_MPLS ||
            type == NCC_ETH_P_MPLS + 1 || type == NCC_ETH_P_PPPOE;
 }
 
-/* Tells what a packet is. Messages by which IPv6 finds its neighbours are no IP here, like ARP. */
+/* Returns the kind of a packet. IPv6 neighbour discovery counts as no IP, like ARP. */
 static __always_inline enum order_kind order_kind(struct __sk_buff *skb)
 {
     __u8 head[NCC_IPV6_BYTES], tcp[2], protocol;
@@ -100,12 +100,12 @@ static __always_inline enum order_kind order_kind(struct __sk_buff *skb)
         return tcp[0] >= 133 && tcp[0] <= 137 ? ORDER_NO_IP : ORDER_NO_TCP; /* RFC 4861 */
     if (protocol != NCC_TCP || bpf_skb_load_bytes_relative(skb, header_bytes + 12, tcp, 2, BPF_HDR_START_NET))
         return ORDER_NO_TCP;
-    if (!bytes || bytes > header_bytes + (tcp[0] >> 4) * 4) /* 0: it is cut into many later */
+    if (!bytes || bytes > header_bytes + (tcp[0] >> 4) * 4) /* 0: it is segmented later */
         return ORDER_PAYLOAD;
     return tcp[1] & NCC_TCP_FIN ? ORDER_END : ORDER_EMPTY;
 }
 
-/* Returns the class of a packet with payload, or of the end of a connection, which stays behind its payload. */
+/* Returns the class of a packet with payload, or of a FIN, which must stay behind its connection's payload. */
 static __always_inline __u32 order_of(struct __sk_buff *skb, enum order_kind kind, const struct ncc_order_config *c,
                                       struct ncc_order_counts *counted)
 {
@@ -139,7 +139,7 @@ SEC("tc") int ncc_order(struct __sk_buff *skb)
     struct ncc_order_counts *counted = bpf_map_lookup_elem(&counts, &zero);
     enum order_kind kind;
 
-    if (!c || !counted || skb->priority == NCC_ORDER_OPEN) /* which takes CAP_NET_ADMIN to ask for */
+    if (!c || !counted || skb->priority == NCC_ORDER_OPEN) /* a socket sets it with CAP_NET_ADMIN */
         return TC_ACT_UNSPEC;
     kind = order_kind(skb);
     if (!order_obeys(c)) {

@@ -10,17 +10,17 @@
 
 #define NCC_ORDER_CLASSES 8
 #define NCC_ORDER_FIRST 0x20010u /* class 2:10; 2:11 to 2:17 follow it */
-#define NCC_ORDER_REST 0x20018u  /* what has no place in the order */
+#define NCC_ORDER_REST 0x20018u  /* packets outside the order */
 #define NCC_ORDER_OPEN 0x10003u  /* outside the host's limit */
 
-/* setsockopt by which an application tells the size of the message that it is about to write, in bytes (32 bits). Where
- * no program of ours is, the kernel refuses it (ENOPROTOOPT), which does no harm. */
+/* setsockopt by which an application announces the size of its next message, in bytes (32 bits). Without a program of
+ * ours the kernel refuses it (ENOPROTOOPT), which does no harm. */
 #define NCC_ORDER_LEVEL 0x4E43
 #define NCC_ORDER_SIZE 1
 
 enum ncc_order_mode {
     NCC_ORDER_FIFO = 0,  /* first come, first served */
-    NCC_ORDER_KNOWN = 1, /* by what is known of a message's size */
+    NCC_ORDER_KNOWN = 1, /* by the known bytes of messages */
 };
 
 /* Written by user space. */
@@ -33,9 +33,9 @@ struct ncc_order_config {
 
 /* Written by the kernel: counts since the program was loaded. */
 struct ncc_order_counts {
-    ncc_u64 messages;    /* that began */
-    ncc_u64 demotions;   /* times that one moved to a later class */
-    ncc_u64 hinted;      /* those whose size the application had told */
+    ncc_u64 messages;    /* messages that began */
+    ncc_u64 demotions;   /* moves of a message to a later class */
+    ncc_u64 hinted;      /* messages with an announced size */
     ncc_u64 silent_pkts; /* packets in the open class because user space was silent */
 };
 

@@ -2,7 +2,7 @@
 /*
  * A congestion controller of baselines/ inside the kernel's TCP, with reports to user space and rates from it. It is
  * compiled once per controller: NCC_CONTROLLER is its name, NCC_CONTROLLER_HEADER its header, NCC_CONGESTION the name
- * that sockets choose it by. With NCC_SIGNALS it listens to switches.
+ * that sockets choose it by. With NCC_SIGNALS it receives signals of switches.
  */
 #include "shim.h"
 #include "shim_apply.h"
@@ -26,7 +26,7 @@ struct {
     __uint(map_flags, BPF_F_MMAPABLE);
     __type(key, __u32);
     __type(value, __u64);
-} signals SEC(".maps"); /* words that came to a connection */
+} signals SEC(".maps"); /* number of signals that a connection has received */
 #endif
 
 char LICENSE[] SEC("license") = "GPL";
@@ -63,7 +63,7 @@ static __always_inline struct shim_flow *shim_begin(struct sock *sk)
     return f;
 }
 
-/* Finds the state of a connection, and sets it up if `init` was skipped; 0 before the handshake is over, because the
+/* Returns the state of a connection; sets it up if `init` was skipped. Returns 0 before the handshake is over: the
  * kernel reports the ACK of the SYN to the controller before it calls `init`. */
 static __always_inline struct shim_flow *shim_find(struct sock *sk)
 {
@@ -169,8 +169,8 @@ void BPF_PROG(shim_cwnd_event, struct sock *sk, enum tcp_ca_event event)
     }
 }
 
-/* The kernel asks this whenever it is about to send, so also when the application has written more than the window
- * takes: what waits is then known before the next ACK. The answer is the kernel's own. */
+/* The kernel calls this whenever it is about to send, also when the application has written more than the window takes.
+ * The backlog is then reported before the next ACK. The returned value is the kernel's default. */
 SEC("struct_ops/shim_min_tso_segs")
 __u32 BPF_PROG(shim_min_tso_segs, struct sock *sk)
 {
@@ -189,7 +189,7 @@ __u32 BPF_PROG(shim_min_tso_segs, struct sock *sk)
 }
 
 #ifdef NCC_SIGNALS
-/* Takes a switch's word that comes to a host (signal_frame.h) to its connection. */
+/* Delivers a switch's signal that arrives at a host (signal_frame.h) to its connection. */
 SEC("tc") int shim_signal(struct __sk_buff *skb)
 {
     __u8 frame[24]; /* IP header, ports of TCP */
@@ -197,7 +197,7 @@ SEC("tc") int shim_signal(struct __sk_buff *skb)
     struct bpf_sock *sk;
     struct shim_flow *f;
     __u32 first = 0;
-    __u64 *heard = bpf_map_lookup_elem(&signals, &first);
+    __u64 *received = bpf_map_lookup_elem(&signals, &first);
 
     if (bpf_skb_load_bytes_relative(skb, 0, frame, sizeof(frame), 1 /* BPF_HDR_START_NET */) ||
         frame[9] != NCC_SIGNAL_PROTOCOL)
@@ -211,8 +211,8 @@ SEC("tc") int shim_signal(struct __sk_buff *skb)
         f = bpf_sk_storage_get(&flows, sk, 0, 0);
         if (f) {
             f->signal = frame[4] << 8 | frame[5];
-            if (heard)
-                __sync_fetch_and_add(heard, 1);
+            if (received)
+                __sync_fetch_and_add(received, 1);
         }
         bpf_sk_release(sk);
     }
@@ -220,7 +220,7 @@ SEC("tc") int shim_signal(struct __sk_buff *skb)
 }
 #endif
 
-/* The kernel requires both; nothing depends on their results, see shim.h. */
+/* The kernel requires these two; nothing depends on their results (shim.h). */
 SEC("struct_ops/shim_ssthresh")
 __u32 BPF_PROG(shim_ssthresh, struct sock *sk) { return ((struct tcp_sock *)sk)->snd_ssthresh; }
 

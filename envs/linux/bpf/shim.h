@@ -17,7 +17,7 @@
 #include "intf.h"
 #include "prr.h"
 
-#define NCC_USERS (1U << 16)           /* at least all users that are not of containers */
+#define NCC_USERS (1U << 16)           /* covers all users outside containers */
 #define NCC_CWND_PKTS_MAX (1ULL << 24) /* 16 million packets in flight: 24 GB */
 #define NCC_RATE_MAX (1ULL << 40)      /* bytes/s */
 #define NCC_TURNS_PER_S 10             /* slowest rate: a packet every 100 ms, whose ACK can lift it */
@@ -33,14 +33,14 @@ struct shim_flow {
     struct ncc_cc_conn conn;
     struct ncc_cc_out out; /* last output of the controller */
     __u32 slot;            /* + 1; 0: not reported */
-    __u32 user;            /* who holds the slot */
-    __u32 of_host;         /* 1: it begins at an address that user space has named */
+    __u32 user;            /* user that holds the slot */
+    __u32 of_host;         /* 1: its local address is in the map `addresses` */
     __u32 generation;      /* generation of the slot */
     __u32 host;            /* index, or NCC_NO_HOST */
     __u32 opened;          /* 1: it has sent data */
     __u32 mark;            /* SO_MARK when its row was taken */
     __u32 idle;            /* 1: all data is acknowledged, and the application had no more */
-    __u32 busy;            /* 1: it counts among those of its host that have data */
+    __u32 busy;            /* 1: it counts among its host's connections with data */
     __u32 obeying;         /* enum shim_obedience */
     __u32 high_seq;        /* the socket's counters at the last ACK */
     __u32 delivered_pkts, marked_pkts, lost_pkts;
@@ -66,7 +66,7 @@ struct shim_flow {
     __u32 congested;           /* 1: a mark or a loss since it last began to send */
     __u32 begun;               /* 1: the flow may send: see shim_gate.h */
     __u64 held_ns;             /* when it first had to wait for that; 0: it has not */
-    __u32 signal;              /* a switch's last word, kind * 256 + value; 0: none since the last ACK */
+    __u32 signal;              /* a switch's last signal, kind * 256 + value; 0: none since the last ACK */
 };
 
 enum shim_reduction { SHIM_NOT_REDUCING, SHIM_REDUCED, SHIM_RECOVERING };
@@ -112,7 +112,7 @@ struct {
     __type(value, struct ncc_agent);
 } agent SEC(".maps");
 
-/* Where a connection begins -> index of the host; NCC_NO_HOST: it is reported, and nobody limits it. */
+/* Local end of a connection -> index of the host; NCC_NO_HOST: the connection is reported and not limited. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 4 * NCC_HOSTS_MAX);
@@ -120,7 +120,7 @@ struct {
     __type(value, __u32);
 } addresses SEC(".maps");
 
-/* Receivers that tell flows when to begin, IPv4 addresses in network order -> 1, or 0 once they have fallen silent. */
+/* IPv4 address of a receiver that sends grants, in network order -> 1, or 0 once the receiver has fallen silent. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, NCC_HOSTS_MAX);
@@ -135,7 +135,7 @@ struct {
     __type(value, __u32);
 } free_slots SEC(".maps");
 
-/* Number of slots that users hold, by the low bits of their numbers: those that agree in these share a quota. */
+/* Number of slots that users hold, by the low bits of the user id; users with equal bits share a quota. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, NCC_USERS);
@@ -164,7 +164,7 @@ static __always_inline struct ncc_report *shim_row(const struct shim_flow *f)
 
 static __always_inline void shim_count(ncc_u64 *counter) { __sync_fetch_and_add(counter, 1); }
 
-/* Returns how much was counted after `before`; 0 if the socket's counters are cleared. */
+/* Returns the growth of a counter after `before`; 0 if the socket's counters are cleared. */
 static __always_inline __u64 shim_since(__u64 before, __u64 now) { return now > before ? now - before : 0; }
 
 /* Returns the growth of a 32-bit counter since the last call, also over an overflow. */

@@ -80,7 +80,7 @@ static __always_inline void shim_apply(struct sock *sk, struct shim_flow *f, __u
         sk->sk_pacing_status = pacing ? SK_PACING_NEEDED : SK_PACING_NONE;
 }
 
-/* Counts a connection among those of its host that have data, or no longer. */
+/* Adds a connection to its host's connections with data, or removes it. */
 static __always_inline void shim_set_busy(struct shim_flow *f, __u32 busy)
 {
     struct ncc_host *h = shim_host(f);

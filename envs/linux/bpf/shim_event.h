@@ -36,7 +36,7 @@ static __always_inline void shim_losses(struct sock *sk, struct shim_flow *f, __
     f->ca_state = state;
     f->high_seq = high_seq;
     f->total_rto = tp->total_rto;
-    if (f->waits) { /* nothing says that the network lost anything */
+    if (f->waits) { /* no evidence of a loss in the network */
         f->waits = 0;
         timeouts = 0;
     }
@@ -54,7 +54,7 @@ static __always_inline void shim_losses(struct sock *sk, struct shim_flow *f, __
     }
 }
 
-/* Returns idle_rtos of cc.h. The kernel computes the same for its own controllers, in jiffies; it spares others. */
+/* Returns idle_rtos of cc.h. The kernel computes the same, in jiffies, but for its own controllers only. */
 static __always_inline __u32 shim_idle_rtos(struct sock *sk)
 {
     __u32 idle = (__u32)bpf_jiffies64() - ((struct tcp_sock *)sk)->lsndtime;
@@ -79,7 +79,7 @@ static __always_inline void shim_restart(struct sock *sk, struct shim_flow *f, _
     shim_cc_on_restart(shim_state(f), &f->conn, &e, &f->out);
 }
 
-/* Reports the last of the words that switches have sent since the last ACK. */
+/* Reports the last signal of switches since the last ACK to the controller. */
 static __always_inline void shim_heard(struct sock *sk, struct shim_flow *f, __u64 now_ns)
 {
 #ifdef NCC_SIGNALS

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Flows that begin when their receivers say so. The data of one that may not begin stays in the socket, so it counts in
- * no RTT and no timer of a retransmission runs. It begins at the start that it was told, or if nothing was told when
- * its host's patience is over, or when user space is silent. Something must make the kernel try again then: user space
- * sends the socket an ACK that says nothing new. Without that the kernel's own probe of a closed window does, after 200
- * ms or more.
+ * Flows that wait for a grant of their receiver. The data of a waiting flow stays in the socket, so it counts in no RTT
+ * and no retransmission timer runs. The flow begins at its granted start or, without a grant, when its host's patience
+ * is over; it begins at once if user space is silent. Something must then make the kernel try again: user space sends
+ * the socket an ACK with nothing new. Otherwise the kernel's own probe of a closed window does so, after 200 ms or
+ * more.
  *
  * A connection without a row is not held, because user space could not wake it.
  */
@@ -28,7 +28,7 @@ static __always_inline int shim_must_wait(struct shim_flow *f, __u64 patience_ns
     return start_ns ? now_ns < start_ns : now_ns - f->held_ns < patience_ns;
 }
 
-/* Returns the time for which a flow of this socket waits for its receiver. */
+/* Returns the longest time for which a flow of this socket waits for a grant; 0: it does not wait. */
 static __always_inline __u64 shim_patience_ns(const struct sock *sk, const struct ncc_host *h)
 {
     __u32 peer = sk->__sk_common.skc_daddr, *waits;
@@ -43,7 +43,7 @@ static __always_inline __u64 shim_patience_ns(const struct sock *sk, const struc
     return *(volatile const ncc_u64 *)&h->patience_ns;
 }
 
-/* Called before every attempt to send. Holds a flow back that must wait. */
+/* Holds back a flow that must wait. Called before every attempt to send. */
 static __always_inline void shim_gate(struct sock *sk, struct shim_flow *f)
 {
     struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -54,7 +54,7 @@ static __always_inline void shim_gate(struct sock *sk, struct shim_flow *f)
     if ((f->begun && f->mark == sk->sk_mark) || tp->write_seq == tp->snd_nxt)
         return;
     patience_ns = shim_patience_ns(sk, shim_host(f));
-    if (!patience_ns && !f->held_ns) /* one that is held already must be let go */
+    if (!patience_ns && !f->held_ns) /* a flow that is held already must still be released */
         return;
     now_ns = bpf_ktime_get_ns();
     if (f->mark != sk->sk_mark || !f->held_ns) {
@@ -75,7 +75,7 @@ static __always_inline void shim_gate(struct sock *sk, struct shim_flow *f)
         shim_end_row(r);
     }
     if (waits) {
-        tp->snd_cwnd = 0; /* the kernel looks at it next; whoever writes it is followed by another call of this */
+        tp->snd_cwnd = 0; /* the kernel reads it next; after any other write to it, this function is called again */
     } else {
         f->begun = 1;
         shim_apply(sk, f, now_ns);

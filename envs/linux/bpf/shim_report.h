@@ -30,8 +30,8 @@ static __always_inline __u32 shim_header_bytes(const struct tcp_sock *tp)
     return 20 + tp->tcp_header_len; /* IPv4 without options */
 }
 
-/* Returns the payload that waits below TCP, in the host's queue: the memory of packets there, of which a byte takes as
- * much as one of all that is written and not acknowledged. */
+/* Returns the payload that waits below TCP, in the host's queue: the memory of packets there, converted by the ratio
+ * of payload to memory of all data that is written and not acknowledged. */
 static __always_inline __u64 shim_held_bytes(const struct tcp_sock *tp)
 {
     const struct sock *sk = (const struct sock *)tp;
@@ -43,7 +43,7 @@ static __always_inline __u64 shim_held_bytes(const struct tcp_sock *tp)
     return ncc_min_u64(written * (__u32)held / (__u32)queued, sent);
 }
 
-/* Fills the fields that say what has left the host and what waits in it. */
+/* Fills the fields of the bytes that have left the host and of those that wait in it. */
 static __always_inline void shim_fill_backlog(struct ncc_report *r, const struct shim_flow *f,
                                               const struct tcp_sock *tp)
 {
@@ -161,7 +161,7 @@ static __always_inline void shim_close_row(const struct sock *sk, struct shim_fl
         __sync_fetch_and_add(held, -1);
 }
 
-/* Ends the row of a connection that goes on with another flow, and takes another one, which counts from 0. */
+/* Ends a connection's row and takes a new one for its next flow, with counters from 0. */
 static __always_inline void shim_next_row(struct sock *sk, struct shim_flow *f, __u64 now_ns)
 {
     const struct tcp_sock *tp = (const struct tcp_sock *)sk;

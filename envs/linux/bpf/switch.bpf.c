@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A switch port as a tc program: it sees every packet before the port's queue does, marks or drops it by the length of
- * the real queue (the scheduler's own backlog, not a model of it), and counts. A second program, run by user space,
- * samples all ports at once. It also names the class in which the packet waits, if the port's scheduler has classes.
+ * A switch port as a tc program: it sees every packet before the port's queue, marks or drops it by the length of the
+ * real queue (the scheduler's own backlog, not a model of it), counts it, and names its class if the port's scheduler
+ * has classes. A second program, run by user space, samples all ports at once.
  *
  * The packet that waits for its tokens counts as waiting, while the simulators count it as in transmission: a queue is
  * up to one packet longer here. Two packets that join on two processors at the same instant do not see each other.
@@ -181,7 +181,7 @@ static __always_inline int has_payload(struct __sk_buff *skb, ncc_u64 packet_byt
 #ifdef NCC_PROGRAM
 #include "switch_program.h"
 
-/* Sees what comes over a port's link. */
+/* Sees each packet that arrives over a port's link. */
 SEC("tc") int ncc_switch_reverse(struct __sk_buff *skb)
 {
     const __u32 index = skb->ifindex - NCC_SWITCH_FIRST_INDEX;

@@ -12,7 +12,7 @@
 #include "red.h"
 #include "step_mark.h"
 
-#define NCC_SWITCH_PORTS 256      /* directed ports of a rack, hosts' included */
+#define NCC_SWITCH_PORTS 256      /* directed ports of a rack, including hosts' */
 #define NCC_SWITCH_POOLS 16       /* shared buffers */
 #define NCC_SWITCH_POOL_PORTS 32  /* ports that can share one */
 #define NCC_SWITCH_FIRST_INDEX 16 /* network device of port 0; smaller ones are the namespace's own */

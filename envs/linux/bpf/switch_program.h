@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The program of baselines/ (switch.h) that the switch's ports run: NCC_PROGRAM, from NCC_PROGRAM_HEADER. Its hooks are
- * called as in simulators, with these differences. Its timer is due at the next packet after its time. Flows are known
- * by the SYN-ACKs that come back, with the window scale in them, so a SYN-ACK or FIN that comes again counts once.
- * `reverse` is called for packets with the ACK flag of flows that are open; they have no payload, class, rank or ECN
- * there. `enqueue` is not told of CE, class or rank. `flow` is the sender's TCP port.
+ * called as in simulators, with these differences. The timer runs at the first packet after its time. Flows are known
+ * by their returning SYN-ACKs, which carry the window scale; a repeated SYN-ACK or FIN counts once. `reverse` is called
+ * for packets of open flows that have the ACK flag, without their payload, class, rank or ECN. `enqueue` gets no CE,
+ * class or rank. `flow` is the sender's TCP port.
  */
 #ifndef NCC_SWITCH_PROGRAM_H
 #define NCC_SWITCH_PROGRAM_H
@@ -39,7 +39,7 @@ struct {
     __type(value, struct program_state);
 } program_states SEC(".maps");
 
-/* A flow whose data leaves by a port, as the packets that come back name it. */
+/* A flow whose data leaves by a port, named as in its returning packets. */
 struct program_flow {
     __u32 port;
     __be32 source, destination;
@@ -149,8 +149,7 @@ static __always_inline void program_tick(struct program_state *state, const ncc_
     state->due_ns = out.timer_ns ? seen->now_ns + out.timer_ns : 0;
 }
 
-/* Calls `enqueue` for a packet that joins a port. Returns the verdict; sets `signal` to what its sender is to be told.
- */
+/* Calls `enqueue` for a packet that joins a port. Returns the verdict; sets `signal` for the packet's sender. */
 static __always_inline enum ncc_verdict program_enqueue(struct __sk_buff *skb, __u32 index,
                                                         const struct ncc_switch_port *port,
                                                         const struct ncc_switch_queue *queue, __u32 packet_bytes,
@@ -192,7 +191,7 @@ static __always_inline enum ncc_verdict program_enqueue(struct __sk_buff *skb, _
     return verdict;
 }
 
-/* Tells the sender of a packet something: a copy goes back to where the packet came in, and becomes a signal there. */
+/* Sends a signal to a packet's sender: a copy goes back to the port where the packet came in, and becomes it there. */
 static __always_inline void signal_send(struct __sk_buff *skb, const struct ncc_cc_signal *signal)
 {
     const __u32 mark = skb->mark;
@@ -202,8 +201,8 @@ static __always_inline void signal_send(struct __sk_buff *skb, const struct ncc_
     skb->mark = mark;
 }
 
-/* Makes a signal of a copy; the switch then sends it on by its address. Returns 0 for a packet that is none, and -1
- * if the kernel refuses. */
+/* Turns such a copy into a signal, which the switch then forwards by its address. Returns 0 for any other packet, and
+ * -1 if the kernel refuses. */
 static __always_inline int signal_become(struct __sk_buff *skb, __u32 link_bytes)
 {
     __u8 ip[20], address[4];

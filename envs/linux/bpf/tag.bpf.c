@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A tag of baselines/tags (flow_tag.h) as a tc program at a host: it writes the class of each data packet into the
- * upper three bits of the DSCP (RFC 2474, class selectors), by which ports with classes queue it (switch.bpf.c). Other
- * packets keep class 0. The flow is a message (message.h). Ranks are not used: no port here serves by rank.
+ * upper three bits of the DSCP (RFC 2474, class selectors). Ports with classes queue the packet by it (switch.bpf.c).
+ * Other packets keep class 0. A flow is a message (message.h). Ranks are not used: no port here serves by rank.
  */
 #include "kernel.h"
 

@@ -164,8 +164,8 @@ static void run(struct line *lines)
     }
 }
 
-/* Gives this program precedence over others, because packets are late while it waits for a processor. If that is not
- * allowed (in a container) packets are late. */
+/* Gives this program precedence over others, because packets are late while it waits for a processor. If neither call
+ * is allowed (in a container) packets are late. */
 static void take_precedence(void)
 {
     const struct sched_param first = {.sched_priority = PRIORITY};

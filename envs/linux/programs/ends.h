@@ -42,13 +42,13 @@ struct counts {
     uint16_t timeouts;
 };
 
-/* Both ends of a connection. The first rows are of the flows, by their numbers: a flow has the ends while it uses them,
- * and keeps them for the next flow of its pair. The others are of connections that no flow has used. */
+/* Both ends of a connection. Row i below n_flows has the connection of flow i while the flow uses it, and after that
+ * until the next flow of the pair takes it. The other rows are connections that no flow has used. */
 struct ends {
     int sender, receiver; /* -1: none */
     int idle;             /* 1: the flow is over */
     uint32_t next_idle;   /* row of the connection of the pair that became idle before, or NONE */
-    struct counts before; /* those of earlier flows */
+    struct counts before; /* counts of earlier flows */
 };
 #define NONE UINT32_MAX
 #define ESTABLISHED 1 /* tcpi_state, TCP_ESTABLISHED */
@@ -114,7 +114,7 @@ static void enter(uint32_t host)
 }
 
 /* Makes a TCP socket of a host, with the options that both ends share.
- * The program itself is in the first host's namespace, so that it is found when a crashed run is cleaned up. */
+ * The program itself stays in the first host's namespace, where the clean-up of a crashed run finds it. */
 static int make_socket(uint32_t host)
 {
     enter(host);
@@ -123,7 +123,7 @@ static int make_socket(uint32_t host)
         fail("no socket in namespace %s: %s", hosts[host].netns, strerror(errno));
     }
     enter(0);
-    /* The kernel doubles both, to allow for the memory that packets take beside their payload. */
+    /* The kernel doubles both sizes, to allow for the memory that packets take in addition to their payload. */
     if (table->send_buffer_bytes) {
         set_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, (int)table->send_buffer_bytes, "SO_SNDBUFFORCE");
     }
@@ -224,8 +224,8 @@ static int take_idle(uint32_t i)
     return 0;
 }
 
-/* Tells the shim which flow a connection carries. A new mark takes the route from the socket until it sends, and with
- * it the initial window, to which the kernel's own controls shrink after a pause before they send: none for those. */
+/* Marks a connection with its flow, for the shim. A new mark clears the socket's route until it sends, and with it the
+ * initial window, to which the kernel's own controls shrink after a pause. Their connections therefore get no mark. */
 static void set_mark(uint32_t i)
 {
     if (table->marks) {
@@ -233,7 +233,7 @@ static void set_mark(uint32_t i)
     }
 }
 
-/* Tells the host's queue the size of a message that is about to be written. */
+/* Announces the size of the next message to the host's queue. */
 static void tell_size(uint32_t i, uint64_t size)
 {
     set_option(ends[i].sender, NCC_ORDER_LEVEL, NCC_ORDER_SIZE, (int)(size < table->tells ? size : table->tells),

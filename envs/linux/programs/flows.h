@@ -21,7 +21,7 @@ static char zeros[CHUNK_BYTES];
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* Bytes of a flow that its application has written or wants to write by now. */
+/* Returns the bytes of a flow that its application has written or wants to write by now. */
 static uint64_t written(const struct ncc_traffic_flow *flow)
 {
     uint64_t pieces;
@@ -33,7 +33,7 @@ static uint64_t written(const struct ncc_traffic_flow *flow)
     return pieces > flow->size_bytes / flow->chunk_bytes ? flow->size_bytes : pieces * flow->chunk_bytes;
 }
 
-/* Lets applications go on that have paused. Returns when the next piece of a flow is due, or UINT64_MAX. */
+/* Resumes applications whose pause is over. Returns the time at which the next piece is due, or UINT64_MAX. */
 static uint64_t write_pieces(void)
 {
     uint64_t due = UINT64_MAX;
@@ -238,7 +238,7 @@ static void accept_all(int listener)
     }
 }
 
-/* Opens the connections of each pair that are open from the start, one of every pair at a time. */
+/* Opens the connections that are open from the start, one of every pair at a time. */
 static void open_connections(void)
 {
     const uint64_t until = now_ns() + OPEN_WITHIN_S * 1000000000ull;
@@ -275,7 +275,7 @@ static void open_connections(void)
     }
 }
 
-/* Ends delivered flows whose last byte is acknowledged, or whose sender cannot be asked, in the order of delivery. */
+/* Ends delivered flows whose last byte is acknowledged or whose socket cannot be queried, in the order of delivery. */
 static void end_delivered(void)
 {
     for (uint32_t k = 0; k < n_closing;) {

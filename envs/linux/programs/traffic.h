@@ -45,8 +45,8 @@ struct ncc_traffic_header {
     char congestion[16];
     uint64_t samples; /* rounds of samples made so far */
     uint32_t marks;   /* 1: the SO_MARK of a flow's connection is its number + 1 */
-    uint32_t tells;   /* most bytes of a first write that senders tell (NCC_ORDER_SIZE); INT32_MAX: sizes of flows */
-    uint32_t fins;    /* 1: a sender closes its side behind its last byte, as programs of ports count flows */
+    uint32_t tells;   /* most bytes of a first write that senders announce (NCC_ORDER_SIZE); INT32_MAX: flow sizes */
+    uint32_t fins;    /* 1: a sender closes its side after its last byte; programs of ports count flows by the FIN */
     uint32_t unused;
     uint64_t pad[2];
 };
@@ -73,7 +73,7 @@ struct ncc_traffic_flow {
     uint32_t rtt_samples, rtt_us, min_rtt_us;
     uint32_t sent_pkts, retransmitted_pkts, timeouts, ce_pkts;
     uint32_t cwnd_pkts;
-    uint32_t chunk_bytes; /* that the application writes at once, whenever `every_us` have passed; 0: all */
+    uint32_t chunk_bytes; /* written by the application at once, every `every_us`; 0: all */
     uint32_t every_us;
 };
 

@@ -39,7 +39,7 @@ Row = dict[str, Any]
 
 
 class Swinging:
-    """A limiter of a fair share, a little more and a little less in turn: every period has a decision of its own."""
+    """A limiter of slightly more and less than a fair share in turn, so that every period has a new decision."""
 
     def reset(self, scenario: Scenario, seed: int) -> None:
         network = scenario.network()
@@ -62,7 +62,7 @@ def controller_of(name: str, **params: int) -> Controller:
 
 
 def deciders(scenario: Scenario) -> dict[str, tuple[Controller, Callable[[], RateLimiter]]]:
-    """The trained policy, and a rule that costs nothing, both over DCTCP and with the policy's order."""
+    """The trained policy, and a rule without cost; both run over DCTCP with the policy's order."""
     policy = controller_of("trained")
     return {
         "policy": (policy, lambda: LimiterFactory(None)(policy, scenario)),
@@ -184,7 +184,7 @@ def figures_of(run: Run) -> dict[str, float]:
 
 
 def told(*, quick: bool) -> Iterator[Row]:
-    """NCC on an uplink where applications tell sizes: how far its mean FCT goes from DCTCP's to the SRPT bound."""
+    """NCC on an uplink where applications announce sizes: its mean FCT between DCTCP's and the SRPT bound."""
     policy, dctcp = controller_of("trained"), controller_of("dctcp")
     policy = policy.replace(stack=policy.stack.replace(order="srpt", order_params=()))
     seeds = range(2 if quick else 10)
@@ -222,7 +222,7 @@ REORDERING = {
 
 
 def reordering(*, quick: bool) -> Iterator[Row]:
-    """Packets that hosts sent twice for nothing, and packets that overtook others, as the kernel counts them."""
+    """Packets that hosts sent again needlessly, and packets that overtook others, as the kernel counts them."""
     for case in ("lab_incast", "lab_uplink"):
         scenario = lab(case, "scenario.nic.knows=backlog", f"scenario.duration_s={1 if quick else 4}")
         for name in ("trained", "dctcp", "linux_cubic"):
