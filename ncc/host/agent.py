@@ -104,7 +104,7 @@ class Agent:
         self._began_ns = self._began_ns or now_ns
         uplink_ns = max(inbox.uplink_ns.item(), self._began_ns)  # before its first message it counts as idle
         uplink = inbox.uplink if inbox.hears_uplink and now_ns - uplink_ns <= self._stale_ns else None
-        self.counters["stale_uplink"] += uplink is None
+        self.counters["stale_uplink"] += inbox.hears_uplink and uplink is None
         decided, why = None, ""
         try:
             decided = self.neighbourhood.decide(
