@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Deficit weighted round robin (Shreedhar and Varghese 1995): the classes of a port send in turn, and a class may send in
- * its turn as many bytes as its weight says. What its next packet is too large for, it keeps for the next turn.
+ * Deficit weighted round robin (Shreedhar and Varghese 1995): the classes of a port send in turn, and a class may send
+ * as many bytes in its turn as its weight says. Bytes that are too few for its next packet are kept for its next turn.
  */
 #ifndef NCC_DWRR_H
 #define NCC_DWRR_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * FQ-CoDel (RFC 8290): flows have queues of their own, by a hash, which send in turn, with CoDel (codel.h) in each. Queues
- * in which packets have just begun to wait go before the others, so that a flow of few packets does not wait behind long
- * flows.
+ * FQ-CoDel (RFC 8290): flows have queues of their own, by a hash. The queues send in turn, and CoDel (codel.h) drops in
+ * each of them. Queues that packets have just begun to join go first, so that a flow of few packets does not wait
+ * behind long flows.
  */
 #ifndef NCC_FQ_CODEL_H
 #define NCC_FQ_CODEL_H

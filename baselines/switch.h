@@ -16,7 +16,7 @@
 #include "verdict.h"
 
 #define NCC_SW_STATE_MAX 256    /* bytes, of a program at a port */
-#define NCC_SW_TABLE_MAX 131072 /* bytes, of a program with NCC_SW_QUEUES at a port, and with NCC_SW_ROUTE in a switch */
+#define NCC_SW_TABLE_MAX 131072 /* bytes, of a program with NCC_SW_QUEUES at a port, with NCC_SW_ROUTE in a switch */
 #define NCC_SW_CLASSES 8        /* most classes of a port */
 #define NCC_SW_SIGNAL_BYTES 64  /* IP packet of a signal */
 #define NCC_SW_TRIM_BYTES 64    /* IP packet of which the payload has been cut off (NCC_TRIM) */
@@ -38,10 +38,10 @@ enum ncc_sw_needs {
     NCC_SW_TRIMS = 512, /* says NCC_TRIM of data: what is left goes on as a packet without data, and the receiver tells
                          * the sender which packet lost its payload */
     NCC_SW_TELEMETRY = 1024, /* `dequeue` writes into data (out.hop), for senders that read it (NCC_CC_HOPS) */
-    NCC_SW_ROUTE = 2048, /* chooses among ways of equal length, in every switch; registers by NCC_SW_REGISTER_ROUTE */
+    NCC_SW_ROUTE = 2048,  /* chooses among ways of equal length, in every switch; registers by NCC_SW_REGISTER_ROUTE */
     NCC_SW_QUEUES = 4096, /* divides the port's buffer into queues, by `classify` and `next`; registers by
-                           * NCC_SW_REGISTER_QUEUES. When the buffer is full, the first packets of the longest queue make
-                           * room for the newcomer */
+                           * NCC_SW_REGISTER_QUEUES. When the buffer is full, the first packets of the longest queue
+                           * are dropped, so that the newcomer has room */
 };
 
 /* Needs that ports of the kernel can meet: the others are for simulators. */

@@ -30,9 +30,9 @@ struct PlannedFault {
 
 // A FIFO of known speed knows at a packet's arrival when its transmission will start. A hop therefore takes one event
 // (the arrival at the far end), and the queue is updated only when its state is needed (`Advance` of each simulator's
-// port). A port with classes, ranks or several queues cannot know this time, and one that marks on departure or has
-// programs for it cannot know the marks: these hold waiting packets, and take a second event for each. A packet has left
-// the queue once its transmission has begun.
+// port). A port with classes, ranks or queues cannot know this time, and one that marks on departure or has programs
+// for it cannot know the marks: these hold waiting packets, and take a second event for each. A packet has left the
+// queue once its transmission has begun.
 template <class Packets>
 class PortBase
 {
@@ -60,9 +60,9 @@ class PortBase
 
     bool at_switch() const { return at_switch_; }
     bool shared() const { return discipline_.shared(); }
-    bool holds() const { return held_ != nullptr; } // see Hold
+    bool holds() const { return held_ != nullptr; }                                        // see Hold
     bool makes_room() const { return held_ && (held_->ranked || !held_->queues.empty()); } // see MakeRoom
-    Programs *programs() const { return programs_.get(); } // null: none
+    Programs *programs() const { return programs_.get(); }                                 // null: none
     bool needs(uint32_t needs) const { return programs_ && programs_->need(needs); }
     // The port as programs see it; call Advance first.
     ncc_sw_port Seen(const Wire &wire, uint32_t mtu_bytes, int64_t now_ns) const
@@ -131,8 +131,8 @@ class PortBase
         uint64_t rank = 0;
         uint32_t flow = 0, queue = 0;
     };
-    // If `holds`, only a packet that `may_pass` goes to the transmitter: it finds the port idle, and no program chooses
-    // among queues. Others are queued with `Hold`; while packets wait, call `TakeNext` whenever the transmitter is free.
+    // If `holds`, only a packet that `may_pass` goes to the transmitter: the port is idle, and no program has queues.
+    // Others are queued with `Hold`; while packets wait, call `TakeNext` whenever the transmitter is free.
     bool may_pass(int64_t free_ps, int64_t now_ns) const
     {
         return free_ps <= now_ns * kPsPerNs && !held_->serving && !held_->paused && held_->queues.empty();
