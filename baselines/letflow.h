@@ -8,7 +8,7 @@
 
 #include "switch.h"
 
-#define LETFLOW_ENTRIES 1024 /* of a switch's table */
+#define LETFLOW_ENTRIES 1024 /* of a switch's table: all values of ncc_sw_flow_hash */
 
 static const struct ncc_cc_param letflow_params[] = {
     {"gap_ns", 500000, 1, 1000000000000, "ns without a packet after which a new flowlet begins; 500 us (section 4)"},
@@ -32,16 +32,10 @@ NCC_CC_FN void letflow_init(struct letflow_state *s, const ncc_u64 *p, const str
     (void)s, (void)p, (void)q, (void)o;
 }
 
-/* An entry's number, by flow and direction (a multiplicative hash). */
-NCC_CC_FN ncc_u32 letflow_entry(const struct ncc_sw_packet *k)
-{
-    return ((k->flow * 2 + (k->flags & NCC_SW_TO_RECEIVER)) * 2654435769U) >> 22;
-}
-
 NCC_CC_FN ncc_u32 letflow_route(struct letflow_node *d, const ncc_u64 *p, const struct ncc_sw_ways *w,
                                 const struct ncc_sw_packet *k)
 {
-    ncc_u32 at = letflow_entry(k);
+    ncc_u32 at = ncc_sw_flow_hash(k);
 
     if (w->now_ns >= d->flowlets[at].until_ns)
         d->flowlets[at].way = w->random;

@@ -15,12 +15,12 @@
 #include "cc.h"
 #include "verdict.h"
 
-#define NCC_SW_STATE_MAX 256   /* bytes, of a program at a port */
-#define NCC_SW_NODE_MAX 32768  /* bytes, of a program that chooses ways (NCC_SW_ROUTE) in a switch */
-#define NCC_SW_CLASSES 8       /* most classes of a port */
-#define NCC_SW_SIGNAL_BYTES 64 /* IP packet of a signal */
-#define NCC_SW_TRIM_BYTES 64   /* IP packet of which the payload has been cut off (NCC_TRIM) */
-#define NCC_SW_PAUSE_BYTES 46  /* payload of the smallest Ethernet frame, which a pause is (IEEE 802.3, 31B) */
+#define NCC_SW_STATE_MAX 256    /* bytes, of a program at a port */
+#define NCC_SW_TABLE_MAX 131072 /* bytes, of a program with NCC_SW_QUEUES at a port, with NCC_SW_ROUTE in a switch */
+#define NCC_SW_CLASSES 8        /* most classes of a port */
+#define NCC_SW_SIGNAL_BYTES 64  /* IP packet of a signal */
+#define NCC_SW_TRIM_BYTES 64    /* IP packet of which the payload has been cut off (NCC_TRIM) */
+#define NCC_SW_PAUSE_BYTES 46   /* payload of the smallest Ethernet frame, which a pause is (IEEE 802.3, 31B) */
 
 /* The hooks that a program has, and what else a datapath must do for it. */
 enum ncc_sw_needs {
@@ -38,7 +38,10 @@ enum ncc_sw_needs {
     NCC_SW_TRIMS = 512, /* says NCC_TRIM of data: what is left goes on as a packet without data, and the receiver tells
                          * the sender which packet lost its payload */
     NCC_SW_TELEMETRY = 1024, /* `dequeue` writes into data (out.hop), for senders that read it (NCC_CC_HOPS) */
-    NCC_SW_ROUTE = 2048, /* chooses among ways of equal length, in every switch; registers by NCC_SW_REGISTER_ROUTE */
+    NCC_SW_ROUTE = 2048,  /* chooses among ways of equal length, in every switch; registers by NCC_SW_REGISTER_ROUTE */
+    NCC_SW_QUEUES = 4096, /* divides the port's buffer into queues, by `classify` and `next`; registers by
+                           * NCC_SW_REGISTER_QUEUES. When the buffer is full, the first packets of the longest queue
+                           * are dropped, so that the newcomer has room */
 };
 
 /* Needs that ports of the kernel can meet: the others are for simulators. */
@@ -99,6 +102,12 @@ struct ncc_sw_out {
     struct ncc_cc_hop hop; /* rate 0: nothing */
 };
 
+/* A queue of a program with NCC_SW_QUEUES: first in, first out. */
+struct ncc_sw_queue {
+    ncc_u64 bytes;      /* waiting in it */
+    ncc_u32 head_bytes; /* its first packet; 0: it is empty */
+};
+
 /* The choice of a way, in a switch. */
 struct ncc_sw_ways {
     ncc_u64 now_ns;
@@ -127,6 +136,13 @@ struct ncc_sw_ops {
     ncc_u32 node_bytes;
     /* Returns which of w->n ways the packet takes. It is called for every packet that has several, before `enqueue`. */
     ncc_u32 (*route)(void *d, const ncc_u64 *p, const struct ncc_sw_ways *w, const struct ncc_sw_packet *k);
+    ncc_u32 queues;
+    /* Returns the queue that the packet joins, below `queues`. It is called for every packet that is not dropped, also
+     * if nothing waits. */
+    ncc_u32 (*classify)(void *s, const ncc_u64 *p, const struct ncc_sw_packet *k);
+    /* Returns the queue whose first packet is transmitted now, not an empty one; `of` has all of them. `dequeue` is
+     * called for that packet next; if it drops the packet and others wait, `next` is called again. */
+    ncc_u32 (*next)(void *s, const ncc_u64 *p, const struct ncc_sw_queue *of);
 };
 
 /* A hook of packets (`enqueue`, `dequeue`, `reverse`) or the timer that a program does not have. */
@@ -148,8 +164,9 @@ struct ncc_sw_ops {
 #ifdef __bpf__
 #define NCC_SW_ADAPT_PORT_(name_, hook_)
 #define NCC_SW_ADAPT_ROUTE_(name_)
-#define NCC_SW_ROW_(name_, needs_, summary_, ingress_, node_, route_)                                                  \
-    _Static_assert(sizeof(struct name_##_state) <= NCC_SW_STATE_MAX, "state is larger than a port has room for");
+#define NCC_SW_ADAPT_QUEUES_(name_)
+#define NCC_SW_ROW_(name_, needs_, summary_, state_max_, ...)                                                          \
+    _Static_assert(sizeof(struct name_##_state) <= (state_max_), "state is larger than a port has room for");
 #else
 #define NCC_SW_ADAPT_(name_, hook_)                                                                                    \
     static void name_##_##hook_##_any(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_packet *k, \
@@ -163,16 +180,24 @@ struct ncc_sw_ops {
         name_##_##hook_((struct name_##_state *)s, p, q, o);                                                           \
     }
 #define NCC_SW_ADAPT_ROUTE_(name_)                                                                                     \
-    NCC_CC_STATIC_ASSERT(sizeof(struct name_##_node) <= NCC_SW_NODE_MAX,                                               \
+    NCC_CC_STATIC_ASSERT(sizeof(struct name_##_node) <= NCC_SW_TABLE_MAX,                                              \
                          "state is larger than a switch has room for");                                                \
     static ncc_u32 name_##_route_any(void *d, const ncc_u64 *p, const struct ncc_sw_ways *w,                           \
                                      const struct ncc_sw_packet *k)                                                    \
     {                                                                                                                  \
         return name_##_route((struct name_##_node *)d, p, w, k);                                                       \
     }
-#define NCC_SW_ROW_(name_, needs_, summary_, ingress_, node_, route_)                                                  \
-    NCC_CC_STATIC_ASSERT(sizeof(struct name_##_state) <= NCC_SW_STATE_MAX,                                             \
-                         "state is larger than a port has room for");                                                  \
+#define NCC_SW_ADAPT_QUEUES_(name_)                                                                                    \
+    static ncc_u32 name_##_classify_any(void *s, const ncc_u64 *p, const struct ncc_sw_packet *k)                      \
+    {                                                                                                                  \
+        return name_##_classify((struct name_##_state *)s, p, k);                                                      \
+    }                                                                                                                  \
+    static ncc_u32 name_##_next_any(void *s, const ncc_u64 *p, const struct ncc_sw_queue *of)                          \
+    {                                                                                                                  \
+        return name_##_next((struct name_##_state *)s, p, of);                                                         \
+    }
+#define NCC_SW_ROW_(name_, needs_, summary_, state_max_, ...)                                                          \
+    NCC_CC_STATIC_ASSERT(sizeof(struct name_##_state) <= (state_max_), "state is larger than a port has room for");    \
     NCC_CC_STATIC_ASSERT(sizeof(name_##_params) <= NCC_CC_PARAMS_MAX * sizeof(struct ncc_cc_param),                    \
                          "too many parameters");                                                                       \
     NCC_SW_ADAPT_PORT_(name_, init)                                                                                    \
@@ -191,18 +216,29 @@ struct ncc_sw_ops {
                                                       name_##_dequeue_any,                                             \
                                                       name_##_reverse_any,                                             \
                                                       name_##_timer_any,                                               \
-                                                      ingress_,                                                        \
-                                                      node_,                                                           \
-                                                      route_};
+                                                      __VA_ARGS__};
 #endif
-#define NCC_SW_REGISTER(name_, needs_, summary_) NCC_SW_ROW_(name_, needs_, summary_, 0, 0, 0)
+#define NCC_SW_REGISTER(name_, needs_, summary_)                                                                       \
+    NCC_SW_ROW_(name_, needs_, summary_, NCC_SW_STATE_MAX, 0, 0, 0, 0, 0, 0)
 #define NCC_SW_REGISTER_INGRESS(name_, needs_, summary_)                                                               \
     NCC_SW_ADAPT_PORT_(name_, ingress)                                                                                 \
-    NCC_SW_ROW_(name_, (needs_) | NCC_SW_INGRESS, summary_, name_##_ingress_any, 0, 0)
+    NCC_SW_ROW_(name_, (needs_) | NCC_SW_INGRESS, summary_, NCC_SW_STATE_MAX, name_##_ingress_any, 0, 0, 0, 0, 0)
 /* Expects struct <name>_node and <name>_route too. */
 #define NCC_SW_REGISTER_ROUTE(name_, needs_, summary_)                                                                 \
     NCC_SW_ADAPT_ROUTE_(name_)                                                                                         \
-    NCC_SW_ROW_(name_, (needs_) | NCC_SW_ROUTE, summary_, 0, (ncc_u32)sizeof(struct name_##_node), name_##_route_any)
+    NCC_SW_ROW_(name_, (needs_) | NCC_SW_ROUTE, summary_, NCC_SW_STATE_MAX, 0, (ncc_u32)sizeof(struct name_##_node),   \
+                name_##_route_any, 0, 0, 0)
+/* Expects the constant <name>_queues and the functions <name>_classify and <name>_next too. */
+#define NCC_SW_REGISTER_QUEUES(name_, needs_, summary_)                                                                \
+    NCC_SW_ADAPT_QUEUES_(name_)                                                                                        \
+    NCC_SW_ROW_(name_, (needs_) | NCC_SW_QUEUES, summary_, NCC_SW_TABLE_MAX, 0, 0, 0, name_##_queues,                  \
+                name_##_classify_any, name_##_next_any)
+
+/* A number of 10 bits by the packet's flow and direction (a multiplicative hash). */
+NCC_CC_FN ncc_u32 ncc_sw_flow_hash(const struct ncc_sw_packet *k)
+{
+    return ((k->flow * 2 + (k->flags & NCC_SW_TO_RECEIVER)) * 2654435769U) >> 22;
+}
 
 /* a / b, rounded towards 0: a signed division by a variable is more than clang 14 can do for BPF. */
 NCC_CC_FN ncc_s64 ncc_div_s64(ncc_s64 a, ncc_u64 b)

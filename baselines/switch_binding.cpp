@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Python binding of a switch's decisions: the functions of step_mark.h, red.h and dynamic_threshold.h; programs of
 // ports (switch.h), one at a time; and the tags of packets (flow_tag.h).
+#include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -62,21 +65,12 @@ std::vector<ParamRow> params_of(const ncc_cc_param *params, ncc_u32 n)
     return rows;
 }
 
-// name, summary, state_bytes, parameters
-std::vector<std::tuple<std::string, std::string, ncc_u32, std::vector<ParamRow>>> programs()
-{
-    std::vector<std::tuple<std::string, std::string, ncc_u32, std::vector<ParamRow>>> rows;
-    for (const ncc_sw_ops *ops : ncc_program_table) {
-        rows.emplace_back(ops->name, ops->summary, ops->state_bytes, params_of(ops->params, ops->n_params));
-    }
-    return rows;
-}
-
-// name, summary, parameters
-std::vector<std::tuple<std::string, std::string, std::vector<ParamRow>>> tags()
+// name, summary, parameters: of the programs, or of the tags
+template <typename Table>
+std::vector<std::tuple<std::string, std::string, std::vector<ParamRow>>> rows_of(const Table &table)
 {
     std::vector<std::tuple<std::string, std::string, std::vector<ParamRow>>> rows;
-    for (const ncc_tag_ops *ops : ncc_tag_table) {
+    for (const auto *ops : table) {
         rows.emplace_back(ops->name, ops->summary, params_of(ops->params, ops->n_params));
     }
     return rows;
@@ -116,7 +110,8 @@ class Program
         if (ops_ == nullptr || params_.size() != ops_->n_params) {
             throw nb::value_error(("no program '" + name + "' with so many parameters in the table").c_str());
         }
-        ops_->init(state_, params_.data(), &port_, &out_);
+        state_.resize((ops_->state_bytes + 7) / 8);
+        ops_->init(state_.data(), params_.data(), &port_, &out_);
     }
 
     // Verdict and rank.
@@ -127,7 +122,7 @@ class Program
         out_ = {static_cast<ncc_verdict>(verdict), 0, {}, NCC_SW_AS_IT_WAS, {}};
         port_.random = random;
         port_.queue_bytes = queue_bytes;
-        ops_->enqueue(state_, params_.data(), &port_, &packet, &out_);
+        ops_->enqueue(state_.data(), params_.data(), &port_, &packet, &out_);
         return {out_.verdict, packet.rank};
     }
     // Verdict.
@@ -137,7 +132,7 @@ class Program
         out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS, {}};
         port_.queue_bytes = queue_bytes;
         port_.now_ns = now_ns;
-        ops_->dequeue(state_, params_.data(), &port_, &packet, &out_);
+        ops_->dequeue(state_.data(), params_.data(), &port_, &packet, &out_);
         return out_.verdict;
     }
     // The window that it leaves.
@@ -146,7 +141,7 @@ class Program
         ncc_sw_packet packet{flow, 40, 0, flags, 1, 0, 0, window_bytes, 0};
         out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS, {}};
         port_.queue_bytes = queue_bytes;
-        ops_->reverse(state_, params_.data(), &port_, &packet, &out_);
+        ops_->reverse(state_.data(), params_.data(), &port_, &packet, &out_);
         return packet.window_bytes;
     }
     // Kind and value.
@@ -162,12 +157,27 @@ class Program
         const ncc_sw_ways seen{now_ns, ways, random};
         return ops_->route(node_.data(), params_.data(), &seen, &packet);
     }
+    // The queue that a packet joins.
+    ncc_u32 classify(ncc_u32 flow, ncc_u32 flags, ncc_u32 prio)
+    {
+        const ncc_sw_packet packet{flow, 1500, 1460, flags, 1, prio, 0, 0, 0};
+        return ops_->classify(state_.data(), params_.data(), &packet);
+    }
+    // The queue that sends, where `queues` has the packets of each that is not empty, by number, in bytes.
+    ncc_u32 next(const std::map<ncc_u32, std::vector<ncc_u32>> &queues)
+    {
+        std::vector<ncc_sw_queue> of(ops_->queues);
+        for (const auto &[queue, packets] : queues) {
+            of.at(queue) = {std::accumulate(packets.begin(), packets.end(), ncc_u64{0}), packets.at(0)};
+        }
+        return ops_->next(state_.data(), params_.data(), of.data());
+    }
     // When it is to be called again, in ns from now.
     ncc_u64 timer(ncc_u64 queue_bytes)
     {
         out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS, {}};
         port_.queue_bytes = queue_bytes;
-        ops_->timer(state_, params_.data(), &port_, &out_);
+        ops_->timer(state_.data(), params_.data(), &port_, &out_);
         return out_.timer_ns;
     }
     // NCC_SW_PAUSE, NCC_SW_RESUME, or NCC_SW_AS_IT_WAS.
@@ -175,7 +185,7 @@ class Program
     {
         out_ = {NCC_PASS, 0, {}, NCC_SW_AS_IT_WAS, {}};
         port_.ingress_bytes = ingress_bytes;
-        ops_->ingress(state_, params_.data(), &port_, &out_);
+        ops_->ingress(state_.data(), params_.data(), &port_, &out_);
         return out_.pause;
     }
 
@@ -184,8 +194,7 @@ class Program
     std::vector<ncc_u64> params_;
     ncc_sw_port port_{};
     ncc_sw_out out_{};
-    alignas(8) unsigned char state_[NCC_SW_STATE_MAX]{};
-    std::vector<ncc_u64> node_;
+    std::vector<ncc_u64> state_, node_;
 };
 
 } // namespace
@@ -198,9 +207,8 @@ void bind_switch(nb::module_ &m)
     m.attr("HAS_WINDOW") = static_cast<int>(NCC_SW_HAS_WINDOW);
     m.attr("PAUSE") = static_cast<int>(NCC_SW_PAUSE);
     m.attr("RESUME") = static_cast<int>(NCC_SW_RESUME);
-    m.attr("PROGRAM_STATE_MAX") = NCC_SW_STATE_MAX;
-    m.def("programs", &programs);
-    m.def("tags", &tags);
+    m.def("programs", [] { return rows_of(ncc_program_table); });
+    m.def("tags", [] { return rows_of(ncc_tag_table); });
     m.def("tag", &tag, "name"_a, "params"_a, nb::kw_only(), "offset_bytes"_a, "payload_bytes"_a, "size_bytes"_a,
           "delivered_bytes"_a);
     nb::class_<Program>(m, "Program")
@@ -214,6 +222,8 @@ void bind_switch(nb::module_ &m)
         .def("reverse", &Program::reverse, nb::kw_only(), "queue_bytes"_a = 0, "flow"_a = 0, "flags"_a = 0,
              "window_bytes"_a = 0)
         .def("route", &Program::route, nb::kw_only(), "now_ns"_a, "ways"_a, "flow"_a = 0, "flags"_a = 1, "random"_a = 0)
+        .def("classify", &Program::classify, nb::kw_only(), "flow"_a = 0, "flags"_a = 1, "prio"_a = 0)
+        .def("next", &Program::next, "queues"_a)
         .def("timer", &Program::timer, nb::kw_only(), "queue_bytes"_a)
         .def("ingress", &Program::ingress, nb::kw_only(), "ingress_bytes"_a);
     m.attr("PASS") = static_cast<int>(NCC_PASS);

@@ -276,8 +276,8 @@ inline void BindSpec(nb::module_ &m)
     m.def("programs", &ProgramNames);
     m.def("program_params", &ProgramParamRows, "program"_a);
     m.def("program_needs", &ProgramNeeds, "program"_a);
-    m.attr("PROGRAM_OWNS_QUEUE") = static_cast<uint32_t>(NCC_SW_RANKED | NCC_SW_TRIMS);
-    m.attr("PROGRAM_RANKED") = static_cast<uint32_t>(NCC_SW_RANKED);
+    m.attr("PROGRAM_OWNS_QUEUE") = static_cast<uint32_t>(NCC_SW_RANKED | NCC_SW_TRIMS | NCC_SW_QUEUES);
+    m.attr("PROGRAM_CHOOSES_NEXT") = static_cast<uint32_t>(NCC_SW_RANKED | NCC_SW_QUEUES);
     m.attr("PROGRAM_SYMMETRIC") = static_cast<uint32_t>(NCC_SW_SYMMETRIC);
     m.attr("PAUSE_BYTES") = NCC_SW_PAUSE_BYTES;
     m.attr("PROGRAM_ROUTES") = static_cast<uint32_t>(NCC_SW_ROUTE);

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -31,9 +30,9 @@ struct PlannedFault {
 
 // A FIFO of known speed knows at a packet's arrival when its transmission will start. A hop therefore takes one event
 // (the arrival at the far end), and the queue is updated only when its state is needed (`Advance` of each simulator's
-// port). A port with classes or ranks cannot know this time, and one that marks on departure or has programs for it
-// cannot know the marks: these hold waiting packets, and take a second event for each. A packet has left the queue once
-// its transmission has begun.
+// port). A port with classes, ranks or queues cannot know this time, and one that marks on departure or has programs
+// for it cannot know the marks: these hold waiting packets, and take a second event for each. A packet has left the
+// queue once its transmission has begun.
 template <class Packets>
 class PortBase
 {
@@ -51,17 +50,19 @@ class PortBase
     {
         const bool ranked = needs(NCC_SW_RANKED);
         if (queue.control_first || queue.mark_leaving || queue.classes > 1 || ranked || pausable ||
-            needs(NCC_SW_DEQUEUE | NCC_SW_INGRESS)) {
+            needs(NCC_SW_DEQUEUE | NCC_SW_INGRESS | NCC_SW_QUEUES)) {
             held_ = std::make_unique<Held>();
             held_->ranked = ranked;
+            held_->queues.resize(programs_ ? programs_->queues() : 0);
+            held_->of.resize(std::max<size_t>(NCC_SW_CLASSES, held_->queues.size()));
         }
     }
 
     bool at_switch() const { return at_switch_; }
     bool shared() const { return discipline_.shared(); }
-    bool holds() const { return held_ != nullptr; } // see Hold
-    bool ranked() const { return held_ && held_->ranked; }
-    Programs *programs() const { return programs_.get(); } // null: none
+    bool holds() const { return held_ != nullptr; }                                        // see Hold
+    bool makes_room() const { return held_ && (held_->ranked || !held_->queues.empty()); } // see MakeRoom
+    Programs *programs() const { return programs_.get(); }                                 // null: none
     bool needs(uint32_t needs) const { return programs_ && programs_->need(needs); }
     // The port as programs see it; call Advance first.
     ncc_sw_port Seen(const Wire &wire, uint32_t mtu_bytes, int64_t now_ns) const
@@ -93,15 +94,16 @@ class PortBase
         totals_.trimmed_pkts += verdict == NCC_TRIM;
         totals_.marked_pkts += verdict == NCC_MARK;
     }
-    // Only if `ranked`: makes room for a packet by pushing out those of larger ranks. Calls gone(ref) for each.
+    // Only if `makes_room`: drops packets of larger ranks, or the first ones of the longest queue, so that a packet has
+    // room. Calls gone(ref) for each. Returns false if there is no room even so.
     template <class Gone>
     bool MakeRoom(Packets &packets, uint32_t ip_bytes, uint64_t rank, Gone gone)
     {
         while (queue_bytes_ + ip_bytes > size_bytes_) {
-            if (!held_->by_rank.Above(rank)) {
+            if (held_->ranked ? !held_->by_rank.Above(rank) : held_->pkts == 0) {
                 return false;
             }
-            const Ref ref = held_->by_rank.PushOut();
+            const Ref ref = held_->ranked ? held_->by_rank.PushOut() : TakeFrom(packets, LongestQueue());
             queue_bytes_ -= packets.header(ref).ip_bytes;
             --held_->pkts;
             Count(packets.header(ref), NCC_DROP);
@@ -124,30 +126,34 @@ class PortBase
         header.marked = true;
     }
 
-    // If `holds`, only a packet that finds the port `idle` goes to the transmitter. Others are queued with `Hold`;
-    // while packets wait, call `TakeNext` whenever the transmitter is free.
-    bool idle(int64_t free_ps, int64_t now_ns) const
+    // Where a held packet waits: `rank` and `flow` are for ports that serve by rank, `queue` for queues of a program.
+    struct Place {
+        uint64_t rank = 0;
+        uint32_t flow = 0, queue = 0;
+    };
+    // If `holds`, only a packet that `may_pass` goes to the transmitter: the port is idle, and no program has queues.
+    // Others are queued with `Hold`; while packets wait, call `TakeNext` whenever the transmitter is free.
+    bool may_pass(int64_t free_ps, int64_t now_ns) const
     {
-        return free_ps <= now_ns * kPsPerNs && !held_->serving && !held_->paused;
+        return free_ps <= now_ns * kPsPerNs && !held_->serving && !held_->paused && held_->queues.empty();
     }
-    void Hold(Packets &packets, Ref ref, uint64_t rank, uint32_t flow, int64_t now_ns)
+    void Hold(Packets &packets, Ref ref, const Place &place, int64_t now_ns)
     {
         packets[ref].joined_ns = now_ns;
         const Header &header = packets.header(ref);
         if (held_->ranked) {
-            held_->by_rank.Push(ref, rank, flow);
+            held_->by_rank.Push(ref, place.rank, place.flow);
         } else {
-            held_->of[ClassOf(header)].PushBack(packets, ref);
+            const size_t queue = held_->queues.empty() ? ClassOf(header) : place.queue;
+            held_->of[queue].PushBack(packets, ref);
+            UpdateQueue(packets, queue, header.ip_bytes);
         }
         ++held_->pkts;
         Join(header.ip_bytes);
     }
     Ref TakeNext(Packets &packets, int64_t now_ns)
     {
-        const Ref ref = held_->ranked ? held_->by_rank.Pop()
-                                      : std::find_if(std::begin(held_->of), std::end(held_->of), [](const auto &list) {
-                                            return !list.empty();
-                                        })->PopFront(packets);
+        const Ref ref = held_->ranked ? held_->by_rank.Pop() : TakeFrom(packets, NextQueue());
         --held_->pkts;
         Leave(packets.header(ref).ip_bytes, now_ns * kPsPerNs, packets[ref].joined_ns);
         MarkLeaving(packets.header(ref));
@@ -259,13 +265,45 @@ class PortBase
     }
 
   private:
-    struct Held { // by class, the most urgent first; or by rank
-        PacketList<Packets> of[NCC_SW_CLASSES];
-        RankedQueue<Ref> by_rank;
+    struct Held {
+        std::vector<PacketList<Packets>> of; // by class, the most urgent first; or by the program's queue
+        std::vector<ncc_sw_queue> queues;    // what the program sees of its queues; empty: no program has queues
+        RankedQueue<Ref> by_rank;            // in place of `of`, if ranked
         size_t pkts = 0;
         bool ranked = false, serving = false, paused = false;
         int64_t paused_at_ns = 0;
     };
+
+    Ref TakeFrom(Packets &packets, size_t queue)
+    {
+        const Ref ref = held_->of[queue].PopFront(packets);
+        UpdateQueue(packets, queue, -static_cast<int64_t>(packets.header(ref).ip_bytes));
+        return ref;
+    }
+    // Updates what a program sees of a queue that has taken or lost a packet.
+    void UpdateQueue(Packets &packets, size_t queue, int64_t bytes)
+    {
+        if (!held_->queues.empty()) {
+            const Ref head = held_->of[queue].front();
+            held_->queues[queue].bytes += static_cast<ncc_u64>(bytes);
+            held_->queues[queue].head_bytes = head == Packets::kNoPacket ? 0 : packets.header(head).ip_bytes;
+        }
+    }
+    size_t NextQueue()
+    {
+        if (!held_->queues.empty()) {
+            return programs_->Next(held_->queues);
+        }
+        const auto first = std::find_if(held_->of.begin(), held_->of.end(), [](const auto &of) { return !of.empty(); });
+        return static_cast<size_t>(first - held_->of.begin());
+    }
+    size_t LongestQueue() const
+    {
+        const auto &queues = held_->queues;
+        const auto longest = std::max_element(
+            queues.begin(), queues.end(), [](const auto &one, const auto &other) { return one.bytes < other.bytes; });
+        return static_cast<size_t>(longest - queues.begin());
+    }
 
     // Of a packet without payload the first; by tag where there are several; else data is the second.
     size_t ClassOf(const Header &header) const

@@ -43,7 +43,7 @@ def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[
         owners = _having(module, buffer, module.PROGRAM_OWNS_QUEUE, "own the queue of a port")
         _having(module, buffer, module.PROGRAM_ROUTES, "choose the ways of a switch")
         rival = next((name for name, asked in _rivals(buffer).items() if asked), None)
-        if rival and owners and module.program_needs(owners[0]) & module.PROGRAM_RANKED:
+        if rival and owners and module.program_needs(owners[0]) & module.PROGRAM_CHOOSES_NEXT:
             raise ConfigError(
                 f"Program {owners[0]} owns the queue of its port, which {rival} would too: leave one of them out"
             )

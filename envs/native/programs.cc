@@ -40,7 +40,9 @@ Programs::Programs(const std::vector<ProgramSpec> &specs, uint64_t seed) : rando
         if (ops == nullptr) {
             throw std::invalid_argument("no program " + spec.name);
         }
-        programs_.push_back({ops, ControllerParams(*ops, spec.params)});
+        queueing_ = (ops->needs & NCC_SW_QUEUES) != 0 ? static_cast<int32_t>(programs_.size()) : queueing_;
+        programs_.push_back(
+            {ops, ControllerParams(*ops, spec.params), std::vector<ncc_u64>((ops->state_bytes + 7) / 8)});
         needs_ |= ops->needs;
     }
 }

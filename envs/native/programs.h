@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,7 +71,7 @@ class Programs
             const auto hook = need == NCC_SW_ENQUEUE   ? program.ops->enqueue
                               : need == NCC_SW_DEQUEUE ? program.ops->dequeue
                                                        : program.ops->reverse;
-            hook(program.state, program.params.data(), &port, &packet, &out);
+            hook(program.state.data(), program.params.data(), &port, &packet, &out);
             if (need == NCC_SW_ENQUEUE && out.signal.kind != NCC_CC_SIGNAL_NONE &&
                 (program.ops->needs & NCC_SW_SIGNALS)) {
                 signal_ = out.signal;
@@ -85,6 +86,23 @@ class Programs
             Timer(i, port.now_ns, out, arm);
         }
         return verdict;
+    }
+
+    // Number of queues into which a program divides the buffer of the port; 0: there is no such program.
+    uint32_t queues() const { return queueing_ < 0 ? 0 : programs_[static_cast<size_t>(queueing_)].ops->queues; }
+    // Returns the queue that a packet joins.
+    uint32_t Classify(const ncc_sw_packet &packet)
+    {
+        Program &program = programs_[static_cast<size_t>(queueing_)];
+        const uint32_t queue = program.ops->classify(program.state.data(), program.params.data(), &packet);
+        return queue < program.ops->queues ? queue : throw WrongQueue(*program.ops, "classify", queue);
+    }
+    // Returns the queue of `of` that sends; one of them is not empty.
+    uint32_t Next(const std::vector<ncc_sw_queue> &of)
+    {
+        Program &program = programs_[static_cast<size_t>(queueing_)];
+        const uint32_t queue = program.ops->next(program.state.data(), program.params.data(), of.data());
+        return queue < of.size() && of[queue].head_bytes > 0 ? queue : throw WrongQueue(*program.ops, "next", queue);
     }
 
     // Takes the signal of the last `enqueue`; SIGNAL_NONE if there is none.
@@ -106,9 +124,16 @@ class Programs
     struct Program {
         const ncc_sw_ops *ops;
         std::vector<ncc_u64> params;
+        std::vector<ncc_u64> state;
         int64_t due_ns = -1;
-        alignas(8) unsigned char state[NCC_SW_STATE_MAX] = {};
     };
+
+    static std::logic_error WrongQueue(const ncc_sw_ops &ops, const char *hook, uint32_t queue)
+    {
+        return std::logic_error("Program " + std::string(ops.name) + " returned queue " + std::to_string(queue) +
+                                " from " + hook + ": it must be below " + std::to_string(ops.queues) +
+                                ", and not empty for next");
+    }
 
     // Runs a hook that takes the port and no packet.
     template <typename Hook, typename Arm>
@@ -116,7 +141,7 @@ class Programs
     {
         ncc_sw_out out{};
         port.random = Draw();
-        hook(programs_[i].state, programs_[i].params.data(), &port, &out);
+        hook(programs_[i].state.data(), programs_[i].params.data(), &port, &out);
         Timer(i, port.now_ns, out, arm);
         return out;
     }
@@ -141,6 +166,7 @@ class Programs
 
     std::vector<Program> programs_;
     uint32_t needs_ = 0;
+    int32_t queueing_ = -1; // index of the program with NCC_SW_QUEUES
     ncc_cc_signal signal_{NCC_CC_SIGNAL_NONE, 0};
     ncc_cc_hop hop_{};
     uint64_t random_;

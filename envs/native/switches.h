@@ -116,10 +116,9 @@ class Switches
         }
         port.Advance(packets, link, now_ns);
         ncc_verdict verdict = port.Admit(link.free_ps, Head(ref), fault, now_ns);
-        uint64_t rank = 0;
-        uint32_t flow = 0;
+        typename Port::Place place;
         if (port.programs()) [[unlikely]] {
-            verdict = RunEnqueue(index, ref, verdict, fault, rank, flow);
+            verdict = RunEnqueue(index, ref, verdict, fault, place);
         }
         Header &header = Head(ref);
         port.Count(header, verdict);
@@ -128,7 +127,7 @@ class Switches
             return;
         }
         header.marked |= verdict == NCC_MARK;
-        if (!port.holds() || port.idle(link.free_ps, now_ns)) {
+        if (!port.holds() || port.may_pass(link.free_ps, now_ns)) {
             const int64_t start_ps = port.Forward(packets, link, ref, now_ns);
             if (port.programs() && !RunDequeue(index, ref)) [[unlikely]] {
                 return;
@@ -139,7 +138,7 @@ class Switches
             }
             return;
         }
-        port.Hold(packets, ref, rank, flow, now_ns);
+        port.Hold(packets, ref, place, now_ns);
         if (!port.serving() && !port.paused()) {
             port.Serve(true);
             ServeAt(index, link.free_ps);
@@ -251,12 +250,11 @@ class Switches
         return ports_[index].programs()->Packet(hook, Seen(index), packet, verdict, Arms(index));
     }
 
-    // `rank` and `flow` are set for ports that serve by rank.
-    ncc_verdict RunEnqueue(uint32_t index, Ref ref, ncc_verdict verdict, ncc_verdict fault, uint64_t &rank,
-                           uint32_t &flow)
+    // Sets `place` of a packet that is not dropped.
+    ncc_verdict RunEnqueue(uint32_t index, Ref ref, ncc_verdict verdict, ncc_verdict fault, typename Port::Place &place)
     {
         Port &port = ports_[index];
-        const bool full = port.ranked() && verdict == NCC_DROP && fault != NCC_DROP; // others may make room
+        const bool full = port.makes_room() && verdict == NCC_DROP && fault != NCC_DROP; // others may make room
         ncc_sw_packet seen = network_.Describe(ref);
         verdict = full ? NCC_PASS : verdict;
         if (port.needs(NCC_SW_ENQUEUE)) {
@@ -266,19 +264,20 @@ class Switches
                 network_.SendSignal(index, ref, signal);
             }
         }
-        rank = seen.rank;
-        flow = seen.flow;
         if (verdict == NCC_TRIM) {
             Head(ref).Trim();
         }
-        if (!full || verdict == NCC_DROP) {
-            return verdict;
+        if (full && verdict != NCC_DROP &&
+            !port.MakeRoom(engine_.packets(), Head(ref).ip_bytes, seen.rank, [this](Ref out) {
+                AddIngress(engine_.packets().came_by(out), -static_cast<int64_t>(Head(out).ip_bytes));
+                network_.Drop(out);
+            })) {
+            verdict = NCC_DROP;
         }
-        const bool room = port.MakeRoom(engine_.packets(), Head(ref).ip_bytes, rank, [this](Ref out) {
-            AddIngress(engine_.packets().came_by(out), -static_cast<int64_t>(Head(out).ip_bytes));
-            network_.Drop(out);
-        });
-        return room ? verdict : NCC_DROP;
+        if (verdict != NCC_DROP) {
+            place = {seen.rank, seen.flow, port.needs(NCC_SW_QUEUES) ? port.programs()->Classify(seen) : 0};
+        }
+        return verdict;
     }
 
     // The transmission of a packet begins. Returns false if a program has dropped the packet.

@@ -15,7 +15,7 @@ LINE = 1_250_000_000
 
 
 def congestion_point(**params: int) -> _baselines.Program:
-    rows = next(rows for name, _, _, rows in _baselines.programs() if name == "qcn")
+    rows = next(rows for name, _, rows in _baselines.programs() if name == "qcn")
     values = [params.get(name, default) for name, default, *_ in rows]
     return _baselines.Program("qcn", values, size_bytes=1_000_000, mtu_bytes=1500)
 

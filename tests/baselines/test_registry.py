@@ -91,7 +91,7 @@ def needs_card(header: Path) -> bool:
 
 
 DESCRIBED = sorted(header.stem for header in FOLDER.glob("*.h") if needs_card(header))
-PROGRAMS = {name: rows for name, _, _, rows in _baselines.programs()}
+PROGRAMS = {name: rows for name, _, rows in _baselines.programs()}
 TAGS = {name: rows for name, _, rows in _baselines.tags()}
 
 

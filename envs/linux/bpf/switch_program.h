@@ -12,9 +12,9 @@
 #include "signal_frame.h"
 #include "switch.h"
 #undef NCC_SW_ROW_ /* the header's row, as constants */
-#define NCC_SW_ROW_(name_, needs_, summary_, ingress_, node_, route_)                                                  \
+#define NCC_SW_ROW_(name_, needs_, summary_, state_max_, ...)                                                          \
     enum { name_##_needs = (needs_) };                                                                                 \
-    _Static_assert(sizeof(struct name_##_state) <= NCC_SW_STATE_MAX, "state is larger than a port has room for");      \
+    _Static_assert(sizeof(struct name_##_state) <= (state_max_), "state is larger than a port has room for");          \
     _Static_assert((name_##_needs & ~(NCC_SW_KERNEL)) == 0, "a hook that the kernel does not have");
 #include NCC_PROGRAM_HEADER
 

@@ -290,8 +290,8 @@ class Maker
                 queue.classes = static_cast<int32_t>(random_.OneOf<uint64_t>({1, 1, 2, 8}));
                 const auto programs = static_cast<int32_t>(random_.Between(0, spec_.programs.size())) - 1;
                 queue.programs = programs;
-                if (programs >= 0 &&
-                    ProgramNeeds(spec_.programs[static_cast<size_t>(programs)][0].name) & NCC_SW_RANKED) {
+                if (programs >= 0 && ProgramNeeds(spec_.programs[static_cast<size_t>(programs)][0].name) &
+                                         (NCC_SW_RANKED | NCC_SW_QUEUES)) {
                     queue.classes = 1;
                     queue.control_first = queue.mark_leaving = false;
                     queue.pool = -1;
