@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Named arrays and a JSON header as the bytes of one safetensors file, the form of policies and of checkpoints.
+"""Named arrays and a JSON header as the bytes of one safetensors file, the format of policies and checkpoints.
 
 Reading is strict: bytes that are not exactly those that `packed_arrays` makes of their contents are refused.
 """
@@ -52,9 +52,9 @@ def unpacked_arrays(data: bytes, kind: str, version: int, where: str) -> tuple[d
         header = msgspec.json.decode(metadata.get(kind, "null"))
         if not isinstance(header, dict):
             raise TypeError(f"its metadata holds no {kind}")
-        if (found := header.get("format")) != version or isinstance(found, bool):
+        if (number := header.get("format")) != version or isinstance(number, bool):
             raise ResultError(
-                f"{where} has format {str(found)[:20]!r} and this ncc reads format {version}: use the ncc that wrote "
+                f"{where} has format {str(number)[:20]!r} and this ncc reads format {version}: use the ncc that wrote "
                 "it, or make it again with this one"
             )
         header.pop("sha256", None)

@@ -12,7 +12,7 @@ from ncc.harness.atomic import remove, sync_folder
 
 
 class Checkpoints:
-    """Files or folders in a run's `checkpoints`, named by the number of epochs learnt from.
+    """Files or folders in a run's `checkpoints`, named by the number of periods learnt from.
 
     Args:
         folder: folder of the run.
@@ -36,8 +36,8 @@ class Checkpoints:
 
     def must_be_empty(self) -> None:
         """Raise `ResultError` if there are checkpoints, so that two runs are not mixed."""
-        if found := self._all():
-            raise ResultError(f"{found[-1]} belongs to an earlier training; resume that run or choose another folder")
+        if known := self._all():
+            raise ResultError(f"{known[-1]} belongs to an earlier training; resume that run or choose another folder")
 
     def newest(self) -> Path:
         """The last checkpoint.
@@ -45,9 +45,9 @@ class Checkpoints:
         Raises:
             ResultError: there is none.
         """
-        if not (found := self._all()):
+        if not (checkpoints := self._all()):
             raise ResultError(f"{self._folder} holds no checkpoint to resume from; train without resume first")
-        return found[-1]
+        return checkpoints[-1]
 
     def _all(self) -> list[Path]:
         """All checkpoints, the newest last."""

@@ -34,7 +34,7 @@ PACKAGED = Path(__file__).resolve().parent / "pretrained"
 KIND = "policy file"
 """Key of the safetensors metadata that holds the header."""
 FORMAT = 5
-"""Raised whenever readers of another version would misread a file."""
+"""Version of the format, raised whenever readers of another version would misread a file."""
 MAX_BYTES = 10_000_000
 """Size limit of a policy file."""
 _RESERVED = ("format", "layers", "activation", "sha256")
@@ -58,7 +58,7 @@ class MlpPolicy:
         _check(self.layers)
         self.obs_dim = int(self.layers[0][0].shape[1])
         self.n_actions = int(self.layers[-1][0].shape[0])
-        self._made: Network | None = None
+        self._built: Network | None = None
 
     def logits(self, obs: ObsArray) -> FloatArray32:
         """Logits [..., n_actions] of observations [..., obs_dim]."""
@@ -89,14 +89,14 @@ class MlpPolicy:
         return likeliest
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_made": None}
+        return {**self.__dict__, "_built": None}
 
     def _network(self) -> Network:
-        """Return the network in C++, made when it is first needed."""
-        if self._made is None:
-            self._made = network([self.obs_dim, *(len(bias) for _, bias in self.layers)])
-            self._made.load(np.concatenate([part.ravel() for layer in self.layers for part in layer]))
-        return self._made
+        """Return the network in C++, built when it is first needed."""
+        if self._built is None:
+            self._built = network([self.obs_dim, *(len(bias) for _, bias in self.layers)])
+            self._built.load(np.concatenate([part.ravel() for layer in self.layers for part in layer]))
+        return self._built
 
     def _rows(self, obs: ObsArray) -> ObsArray:
         if obs.shape[-1:] != (self.obs_dim,):
@@ -108,7 +108,7 @@ class MlpPolicy:
 
 
 class NumberPolicy(MlpPolicy):
-    """A network with one output u, which means the number tanh(u) in [-1, 1], and not the odds of an action."""
+    """A network with one output u, whose action is the number tanh(u) in [-1, 1]."""
 
     def act(self, obs: ObsArray, rng: np.random.Generator | None) -> ActionArray:
         """Return numbers [...] in [-1, 1] for observations [..., obs_dim].
@@ -121,7 +121,7 @@ class NumberPolicy(MlpPolicy):
         return super().act(obs, None)
 
     def chosen(self, logits: FloatArray32) -> ActionArray:
-        """The number [...] in [-1, 1] that an output u [..., 1] means."""
+        """The action [...] in [-1, 1] for an output u [..., 1]."""
         numbers: Any = np.tanh(logits[..., 0])
         return numbers  # type: ignore[no-any-return] # of float32: what `ncc.envs.action.RateScale` takes
 
@@ -132,7 +132,7 @@ def save_policy(path: Path, layers: Sequence[Layer], meta: Mapping[str, Any]) ->
     Args:
         path: path of the file.
         layers: as in `MlpPolicy`.
-        meta: JSON values, such as how observations and actions are made; `load_policy` returns them.
+        meta: JSON values, such as the specs of observations and actions; `load_policy` returns them.
 
     Raises:
         ConfigError: layers or meta that cannot be a policy file.
@@ -209,9 +209,9 @@ def _policy(tensors: Arrays, header: Mapping[str, Any], where: str) -> MlpPolicy
     except ConfigError as error:
         raise ResultError(f"{where} does not hold a usable policy: {error}; {REMEDY}") from None
     if (shapes := [list(weight.shape) for weight, _ in policy.layers]) != header.get("layers"):
-        said = one_line(str(header.get("layers")))
+        stated = one_line(str(header.get("layers")))
         raise ResultError(
-            f"{where} contradicts itself: the header's layers are {said}, the policy's {shapes}; {REMEDY}"
+            f"{where} contradicts itself: the header's layers are {stated}, the policy's {shapes}; {REMEDY}"
         )
     return policy
 
@@ -230,8 +230,8 @@ def read_bytes(path: Path) -> bytes:
     except FileNotFoundError:
         raise ResultError(f"there is no policy file {path}; make it with ncc train or ncc export") from None
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        says = error.strerror if isinstance(error, OSError) else None
-        raise ResultError(f"cannot read the policy file {path}: {says or error}; check its permissions") from None
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise ResultError(f"cannot read the policy file {path}: {reason or error}; check its permissions") from None
 
 
 def _check(layers: tuple[Layer, ...]) -> None:

@@ -13,7 +13,7 @@ REPORT_EVERY_S = 0.5
 class Meter:
     """A collector of updates that reports at most every `REPORT_EVERY_S` seconds.
 
-    A report has all returns, and for every scalar the mean over the updates that have it.
+    A report has all returns and, for every scalar, its mean over the updates that contain it.
     """
 
     def __init__(self, report: Report, epochs: int, total_epochs: int) -> None:
@@ -28,11 +28,11 @@ class Meter:
 
     @property
     def epochs(self) -> int:
-        """Epochs counted so far."""
+        """Periods counted so far."""
         return self._epochs
 
     def add(self, epochs: int, returns: Sequence[float], scalars: Mapping[str, float]) -> None:
-        """Count one update over `epochs` more epochs."""
+        """Count one update over `epochs` more periods."""
         self._epochs += epochs
         self._updates += 1
         self._returns.extend(returns)

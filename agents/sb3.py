@@ -73,14 +73,14 @@ def _policy(needed: dict[str, Any], archive: zipfile.ZipFile) -> Any:
     import torch
     from stable_baselines3.common.save_util import json_to_data
 
-    found = json_to_data(json.dumps(needed))
-    kind, kwargs = found["policy_class"], dict(found["policy_kwargs"])
+    parts = json_to_data(json.dumps(needed))
+    kind, kwargs = parts["policy_class"], dict(parts["policy_kwargs"])
     takes = inspect.signature(kind).parameters
     if "lr_schedule" in takes:  # not of algorithms without gradients
         kwargs["lr_schedule"] = lambda _: 0.0
     if "use_sde" in takes:
-        kwargs.setdefault("use_sde", found["use_sde"])
-    policy = kind(found["observation_space"], found["action_space"], **kwargs)
+        kwargs.setdefault("use_sde", parts["use_sde"])
+    policy = kind(parts["observation_space"], parts["action_space"], **kwargs)
     with archive.open(WEIGHTS) as file:
         policy.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
     return policy

@@ -19,7 +19,7 @@ def main() -> int:
         return _completion(verb, rest)
     elif verb in VERBS:
         sys.argv = [f"ncc {verb}", *rest]
-        # It runs as a main module of its own, so that processes which it starts find it as with python -m ncc.<verb>.
+        # It runs as the main module, so that processes that it starts find it as with python -m ncc.<verb>.
         runpy.run_module(f"ncc.{verb}", run_name="__main__", alter_sys=True)
     else:
         print(f"error: {UnknownNameError('verb', verb, VERBS)}", file=sys.stderr)

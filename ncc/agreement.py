@@ -11,7 +11,7 @@ PACE = "full: 10 seeds of 7 scenarios, for each controller minutes on two cores;
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare and write; 0 if every bound holds, 3 if not, 2 for settings that cannot be used, 1 if a run failed."""
+    """Compare and write; exit status 0: every bound holds, 3: not, 2: unusable settings, 1: a run failed."""
     return exit_status(lambda: _report(_parser().parse_args(arguments)))
 
 

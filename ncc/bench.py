@@ -18,7 +18,7 @@ PRESETS = "full: for a claim; quick: for a look; short: shows that it runs, in s
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 0 whatever the figures are, 2 for unknown groups, 1 if there is nothing to measure with."""
+    """Measure and print; exit status 0 whatever the figures are, 2 for unknown groups, 1 if a program is missing."""
     return exit_status(lambda: _main(arguments))
 
 
@@ -53,19 +53,19 @@ def _measure(groups: Sequence[str], preset: str, htsim: Path | None, written: Pa
         require_writable(written)
     console = Console(soft_wrap=True)
     before, began_s = provenance(), time.perf_counter()
-    found: dict[str, list[Row]] = {}
+    rows: dict[str, list[Row]] = {}
     for name in groups:
         if name == "htsim" and htsim is None:
-            found[name] = unmeasured(name)
+            rows[name] = unmeasured(name)
             console.print(f"htsim: skipped: name the folder of {SOURCE} with --htsim")
             continue
         with console.status(f"measuring: {name}"):
-            found[name] = measured(name, preset, **({"checkout": htsim} if name == "htsim" else {}))
-        console.print(table(f"{name}: {GROUPS[name]['title']}", found[name]))
+            rows[name] = measured(name, preset, **({"checkout": htsim} if name == "htsim" else {}))
+        console.print(table(f"{name}: {GROUPS[name]['title']}", rows[name]))
     made_on = machine(before, time.perf_counter() - began_s)
     console.print(f"{made_on} {WALL}")
     if written:
-        write_text(written, page(found, preset, made_on))
+        write_text(written, page(rows, preset, made_on))
         console.print(f"Written to {written}")
 
 

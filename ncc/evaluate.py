@@ -116,8 +116,8 @@ def _datapaths(plain: Mapping[str, Any], overrides: Sequence[str]) -> tuple[Data
             raise ConfigError(f"datapath names one twice: {', '.join(names)}; name each once, of {known}")
     if not plain.get("datapath"):
         raise ConfigError(f"datapath names none; name at least one of {known}")
-    found = datapaths_from(plain["datapath"])
-    return found if named else tuple(datapath for datapath in found if is_available(datapath.name))
+    datapaths = datapaths_from(plain["datapath"])
+    return datapaths if named else tuple(datapath for datapath in datapaths if is_available(datapath.name))
 
 
 def _list_controllers() -> None:
@@ -210,7 +210,7 @@ def _evaluate(
         table=spec.table,
         params=spec.params,
     )
-    controllers = [each for each, _ in evaluation.contenders(scenario)]  # refuses unknown parameters before it writes
+    controllers = [controller for controller, _ in evaluation.contenders(scenario)]  # refuses unknown parameters now
     if scenario_plain is None and not plans:
         print(f"No scenario is named: {scenario.name}")
     for run in spec.run:
@@ -240,7 +240,7 @@ def _evaluate(
 
 
 def _scenario(spec: EvaluateSpec, plain: Mapping[str, Any] | None, plans: Sequence["TrainPlan"]) -> Scenario:
-    """Scenario that is named, or that of the runs, or the default, with the duration asked for."""
+    """Scenario that is named, else that of the runs, else the default; with the duration that was asked for."""
     from ncc.envs.make import DEFAULT_SCENARIO
 
     scenario: Scenario
@@ -260,11 +260,11 @@ def _scenario(spec: EvaluateSpec, plain: Mapping[str, Any] | None, plans: Sequen
 
 
 def _leaf(scenario: Scenario, params: Mapping[str, Any], controllers: Sequence[Controller]) -> str:
-    """Name a results folder by all that changes decisions of the same controllers: scenario, params, files."""
+    """Name a results folder by everything that may change the decisions of controllers: scenario, params, files."""
     from ncc.run.limiters import LimiterFactory
 
-    own = [LimiterFactory(None).inputs(c) for c in controllers if isinstance(c.limit, ClassLimit | ModelLimit)]
-    parts = [hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for part in (params, own) if part]
+    files = [LimiterFactory(None).inputs(c) for c in controllers if isinstance(c.limit, ClassLimit | ModelLimit)]
+    parts = [hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for part in (params, files) if part]
     return "_".join([scenario.name, *(digest[:8] for digest in (scenario.digest(), *parts))])
 
 

@@ -3,7 +3,7 @@
 
 ``ncc export run=<folder> out=policy.ncc`` writes the file (``policy=<name>``: of a packaged policy).
 ``ncc export inspect policy.ncc`` checks it in full and says what it holds.
-``ncc export check policy.ncc`` also compares numpy and onnxruntime with PyTorch on random observations.
+``ncc export check policy.ncc`` also compares ncc's code and onnxruntime with the definition in 64 bits.
 """
 
 import argparse
@@ -26,9 +26,9 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
     fallback = plain.pop("fallback", None)
     spec = from_dict(ExportSpec, plain, "configuration")
     path = export(spec, None if fallback is None else load_controller(str(fallback)))
-    found = load_policy_file(path)
-    print(f"{path}, {found.size_bytes:,} bytes")
-    print(f"To let hosts run this file and no other: ncc host run ... --digest sha256:{found.sha256}")
+    file = load_policy_file(path)
+    print(f"{path}, {file.size_bytes:,} bytes")
+    print(f"To let hosts run this file and no other: ncc host run ... --digest sha256:{file.sha256}")
     if spec.onnx is not None:
         print(f"{spec.onnx}, the same policy for ONNX run times")
     print(f"To see what it holds: ncc export inspect {path}")
@@ -42,26 +42,26 @@ def look(arguments: Sequence[str]) -> int:
 def _look(options: argparse.Namespace) -> int:
     from ncc.policies import load_policy_file
 
-    found = load_policy_file(options.file)
+    file = load_policy_file(options.file)
     if options.verb == "inspect":
         from ncc.policies.inspect import lines
 
-        print(*lines(found, str(options.file)), sep="\n")
+        print(*lines(file, str(options.file)), sep="\n")
     else:
         from ncc.policies.check import check_lines
 
-        print(*check_lines(found, str(options.file), options.samples), sep="\n")
+        print(*check_lines(file, str(options.file), options.samples), sep="\n")
     return 0
 
 
 def _parser() -> Parser:
     parser = Parser(prog="ncc export")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb, says in (
+    for verb, purpose in (
         ("inspect", "check a policy file in full and say what it holds"),
-        ("check", "also compare numpy and onnxruntime with PyTorch on random observations"),
+        ("check", "also compare ncc's code and onnxruntime with the definition in 64 bits"),
     ):
-        one = verbs.add_parser(verb, help=says, description=says)
+        one = verbs.add_parser(verb, help=purpose, description=purpose)
         one.add_argument("file", type=Path, help="a policy file")
         if verb == "check":
             one.add_argument("--samples", type=_count, default=10_000, help="observations (default: %(default)s)")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compare learners by what their policies are worth and cost.
 
-Finished trainings are kept. One that was interrupted is begun again by the same command, for its time counts.
+Finished trainings are kept. The same command starts an interrupted one again from the beginning, because it is timed.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from ncc.cli.mains import run_main
 
 
 def main(plain: dict[str, Any], overrides: list[str]) -> None:
-    """Train what is not there yet, summarise, write."""
+    """Do the missing trainings, summarise, write."""
     # Imported here: `--help` answers without what only a run needs.
     from ncc.study.learners import LearnersSpec, page, run_learners
     from ncc.study.mains import resumable

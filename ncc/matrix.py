@@ -10,7 +10,7 @@ from ncc.cli.mains import run_main
 
 
 def main(plain: dict[str, Any], overrides: list[str]) -> None:
-    """Check all of it, run, write."""
+    """Check everything, run, write."""
     # Imported here: `--help` answers without what only a run needs.
     from ncc.study.mains import resumable
     from ncc.study.matrix import DEPTH, Matrix, page, run_matrix

@@ -22,7 +22,7 @@ PARTS = ("datapath", "scenario", "stack", "env", CONSENT)
 
 
 class ServeSpec(Value, frozen=True):
-    """Settings of the command beside the environment."""
+    """Settings of the command, without the environment."""
 
     protocol: Name
     port: Annotated[int, Meta(ge=1, le=65535)]
@@ -75,7 +75,7 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
         f"{env.observation_space}, actions {env.action_space}. Start it: Ns3Env(port={spec.port}, startSim=False)",
         flush=True,
     )
-    # However the server is stopped, its agent is told too, because it would wait forever.
+    # However the server is stopped, it tells its agent, which would wait forever.
     with closing(env), interrupting(signal.SIGTERM, signal.SIGHUP):
         played = serve(
             env,

@@ -13,10 +13,10 @@ from ncc.study.sweep.space import SPACE, quoted_list
 
 
 def main(plain: dict[str, Any], typed: Sequence[str]) -> None:
-    """Check all of it, train what is not there yet, rank.
+    """Check everything, do the missing trainings, rank.
 
     Args:
-        plain: configs/sweep.yaml with what Hydra read of the command line.
+        plain: configs/sweep.yaml with the overrides that Hydra read.
         typed: arguments about `space`, which Hydra does not read.
     """
     # Imported here: `--help` answers without what only a run needs.

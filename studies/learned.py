@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Groups of observed numbers by what they are worth to a policy.
+"""Importance of groups of observed numbers to a policy.
 
-``python -m studies.learned ncc --families mixture --of incast --networks 32`` prints two numbers of each group
-(`GROUPS`). The first is the usual factor between the limit and that which the policy would have set on the group's
-numbers of another state. The second is the mean flow completion time of a policy to which the group always says its
-mean over busy hosts, over that of the policy itself: the geometric mean over networks drawn at random, with a 95 %
-bootstrap interval over them. All carry the same flows. Formula and guard see the true numbers.
+``python -m studies.learned ncc --families mixture --of incast --networks 32`` prints two numbers for each group
+(`GROUPS`). The first is the usual factor by which the limit changes if the group's numbers come from another state.
+The second is the mean flow completion time with the group fixed at its mean over busy hosts, over that of the policy
+itself: the geometric mean over networks drawn at random, with a 95 % bootstrap interval over them. All runs have the
+same flows. The formula and the guard see the true numbers.
 """
 
 import sys
@@ -63,27 +63,27 @@ GROUPS = {
     "the network's constants": ("static share", "period", "buffer"),
     "ages of messages": ("age mean", "age max", "uplink age"),
 }
-"""Entries of an observation in groups; numbers of one group say much the same."""
+"""Entries of an observation in groups; numbers of one group have similar meanings."""
 ALL = "all of them"
 
 
 @dataclass(frozen=True)
 class Importance:
-    """Worth of each group of observed numbers to a policy."""
+    """Importance of each group of observed numbers to a policy."""
 
     label: str
     """Label of the policy."""
     names: tuple[str, ...]
     """Names of the groups."""
     change: FloatArray
-    """[groups] mean size of the change of the logarithm of the limit, where the group is another state's."""
+    """[groups] mean size of the change of the logarithm of the limit, if the group comes from another state."""
     without: FloatArray
-    """[groups, 3] mean FCT if the group stands at its mean, over that of the policy: the geometric mean over networks,
+    """[groups, 3] mean FCT with the group fixed at its mean, over that of the policy: the geometric mean over networks,
     and its 95 % interval."""
 
     @property
     def ranked(self) -> IntArray:
-        """Indices of the groups, those first without which flows take longest."""
+        """Indices of the groups, by the mean FCT without them, the longest first."""
         order: IntArray = np.argsort(-self.without[:, 0], kind="stable")
         return order
 
@@ -101,9 +101,9 @@ def groups_of(learned: Learned) -> dict[str, tuple[int, ...]]:
 def permuted(
     learned: Learned, seen: Sequence[tuple[Scenario, ObsArray]], groups: Iterable[Sequence[int]], *, seed: int = 0
 ) -> FloatArray:
-    """Mean size of the change of the log rate [groups] if the policy is told a group's numbers of another state.
+    """Mean size of the change of the log rate [groups] if the policy sees a group's numbers from another state.
 
-    Formula and guard see the true numbers.
+    The formula and the guard see the true numbers.
 
     Args:
         seen: networks, and observations [n, obs_dim] in each.
@@ -112,10 +112,10 @@ def permuted(
     obs, ends = np.concatenate([rows for _, rows in seen]), np.cumsum([len(rows) for _, rows in seen])[:-1]
     rng, changes = generator(seed, "permuted"), []
     for places in groups:
-        told, at = obs.copy(), list(places)
-        told[:, at] = obs[rng.permutation(len(obs))][:, at]
+        changed, at = obs.copy(), list(places)
+        changed[:, at] = obs[rng.permutation(len(obs))][:, at]
         size = []
-        for (network, rows), other in zip(seen, np.split(told, ends), strict=True):
+        for (network, rows), other in zip(seen, np.split(changed, ends), strict=True):
             there = learned.on(network)
             size.append(np.abs(there.log_rate(rows, other) - there.log_rate(rows)))
         changes.append(np.concatenate(size).mean())
@@ -123,7 +123,7 @@ def permuted(
 
 
 def blinded(learned: Learned, places: Sequence[int], stand: FloatArray) -> tuple[Layer, ...]:
-    """Layers of a policy to which the numbers at `places` always stand at those of `stand` [obs_dim]."""
+    """Layers of a policy that always sees the values of `stand` [obs_dim] at `places`."""
     (weight, bias), *rest = learned.policy.layers
     at, kept = list(places), weight.copy()
     kept[:, at] = 0
@@ -131,11 +131,11 @@ def blinded(learned: Learned, places: Sequence[int], stand: FloatArray) -> tuple
 
 
 def importance(name: str, networks: Sequence[Scenario], run: Path | None = None, *, seed: int = 1) -> Importance:
-    """Find out what each group of numbers, and all of them together, are worth to a controller's policy.
+    """Compute the importance of each group of numbers, and of all together, to a controller's policy.
 
     Args:
         run: run folder of its policy; None: the package's.
-        seed: of the flows.
+        seed: seed of the flows.
 
     Raises:
         ConfigError: the controller has no policy, or a policy file for hosts.
@@ -157,7 +157,7 @@ def importance(name: str, networks: Sequence[Scenario], run: Path | None = None,
 def states(
     controller: Controller, learned: Learned, networks: Sequence[Scenario], run: Path | None
 ) -> list[tuple[Scenario, ObsArray]]:
-    """Return what busy hosts observe in a run of the policy on each network that has a flow."""
+    """Return the observations of busy hosts in a run of the policy on each network that has a flow."""
     datapath = load_datapath("packetsim")
     return [
         (network, observed(learned, controller, network, datapath, seed=number, run=run))
@@ -170,7 +170,7 @@ def states(
 def _blind(
     controller: Controller, learned: Learned, places: Sequence[int], stand: FloatArray, run: Path | None
 ) -> Iterator[Controller]:
-    """Provide a controller whose policy's numbers at `places` always stand at those of `stand`."""
+    """Provide a controller whose policy always sees the values of `stand` at `places`."""
     limit = controller.limit
     assert isinstance(limit, PolicyLimit), "it has a policy"
     path = LimiterFactory(run).path(controller.name, limit)
@@ -181,7 +181,7 @@ def _blind(
 
 
 def importance_bars(found: Importance, path: Path) -> None:
-    """Change of the decision by each group of numbers, and time of flows without it; the most important first."""
+    """Draw the change of the decision by each group, and the mean FCT without it, the most important group first."""
     order = found.ranked
     rows = np.arange(len(order))
     figure, (decision, flows) = new_figure(2, width=8.2, height=1.3 + 0.3 * len(order), sharey=True)
@@ -224,11 +224,11 @@ def _main(arguments: Sequence[str] | None) -> int:
             f"{options.controller} decides in none of these networks ({LEFT_TO_LOCAL}): name other --families"
         )
     print(f"{len(networks)} of {options.networks} networks are inside its ranges")
-    found = importance(options.controller, networks, seed=options.seed)
+    result = importance(options.controller, networks, seed=options.seed)
     print(f"{'':32} {'decision':>9}  mean FCT without it")
-    for i in found.ranked:
-        mean, low, high = found.without[i]
-        print(f"{found.names[i]:32} x {np.exp(found.change[i]):7.2f}  {mean:.3f} [{low:.3f}, {high:.3f}]")
+    for i in result.ranked:
+        mean, low, high = result.without[i]
+        print(f"{result.names[i]:32} x {np.exp(result.change[i]):7.2f}  {mean:.3f} [{low:.3f}, {high:.3f}]")
     return 0
 
 

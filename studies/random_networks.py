@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Controllers on many networks drawn at random: what one policy is worth on all, and how bad it ever gets.
+"""Controllers on many networks drawn at random: the mean and the worst performance of one policy on all of them.
 
 ``python -m studies.random_networks --families mixture --of incast uplink ncc local_tuned`` draws networks and
-flows from families (configs/families), by a seed of their own that no training has. All controllers meet the
-same flows. It prints, for each pair, the ratio of mean flow completion times: its geometric mean over networks with a
-95 % bootstrap interval over them, the largest, and the shares above some bounds; and timeouts per flow.
+flows from families (configs/families), by seeds that no training has. All controllers meet the same flows. For each
+pair it prints the ratio of mean flow completion times: the geometric mean over networks with a 95 % bootstrap interval,
+the largest, and the shares above some bounds; and timeouts per flow.
 
-A flow that is not delivered when `--drain` times the episode is over counts until then, with every controller alike.
-Networks without a flow are left out. Those that a learned policy does not leave to the formula LOCAL have rows of their
-own.
+A flow that is not delivered within `--drain` episodes counts with that time, for every controller. Networks without a
+flow are left out. Networks in which a learned policy decides, and not the formula LOCAL, have additional rows.
 """
 
 import argparse
@@ -31,7 +30,7 @@ from ncc.run.limiters import LEFT_TO_LOCAL, LimiterFactory
 from ncc.study.random_networks import DRAIN, Met, drawn, load_families, play
 
 BOUNDS = (1.05, 1.2)
-"""Ratios of mean FCTs of which the share of networks above is printed."""
+"""Ratios of mean FCTs; the share of networks above each is printed."""
 
 
 def geometric(logs: FloatArray, seed: int = 0) -> tuple[float, float, float]:
@@ -43,17 +42,17 @@ def geometric(logs: FloatArray, seed: int = 0) -> tuple[float, float, float]:
 
 def lines(name: str, other: str, met: Met, base: Met, groups: dict[str, Any]) -> list[str]:
     """Return rows of the table: a controller over another, on all networks and on those of each family."""
-    found = []
+    rows_text = []
     for family, rows in groups.items():
         logs = np.log(met.mean_fct_s[rows] / base.mean_fct_s[rows])
         mean, low, high = geometric(logs)
         above = " ".join(f"{np.mean(np.exp(logs) > bound):6.1%}" for bound in BOUNDS)
-        found.append(
+        rows_text.append(
             f"{name:24} {other:14} {family:20} {len(logs):4} {mean:6.3f} [{low:.3f}, {high:.3f}] "
             f"{np.exp(np.median(logs)):6.3f} {np.exp(logs.max()):7.3f} {above} "
             f"{met.timeouts_per_flow[rows].mean():9.4f} {met.left[rows].sum():5.0f}"
         )
-    return found
+    return rows_text
 
 
 HEAD = (
@@ -105,7 +104,7 @@ def _main(arguments: Sequence[str] | None) -> int:
             if other != name:
                 print("\n".join(lines(name, other, met[name], met[other], groups)))
     if options.keep is not None:
-        kept = {name: each.mean_fct_s.tolist() for name, each in met.items()}
+        kept = {name: result.mean_fct_s.tolist() for name, result in met.items()}
         options.keep.write_text(json.dumps({"family": families_met.tolist(), "mean_fct_s": kept}) + "\n")
     return 0
 
@@ -113,7 +112,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 def _groups(
     families: npt.NDArray[np.str_], carried: npt.NDArray[np.bool_], decide: dict[str, npt.NDArray[np.bool_]]
 ) -> dict[str, npt.NDArray[np.int64]]:
-    """Return networks by what they have in common: all with a flow, a family, or a policy that decides there.
+    """Return groups of networks: all with a flow, those of each family, and those in which each policy decides.
 
     Args:
         families: names [n_networks].
@@ -127,19 +126,19 @@ def _groups(
         raise ConfigError("no network has a flow: draw more (--networks), or let flows arrive for longer (--epochs)")
     if not carried.all():
         print(f"{np.sum(~carried)} of {len(carried)} networks have no flow and are left out")
-    found = {"all": carried}
+    groups = {"all": carried}
     if len(of := sorted(set(families[carried]))) > 1:
-        found |= {name: (families == name) & carried for name in of}
+        groups |= {name: (families == name) & carried for name in of}
     for name, its in decide.items():
         if not (its & carried).any():
             print(f"{name} decides in none of these networks: {LEFT_TO_LOCAL}")
         elif (carried & ~its).any():
-            found[f"{name} decides"] = its & carried
-    return {name: np.flatnonzero(rows) for name, rows in found.items()}
+            groups[f"{name} decides"] = its & carried
+    return {name: np.flatnonzero(rows) for name, rows in groups.items()}
 
 
 def count(text: str) -> int:
-    """Read a whole number from 1, a type of options."""
+    """Read a whole number from 1; for options."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("must be a whole number from 1")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The rule that chooses a tuned set (`ncc.run.controllers`) from a sweep's result.
 
-``python studies/tuning.py <folder>`` prints the set that the sweep in <folder> gives (experiments `tuning_*`, preset
+``python studies/tuning.py <folder>`` prints the set for the sweep in <folder> (experiments `tuning_*`, preset
 `sweep`). Settings that cost a controller more than `GOODPUT_LOSS_FRAC` of its goodput in any cell do not count. Of the
-others it gets the one with the lowest geometric mean, over the cells, of its mean FCT over that of DCTCP without any;
-of equal ones (to a thousandth) the one that changes least.
+others it gets the one with the lowest ratio of its mean FCT to that of DCTCP without settings, as a geometric mean over
+cells. Of equal ones (to a thousandth) it gets the one that changes least.
 """
 
 import math
@@ -23,14 +23,14 @@ from ncc.study.spec import Experiment
 from ncc.study.table import At, Table
 
 REFERENCE = "dctcp"
-"""The contender that settings are compared with, as it is without any."""
+"""The contender, without settings, that settings are compared with."""
 CELL, FCT, GOODPUT = "cell", "mean", "goodput"
 """The axis of a sweep's networks, and its measures."""
 GOODPUT_LOSS_FRAC = 0.02
 
 
 def chosen(experiment: Experiment, scenario: Mapping[str, Any], table: Table) -> dict[str, tuple[At, float]]:
-    """The best setting of every contender, by axis (cells apart), and its FCT over the reference's.
+    """The best setting of every contender, by axis (without cells), and its FCT over the reference's.
 
     Settings for which a value is undefined do not count.
 
@@ -53,24 +53,24 @@ def chosen(experiment: Experiment, scenario: Mapping[str, Any], table: Table) ->
     cells = table.axes[CELL]
 
     def values(measure: str, contender: str, setting: At) -> list[float]:
-        found: dict[str, float | str] = dict(zip(axes, setting, strict=True))
-        return [table.value(measure, contender, tuple({**found, CELL: cell}[a] for a in table.axes)) for cell in cells]
+        point: dict[str, float | str] = dict(zip(axes, setting, strict=True))
+        return [table.value(measure, contender, tuple({**point, CELL: cell}[a] for a in table.axes)) for cell in cells]
 
     fct = values(FCT, REFERENCE, as_is[0])
     best: dict[str, tuple[At, float]] = {}
     for contender in table.contenders:
-        least = [(1 - GOODPUT_LOSS_FRAC) * each for each in values(GOODPUT, contender, as_is[0])]
-        found = []
+        least = [(1 - GOODPUT_LOSS_FRAC) * goodput for goodput in values(GOODPUT, contender, as_is[0])]
+        allowed = []
         for setting in settings:
             ours = values(FCT, contender, setting)
             if all(a >= b for a, b in zip(values(GOODPUT, contender, setting), least, strict=True)):
                 ratio = math.exp(sum(math.log(a / b) for a, b in zip(ours, fct, strict=True)) / len(cells))
                 changed = sum(a != b for a, b in zip(setting, as_is[0], strict=True))
                 if not math.isnan(ratio):
-                    found.append((round(ratio, 3), changed, setting))
-        if not found:
+                    allowed.append((round(ratio, 3), changed, setting))
+        if not allowed:
             raise ResultError(f"{contender} has no setting at which all flows finish: give them more time, as drain_s")
-        ratio, _, setting = min(found)
+        ratio, _, setting = min(allowed)
         best[contender] = setting, ratio
     return best
 
@@ -79,17 +79,17 @@ def _same(plain: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
     """True if all keys have these values already."""
 
     def at(key: str) -> Any:
-        found: Any = plain
+        value_at: Any = plain
         for part in key.split("."):
-            found = found.get(part) if isinstance(found, Mapping) else None
-        return found
+            value_at = value_at.get(part) if isinstance(value_at, Mapping) else None
+        return value_at
 
     return all(at(key) == value for key, value in keys.items())
 
 
 def tuned_set(experiment: Experiment, scenario: Mapping[str, Any], table: Table) -> TunedSet:
-    """The set that a sweep gives."""
-    found = {}
+    """The tuned set for a sweep."""
+    tunings = {}
     for contender, (setting, _) in chosen(experiment, scenario, table).items():
         mine, changes, params = f"contenders.{contender}.params.", {}, {}
         for axis, x in zip((name for name in table.axes if name != CELL), setting, strict=True):
@@ -98,8 +98,8 @@ def tuned_set(experiment: Experiment, scenario: Mapping[str, Any], table: Table)
                     params[key.removeprefix(mine)] = value
                 elif not key.startswith("contenders."):
                     changes[key] = value
-        found[experiment.contenders[contender].controller] = Tuning(changes=changes, params=params)
-    return TunedSet(topology=scenario["topology"]["kind"], controllers=found)
+        tunings[experiment.contenders[contender].controller] = Tuning(changes=changes, params=params)
+    return TunedSet(topology=scenario["topology"]["kind"], controllers=tunings)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -114,9 +114,9 @@ def _main(arguments: Sequence[str] | None) -> int:
     result = read_result(folder / JSON)
     experiment, scenario = load_experiment(result["name"])
     table = read_values(folder / PARQUET, result)
-    made = f"ncc evaluate experiment={result['name']} preset={result['preset']} seeds={len(result['seeds'])}"
+    command = f"ncc evaluate experiment={result['name']} preset={result['preset']} seeds={len(result['seeds'])}"
     print("# SPDX-License-Identifier: BSD-3-Clause")
-    print(f"# Made by `{made}` (commit {', '.join(result['commits'])}),")
+    print(f"# Made by `{command}` (commit {', '.join(result['commits'])}),")
     print("# then `python studies/tuning.py <its folder>`. Beside each: its mean FCT over that of DCTCP as it is.")
     ratios = {
         experiment.contenders[name].controller: ratio

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The search for the constants of `local_tuned` (`ncc.harness.local`) by CMA-ES, on what a policy trains on.
+"""The search for the constants of `local_tuned` (`ncc.harness.local`) by CMA-ES, on the networks of policy trainings.
 
-``python studies/tuning_local.py`` prints the controller's YAML with what the search was. Every generation draws
+``python studies/tuning_local.py`` prints the controller's YAML with a description of the search. Every generation draws
 lists of flows from the families that the recipe `ncc` trains on, each on as many networks as fill a slot. All
 candidates meet the same flows, and so does `local_hold`, where the search begins. A candidate's value is the mean over
-the lists of the logarithm of its mean FCT over that of `local_hold`. Of the start and the means of the last
-generations, the one that is best on further lists is kept, and judged on others yet.
+the lists of the logarithm of its mean FCT over that of `local_hold`. At the end, the start and the means of the last
+generations are compared on new lists. The best is kept, and judged on other lists.
 """
 
 import shlex
@@ -34,7 +34,7 @@ from studies.random_networks import count, geometric
 
 @dataclass(frozen=True)
 class Bounds:
-    """Least and most of a constant, and the scale on which the search moves."""
+    """Lower and upper bound of a constant, and the scale on which the search moves."""
 
     low: float
     high: float
@@ -66,25 +66,25 @@ SEARCHED = {
     "hold_frac": Bounds(0.01, 1, log=True),
     "idle_frac": Bounds(0.05, 1, log=True),
 }
-"""The constants that are searched for by sizes; without sizes, `attained_frac` too."""
+"""The constants to search for if hosts know sizes; without sizes, `attained_frac` too."""
 ATTAINED = {"attained_frac": Bounds(0, 4)}
 STEP = 0.15
 LEFT_PERIODS = 100
-"""Periods that a flow counts besides which is left when the drain of its episode is over, as in training."""
+"""Additional periods that a flow counts if it is not delivered when the drain of its episode ends, as in training."""
 SELECTED, JUDGED = 96, 192
-"""Lists on which the last means are compared, and on which the one that is kept is judged."""
+"""Numbers of lists on which the last means are compared, and on which the best of them is judged."""
 LAST = 12
-"""Means of generations, spread over the second half of the search, that are compared at its end."""
+"""Number of means of generations, spread over the second half of the search, that are compared at its end."""
 
 
 class Search:
-    """Candidates on the same draws.
+    """A search in which all candidates meet the same draws.
 
     Args:
         start: the controller whose limit the search begins with.
         families: networks and flows.
         datapath: simulator of the networks.
-        seed: of all draws.
+        seed: seed of all draws.
         blind: hosts know backlogs in place of sizes.
     """
 
@@ -98,23 +98,23 @@ class Search:
         self.start: dict[str, float] = start.limit.constants()
         self.bounds = {**SEARCHED, **(ATTAINED if blind else {})}
         self.rack_periods = 0
-        """Periods that racks have been simulated for."""
+        """Number of periods simulated so far, summed over candidates."""
 
     def constants(self, points: FloatArray) -> dict[str, FloatArray]:
         """Constants [n_points] of points [n_points, n_searched] of the unit cube."""
-        found = {name: bounds.value(points[:, i]) for i, (name, bounds) in enumerate(self.bounds.items())}
-        return {name: found.get(name, np.full(len(points), value)) for name, value in self.start.items()}
+        searched = {name: bounds.value(points[:, i]) for i, (name, bounds) in enumerate(self.bounds.items())}
+        return {name: searched.get(name, np.full(len(points), value)) for name, value in self.start.items()}
 
     def over_start(self, points: FloatArray, draws: range) -> FloatArray:
         """Log of the mean FCT over that of the start, [n_points, n_draws]; draw i is the same for all."""
-        made = self.constants(points)
-        tried = {name: np.concatenate([[self.start[name]], column]) for name, column in made.items()}
+        constants = self.constants(points)
+        tried = {name: np.concatenate([[self.start[name]], column]) for name, column in constants.items()}
         costs = np.stack([self._cost(tried, draw) for draw in draws], axis=1)
-        found: FloatArray = np.log(costs[1:] / costs[0])
-        return found
+        logs: FloatArray = np.log(costs[1:] / costs[0])
+        return logs
 
     def _cost(self, constants: Mapping[str, FloatArray], draw: int) -> FloatArray:
-        """Flows that are not finished, summed over time: their mean FCT but for a factor (Little's law)."""
+        """Unfinished flows, summed over time, which is proportional to their mean FCT (Little's law)."""
         scenario = self._drawn(draw)
         n, several = len(constants["alike"]), self._families.hosts_per_slot // scenario.n_agents
         limiter = Local(**{name: np.repeat(column, several) for name, column in constants.items()})
@@ -141,8 +141,8 @@ class Search:
                     break
         finally:
             racks.close()
-        found: FloatArray = cost + LEFT_PERIODS * left + 1.0
-        return found
+        costs: FloatArray = cost + LEFT_PERIODS * left + 1.0
+        return costs
 
     def _drawn(self, draw: int) -> Scenario:
         scenario = self._families.draw(derive_seed(self._seed, "tuning_local"), draw, 0)
@@ -168,8 +168,8 @@ class Search:
             )
         later = np.unique(np.linspace((len(means) + 1) // 2, len(means) - 1, LAST).astype(int))
         tried = np.stack([first, *(means[i] for i in later)])
-        found: FloatArray = tried[self.over_start(tried, range(10**6, 10**6 + SELECTED)).mean(1).argmin()]
-        return found, len(means) - 1
+        best: FloatArray = tried[self.over_start(tried, range(10**6, 10**6 + SELECTED)).mean(1).argmin()]
+        return best, len(means) - 1
 
     def judged(self, point: FloatArray) -> tuple[float, float, float]:
         """Return the ratio of mean FCTs on lists that no search meets, and its 95 % interval over them."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits of hosts by what goes before their next flow, of several controllers on the same measurements."""
+"""Limits of hosts by the bytes before their next flow, of several controllers on the same measurements."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 VIEW = ObservationSpec(neighbours="ordered", ages=True)
 SEEN = ("queued_flows", "queued flows before", "bytes ahead", "hosts before")
 IN_ORDER = (4.0, 4.0)
-"""Numbers of "bytes ahead" and "hosts before" that are observed as 1, as in kinds.h."""
+"""Values of "bytes ahead" and "hosts before" that are observed as 1, as in kinds.h."""
 BEFORE = (1, 2, 4)
 """Numbers of hosts before, a panel each."""
 EDGES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
@@ -36,22 +36,22 @@ LEAST = 15
 
 @dataclass(frozen=True)
 class Waiting:
-    """States of hosts in runs of the first controller, and what each controller decides there."""
+    """States of hosts in runs of the first controller, and the decisions of each controller there."""
 
     limits: Mapping[str, FloatArray]
     """[n] limit over the link's rate by controller, at most 1."""
     busy: BoolArray
     """[n] true if something is queued."""
     known: BoolArray
-    """[n] true if that was so too when the neighbours sent what the host sees; else a burst has just begun."""
+    """[n] true if it was busy already when the neighbours sent their messages; else a burst has just begun."""
     periods_before: FloatArray
-    """[n] bytes that go before the host's next flow, in what the uplink carries in a period."""
+    """[n] bytes before the host's next flow, in periods of the uplink's rate."""
     hosts_before: FloatArray
     """[n] hosts that go before, at most 8."""
 
 
 def waiting(controllers: Sequence[str], networks: Sequence[Scenario], run: Path | None = None) -> Waiting:
-    """Let the first controller carry flows of each network, and ask the others on what its hosts met.
+    """Run the first controller on flows of each network, and let the others decide on its measurements.
 
     Args:
         run: run folder of its policy; None: the package's.
@@ -86,9 +86,9 @@ def waiting(controllers: Sequence[str], networks: Sequence[Scenario], run: Path 
 
 
 def waiting_limits(found: Waiting, path: Path) -> None:
-    """Limits of hosts that do not wait and, over the bytes that go before, of hosts that do; a line per controller.
+    """Draw limits of hosts that do not wait and, over the bytes before, of hosts that do; a line per controller.
 
-    Points are geometric means over the states that were met, vertical lines and the band the middle half of them.
+    Points are geometric means over states; vertical lines and the band span the middle half of them.
     """
     looks = styles(list(found.limits))
     figure, (first, *panels) = new_figure(1 + len(BEFORE), width=8.2, height=6.4, sharey=True, lines=2)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-5
-"""EPS as is usual for actor-critic: with 1e-8, weights whose gradient is nearly always 0 take full-size steps."""
+"""Constants of Adam. EPS as usual for actor-critic: with 1e-8, weights with rare gradients take full-size steps."""
 
 
 @dataclass
@@ -22,7 +22,7 @@ class TrainState:
     square: Tensor
     """[size] Adam's second moment"""
     counts: Tensor
-    """[3] int64: updates made, epochs learnt from, epochs handed out to be collected"""
+    """[3] int64: updates made, periods learnt from, periods handed out to be collected"""
 
     @classmethod
     def fresh(cls, params: Tensor) -> "TrainState":
@@ -45,11 +45,11 @@ class TrainState:
 
     @property
     def epochs(self) -> int:
-        """Epochs whose gradients are in `params`."""
+        """Periods whose gradients are in `params`."""
         return int(self.counts[1])
 
     def claim(self, rollout: int, n_racks: int, total_epochs: int) -> int:
-        """Return how many steps the caller is to collect next; 0 when all epochs are handed out."""
+        """Return the number of steps for the caller to collect next; 0 when all periods are handed out."""
         claimed = int(self.counts[2])
         steps = min(rollout, math.ceil((total_epochs - claimed) / n_racks))
         if steps <= 0:
@@ -58,19 +58,19 @@ class TrainState:
         return steps
 
     def claim_episode(self, epochs: int, total_epochs: int) -> bool:
-        """Hand out an episode of about so many epochs; False when all epochs are handed out."""
+        """Hand out an episode of about so many periods; False when all periods are handed out."""
         if left := int(self.counts[2]) < total_epochs:
             self.counts[2] += epochs
         return left
 
     def move(self, step: Tensor, epochs: int) -> None:
-        """Add a step [size] to the weights that accounts for `epochs` more epochs."""
+        """Add a step [size] to the weights, and count `epochs` more periods."""
         self.counts[0] += 1
         self.counts[1] += epochs
         self.params += step
 
     def apply(self, grads: Tensor, learning_rate: float, epochs: int) -> None:
-        """One Adam step (Kingma and Ba, ICLR 2015, Alg. 1) that accounts for `epochs` more epochs."""
+        """Do one Adam step (Kingma and Ba, ICLR 2015, Alg. 1), and count `epochs` more periods."""
         self.counts[0] += 1
         self.counts[1] += epochs
         updates = self.updates

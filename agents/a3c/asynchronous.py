@@ -224,7 +224,7 @@ class _Training:
             raise WorkerDiedError(str(error)) from error
 
     def _save(self) -> tuple[Path, int]:
-        """Write a checkpoint of the state between two updates; return its path and its epochs.
+        """Write a checkpoint of the state between two updates; return its path and its number of periods.
 
         If a worker was killed during an update, some weights in the copy are one step older than others, which
         asynchronous training tolerates.

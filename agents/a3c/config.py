@@ -28,7 +28,7 @@ class A3cConfig(Value, frozen=True):
     """Asynchronous advantage actor-critic (Mnih et al., ICML 2016, Alg. S3) with Adam shared by the workers.
 
     One policy serves all hosts; each host of each rack is one sample. Rewards are scaled by 1 - gamma, so that values
-    are in units of the mean reward per epoch whatever the horizon, and advantages to mean square 1 per update,
+    are in units of the mean reward per period whatever the horizon, and advantages to mean square 1 per update,
     so that `entropy_coef` means the same for every reward. Both deviate from the paper.
     """
 
@@ -41,10 +41,10 @@ class A3cConfig(Value, frozen=True):
     """Racks in each environment: per worker in `async`, in total in `sync`. null: `BATCHED_RACKS` where the datapath
     steps many racks in one call (packetsim), else 1, because each rack then needs a process (ns-3)."""
     epochs: Annotated[Count, usual(high=1e8)] = 200_000
-    """Environment epochs to train for, summed over racks and workers, rounded up to whole steps of all racks."""
+    """Periods to train for, summed over racks and workers, rounded up to whole steps of all racks."""
     rollout: Annotated[int, Meta(ge=1, le=10_000)] | None = None
-    """Epochs between updates (t_max of the paper). null: 5 from `BATCHED_RACKS` racks on, 20 below, because many racks
-    need fewer epochs for an update."""
+    """Periods between updates (t_max of the paper). null: 5 from `BATCHED_RACKS` racks on, 20 below, because many racks
+    need fewer periods for an update."""
     gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
     gae_lambda: Fraction = 1.0
     """1: n-step returns, as in the paper. Below 1: generalised advantage estimation (Schulman et al., 2016)."""
@@ -52,7 +52,7 @@ class A3cConfig(Value, frozen=True):
     """Normalise the advantages of each rack on their own, so that among networks of different kinds (`families`) the
     one with the largest rewards does not decide alone."""
     entropy_coef: NonNegative = 0.01
-    """Weight of the entropy of actions with indices; that of numbers is given by `noise`."""
+    """Weight of the entropy of discrete actions; real-valued actions have `noise` instead."""
     entropy_coef_final: NonNegative | None = None
     """Value that `entropy_coef` reaches linearly at the end of training; null: it stays constant."""
     noise: Positive = 0.17
@@ -60,15 +60,15 @@ class A3cConfig(Value, frozen=True):
     noise_final: Positive | None = 0.08
     """Value that `noise` reaches linearly at the end of training; null: it stays constant."""
     value_coef: NonNegative = 0.5
-    """0: there is no critic, and returns are those of the rollout. Rewards over copies (`env.pairs`) need none."""
+    """Weight of the critic's error; 0: there is no critic. Rewards over copies (`env.pairs`) need none."""
     passes: Annotated[int, Meta(ge=1, le=1000)] = 1
-    """Gradients of a rollout, each of all its samples. 1: A3C's. More: of the loss of PPO."""
+    """Gradient steps per rollout, each over all its samples. 1: A3C's loss; more: PPO's loss."""
     clip: Annotated[float, Meta(gt=0, lt=1)] = 0.2
-    """Largest deviation from 1 of the ratio of new to old probability; with several passes."""
+    """Largest deviation from 1 of the ratio of new to old probability, if there are several passes."""
     max_advantage: Positive | None = None
     """Largest size of a normalised advantage; null: any."""
     evolve_frac: Fraction = 0.0
-    """Share of the epochs, at the end, for an evolution strategy over pairs (`evolve`). 0: none."""
+    """Share of the periods, at the end, for an evolution strategy over pairs (`evolve`). 0: none."""
     evolve_noise: Positive = 0.04
     """Standard deviation of the noise on weights."""
     evolve_rate: Positive = 0.015
@@ -81,7 +81,7 @@ class A3cConfig(Value, frozen=True):
     hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (64, 64)
     """Sizes of the tanh layers, the same for the policy and the value network."""
     checkpoint_epochs: Count = 10_000
-    """Epochs between checkpoints. `sync` then waits for the end of the episode, for at most as many epochs again."""
+    """Periods between checkpoints. `sync` then waits for the end of the episode, for at most as many periods again."""
     keep_checkpoints: Annotated[int, Meta(ge=1, le=1000)] = 3
 
     def check(self) -> None:
@@ -94,31 +94,31 @@ class A3cConfig(Value, frozen=True):
     @staticmethod
     def called(settings: Mapping[str, Any]) -> str:
         """The name of an agent with these settings, which is that of its YAML file in configs/agent."""
-        if settings.get("value_coef") == 0:  # it has no critic where pairs take its place
+        if settings.get("value_coef") == 0:  # pairs replace the critic
             return "a3c_pairs"
         return "a2c" if settings.get("mode") == "sync" else "a3c"
 
     @property
     def gradient_epochs(self) -> int:
-        """Epochs of A3C itself, before the evolution strategy."""
+        """Periods of A3C itself, before the evolution strategy."""
         return round(self.epochs * (1 - self.evolve_frac))
 
     def deviation(self, epochs: int) -> float:
-        """Standard deviation of numbers after so many epochs."""
+        """Standard deviation of real-valued actions after so many periods."""
         return scheduled(self.noise, self.noise_final, epochs / self.gradient_epochs)
 
     def step_size(self, epochs: int) -> float:
-        """Root mean square of a step of the evolution strategy after so many epochs."""
+        """Root mean square of a step of the evolution strategy after so many periods."""
         done = (epochs - self.gradient_epochs) / (self.epochs - self.gradient_epochs)
         return scheduled(self.evolve_rate, 0.1 * self.evolve_rate, done)
 
     @property
     def steps(self) -> int:
-        """Epochs between updates, once `build` has chosen."""
+        """Periods between updates, once `build` has chosen."""
         return 20 if self.rollout is None else self.rollout
 
     def build(self, *, batching: bool = False) -> "A3cLearner":
-        """Make the learner; `batching` tells if the datapath steps many racks in one call. PyTorch is loaded later.
+        """Make the learner; `batching`: the datapath steps many racks in one call. PyTorch is loaded later.
 
         Raises:
             MissingExtraError: PyTorch or TensorBoard is not installed.
@@ -166,7 +166,7 @@ class A3cLearner:
 
         Asynchronous training that ends early (a worker died, Ctrl-C, a full disk) leaves a checkpoint of that moment;
         synchronous training goes back to its last one, so that it can continue bit-for-bit. A checkpoint of a finished
-        run resumes with larger `epochs` at a new episode. Policy files hold `meta` and, as `training`, what made them.
+        run resumes with larger `epochs` at a new episode. Policy files hold `meta` and `training` (learner, seed).
 
         Raises:
             ConfigError: `meta` is not JSON, `make_env` cannot be pickled, or the environments

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An evolution strategy in pairs, which goes on from the weights at which A3C ends.
+"""An evolution strategy in pairs, which continues from the final weights of A3C.
 
-A3C learns what is best with noise on its numbers, and sees no farther than its discount. An evolution strategy
-(Salimans et al., 2017) puts the noise on the weights instead. The copies of a network play whole episodes, with weights
-on both sides of the mean, and the mean moves to the side that earned more.
+A3C optimises actions with noise, and its discount limits its horizon. An evolution strategy (Salimans et al., 2017)
+puts the noise on the weights instead. The copies of a simulated network play whole episodes, with weights on both
+sides of the mean, and the mean moves to the side with the higher reward.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ from ncc.harness.batch import BatchedEnv, ObsArray
 
 
 def numbers(shape: NetShape, weights: Float, obs: ObsArray) -> Float:
-    """Return the policy's numbers [n_racks, n_agents] of observations [n_racks, n_agents, obs_dim].
+    """Return the policy's real-valued actions [n_racks, n_agents] for observations [n_racks, n_agents, obs_dim].
 
     Args:
         shape: sizes of the networks.
@@ -29,8 +29,8 @@ def numbers(shape: NetShape, weights: Float, obs: ObsArray) -> Float:
         end = at + outputs * inputs
         matrix, bias = weights[:, at:end].reshape(-1, outputs, inputs), weights[:, None, end : end + outputs]
         inner, at = np.tanh(inner @ matrix.swapaxes(1, 2) + bias), end + outputs
-    found: Float = inner[..., 0]
-    return found
+    actions: Float = inner[..., 0]
+    return actions
 
 
 def evolve(
@@ -38,11 +38,11 @@ def evolve(
 ) -> tuple[torch.Tensor, int, float]:
     """Play an episode with noise on the weights.
 
-    The noise of each pair is weighed by the rank, among all pairs, of the relative difference of what its two networks
-    earned. Ranks keep one network of many flows, or one unlucky timeout, from deciding alone.
+    The noise of each pair is weighed by the rank, among all pairs, of the relative difference of its two rewards.
+    Ranks keep one network with many flows, or one unlucky timeout, from deciding alone.
 
     Args:
-        env: racks in `BatchedEnv.copies`, whose second half has the noise of the first with minus.
+        env: racks in `BatchedEnv.copies`, whose second half has the negated noise of the first.
         episode: number of the episode.
         shape: sizes of the networks.
         params: [size] weights; those of the policy come first.
@@ -51,7 +51,7 @@ def evolve(
 
     Returns:
         The direction [size] in which to move, of root mean square 1 over the policy's weights, or 0 if no pair
-        differs; the number of epochs played; the mean reward per host and epoch.
+        differs; the number of periods played; the mean reward per host and period.
     """
     half, groups = env.copies // 2, env.n_racks // env.copies
     drawn = rng.standard_normal((groups, half, shape.policy_size), np.float32)
@@ -73,7 +73,7 @@ def evolve(
 
 
 def ranked(differences: npt.NDArray[np.float64]) -> Float:
-    """Return the ranks of differences [...] by their size, above 0 to 1, with their signs; 0 where there is none."""
+    """Return the ranks in (0, 1] of differences [...] by size, with the signs of the differences; 0 for 0."""
     sizes = np.abs(differences).ravel()
     ranks = (sizes.argsort().argsort() + 1) / sizes.size
     signed: Float = (np.sign(differences) * ranks.reshape(differences.shape)).astype(np.float32)

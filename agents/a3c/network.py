@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The policy and value networks, with all their weights in one vector so that an update is one vector operation.
 
-Both are tanh layers and share none: the value's errors, which are large at first, cannot disturb the policy, and only
+Both have tanh layers and share none. The value's errors, which are large at first, cannot disturb the policy, and only
 the policy is deployed.
 """
 
@@ -33,7 +33,7 @@ class NetShape:
     obs_dim: int
     hidden: tuple[int, ...]
     n_actions: int
-    """0: the policy has one output u, which means the number tanh(u)."""
+    """Number of discrete actions; 0: the policy has one output u, and its action is the number tanh(u)."""
 
     @classmethod
     def of(cls, env: BatchedEnv, hidden: tuple[int, ...]) -> "NetShape":
@@ -103,7 +103,7 @@ class ActorCritic:
         sizes, self.n_actions = (shape.obs_dim, *shape.hidden), shape.n_actions
         self._critic = critic
         self.deviation = 1.0
-        """Standard deviation of numbers around the policy's; it is not learnt."""
+        """Standard deviation of real-valued actions around the policy's; it is not learnt."""
         self._policy, self._value = network([*sizes, shape.n_outputs]), network([*sizes, 1])
         self.gradient = torch.zeros(shape.size)
         """Gradient [size] that `learn` computed last."""
@@ -119,10 +119,10 @@ class ActorCritic:
 
         Args:
             obs: [rows, obs_dim]
-            drawn: [rows] numbers in [0, 1): the action is the first at which the distribution function exceeds it. Of
-                actions that are numbers: their noise in standard deviations.
+            drawn: [rows] numbers in [0, 1): the action is the first whose cumulative probability exceeds it. For
+                real-valued actions: noise in standard deviations.
             actions: [rows] filled.
-            values: [rows] filled with the values of the observations, in units of the mean reward per epoch.
+            values: [rows] filled with the values of the observations, in units of the mean reward per period.
         """
         values[:] = self._value.forward(obs)[:, 0] if self._critic else 0
         if self.n_actions:
@@ -155,8 +155,8 @@ class ActorCritic:
         """Compute the gradient of the actor-critic loss (Mnih et al., ICML 2016, Alg. S3) and end the rollout.
 
         loss = policy + value_coef value - entropy_coef entropy, over all samples of the rollout, with the weights that
-        acted. Advantages and returns are constants in it. Numbers have no entropy: their distribution is a Gaussian of
-        a given deviation.
+        acted. Advantages and returns are constants in it. Real-valued actions have no entropy term: they follow a
+        Gaussian with a given deviation.
 
         Args:
             actions: [...] actions taken, in the order of the samples.
@@ -186,7 +186,7 @@ class ActorCritic:
         return Losses(policy.item(), value.item(), entropy.item())
 
     def chosen(self, actions: ActionArray) -> Tensor:
-        """Log-probabilities [samples] of the actions [...] of the rollout; of numbers, up to a constant."""
+        """Log-probabilities [samples] of the rollout's actions [...]; for real-valued actions up to a constant."""
         return self._log_probs(torch.from_numpy(self._policy.outputs()), torch.from_numpy(actions).reshape(-1))
 
     def replay(self, obs: Tensor) -> None:
@@ -228,10 +228,10 @@ def policy_layers(shape: NetShape, params: Tensor) -> list[Layer]:
 def initial_params(shape: NetShape, seed: int) -> Tensor:
     """Weights before training: orthogonal (Saxe et al., ICLR 2014), biases 0; equal seeds give equal weights.
 
-    Of actions that are numbers, the policy's last layer is 0: the untrained policy is the formula that it multiplies.
+    For real-valued actions the policy's last layer is 0: the untrained policy is the formula that it multiplies.
 
     Args:
-        shape: sizes.
+        shape: sizes of the networks.
         seed: any int >= 0; torch's global random state is neither read nor changed.
     """
     params = torch.zeros(shape.size)

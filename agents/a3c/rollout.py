@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Experience collection: steps an environment with the current policy and keeps what an update needs."""
+"""Experience collection: steps an environment with the current policy and keeps the data for an update."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,13 +19,13 @@ class Actor(Protocol):
     """A chooser of actions, such as `ActorCritic`."""
 
     def act(self, obs: ObsArray, drawn: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
-        """See `ActorCritic.act`."""
+        """Draw actions as `ActorCritic.act` does."""
         ...
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """T consecutive epochs of all racks, as views into buffers that the next `collect` overwrites."""
+    """T consecutive periods of all racks, as views into buffers that the next `collect` overwrites."""
 
     actions: ActionArray
     """[T, n_racks, n_agents]"""
@@ -44,13 +44,13 @@ class Rollout:
     cut_obs: list[ObsArray]
     """[n_agents, obs_dim] last observation of each of them"""
     returns: tuple[float, ...]
-    """Mean reward per host and epoch of each episode that ended."""
+    """Mean reward per host and period of each episode that ended."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Metrics of the environment for these epochs (`ncc.harness.batch.Measuring`)."""
+    """Metrics of the environment for these periods (`ncc.harness.batch.Measuring`)."""
 
     @property
     def epochs(self) -> int:
-        """Number of environment epochs."""
+        """Number of periods, summed over racks."""
         return int(self.terminated.size)
 
 
@@ -151,7 +151,7 @@ class Collector:
         )
 
     def _draw(self) -> None:
-        """Draw what the network needs to draw actions, unless the environment has."""
+        """Draw random numbers for the actions, or take them from the observation if it ends in noise."""
         if self._env.n_noise:
             self._drawn[:] = self._last[..., self._seen].reshape(-1)
         elif self._env.n_actions:

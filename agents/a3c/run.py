@@ -36,8 +36,7 @@ class Checkpoint:
     episodes: tuple[int, ...]
     """Next episode number of each worker (one entry for the synchronous learner)."""
     rng: dict[str, Any] | None = None
-    """State of the generator that draws actions; None in `async`. It is the only generator in use once the first
-    weights are drawn."""
+    """State of the generator that draws actions; None in `async`. After the first weights no other one is in use."""
 
 
 class CheckpointFolder(Checkpoints):
@@ -116,7 +115,7 @@ class TrainingRun:
 
     @property
     def finished(self) -> bool:
-        """True if the checkpoint already has all epochs."""
+        """True if the checkpoint already has all periods."""
         return self.loaded is not None and self.loaded.state.epochs >= self.config.epochs
 
     def begin(self, shape: NetShape) -> TrainState:

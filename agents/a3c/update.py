@@ -15,16 +15,16 @@ Scalars = dict[str, float]
 
 
 def gradients(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction: float) -> Iterator[Scalars]:
-    """Yield numbers for logs whenever ``model.gradient`` has another gradient of `rollout`, clipped to `max_grad_norm`.
+    """Compute each gradient of `rollout` into ``model.gradient``, clipped to `max_grad_norm`; yield numbers for logs.
 
-    The caller applies it, and loads the new weights, before it asks for the next.
+    The caller applies the gradient and loads the new weights before it asks for the next.
 
     Raises:
         InvalidRunError: the gradient is not finite.
     """
     advantage, returns = returns_of(model, rollout, config)
     explained = 1 - float(advantage.var()) / variance if (variance := float(returns.var())) > 0 else 0.0
-    told = {"value/mean": float(rollout.values.mean()), "value/explained_variance": explained}
+    logged = {"value/mean": float(rollout.values.mean()), "value/explained_variance": explained}
     entropy_coef = scheduled(config.entropy_coef, config.entropy_coef_final, fraction)
     learning_rate = scheduled(config.learning_rate, config.learning_rate_final, fraction)
     scaled, taken, target = _scaled(advantage, config).ravel(), rollout.actions.ravel(), returns.ravel()
@@ -49,7 +49,7 @@ def gradients(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction:
             )
         if norm > config.max_grad_norm:
             model.gradient.mul_(config.max_grad_norm / norm)
-        yield told | {
+        yield logged | {
             "loss/policy": losses.policy,
             "loss/value": losses.value,
             "policy/entropy": losses.entropy,
@@ -69,7 +69,7 @@ def _scaled(advantage: Float, config: A3cConfig) -> Float:
 
 
 def returns_of(model: ActorCritic, rollout: Rollout, config: A3cConfig) -> tuple[Float, Float]:
-    """Advantages and returns, each [T, n_racks, n_agents], in units of the mean reward per epoch."""
+    """Advantages and returns, each [T, n_racks, n_agents], in units of the mean reward per period."""
     cut_values = model.value(np.stack(rollout.cut_obs)) if rollout.cut else ()
     values = rollout.values
     following = following_values(values, model.value(rollout.last_obs), rollout.cut, cut_values)
@@ -122,7 +122,7 @@ def advantages(
             `final_obs` where the episode ended; ignored where it terminated.
         terminated: [T, n_racks] the episode reached its end in step t.
         truncated: [T, n_racks] time was up in step t.
-        gamma: discount per epoch.
+        gamma: discount per period.
         gae_lambda: 1 for n-step returns, 0 for one-step ones.
 
     Returns:

@@ -57,7 +57,7 @@ class NewEpisodes(RLlibCallback):
     def on_env_runners_recreated(
         self, *, algorithm: Any, env_runner_group: Any, env_runner_indices: list[int], **_: Any
     ) -> None:
-        """Set the first episode of recreated env runners, before they are asked for anything."""
+        """Set the first episode of recreated env runners before they are used."""
         settings: EnvSettings = algorithm.config.env_config["settings"]
         for index in env_runner_indices:
             worker = settings.worker(index)
@@ -76,13 +76,13 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
     make = partial(vtrace_batch, gamma=config.gamma)
     if config.algorithm == "ppo":
         make = partial(ppo_batch, gamma=config.gamma, gae_lambda=config.gae_lambda, max_advantage=config.max_advantage)
-    made = _BASES[config.algorithm]()
-    made.framework("torch")
-    made.learners(num_learners=0, num_gpus_per_learner=0)
-    made.debugging(seed=derive_seed(settings.seed, "rllib") % 2**31, log_level="ERROR")
-    made.reporting(min_time_s_per_iteration=None, min_sample_timesteps_per_iteration=0)
-    made.experimental(_validate_config=False)  # it compares minibatches in samples with batches in epochs
-    made.rl_module(
+    rllib = _BASES[config.algorithm]()
+    rllib.framework("torch")
+    rllib.learners(num_learners=0, num_gpus_per_learner=0)
+    rllib.debugging(seed=derive_seed(settings.seed, "rllib") % 2**31, log_level="ERROR")
+    rllib.reporting(min_time_s_per_iteration=None, min_sample_timesteps_per_iteration=0)
+    rllib.experimental(_validate_config=False)  # it compares minibatches in samples with batches in epochs
+    rllib.rl_module(
         rl_module_spec=RLModuleSpec(
             module_class=HostModule,
             model_config={
@@ -93,8 +93,8 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
             },
         )
     )
-    made.environment(env_config={"settings": settings}, disable_env_checking=True)
-    made.env_runners(
+    rllib.environment(env_config={"settings": settings}, disable_env_checking=True)
+    rllib.env_runners(
         env_runner_cls=BatchedEnvRunner,
         num_env_runners=config.env_runners,
         create_local_env_runner=config.env_runners == 0,
@@ -104,13 +104,13 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
         use_env_runner_state_server=False,
         sample_timeout_s=SILENCE_S,
     )
-    made.fault_tolerance(
+    rllib.fault_tolerance(
         restart_failed_env_runners=True,
         max_num_env_runner_restarts=NEVER,
         env_runner_health_probe_timeout_s=PROBE_S,
     )
-    made.callbacks(callbacks_class=NewEpisodes)
-    made.training(
+    rllib.callbacks(callbacks_class=NewEpisodes)
+    rllib.training(
         gamma=config.gamma,
         lr=schedule(config.learning_rate, config.learning_rate_final, config.epochs),
         entropy_coeff=schedule(config.entropy_coef, config.entropy_coef_final, config.epochs),
@@ -120,7 +120,7 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
         add_default_connectors_to_learner_pipeline=False,
     )
     if config.algorithm == "ppo":
-        made.training(
+        rllib.training(
             learner_class=PpoLearner,
             train_batch_size_per_learner=rollout * racks * config.collectors,
             num_epochs=config.passes,
@@ -133,22 +133,22 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings) -> AlgorithmCon
             vf_loss_coeff=0.5 * config.value_coef,  # RLlib's PPO omits the factor one half
             use_kl_loss=False,
         )
-        return made
-    made.reporting(min_time_s_per_iteration=WAIT_S)
-    made.training(
+        return rllib
+    rllib.reporting(min_time_s_per_iteration=WAIT_S)
+    rllib.training(
         learner_class=AppoLearner if config.algorithm == "appo" else ImpalaLearner,
         train_batch_size_per_learner=rollout,  # RLlib multiplies by the fragment's length: each answer is a batch
         vf_loss_coeff=config.value_coef,
         timeout_s_sampler_manager=WAIT_S,
     )
     if config.algorithm == "appo":
-        made.training(
+        rllib.training(
             clip_param=config.clip,
             use_kl_loss=False,
             target_network_update_freq=racks,  # RLlib compares epochs of all racks with epochs of one
             circular_buffer_iterations_per_batch=1,  # with more, RLlib's reports and counters fall behind permanently
         )
-    return made
+    return rllib
 
 
 def schedule(start: float, final: float | None, epochs: int) -> Any:

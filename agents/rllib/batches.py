@@ -51,8 +51,8 @@ def ppo_batch(
     gae_lambda: float,
     max_advantage: float | None = None,
 ) -> Batch:
-    """Samples [all epochs of all hosts] with generalised advantages, scaled to mean square 1 and cut as in A3C."""
-    found, returns = [], []
+    """Samples [all periods of all hosts] with generalised advantages, scaled to mean square 1 and cut as in A3C."""
+    parts, returns = [], []
     for rollout in rollouts:
         values = values_of(module, rollout.obs)
         advantage, targets = advantages(
@@ -66,9 +66,9 @@ def ppo_batch(
             gamma=gamma,
             gae_lambda=gae_lambda,
         )
-        found.append(advantage.reshape(-1))
+        parts.append(advantage.reshape(-1))
         returns.append(targets.reshape(-1))
-    advantage = np.concatenate(found)
+    advantage = np.concatenate(parts)
     scaled = advantage / (np.sqrt(np.mean(advantage**2)) + np.float32(1e-8))
     if max_advantage is not None:
         scaled = np.clip(scaled, -max_advantage, max_advantage)
@@ -85,7 +85,7 @@ def ppo_batch(
 
 
 def vtrace_batch(module: HostModule, rollouts: Sequence[RackRollout], *, gamma: float) -> Batch:
-    """Samples in sequences of T epochs of one host each, where T is RLlib's `rollout_fragment_length`."""
+    """Samples in sequences of T periods of one host each, where T is RLlib's `rollout_fragment_length`."""
     rewards, ended = [], []
     for rollout in rollouts:
         reward, end = rollout.rewards.copy(), rollout.terminated.copy()
@@ -130,7 +130,7 @@ def _runs(array: Any) -> Any:
 
 
 def _actions(arrays: Sequence[ActionArray]) -> Tensor:
-    """Indices [rows], or numbers [rows, 1] as RLlib's distributions have them."""
+    """Discrete actions [rows], or real-valued ones [rows, 1] as RLlib's distributions have them."""
     actions = torch.from_numpy(np.concatenate(arrays))
     return actions[:, None] if actions.is_floating_point() else actions
 

@@ -37,8 +37,8 @@ LONGEST_TEMPORARY = 20
 EXIT_S = 20.0
 """Seconds that Ray's processes get to exit after `ray.shutdown` before they are killed."""
 REMOVER = 'read -r folder; read -r over && exit; sleep 5; rm -rf "$folder"'
-"""Shell that removes a folder when who named it is killed: that closes its pipe, and Ray's processes die with it. The
-folder is not among its arguments, by which Ray's processes are found."""
+"""Shell commands that remove a folder when the process that named it is killed, which closes the pipe; Ray's processes
+die then too. The folder comes through the pipe, because Ray's processes are found by their arguments."""
 TOKEN = "~/.ray/auth_token"
 """Token that a plain `ray.init` leaves behind (2.60)."""
 _QUIET = {
@@ -88,7 +88,7 @@ def connected(address: str | None, wheel: str | None, cpus: int) -> Iterator[Non
 
 @contextmanager
 def _session() -> Iterator[Path]:
-    """A folder for Ray's session, which is removed when its processes have exited, also if this one is killed."""
+    """A folder for Ray's session. It is removed when Ray's processes have exited, even if this process is killed."""
     folder = Path(_temporary()) / f"ncc-ray-{secrets.token_hex(4)}"
     with subprocess.Popen(["/bin/sh", "-c", REMOVER], stdin=subprocess.PIPE, start_new_session=True) as remover:
         assert remover.stdin is not None
@@ -110,7 +110,7 @@ def _temporary() -> str:
 
 
 def _start(session: Path, cpus: int) -> None:
-    """Start a private Ray; repeated, because on a busy machine its parts may miss each other's deadlines."""
+    """Start a private Ray, in several attempts: on a busy machine its parts may miss each other's deadlines."""
     if not any(name.startswith("RAY_AUTH_") for name in os.environ):
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # kept, because Ray reads it once per process
     for attempt in range(1, ATTEMPTS + 1):
@@ -125,7 +125,7 @@ def _start(session: Path, cpus: int) -> None:
                 logging_level=logging.ERROR,
                 log_to_driver=True,
             )
-        except Exception as error:  # noqa: BLE001 - of a node that is late Ray says so in a bare Exception
+        except Exception as error:  # noqa: BLE001 - Ray reports a late node by a bare Exception
             ray.shutdown()
             _end_processes(session)
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -161,7 +161,7 @@ def _join(address: str, wheel: str | None) -> None:
 
 
 def _has_token() -> bool:
-    """True if Ray has a token that it does not use here, while `ray start` would."""
+    """True if there is a token that `ray start` uses and this process does not."""
     return "RAY_AUTH_MODE" not in os.environ and Path(TOKEN).expanduser().exists()
 
 
@@ -173,10 +173,10 @@ def _end_processes(session: Path) -> None:
 @contextmanager
 def environment(values: dict[str, str]) -> Iterator[None]:
     """Set these environment variables in the context, except those that the user has set."""
-    ours = {name: value for name, value in values.items() if name not in os.environ}
-    os.environ.update(ours)
+    unset = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(unset)
     try:
         yield
     finally:
-        for name in ours:
+        for name in unset:
             os.environ.pop(name, None)

@@ -18,16 +18,16 @@ from ncc.harness.learner import Report
 BATCHED_RACKS = 16
 """Racks per env runner beyond which the cost per rack hardly falls any more, as in A3C."""
 PPO_EPOCHS = 800
-"""Environment epochs that an env runner collects for an update of PPO, unless `rollout` says otherwise."""
+"""Periods that an env runner collects for an update of PPO, unless `rollout` says otherwise."""
 VTRACE_EPOCHS = 160
-"""Environment epochs that an env runner collects for an update of APPO or IMPALA, unless `rollout` says otherwise."""
+"""Periods that an env runner collects for an update of APPO or IMPALA, unless `rollout` says otherwise."""
 
 
 class RllibConfig(Value, frozen=True):
     """PPO, APPO and IMPALA of Ray RLlib (new API stack) with A3C's networks.
 
     One policy serves all hosts. As in A3C, rewards are scaled by 1 - gamma, so that values are in units of the mean
-    reward per epoch, value_coef weighs half the squared error, and Adam's eps is 1e-5: coefficients mean the same.
+    reward per period, value_coef weighs half the squared error, and Adam's eps is 1e-5, so coefficients are comparable.
     """
 
     algorithm: Literal["ppo", "appo", "impala"] = "ppo"
@@ -37,9 +37,9 @@ class RllibConfig(Value, frozen=True):
     """Racks in each env runner. null: `BATCHED_RACKS` where the datapath steps many racks in one call (packetsim), else
     1, because each rack then needs a process (ns-3)."""
     epochs: Annotated[Count, usual(high=1e8)] = 200_000
-    """Environment epochs to train for, summed over racks and env runners; rounded up to whole updates."""
+    """Periods to train for, summed over racks and env runners; rounded up to whole updates."""
     rollout: Annotated[int, Meta(ge=1, le=10_000)] | None = None
-    """Epochs between updates. null: as many as give `PPO_EPOCHS` or `VTRACE_EPOCHS` over the racks of an env runner."""
+    """Periods between updates. null: `PPO_EPOCHS` or `VTRACE_EPOCHS` divided by the racks of an env runner."""
     gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
     gae_lambda: Fraction = 1.0
     """Lambda of generalised advantage estimation in PPO. APPO and IMPALA use V-trace (Espeholt et al., ICML 2018),
@@ -55,7 +55,7 @@ class RllibConfig(Value, frozen=True):
     noise_final: Positive | None = 0.08
     """Value that `noise` reaches linearly at the end of training; null: it stays constant."""
     value_coef: NonNegative = 0.5
-    """0: there is no critic, and returns are those of the rollout. Rewards over copies (`env.pairs`) need none."""
+    """Weight of the critic's error; 0: there is no critic. Rewards over copies (`env.pairs`) need none."""
     max_advantage: Positive | None = None
     """Largest size of a normalised advantage, in PPO; null: any."""
     max_grad_norm: Positive = 0.5
@@ -64,11 +64,11 @@ class RllibConfig(Value, frozen=True):
     passes: Annotated[int, Meta(ge=1, le=1000)] = 4
     """Passes of a PPO update over the collected samples."""
     minibatch: Count = 3200
-    """Samples in a gradient step of PPO. One host in one epoch is one sample (an agent step in RLlib)."""
+    """Samples in a gradient step of PPO. One host in one period is one sample (an agent step in RLlib)."""
     hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (64, 64)
     """Sizes of the tanh layers, the same for the policy and the value network."""
     checkpoint_epochs: Count = 20_000
-    """Epochs between checkpoints."""
+    """Periods between checkpoints."""
     keep_checkpoints: Annotated[int, Meta(ge=1, le=1000)] = 3
     address: str | None = None
     """Address of an existing Ray cluster: auto, or host:port of its head. null: start a private Ray on this machine."""
@@ -99,7 +99,7 @@ class RllibConfig(Value, frozen=True):
         return max(1, self.env_runners)
 
     def build(self, *, batching: bool = False) -> "RllibLearner":
-        """Make the learner; `batching` tells if the datapath steps many racks in one call. Ray is loaded in training.
+        """Make the learner; `batching`: the datapath steps many racks in one call. Ray is loaded in training.
 
         Raises:
             ConfigError: Ray or PyTorch is not installed, or `wheel` is not there.

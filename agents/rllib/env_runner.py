@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The batched env runner: one forward pass per epoch for all hosts of all racks, and arrays instead of episodes."""
+"""The batched env runner: one forward pass per period for all hosts of all racks, and arrays instead of episodes."""
 
 import logging
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from ncc.core.seeding import generator
 from ncc.harness.batch import ActionArray, BatchedEnv, EnvFactory, ObsArray
 
 RETURNS = "ncc_returns"
-"""Metric: mean reward per host and epoch of each episode that ended."""
+"""Metric: mean reward per host and period of each episode that ended."""
 NEXT_EPISODE = "ncc_next_episode"
 """Metric, by env runner: the first episode number in which none of its racks has taken a step."""
 NETWORK_METRICS = "ncc_network"
@@ -38,7 +38,7 @@ NETWORK_METRICS = "ncc_network"
 NETWORK_METRICS_WINDOW = 16
 """Rollouts of an env runner over which these metrics are averaged."""
 ENOUGH = 2**31
-"""Epochs that a failed env runner reports, so many that RLlib calls the learner at once."""
+"""Number of periods that a failed env runner reports; with so many, RLlib calls the learner at once."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class EnvSettings:
     make_env: EnvFactory
     seed: int
     rollout: int
-    """Epochs of each rack in one answer."""
+    """Periods of each rack in one answer."""
     reward_scale: float
-    """Factor 1 - gamma on rewards, so that values are in units of the mean reward per epoch."""
+    """Factor 1 - gamma on rewards, so that values are in units of the mean reward per period."""
     episodes: tuple[int, ...]
     """First episode number of each env runner."""
 
@@ -62,14 +62,14 @@ class EnvSettings:
 
 @dataclass(frozen=True, eq=False)
 class RackRollout:
-    """T consecutive epochs of R racks of N hosts. RLlib treats it as an "episode" and only asks for lengths."""
+    """T consecutive periods of R racks of N hosts. RLlib treats it as an "episode" and only asks for lengths."""
 
     obs: ObsArray
     """[T, R, N, obs_dim] observations acted on."""
     actions: ActionArray
     """[T, R, N]"""
     logits: Float
-    """[T, R, N, n_actions] of the policy that acted; of numbers: their mean and the logarithm of their deviation."""
+    """[T, R, N, n_actions] of the policy that acted; of real-valued actions: mean and logarithm of the deviation."""
     rewards: Float
     """[T, R, N] scaled by 1 - gamma."""
     terminated: Bool
@@ -77,7 +77,7 @@ class RackRollout:
     truncated: Bool
     """[T, R]"""
     last_obs: ObsArray
-    """[R, N, obs_dim] observations after the last epoch."""
+    """[R, N, obs_dim] observations after the last period."""
     cut: tuple[tuple[int, int], ...]
     """(t, rack) of episodes that were truncated."""
     cut_obs: ObsArray
@@ -87,11 +87,11 @@ class RackRollout:
         return int(self.terminated.size)
 
     def env_steps(self) -> int:
-        """Environment epochs, summed over racks."""
+        """Periods, summed over racks."""
         return len(self)
 
     def agent_steps(self) -> int:
-        """Number of samples, which are epochs of a host."""
+        """Number of samples, which are periods of a host."""
         return int(self.actions.size)
 
 
@@ -142,7 +142,7 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
         try:
             return [self._collect()]
         except NccError as error:
-            # So many that RLlib calls the learner at once, which raises the error.
+            # With so many steps RLlib calls the learner at once, which raises the error.
             self.metrics.log_value(NUM_ENV_STEPS_SAMPLED, ENOUGH, reduce="sum")
             self.metrics.log_value(NUM_ENV_STEPS_SAMPLED_LIFETIME, ENOUGH, reduce="lifetime_sum")
             return [FailedRollout(f"env runner {self._worker}: {error}")]
@@ -155,7 +155,7 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
         actor = _Recorder(self.module)
         taken = self._collector.collect(actor, self._settings.rollout)
         hosts = taken.actions.shape
-        found = RackRollout(
+        rollout = RackRollout(
             obs=np.stack(actor.obs).reshape(*hosts, -1),
             actions=taken.actions.copy(),
             logits=np.stack(actor.logits).reshape(*hosts, -1),
@@ -166,9 +166,9 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
             cut=taken.cut,
             cut_obs=np.stack(taken.cut_obs) if taken.cut else np.empty((0, *taken.last_obs.shape[1:]), np.float32),
         )
-        log, samples = self.metrics.log_value, found.agent_steps()
-        log(NUM_ENV_STEPS_SAMPLED, len(found), reduce="sum")
-        log(NUM_ENV_STEPS_SAMPLED_LIFETIME, len(found), reduce="lifetime_sum")
+        log, samples = self.metrics.log_value, rollout.agent_steps()
+        log(NUM_ENV_STEPS_SAMPLED, len(rollout), reduce="sum")
+        log(NUM_ENV_STEPS_SAMPLED_LIFETIME, len(rollout), reduce="lifetime_sum")
         log((NUM_AGENT_STEPS_SAMPLED, DEFAULT_AGENT_ID), samples, reduce="sum")
         log((NUM_MODULE_STEPS_SAMPLED, DEFAULT_MODULE_ID), samples, reduce="sum")
         log((NEXT_EPISODE, str(self._worker)), self._collector.next_episode, reduce="max", window=1)
@@ -176,7 +176,7 @@ class BatchedEnvRunner(EnvRunner, Checkpointable):
             log(RETURNS, value, reduce="item_series")
         for name, value in taken.metrics.items():
             log((NETWORK_METRICS, name), value, reduce="mean", window=NETWORK_METRICS_WINDOW)
-        return found
+        return rollout
 
     def get_metrics(self) -> Any:
         return self.metrics.reduce()

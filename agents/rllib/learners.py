@@ -17,7 +17,7 @@ from ncc.core.errors import InvalidRunError
 
 
 class SameAdam:
-    """A mixin that gives RLlib's learners Adam with A3C's constants, and numbers A3C's noise."""
+    """A mixin that gives RLlib's learners A3C's constants of Adam, and A3C's noise for real-valued actions."""
 
     def configure_optimizers_for_module(self: Any, module_id: str, config: Any = None) -> None:
         """Register A3C's Adam for a module, at the rate `config.lr`."""
@@ -38,7 +38,7 @@ class SameAdam:
         return super().update(training_data=training_data, **settings)  # type: ignore[misc]
 
     def after_gradient_based_update(self: Any, *, timesteps: dict[str, Any]) -> None:
-        """Lower rates as RLlib does, and the noise; those who act get it with the weights."""
+        """Lower rates as RLlib does, and the noise, which env runners get with the weights."""
         super().after_gradient_based_update(timesteps=timesteps)  # type: ignore[misc]
         for module in self.module.values():
             if isinstance(found := module.unwrapped(), HostModule):
@@ -66,5 +66,5 @@ def network(algorithm: Any) -> HostModule:
 
 def _network(learner: Any) -> HostModule:
     (module,) = learner.module.values()
-    found: HostModule = module.unwrapped()
-    return found
+    host_module: HostModule = module.unwrapped()
+    return host_module

@@ -44,10 +44,10 @@ class RllibModel:
                 kind = self._module.get_inference_action_dist_cls()
                 chosen = kind.from_logits(out[Columns.ACTION_DIST_INPUTS])
                 actions = (chosen.to_deterministic() if greedy else chosen).sample()
-        found: npt.NDArray[Any] = actions.numpy()
+        chosen_actions: npt.NDArray[Any] = actions.numpy()
         if isinstance(self.action_space, spaces.Box):
-            found = np.clip(found, self.action_space.low, self.action_space.high)
-        return found
+            chosen_actions = np.clip(chosen_actions, self.action_space.low, self.action_space.high)
+        return chosen_actions
 
 
 def load_rllib(path: Path) -> RllibModel:
@@ -59,19 +59,19 @@ def load_rllib(path: Path) -> RllibModel:
     logging.getLogger("ray").setLevel(logging.ERROR)  # each module warns that RLlib creates it in an old way
     marker = RLModule.CLASS_AND_CTOR_ARGS_FILE_NAME
     root = path / MODULES if (path / MODULES).is_dir() else path
-    found = [file.parent for file in sorted(root.glob(f"*/{marker}"))] or ([root] if (root / marker).is_file() else [])
-    if len(found) != 1:
-        names = f"modules {', '.join(folder.name for folder in found)}" if found else "no module"
+    roots = [file.parent for file in sorted(root.glob(f"*/{marker}"))] or ([root] if (root / marker).is_file() else [])
+    if len(roots) != 1:
+        names = f"modules {', '.join(folder.name for folder in roots)}" if roots else "no module"
         raise ConfigError(
             f"{path} has {names}; name a checkpoint of RLlib (algorithm.save_to_path) with one module, or the folder "
             f"of one below {MODULES}"
         )
     try:
-        module = RLModule.from_checkpoint(found[0].resolve())
+        module = RLModule.from_checkpoint(roots[0].resolve())
     except (OSError, ValueError, TypeError, AttributeError, ImportError, KeyError, RuntimeError, EOFError) as error:
-        said = " ".join(str(error).split())[:200]
+        reason = " ".join(str(error).split())[:200]
         raise ConfigError(
-            f"{found[0]} is no module of this version of RLlib ({type(error).__name__}: {said}); train again"
+            f"{roots[0]} is no module of this version of RLlib ({type(error).__name__}: {reason}); train again"
         ) from None
     if module.is_stateful():
         raise ConfigError(

@@ -25,11 +25,11 @@ from ncc.agents.policy import Layer
 class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI, TargetNetworkAPI):
     """Separate tanh networks of one host's observation: logits of its actions, and the value.
 
-    In a space of numbers the policy has one output u and draws from a Gaussian around tanh(u), as A3C does.
+    For real-valued actions the policy has one output u and draws from a Gaussian around tanh(u), as A3C does.
 
-    `model_config` has `hidden` (sizes), `seed` (of the weights), `critic`
-    (false: all values are 0) and `noise` (first and last deviation of numbers, and the epochs between). Equal seeds
-    give A3C's weights. Batches are {"obs": [..., obs_dim]}.
+    `model_config` has `hidden` (sizes), `seed` (of the weights), `critic` (false: all values are 0) and `noise` (first
+    and last deviation of actions, and the periods between). Equal seeds give A3C's weights. Batches are
+    {"obs": [..., obs_dim]}.
     """
 
     def setup(self) -> None:
@@ -42,7 +42,7 @@ class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI, TargetNetwor
         self.lower_noise(0)
 
     def lower_noise(self, epochs: int) -> None:
-        """Set the deviation of numbers after so many epochs of training."""
+        """Set the deviation of real-valued actions after so many periods of training."""
         first, last, total = self.model_config["noise"]
         self.log_noise.fill_(math.log(scheduled(first, last, epochs / total)))
 
@@ -55,17 +55,17 @@ class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI, TargetNetwor
 
     def logits(self, obs: Tensor, policy: nn.Module | None = None) -> Tensor:
         """Logits [..., n_actions], or mean and logarithm of the deviation [..., 2], of `policy` or the newest."""
-        found: Tensor = (self.policy if policy is None else policy)(obs)
+        outputs: Tensor = (self.policy if policy is None else policy)(obs)
         if self.n_actions:
-            return found
-        mean = torch.tanh(found)
+            return outputs
+        mean = torch.tanh(outputs)
         return torch.cat([mean, self.log_noise.expand_as(mean)], -1)
 
     def _forward(self, batch: Mapping[str, Any], **_: Any) -> dict[str, Tensor]:
         return {Columns.ACTION_DIST_INPUTS: self.logits(batch[Columns.OBS])}
 
     def compute_values(self, batch: Mapping[str, Any], embeddings: Tensor | None = None) -> Tensor:
-        """Values [...], in units of the mean reward per epoch."""
+        """Values [...], in units of the mean reward per period."""
         if not self.model_config["critic"]:
             return torch.zeros(batch[Columns.OBS].shape[:-1])
         values: Tensor = self.value(batch[Columns.OBS]).squeeze(-1)
@@ -91,7 +91,7 @@ def policy_layers(module: HostModule) -> list[Layer]:
 
 
 def policy_layers_of(state: Mapping[str, Any]) -> list[Layer]:
-    """Copy them from the policy's state: "0.weight", "0.bias", "2.weight", ... as tensors or arrays."""
+    """Copy weights and biases from a policy's state: "0.weight", "0.bias", "2.weight", ... as tensors or arrays."""
     numbers = sorted({int(name.split(".")[0]) for name in state})
     return [
         (torch.as_tensor(state[f"{i}.weight"]).numpy().copy(), torch.as_tensor(state[f"{i}.bias"]).numpy().copy())

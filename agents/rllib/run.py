@@ -126,7 +126,7 @@ def train(job: Job, report: Report, *, resume: bool) -> Path:
     else:
         checkpoints.must_be_empty()
     ray = connected(config.address, config.wheel, cpus=config.env_runners + 1)
-    # Ray installs a SIGTERM handler that would abort this process; it is among those replaced.
+    # Ray installs a SIGTERM handler that would abort this process; `noted` replaces it.
     # With more threads than idle cores, small networks are many times slower.
     with ray, one_thread(), noted(signal.SIGINT, signal.SIGTERM) as interrupt:
         run = Run(job, checkpoints, loaded, interrupt)
@@ -165,24 +165,24 @@ class Run:
             raise WorkerDiedError(f"no env runner started ({type(error).__name__}); its own message is above") from None
 
     def learn(self, report: Report) -> Path:
-        """Iterate until all epochs are used; return the path of the policy file."""
+        """Iterate until all periods are used; return the path of the policy file."""
         meter = Meter(report, self.epochs, self._config.epochs)
-        saved, heard_s = self.epochs, time.monotonic()
+        saved, last_answer_s = self.epochs, time.monotonic()
         if not self.epochs:
             self._save_checkpoint()
         while self.epochs < self._config.epochs:
             result = self.algorithm.train()
-            found = result.get(ENV_RUNNER_RESULTS, {})
-            epochs = _whole(found.get(NUM_ENV_STEPS_SAMPLED, 0))
+            sampled = result.get(ENV_RUNNER_RESULTS, {})
+            epochs = _whole(sampled.get(NUM_ENV_STEPS_SAMPLED, 0))
             self.epochs += epochs
             next_episodes = self.algorithm.next_episodes
-            for worker, episode in found.get(NEXT_EPISODE, {}).items():
+            for worker, episode in sampled.get(NEXT_EPISODE, {}).items():
                 next_episodes[int(worker)] = max(next_episodes[int(worker)], _whole(episode))
             if epochs:
-                heard_s = time.monotonic()
-                returns = found.get(RETURNS, [])  # RLlib unpacks a list of one
+                last_answer_s = time.monotonic()
+                returns = sampled.get(RETURNS, [])  # RLlib unpacks a list of one
                 meter.add(epochs, returns if isinstance(returns, list) else [returns], self._scalars(result))
-            elif time.monotonic() - heard_s > SILENCE_S:
+            elif time.monotonic() - last_answer_s > SILENCE_S:
                 meter.flush()
                 self._save_checkpoint()
                 raise WorkerDiedError(f"no env runner has answered for {SILENCE_S:.0f} s")
@@ -210,7 +210,7 @@ class Run:
             InvalidRunError: one of them is not finite.
         """
         losses = result.get(LEARNER_RESULTS, {}).get(DEFAULT_MODULE_ID, {})
-        scalars = {ours: float(losses[theirs]) for theirs, ours in SCALARS.items() if theirs in losses}
+        scalars = {name: float(losses[rllib_name]) for rllib_name, name in SCALARS.items() if rllib_name in losses}
         for name, value in scalars.items():
             if not math.isfinite(value) and name.startswith(("loss/", "update/grad")):
                 raise InvalidRunError(f"{name} is {value} after {self.epochs} epochs; lower the learning rate")

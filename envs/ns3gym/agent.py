@@ -40,7 +40,7 @@ class AgentLink:
     def __init__(self, port: int, obs_space: Space, act_space: Space, wait_s: float, answer_s: float) -> None:
         self._port, self._answer_s, self._obs_space, self._act_space = port, answer_s, obs_space, act_space
         self.steps = 0
-        self._asked: Any = None
+        self._last_state: Any = None
         hello = messages().SimInitMsg(
             simProcessId=os.getpid(),
             wafShellProcessId=os.getppid(),
@@ -51,7 +51,7 @@ class AgentLink:
         try:
             ack = parse("SimInitAck", answer, "the agent's first answer")
             self.stopped = bool(ack.stopSimReq)
-            """True if the agent told us to stop, or has gone."""
+            """True if the agent asked to stop, or has gone."""
             if not ack.done and not self.stopped:
                 raise DatapathError(
                     f"the agent on port {port} did not accept the spaces (its SimInitAck says not done)"
@@ -68,7 +68,7 @@ class AgentLink:
         state.reason = pb.GameOver if terminated else pb.SimulationEnd
         try:
             self._link.send((b"", state.SerializeToString()))
-            self._asked = state
+            self._last_state = state
             answer = self._payload(self._link.receive(self._answer_s))
         except Lost:
             self.stopped = True
@@ -88,13 +88,13 @@ class AgentLink:
         return value_of(act.actData, self._act_space, f"action of step {self.steps}")
 
     def leave(self) -> None:
-        """Tell the agent that the simulation is over, if it has had a state.
+        """Tell the agent that the simulation is over, if it has received a state.
 
-        Otherwise ns3-gym's agent waits for ever. It reads this after sending its next action, which is lost.
+        Without this, ns3-gym's agent waits for ever. It reads the message after its next action, which is lost.
         """
-        if self._asked is not None and not self.stopped:
+        if self._last_state is not None and not self.stopped:
             pb = messages()
-            last = pb.EnvStateMsg(obsData=self._asked.obsData, isGameOver=True, reason=pb.SimulationEnd)
+            last = pb.EnvStateMsg(obsData=self._last_state.obsData, isGameOver=True, reason=pb.SimulationEnd)
             with suppress(Lost):  # it has gone as well
                 self._link.send((b"", last.SerializeToString()))
 

@@ -2,7 +2,7 @@
 """The agent's end of ns3-gym's protocol: a simulation connects, sends its spaces, and gets an action for each state.
 
 The simulation has a REQ socket. Ours is a ROUTER, which looks to it like ns3-gym's REP but also tells simulations
-apart: a message that a dead one left behind is not taken for the next one's.
+apart: a message of a dead simulation is not taken for one of the next.
 """
 
 import copy
@@ -49,7 +49,7 @@ class Bridge:
         self._link, self._let_through = _bound(port), let_through
         self.port = self._link.port
         self._peer: bytes | None = None
-        self._asked = False
+        self._waiting = False
         self._obs: Any = None
         self.stop_sent = False
         """True if the last simulation was told to stop."""
@@ -64,7 +64,7 @@ class Bridge:
             Its first state.
         """
         deadline_s = time.monotonic() + wait_s
-        self._peer, self._asked, self._obs, self.stop_sent, self._steps = None, False, None, False, 0
+        self._peer, self._waiting, self._obs, self.stop_sent, self._steps = None, False, None, False, 0
         while True:
             peer, payload = self._frames(max(0.0, deadline_s - time.monotonic()), process, wait_s)
             hello = parse("SimInitMsg", payload, "the first message of a simulation")
@@ -91,7 +91,7 @@ class Bridge:
             ConfigError: this is not an action of `act_space`; the simulation still waits for one.
             DatapathError: the simulation has not asked for an action.
         """
-        if not self._asked or self.act_space is None:
+        if not self._waiting or self.act_space is None:
             raise DatapathError("no episode is running; reset the environment first")
         answer = messages().EnvActMsg(actData=pack(self.act_space, action))
         self._steps += 1
@@ -99,7 +99,7 @@ class Bridge:
 
     def stop(self) -> None:
         """Tell the simulation to stop, if it waits for an answer."""
-        if self._asked:
+        if self._waiting:
             self._send(messages().EnvActMsg(stopSimReq=True))
             self.stop_sent = True
         self._peer = None
@@ -107,8 +107,8 @@ class Bridge:
     def receive(self, wait_s: float, process: SimulationProcess | None) -> State:
         """Return the simulation's next state; if the game is over, tell it to stop, as ns3-gym does.
 
-        Some scripts have nothing left to observe at the end (`NotifySimulationEnd` after a callback that cleared it);
-        the observation before is repeated then.
+        Some scripts have no observation at the end (`NotifySimulationEnd` after a callback that cleared it). The last
+        observation is then repeated.
         """
         if self._peer is None or self.obs_space is None:
             raise DatapathError("no simulation is connected; reset the environment first")
@@ -119,7 +119,7 @@ class Bridge:
                 f"a second simulation has connected to port {self.port} while the first runs; give each its own port"
             )
         state = parse("EnvStateMsg", payload, f"what follows step {self._steps}")
-        self._asked = True
+        self._waiting = True
         read = State(
             obs=self._observed(state, self.obs_space),
             reward=float(state.reward),
@@ -148,7 +148,7 @@ class Bridge:
 
     def close(self) -> None:
         """Close the socket once all messages have left; may be called twice."""
-        self._asked, self._peer = False, None
+        self._waiting, self._peer = False, None
         self._link.close()
 
     def _frames(self, timeout_s: float, process: SimulationProcess | None, wait_s: float) -> tuple[bytes, bytes]:
@@ -160,7 +160,7 @@ class Bridge:
             except (Lost, Ended) as end:
                 if not known and isinstance(end, Lost):
                     timeout_s = max(0.0, deadline_s - time.monotonic())
-                    continue  # an attached one may just be closing; our own ones are watched by their process
+                    continue  # an attached simulation may be closing; our own are watched by their processes
                 raise self._failed(_how(process, EXIT_S), process) from None
             except TimedOut:
                 raise self._late(wait_s, process) from None
@@ -172,15 +172,15 @@ class Bridge:
 
     def _failed(self, how: str, process: SimulationProcess | None) -> DatapathError:
         when = f"after step {self._steps}" if self._peer is not None else "before it had connected"
-        self._asked, self._peer = False, None
+        self._waiting, self._peer = False, None
         if process is None:
             return DatapathError(f"the simulation on port {self.port} {how} {when}; look at what it says where it runs")
         words = process.last_words()
-        said = f"; its last words: {words}" if words else ", and said nothing"
+        quoted = f"; its last words: {words}" if words else ", and said nothing"
         hint = ""
         if how.endswith("status 0") and self._steps:
             hint = ". If that is its end, its script must say so: NotifySimulationEnd() after Simulator::Run()"
-        return DatapathError(f"the simulation {how} {when}{said}{hint}")
+        return DatapathError(f"the simulation {how} {when}{quoted}{hint}")
 
     def _late(self, wait_s: float, process: SimulationProcess | None) -> DatapathError:
         if self._peer is not None:
@@ -194,15 +194,15 @@ class Bridge:
                 f"--openGymPort={self.port}, or raise wait_s"
             )
         words = process.last_words()
-        said = f"; its last words: {words}" if words else ""
+        quoted = f"; its last words: {words}" if words else ""
         return DatapathError(
             f"the simulation did not connect to port {self.port} within {wait_s:g} s: it must take --openGymPort, or "
-            f"its command name the port as {{port}}; if it is being built, raise wait_s{said}"
+            f"its command name the port as {{port}}; if it is being built, raise wait_s{quoted}"
         )
 
     def _send(self, message: Any) -> None:
         assert self._peer is not None
-        self._asked = False
+        self._waiting = False
         self._link.send((self._peer, b"", message.SerializeToString()))
 
 

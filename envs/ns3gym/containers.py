@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Conversion of Gymnasium's spaces and values to ns3-gym's messages, and back.
 
-The protocol has Discrete, Box, Tuple and Dict. A Box has one lower and one upper bound for all its numbers. The bounds
-have 32 bits, as have its integers, whatever ns-3 calls their type. ``MultiDiscrete`` and ``MultiBinary`` are sent as
-Tuples of Discrete.
+The protocol has Discrete, Box, Tuple and Dict. A Box has one lower and one upper bound for all its numbers. Bounds and
+integers have 32 bits, whatever type ns-3 states. ``MultiDiscrete`` and ``MultiBinary`` are sent as Tuples of Discrete.
 """
 
 import math
@@ -29,7 +28,7 @@ NUMBERS: dict[str, tuple[type[np.generic], str]] = {
 _SENT_AS = {"i": "INT", "u": "UINT", "f": "FLOAT"}
 _LARGEST = float(np.finfo(np.float32).max)
 NUMBERS_MAX = 10_000_000
-"""Most numbers of a Box, which makes 40 MB per message."""
+"""Largest number of entries of a Box, which makes 40 MB per message."""
 _INT32_MAX = 2**31 - 1
 
 LetThrough = Callable[[str], None]
@@ -113,9 +112,9 @@ def _box(box: Any, where: str) -> Space:
 
 
 def pack(space: Space, value: Any) -> Any:
-    """Make a `DataContainer` of a value of that space, also of one beyond its bounds.
+    """Make a `DataContainer` of a value of that space, even if it is beyond the bounds.
 
-    Numbers of a Box are sent as by ns3-gym's own Python side: floats of 32 and 64 bits both as `FLOAT`, because scripts
+    Numbers of a Box are sent as ns3-gym's own Python side does: floats of 32 and 64 bits as `FLOAT`, because scripts
     cast them to that.
 
     Raises:
@@ -159,8 +158,8 @@ def value_of(container: Any, space: Space, where: str, let_through: LetThrough |
         container: the message.
         space: space of the value.
         where: name of the value in errors.
-        let_through: called with what is tolerated because ns3-gym's own agents tolerate it: a Discrete beyond its
-            values, and a Tuple in place of a Dict, taken by position. None: these are errors.
+        let_through: called with each deviation that ns3-gym's own agents tolerate: a Discrete beyond its values, and a
+            Tuple in place of a Dict, taken by position. None: these are errors.
 
     Raises:
         Incomplete: the container holds less than the space says.
@@ -186,14 +185,14 @@ def value_of(container: Any, space: Space, where: str, let_through: LetThrough |
     if isinstance(space, spaces.Box):
         return _numbers(inner, space, where)
     if isinstance(space, spaces.Tuple):
-        found = list(inner.element)
-        if len(found) != len(space.spaces):
-            few = len(found) < len(space.spaces)
-            _refuse(few, f"the {where} must have {len(space.spaces)} parts, got {len(found)}")
-        return tuple(value_of(found[index], part, f"{where}[{index}]", let_through) for index, part, _ in _parts(space))
+        items = list(inner.element)
+        if len(items) != len(space.spaces):
+            few = len(items) < len(space.spaces)
+            _refuse(few, f"the {where} must have {len(space.spaces)} parts, got {len(items)}")
+        return tuple(value_of(items[index], part, f"{where}[{index}]", let_through) for index, part, _ in _parts(space))
     by_name, wanted = {part.name: part for part in inner.element}, [key for _, _, key in _parts(space)]
     if set(by_name) != set(wanted):
-        names, got = (", ".join(sorted(each)) or "none" for each in (wanted, by_name))
+        names, got = (", ".join(sorted(listed)) or "none" for listed in (wanted, by_name))
         _refuse(set(by_name) < set(wanted), f"the {where} must have the parts {names}, got {got}")
     return {key: value_of(by_name[key], part, f"{where}[{key!r}]", let_through) for _, part, key in _parts(space)}
 

@@ -40,7 +40,7 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         port: port of this machine; 0 with `command`: any free one.
         sim_args: more arguments for the simulation, as in ns3-gym: ``{"--simTime": 10}``.
         folder: working directory of the command.
-        seed: simSeed of the first episode that is reset without a seed, from which those after it are drawn; None: any.
+        seed: simSeed of the first episode that is reset without a seed; later ones are drawn from it. None: any.
         wait_s: seconds that a simulation may take to connect, including a build by ``./ns3 run``.
         answer_s: seconds that a simulation may take between an action and the next state.
         output: let the simulation write to our terminal.
@@ -149,16 +149,16 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
             self._fresh = bridge.accept(self._wait_s, self._process)
             assert bridge.obs_space is not None
             assert bridge.act_space is not None
-            said = (bridge.obs_space, bridge.act_space)
-            known = self._spaces = self._spaces or said
-            if said != known:
+            sent = (bridge.obs_space, bridge.act_space)
+            known = self._spaces = self._spaces or sent
+            if sent != known:
                 raise DatapathError(
-                    f"the simulation's spaces have changed from {known[0]} and {known[1]} to {said[0]} and "
-                    f"{said[1]}; make an environment of its own for it"
+                    f"the simulation's spaces have changed from {known[0]} and {known[1]} to {sent[0]} and "
+                    f"{sent[1]}; make an environment of its own for it"
                 )
             if self._fresh.game_over:
                 raise DatapathError("the simulation was over before its first step; let it run for longer")
-            return said
+            return sent
         except BaseException:
             self.close()
             raise
@@ -179,11 +179,11 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
     def _command(self, port: int) -> tuple[str, ...]:
         """Return the command with port, seed and more arguments."""
         assert self._words is not None
-        ours, missing = {"{port}": str(port), "{seed}": str(self._seed)}, []
+        values, missing = {"{port}": str(port), "{seed}": str(self._seed)}, []
         for mark, option in (("{port}", "--openGymPort"), ("{seed}", "--simSeed")):
             if not any(mark in word for word in self._words):
-                missing.append(f"{option}={ours[mark]}")
-        words = [word.replace("{port}", ours["{port}"]).replace("{seed}", ours["{seed}"]) for word in self._words]
+                missing.append(f"{option}={values[mark]}")
+        words = [word.replace("{port}", values["{port}"]).replace("{seed}", values["{seed}"]) for word in self._words]
         return (*words, *missing, *self._more)
 
     def _next_seed(self, seed: int | None) -> int:

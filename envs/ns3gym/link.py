@@ -42,14 +42,14 @@ class Link:
         self._socket.linger = LINGER_MS
         self._socket.reconnect_ivl = 20
         self._socket.reconnect_ivl_max = 200
-        self._made, self._ended = {int(zmq.EVENT_ACCEPTED), int(zmq.EVENT_CONNECTED)}, int(zmq.EVENT_DISCONNECTED)
+        self._begun, self._ended = {int(zmq.EVENT_ACCEPTED), int(zmq.EVENT_CONNECTED)}, int(zmq.EVENT_DISCONNECTED)
         failed = int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
-        self._monitor = self._socket.get_monitor_socket(sum(self._made) + self._ended + failed)
+        self._monitor = self._socket.get_monitor_socket(sum(self._begun) + self._ended + failed)
         self._poller = zmq.Poller()
         for socket in (self._socket, self._monitor):
             self._poller.register(socket, zmq.POLLIN)
         self._connections: set[int] = set()
-        self._speaker: int | None = None
+        self._last_sender: int | None = None
         self._bind, self._gone = bind, False
         try:
             (self._socket.bind if bind else self._socket.connect)(address)
@@ -131,23 +131,23 @@ class Link:
             return list(self._socket.recv_multipart())
         self._lost()  # first, because another connection may have the number of an ended one by now
         frames = self._socket.recv_multipart(copy=False)
-        self._speaker = int(frames[-1].get(self._zmq.SRCFD))
-        self._gone = self._speaker not in self._connections
+        self._last_sender = int(frames[-1].get(self._zmq.SRCFD))
+        self._gone = self._last_sender not in self._connections
         return [bytes(frame.bytes) for frame in frames]
 
     def _lost(self) -> bool:
-        """Take in all events; return True if our connection ended, or where we listen, that of the last message."""
+        """Read all events; return True if the connection ended (on a listening socket: that of the last message)."""
         ended = False
         while self._monitor.poll(0):
             event = self._monitoring.recv_monitor_message(self._monitor)
             kind, fd = int(event["event"]), int(event["value"])
-            if kind in self._made:
+            if kind in self._begun:
                 self._connections.add(fd)
             elif kind == self._ended:
                 self._connections.discard(fd)
                 ended = True
-                if fd == self._speaker:
-                    self._speaker, self._gone = None, True
+                if fd == self._last_sender:
+                    self._last_sender, self._gone = None, True
             elif not self._bind:  # failed attempts to connect to our own port do not matter
                 self._connections.clear()
                 ended = True

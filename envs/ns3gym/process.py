@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A simulation as a child process that ends with its own children when we end, however we end.
+"""A simulation as a child process. It ends with its own children when this process ends, for whatever reason.
 
 This holds for processes that stay in its process group, not for daemons, which call ``setsid``.
 """
@@ -53,7 +53,7 @@ class SimulationProcess:
     """A running command in a process group of its own."""
 
     def __init__(self, words: Sequence[str], folder: Path, *, output: bool = False) -> None:
-        self._told: int | None = None
+        self._status: int | None = None
         self._output = None if output else tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         alive, self._alive = os.pipe()
         self.ended_fd, ended = os.pipe()
@@ -83,12 +83,12 @@ class SimulationProcess:
 
     def how_it_ended(self) -> str:
         """Wait for the end of the command and describe it in words."""
-        if self._told is None:
-            self._told = int(os.read(self.ended_fd, 16) or b"137")
-        number = self._told - 128
+        if self._status is None:
+            self._status = int(os.read(self.ended_fd, 16) or b"137")
+        number = self._status - 128
         if number in set(signal.Signals):
             return f"was killed by {signal.Signals(number).name}"
-        return f"ended by itself with status {self._told}"
+        return f"ended by itself with status {self._status}"
 
     def last_words(self) -> str:
         """Return the end of its output on one line; empty if there is none, or if it went to the terminal."""

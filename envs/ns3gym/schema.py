@@ -2,8 +2,8 @@
 """The messages of ns3-gym's protocol, as descriptors that are built on first use.
 
 The tables contain the facts of the protocol (package, names, numbers and types of fields) as the public project
-tkn-tub/ns3-gym defines them in proto3; nothing is generated. The descriptors are in a pool of their own, so that a
-program may also import ns3-gym's own messages.
+tkn-tub/ns3-gym defines them in proto3; nothing is generated. The descriptors have a separate pool, so that a program
+may also import ns3-gym's own messages.
 """
 
 import importlib

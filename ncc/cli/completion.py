@@ -73,22 +73,22 @@ def _values(key: str, value: str, known: Mapping[str, Iterable[str]], typed: lis
     end = "" if cut else " "
     key_only = key.lstrip("+")
     if key_only in known:
-        found = [*known[key_only]]
+        options = [*known[key_only]]
     elif key_only in CONTROLLERS:
-        found = [*controller_names(), *(["list"] if key_only == "controller" and not cut else [])]
+        options = [*controller_names(), *(["list"] if key_only == "controller" and not cut else [])]
     elif key_only in RUNS:
-        found = sorted({str(path.parent) for path in Path("runs").glob(f"*/{RUNS[key_only]}")})
+        options = sorted({str(path.parent) for path in Path("runs").glob(f"*/{RUNS[key_only]}")})
     elif key_only == "policy":
-        found = [*packaged_names()]
+        options = [*packaged_names()]
     elif key_only == "preset":
-        found = ["quick", "full"]
+        options = ["quick", "full"]
     elif (setting := key_only.removeprefix("evaluation.")) in ("table", "executor"):
-        found = [*get_args(get_type_hints(EvaluateSpec)[setting])]
+        options = [*get_args(get_type_hints(EvaluateSpec)[setting])]
     elif isinstance(OmegaConf.select(_composed(typed), key_only), bool):
-        found = ["true", "false"]
+        options = ["true", "false"]
     else:
-        found = []
-    return [f"{key}={value[:cut]}{name}{end}" for name in _starting(value[cut:], found)]
+        options = []
+    return [f"{key}={value[:cut]}{name}{end}" for name in _starting(value[cut:], options)]
 
 
 def _commands(typed: list[str]) -> list[str]:
@@ -117,7 +117,7 @@ def _keys(word: str, known: Mapping[str, Iterable[str]], own: Container[str], co
 
 
 def _composed(typed: list[str]) -> Any:
-    """Compose the words typed so far, as far as possible."""
+    """Compose the configuration of the words typed so far, as far as possible."""
     verb, *words = typed
     with hydra.initialize_config_module("ncc.configs", version_base=None):
         for overrides in ([word for word in words if "=" in word], []):

@@ -55,14 +55,14 @@ def written(verb: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
     groups: dict[str, tuple[str, str]] = {}
     keys: dict[str, str] = {}
     within, closed = "", False
-    for found in filter(None, map(ENTRY.fullmatch, _yaml(verb))):
-        key, text = found["key"], found["text"] or ""
-        if not found["indent"]:
+    for entry in filter(None, map(ENTRY.fullmatch, _yaml(verb))):
+        key, text = entry["key"], entry["text"] or ""
+        if not entry["indent"]:
             within, closed = key, text.startswith("by name")
             keys[key] = text
         elif within == "defaults":
-            groups[key] = (found["value"] or "", text)
-        elif len(found["indent"]) == 2 and not closed:
+            groups[key] = (entry["value"] or "", text)
+        elif len(entry["indent"]) == 2 and not closed:
             keys.pop(within, None)
             keys[f"{within}.{key}"] = text
     groups.pop("hydra")
@@ -129,29 +129,29 @@ def _within(key: str, value: Any, types: list[Any], text: str) -> Iterator[Line]
     structs = [kind for kind in types if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
     for name, child in value.items():
         fields = [(kind, field) for kind in structs for field in msgspec.structs.fields(kind) if field.name == name]
-        said = next((_texts(kind)[name] for kind, _ in fields if name in _texts(kind)), "")
-        found = [member for _, field in fields for member in members(field.type, child)]
+        child_text = next((_texts(kind)[name] for kind, _ in fields if name in _texts(kind)), "")
+        member_types = [member for _, field in fields for member in members(field.type, child)]
         if not structs:  # a mapping of names, which the value holds as pairs
-            found = [
+            member_types = [
                 member for kind in types for pair in get_args(kind)[:1] for member in members(get_args(pair)[1], child)
             ]
-        yield from _within(f"{key}.{name}", child, found, said)
+        yield from _within(f"{key}.{name}", child, member_types, child_text)
 
 
 @cache
 def _texts(kind: type) -> dict[str, str]:
     """First sentence of the docstring of every field of a class, from its source."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if not issubclass(base, Value):
             continue
         body = ast.parse(inspect.getsource(base)).body[0]
         assert isinstance(body, ast.ClassDef)
-        for field, said in zip(body.body, body.body[1:], strict=False):
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(said, ast.Expr):
-                text = " ".join(str(ast.literal_eval(said.value)).split())
-                found[field.target.id] = re.split(r"(?<=[a-z)])\. ", text)[0].rstrip(".")
-    return found
+        for field, after in zip(body.body, body.body[1:], strict=False):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
+                text = " ".join(str(ast.literal_eval(after.value)).split())
+                texts[field.target.id] = re.split(r"(?<=[a-z)])\. ", text)[0].rstrip(".")
+    return texts
 
 
 def _print(console: Console, title: str, lines: Iterable[Line], key_frac: float = 0.4) -> None:

@@ -86,16 +86,16 @@ def _read(name: str, arguments: list[str]) -> None:
 
 
 def _require_resume_alone(arguments: Sequence[str]) -> None:
-    """Refuse `resume=<folder>` beside what would change the run; before the run's own keys are taken for others'."""
+    """Refuse `resume=<folder>` together with settings that would change the run."""
     folder = next((word.removeprefix("resume=") for word in arguments if word.startswith("resume=")), "null")
-    if folder not in ("null", "true", "false"):  # those are no names, and refused later
+    if folder not in ("null", "true", "false"):  # no names of folders, which are refused later
         others = [word for word in arguments if "=" in word and not word.startswith(("resume=", "wandb=", "-"))]
         if others:
             raise ConfigError(f"resume continues a run with its own configuration; leave out {', '.join(others)}")
 
 
 def _require_whole_groups(arguments: Sequence[str]) -> None:
-    """Refuse `a.b.kind=c` where `a/b=c` chooses a YAML: the other keys would still be those of the kind before."""
+    """Refuse `a.b.kind=c` where `a/b=c` chooses a YAML: the other keys would stay those of the former kind."""
     for key, _, value in (argument.partition("=") for argument in arguments):
         group = key.removesuffix(".kind").replace(".", "/")
         if key.endswith(".kind") and (PACKAGE / group).is_dir():
@@ -138,21 +138,21 @@ def groups() -> dict[str, list[str]]:
     """Groups with their options, from the YAML files and from the values that `register` stored."""
     from hydra.core.config_store import ConfigStore
 
-    found: dict[str, set[str]] = {}
+    options: dict[str, set[str]] = {}
 
     def walk(tree: Any, path: str) -> None:
         for key, node in tree.items():
             if isinstance(node, dict):
                 walk(node, f"{path}/{key}" if path else key)
             elif path:
-                found.setdefault(path, set()).add(key.removesuffix(".yaml"))
+                options.setdefault(path, set()).add(key.removesuffix(".yaml"))
 
     walk({key: node for key, node in ConfigStore.instance().repo.items() if isinstance(node, dict)}, "")
     for root in config_folders():
         for file in root.glob("*/**/*.yaml"):
-            found.setdefault(str(file.parent.relative_to(root)), set()).add(file.stem)
-    found["scenario"].add("list")
-    return {group: sorted(names) for group, names in found.items() if group.split("/")[0] not in NOT_CHOICES}
+            options.setdefault(str(file.parent.relative_to(root)), set()).add(file.stem)
+    options["scenario"].add("list")
+    return {group: sorted(names) for group, names in options.items() if group.split("/")[0] not in NOT_CHOICES}
 
 
 def _user_errors(body: Callable[[], None], more: str = "", *, main: str) -> None:
@@ -181,7 +181,7 @@ def _user_errors(body: Callable[[], None], more: str = "", *, main: str) -> None
 
 
 def _composition_error(error: HydraException, main: str) -> str:
-    """Hydra's error, which has several lines, as one sentence."""
+    """Turn Hydra's error of several lines into one sentence."""
     cause = error.__cause__
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, option = error.missing_cfg_file.rpartition("/")

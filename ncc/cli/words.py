@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Words of a command line, from as people write them to as Hydra reads them."""
+"""Translation of command lines from the form that people type to the form that Hydra reads."""
 
 import re
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from ncc.core.scenario import Scenario
 from ncc.run.config_files import PACKAGE
 
 FOLDERS = ("out", "resume", "run")
-"""Keys whose values are names of folders or files, which may have any signs."""
+"""Keys whose values are names of folders or files, which may have any characters."""
 PLAIN = r"[\w/\\+.$%*@?|: -]*"
 """Values that Hydra's grammar reads without quotes."""
 LISTED = rf"{PLAIN}(,{PLAIN})+"
 LISTS = ("evaluation.datapaths", "evaluation.controllers")
-"""Keys whose values are lists, also of one."""
+"""Keys whose values are lists, even with one entry."""
 OPTIONS = {
     *("-h", "--help", "--hydra-help", "--version", "-c", "--cfg", "--resolve", "-p", "--package", "-r", "--run", "-m"),
     *("--multirun", "-sc", "--shell-completion", "-cp", "--config-path", "-cn", "--config-name", "-cd", "--config-dir"),
@@ -28,10 +28,10 @@ MULTIRUN = ("-m", "--multirun", "hydra.mode=MULTIRUN")
 
 
 def require_no_options(arguments: Sequence[str], main: str) -> None:
-    """Refuse `--seeds 3` and its like.
+    """Refuse options such as `--seeds 3`.
 
     Raises:
-        ConfigError: says how the setting is written.
+        ConfigError: there is an unknown option; the message says how to write the setting.
     """
     for word, following in zip_longest(arguments, arguments[1:], fillvalue=""):
         option, _, value = word.partition("=")
@@ -42,14 +42,14 @@ def require_no_options(arguments: Sequence[str], main: str) -> None:
 
 
 def as_hydra_reads(arguments: Sequence[str], main: str) -> list[str]:
-    """Quote names, put what commas separate in brackets, and add `scenario.` where it was left out."""
+    """Quote names, put comma-separated values in brackets, and add `scenario.` where it is missing."""
     several = any(option in arguments for option in MULTIRUN)  # there, commas separate runs
     words = [_quoted(word if several else _in_brackets(word)) for word in arguments]
     return [_of_scenario(word, main, words) for word in words]
 
 
 def _in_brackets(word: str) -> str:
-    """`key=a,b` as `key=[a,b]`, which zsh would take for a pattern of files; a choice of a group stays as it is."""
+    """Turn `key=a,b` into `key=[a,b]`, which zsh would take for a file pattern; leave choices of groups as they are."""
     key, _, value = word.partition("=")
     takes_one = "/" in key or (key in FOLDERS and key != "run") or ((PACKAGE / key).is_dir() and key != "datapath")
     pattern = rf"{PLAIN}(,{PLAIN})*" if key in LISTS else LISTED
@@ -57,7 +57,7 @@ def _in_brackets(word: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """The override of a folder in the quotes that Hydra needs around signs such as = and #, if it has none."""
+    """Add the quotes that Hydra needs around characters such as = and # in a folder's name, if there are none."""
     key, _, value = word.partition("=")
     if key not in FOLDERS or value[:1] in ("", "'", '"', "[", "{", "$") or re.fullmatch(PLAIN, value, re.ASCII):
         return word
@@ -66,7 +66,7 @@ def _quoted(word: str) -> str:
 
 
 def _of_scenario(word: str, main: str, words: Sequence[str]) -> str:
-    """`transport.mtu_bytes=9000` as `scenario.transport.mtu_bytes=9000`, if the main has a scenario and no such key."""
+    """Put `scenario.` before `transport.mtu_bytes=9000`, if the main has a scenario and no such key."""
     signs, key = re.match(r"([+~]*)(.*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
     first = re.split(r"[.=]", key, maxsplit=1)[0]
     if first not in {field.name for field in msgspec.structs.fields(Scenario)}:
@@ -74,10 +74,10 @@ def _of_scenario(word: str, main: str, words: Sequence[str]) -> str:
     from ncc.cli.help import written  # imported late: few runs need it
 
     groups, keys = written(main)
-    own = {key.partition(".")[0] for key in keys}
-    if "scenario" not in groups or first in own:
+    main_keys = {key.partition(".")[0] for key in keys}
+    if "scenario" not in groups or first in main_keys:
         return word
-    typed = {each.partition("=")[0] for each in words}
+    typed = {other.partition("=")[0] for other in words}
     if groups["scenario"][0] == "null" and "scenario" not in typed:
         remedy = f"write experiment.scenario.{key}" if "experiment" in typed else "choose scenario= as well"
         raise ConfigError(f"{word} changes a scenario, and none is chosen here: {remedy}")

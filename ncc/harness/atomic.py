@@ -22,11 +22,11 @@ _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write; on success it replaces `path` in one step, on failure `path` is untouched.
 
-    The temporary file lies beside `path` (a rename is atomic within one file system only) and starts with a dot.
+    The temporary file is in the folder of `path` (a rename is atomic within one file system only). Its name starts
+    with a dot.
 
     Raises:
-        ResultError: the file system refused, for lack of space or another reason; or `path` is not a regular file but,
-            for example, a device, which a rename would remove.
+        ResultError: the file system refused, or `path` is not a regular file: a rename would remove a device.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -55,7 +55,7 @@ def check_replaceable(path: Path) -> None:
 
 
 def require_writable(path: Path) -> None:
-    """Raise `ResultError`, before the work of hours, if a file cannot be written there."""
+    """Raise `ResultError` early, before hours of work, if the file cannot be written."""
     check_replaceable(path)
     if not os.access(path.parent, os.W_OK):
         raise ResultError(f"cannot write {path}: {path.parent} is no folder that can be written; choose another name")
@@ -106,11 +106,11 @@ def _explain(path: Path, error: OSError) -> str:
 
 @contextmanager
 def exclusive(folder: Path, what: str) -> Iterator[int]:
-    """Hold the folder against a second writer; a missing folder is made.
+    """Lock the folder against a second writer; create it if it is missing.
 
-    If the body raises, folders made here that are still empty are removed.
+    If the body raises, folders that this call created are removed if they are still empty.
 
-    It gives the lock's descriptor: a process that inherits it holds the folder too, until both have ended.
+    The value is the lock's file descriptor. A process that inherits it holds the lock too, until both have ended.
 
     Args:
         folder: folder to lock; files in it are not locked themselves.
@@ -132,8 +132,8 @@ def exclusive(folder: Path, what: str) -> Iterator[int]:
         yield handle
     except BaseException:
         with suppress(OSError):  # the first non-empty folder and all above it stay
-            for made in missing:
-                made.rmdir()
+            for created in missing:
+                created.rmdir()
         raise
     finally:
         os.close(handle)

@@ -17,7 +17,7 @@ ActionArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Transition:
-    """One epoch of every rack. Racks whose episode ended have been reset: their `obs` begins the next episode."""
+    """One period of every rack. A rack whose episode ended has been reset: its `obs` is the first of the next."""
 
     obs: ObsArray
     """[n_racks, n_agents, obs_dim] observations to act on next."""
@@ -30,7 +30,7 @@ class Transition:
     final_obs: ObsArray
     """[n_racks, n_agents, obs_dim] last observation of the episode if it ended, else equal to `obs`."""
     earned: npt.NDArray[np.float32] | None = None
-    """[n_racks, n_agents] what hosts earned by themselves, where `reward` compares it (`ncc.envs.pairs`); else None."""
+    """[n_racks, n_agents] each host's own reward, where `reward` is a difference (`ncc.envs.pairs`); else None."""
 
 
 class BatchedEnv(Protocol):
@@ -40,18 +40,18 @@ class BatchedEnv(Protocol):
     n_agents: int
     obs_dim: int
     n_actions: int
-    """Number of actions; 0: actions are numbers."""
+    """Number of actions to choose from; 0: actions are real numbers."""
     copies: int
-    """Consecutive racks with the same flows, of which the second half has the noise of the first with minus; or 1."""
+    """Number of consecutive racks with equal flows; the second half has negated noise. 1: no copies."""
     n_noise: int
-    """Number of the last numbers of an observation that are noise for the learner to add: 0 or 1 (`ncc.envs.pairs`)."""
+    """Number of noise entries at the end of an observation, for the learner to add: 0 or 1 (`ncc.envs.pairs`)."""
 
     def reset(self, episode: int = 0) -> ObsArray:
         """Start every rack at that episode number and return observations [n_racks, n_agents, obs_dim]."""
         ...
 
     def step(self, actions: ActionArray) -> Transition:
-        """Run one epoch with action indices of shape [n_racks, n_agents], each in [0, n_actions)."""
+        """Run one period with action indices of shape [n_racks, n_agents], each in [0, n_actions)."""
         ...
 
     @property

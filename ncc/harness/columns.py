@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Parquet columns of a result, and the way from a `Run` to them and back.
+"""The Parquet columns of a result, and the conversion between them and a `Run`.
 
 Every column's meaning is written into the file as Arrow field metadata (`description`). NaN is stored as null.
 """
@@ -41,26 +41,26 @@ DESCRIPTIONS = {
     "rate_bps": "line rate of the port",
     **{signal.name: signal.description for signal in SIGNALS.values()},
 }
-"""Meanings of all columns: of those that say which row it is, of those that are computed, and of signals."""
+"""Meanings of all columns: identifiers of rows, computed values, and signals."""
 
 
 def tables(run: Run) -> dict[str, pa.Table]:
-    """`flows` (a row per flow), `epochs` (a row per epoch and host) and `ports` (a row per directed port)."""
+    """Convert a run to the tables `flows` (a row per flow), `epochs` (per period and host) and `ports` (per port)."""
     return {"flows": _flows(run), "epochs": _epochs(run), "ports": _ports(run)}
 
 
 def flows_from(table: pa.Table) -> tuple[FlowTable, FlowRecords]:
-    """Back to the columns that `tables` was given."""
+    """Convert the table `flows` back to the flows and records of the run."""
     return FlowTable(**_columns(table, FlowTable)), FlowRecords(**_columns(table, FlowRecords))
 
 
 def ports_from(table: pa.Table) -> PortRecords:
-    """Back to the columns that `tables` was given."""
+    """Convert the table `ports` back to the records of the run."""
     return PortRecords(**_columns(table, PortRecords))
 
 
 def epochs_from(table: pa.Table, scenario: Scenario) -> Epochs:
-    """Back to arrays [n_epochs, n_agents], [n_epochs, n_neighbourhoods] and [n_epochs]; a row per epoch and host."""
+    """Convert the table `epochs` back to arrays [n_epochs, n_agents], [n_epochs, n_neighbourhoods] and [n_epochs]."""
     network = scenario.network()
     first_host = [network.agent_area.index(area) for area in range(len(network.neighbourhoods))]
     columns = {}
@@ -74,7 +74,7 @@ def epochs_from(table: pa.Table, scenario: Scenario) -> Epochs:
 
 
 def missing_columns(name: str, table: pa.Table) -> list[str]:
-    """Columns that this version needs of `flows`, `epochs` or `ports`, and that the table lacks."""
+    """Columns that this version needs and the table lacks; `name` is `flows`, `epochs` or `ports`."""
     kinds = {"flows": (FlowTable, FlowRecords), "ports": (PortRecords,)}
     wanted = [f.name for kind in kinds.get(name, ()) for f in fields(kind)] or [*COLUMNS, *PROGRESS]
     computed = ["fct_slowdown"] if name == "flows" else []
@@ -82,7 +82,7 @@ def missing_columns(name: str, table: pa.Table) -> list[str]:
 
 
 def numpy_column(table: pa.Table, name: str) -> Any:
-    """A column as a numpy array of its own, null as NaN.
+    """Copy a column to a numpy array; null becomes NaN.
 
     Raises:
         ResultError: no such column.
@@ -158,7 +158,7 @@ def _columns(table: pa.Table, kind: type[FlowTable | FlowRecords | PortRecords])
 
 
 def _categories(index: Any, names: list[str]) -> pa.Array:
-    """Names by index, stored once each."""
+    """Make a column of names by index, in which each name is stored once."""
     return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), pa.array(names, pa.string()))
 
 

@@ -15,7 +15,7 @@ from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin
 from ncc.harness.receivers import AHEAD_FRAC, FLOOR_FRAC, WINDOW_FRAC, ReceiverRule
 
 TUNED = "_tuned"
-"""End of the name of a controller with the settings of a tuned set (`ncc.run.controllers`)."""
+"""Suffix of the name of a controller that has the settings of a tuned set (`ncc.run.controllers`)."""
 Headroom = Annotated[float, Meta(ge=0, lt=1)]
 
 
@@ -72,13 +72,13 @@ class ShortestFirstLimit(Formula, frozen=True, tag="shortest_first"):
 
 
 class LocalLimit(Formula, frozen=True, tag="local"):
-    """Shortest flow's host first, by what hosts tell each other: `ncc.harness.local.Local`, which has the equations.
+    """The host with the shortest flow first, from messages between hosts; `ncc.harness.local.Local` has the equations.
 
     The defaults are shortest-first's constants, no hold, no idle limit and no feedback.
     """
 
     headroom_frac: Annotated[float, Meta(ge=-0.2, lt=1)] = 0.03
-    """Share of the uplink's rate to leave free; below 0: to give away twice."""
+    """Share of the uplink's rate to leave free; below 0: more than its rate is given away."""
     alike: Annotated[float, Meta(ge=1)] = ALIKE
     """Factor within which next flows count as equally long."""
     slack_periods: NonNegative = SLACK_PERIODS
@@ -86,21 +86,21 @@ class LocalLimit(Formula, frozen=True, tag="local"):
     floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.1
     """Share of its fair share that a host always has after `hold_periods`."""
     tie_frac: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    """Weight of a rotating index among equals; 0: they share, 1: one goes after the other."""
+    """Weight of a rotating order among equal hosts; 0: they share the rate, 1: they go one after the other."""
     ahead_periods: NonNegative = 0.0
-    """Periods of the uplink that may be left to send before a host that is let in."""
+    """Largest backlog ahead of a host, in periods of the uplink's capacity, at which it may already send."""
     queue_gain: Annotated[float, Meta(ge=-1, le=4)] = 0.0
     """Share of the uplink that is withdrawn for each period's worth of queue beyond `queue_periods`."""
     queue_periods: NonNegative = 0.2
-    """Queue that is wanted at the uplink, in periods of its rate."""
+    """Target queue at the uplink, in periods of its rate."""
     hold_periods: NonNegative = 0.0
-    """Periods after becoming busy in which a host has at most `hold_frac`."""
+    """Periods after a host becomes busy in which it may use at most `hold_frac` of the uplink."""
     hold_frac: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Share of the uplink."""
+    """Share of the uplink during `hold_periods`."""
     idle_frac: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Share of its link that a host with nothing queued may begin with; 1: no limit."""
+    """Share of its link's rate at which an idle host may start to send; 1: no limit."""
     attained_frac: NonNegative = 0.0
-    """Weight of what a host has sent since it became busy, beside what its next flow has left."""
+    """Weight of the bytes that a host has sent since it became busy, added to the bytes left of its next flow."""
 
     def constants(self) -> dict[str, float]:
         """The constants by name."""
@@ -111,20 +111,20 @@ class LocalLimit(Formula, frozen=True, tag="local"):
 
 
 class ReceiverRuleLimit(Formula, frozen=True, tag="receiver_rule"):
-    """Start times from receivers, by the work ahead: `ncc.harness.receivers.ReceiverRule`."""
+    """Start times granted by receivers, from the payload ahead of a flow: `ncc.harness.receivers.ReceiverRule`."""
 
     ahead_frac: Annotated[float, Meta(ge=0, lt=1)] = AHEAD_FRAC
     """A: payload, as a share of the buffer of the receiver's down port, that may lie ahead of a flow that starts."""
     window_frac: Annotated[float, Meta(gt=0, le=1)] = WINDOW_FRAC
     """Most bytes of a flow without an ACK, as a share of that buffer. Together with `ahead_frac` at most 1."""
     floor_frac: Annotated[float, Meta(gt=0, le=1)] = FLOOR_FRAC
-    """Share of the port's rate that a flow keeps which has begun and has more than A ahead."""
+    """Share of the port's rate that a flow keeps if it has started and more than A lies ahead of it."""
     headroom_frac: Headroom = 0.03
     tolerance_s: Annotated[float, Meta(ge=0, le=1)] = 50e-6
-    """A start that moves by less is not told again."""
+    """Smallest change of a start time, in seconds, for which a new grant is sent."""
     order: Literal["remaining", "arrival"] = "remaining"
-    """Which flow goes first: the one with least left, or, for hosts that do not know sizes, the one that came first,
-    and flows that have received more than 100 KB last."""
+    """Order of flows. remaining: the one with the least payload left first. arrival, for hosts that do not know sizes:
+    the oldest first, and flows that have received more than 100 KB last."""
 
     def check(self) -> None:
         self.build()
@@ -144,7 +144,7 @@ AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit | LocalLimi
 
 
 class PolicyLimit(Limit, frozen=True, tag="policy"):
-    """A trained policy: a file of the run that is evaluated or, without a run, one that comes with the package."""
+    """A trained policy, from the evaluated training or, without one, from the package."""
 
     path: str = "policy.ncc"
     """Path relative to the run folder."""
@@ -157,7 +157,7 @@ class PolicyLimit(Limit, frozen=True, tag="policy"):
 
 
 class HostsLimit(PolicyLimit, frozen=True, tag="hosts"):
-    """A policy run as on real hosts: an agent each, which knows only its messages (`ncc.host.host_agents`)."""
+    """A policy that runs as on real hosts: one agent each, which knows only its messages (`ncc.host.host_agents`)."""
 
 
 class ClassLimit(Limit, frozen=True, tag="class"):
@@ -173,7 +173,7 @@ class ModelLimit(Limit, frozen=True, tag="model"):
     path: Annotated[str, Meta(min_length=1)]
     """Path relative to the current folder."""
     env: dict[str, Any] = field(default_factory=dict)
-    """Its `observation`, `action` and `pairs` in training (`ncc.envs.make.env_spec`), if they differ from the
+    """`observation`, `action` and `pairs` of the model's training (`ncc.envs.make.env_spec`), if they differ from the
     defaults."""
     greedy: bool = True
     """Choose the most likely action; false: sample."""
@@ -190,32 +190,32 @@ class Controller(Value, frozen=True):
     stack: HostStack = HostStack()
     limit: AnyLimit = NoLimit()
     receivers: ReceiverRuleLimit | None = None
-    """The rule of receivers beside `limit`, which is for hosts at their uplink then."""
+    """The receiver rule, in addition to `limit`; `limit` then applies to hosts at their uplink."""
 
     def check(self) -> None:
         if self.receivers is not None and isinstance(self.limit, ReceiverRuleLimit):
             raise ConfigError(f"controller {self.name!r} has the rule of receivers as its limit: leave `receivers` out")
 
     def placed(self, scenario: Scenario) -> Scenario:
-        """The scenario with the neighbourhoods that the controller needs: both kinds, if it has a rule of receivers.
+        """The scenario with the neighbourhoods that the controller needs: both kinds, if it has a receiver rule.
 
         Raises:
-            ConfigError: a host of the scenario has no switch before it, where a receiver could hold flows back.
+            ConfigError: a host of the scenario has no switch in front of it, which a receiver rule needs.
         """
         if self.receivers is None or scenario.neighbourhoods == "both":
             return scenario
         return scenario.replace(neighbourhoods="both")
 
     def over(self, stack: HostStack) -> "Controller":
-        """The controller over the stack that its policy was trained on.
+        """The controller with the stack that its policy was trained on.
 
-        Stacks of components stay the controller's, and with receivers beside its limit so does how flows wait for them.
+        It keeps its stacks of components. With a receiver rule it also keeps its `hold`, `answer_frac` and `messages`.
         """
         kept = ("components", *(("hold", "answer_frac", "messages") if self.receivers is not None else ()))
         return self.replace(stack=stack.replace(**{name: getattr(self.stack, name) for name in kept}))
 
     def digest(self) -> str:
-        """Digest as of any value, in which keys of later versions count only where they are set."""
+        """Digest of the value. Keys that later versions added count only if they differ from their defaults."""
         plain = self.to_dict()
         for key, default in (
             ("hold", False),

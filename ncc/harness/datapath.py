@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The contract between a network and the code that drives it: numpy in, numpy out, one call per epoch.
+"""The contract between a datapath and the code that drives it: numpy in, numpy out, one call per period.
 
-A datapath does per-packet work; decisions come per epoch (the split of CCP, Narayan et al., SIGCOMM 2018).
+A datapath does per-packet work; decisions are made once per period (the split of CCP, Narayan et al., SIGCOMM 2018).
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class ComponentStack(Value, frozen=True):
     transport: Name = "dctcp"
     params: tuple[tuple[Name, int], ...] = ()
     min_rto_s: Timer | None = None
-    """In place of `Scenario.transport.min_rto_s`."""
+    """Value to use in place of `Scenario.transport.min_rto_s`."""
     initial_rto_s: Timer | None = None
     initial_window_pkts: Count | None = None
 
@@ -47,22 +47,22 @@ class HostStack(Value, frozen=True):
     `baselines/tags/`."""
     tag_params: tuple[tuple[Name, int], ...] = ()
     hold: bool = False
-    """Flows send nothing but their SYN until their receiver says when (`ncc.core.receivers`); one that hears nothing
-    for two periods begins, one without a SYN later by what the longest queue takes. Only with a limiter that sends
-    such messages."""
+    """Flows send only their SYN until their receiver grants a start (`ncc.core.receivers`). Without a grant, a flow
+    starts after two periods; one without a SYN waits longer, by the time that the longest queue takes. Needs a limiter
+    that sends grants."""
     answer_frac: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """With `hold`, the SYN-ACK tells a flow when it may begin, until another word comes: at once if the payload that
-    goes before it at its receiver is at most this share of its port's buffer, else when the rest has come at the port's
-    rate. Flows with no more left go before. A flow without a SYN gets no answer. None: SYN-ACKs say nothing."""
+    """With `hold`, the SYN-ACK carries a start that holds until a grant comes: at once if the payload ahead at the
+    receiver is at most this share of the port's buffer, else when the excess has arrived at the port's rate. Flows with
+    no more left are ahead. A flow without a SYN gets no answer. None: SYN-ACKs carry no start."""
     components: tuple[ComponentStack, ...] = ()
     """Components of the traffic that run another controller than `transport`."""
     messages: Literal["packets", "instant"] = "packets"
-    """Way of what receivers hear and tell: packets that cross the network, or, for an oracle, no time at all."""
+    """Transport of messages to and from receivers: as packets through the network or, for an oracle, instantly."""
 
     @property
     def controllers(self) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
         """Transport and parameters of the stack itself and of each component."""
-        return ((self.transport, self.params), *((each.transport, each.params) for each in self.components))
+        return ((self.transport, self.params), *((part.transport, part.params) for part in self.components))
 
     @property
     def transports(self) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class HostStack(Value, frozen=True):
         return tuple(dict.fromkeys(transport for transport, _ in self.controllers))
 
     def check(self) -> None:
-        names = [each.component for each in self.components]
+        names = [part.component for part in self.components]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ConfigError(f"stack.components has {twice[0]!r} twice: give each component of the traffic one stack")
         if self.answer_frac is not None and (not self.hold or self.messages == "instant"):
@@ -82,7 +82,7 @@ class HostStack(Value, frozen=True):
 
 @dataclass(frozen=True)
 class Records:
-    """Results of a run beside its epochs."""
+    """Results of a run per flow and per port."""
 
     flows: FlowRecords
     ports: PortRecords
@@ -92,7 +92,7 @@ class Records:
 class Alone(Protocol):
     """A datapath class or factory whose runs may take real time.
 
-    Runs with `alone` true share the machine with no other run: an evaluation does them one after the other, whatever
+    If `alone` is true, a run needs the machine to itself: an evaluation does such runs one after the other, whatever
     its number of workers.
     """
 
@@ -143,19 +143,19 @@ class Datapath(Protocol):
 
 @runtime_checkable
 class Tells(Protocol):
-    """A datapath on which receivers tell their senders something."""
+    """A datapath whose receivers can send grants to their senders."""
 
     def tell(self, grants: Grants) -> None:
-        """Have receivers send these messages when the limits of the next `step` take effect.
+        """Let receivers send these grants when the limits of the next `step` take effect.
 
         Raises:
-            ConfigError: a message that no host could use, or a scenario without receivers' neighbourhoods.
+            ConfigError: a grant that no host could use, or a scenario without receivers' neighbourhoods.
         """
         ...
 
 
 def tell(datapath: Datapath, grants: Grants) -> None:
-    """Do `Tells.tell` of a datapath; also raise `ConfigError` for one on which receivers tell nothing."""
-    if (says := getattr(datapath, "tell", None)) is None:  # `isinstance` of a protocol takes 20 us
+    """Call `Tells.tell`; raise `ConfigError` if the datapath's receivers cannot send grants."""
+    if (send := getattr(datapath, "tell", None)) is None:  # `isinstance` of a protocol takes 20 us
         raise ConfigError(f"datapath {datapath.name} has no receivers that tell their senders: use packetsim or ns3")
-    says(grants)
+    send(grants)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Recorded episodes on disk: the observations, actions and rewards of a run as an agent would have seen them.
 
-A file holds one run, in one row group: a row per epoch and host, epoch by epoch (columns: `DESCRIPTIONS`), and a
+A file holds one run, in one row group: a row per period and host, period by period (columns: `DESCRIPTIONS`), and a
 description as JSON in the schema's metadata (`EpisodeInfo`). Environments write such files and agents learn from them;
 neither imports the other.
 """
@@ -30,16 +30,16 @@ KEY = b"ncc.episode"
 """Key of the description in the schema's metadata."""
 
 DESCRIPTIONS = {
-    "controller": "who acted; with the seed it names the episode",
-    "seed": "of the run",
+    "controller": "controller that acted; with the seed it identifies the episode",
+    "seed": "seed of the run",
     "host": "name of the host",
     "epoch": "number of the epoch that ended with the observation",
-    "time_s": "when it ended, simulated time",
-    "obs": "what the host saw then",
-    "action": "index of what was done in the epoch that followed; null after the last",
-    "reward": "what that epoch paid the host; null after the last",
-    "terminated": "whether every flow had been delivered by its end: nothing follows; null after the last",
-    "truncated": "whether time was up at its end: more would have followed; null after the last",
+    "time_s": "end of that epoch, simulated time",
+    "obs": "observation of the host at that time",
+    "action": "index of the action in the next epoch; null in the last rows",
+    "reward": "reward of the host for the next epoch; null in the last rows",
+    "terminated": "true if every flow was delivered at the end of the next epoch; null in the last rows",
+    "truncated": "true if time was up at the end of the next epoch, with flows left; null in the last rows",
 }
 
 
@@ -67,7 +67,7 @@ class EpisodeInfo(Value, frozen=True):
 
 @dataclass(frozen=True)
 class Episode:
-    """One recorded run of T epochs with n hosts."""
+    """One recorded run of T periods with n hosts."""
 
     info: EpisodeInfo
     epoch: IntArray
@@ -81,11 +81,11 @@ class Episode:
     reward: Any
     """[T, n] float32"""
     terminated: bool
-    """True if every flow had been delivered after the last epoch."""
+    """True if every flow had been delivered after the last period."""
 
     @property
     def truncated(self) -> bool:
-        """True if time was up after the last epoch."""
+        """True if time was up after the last period."""
         return not self.terminated
 
     @property
@@ -150,8 +150,8 @@ def read_episode(path: Path) -> Episode:
 
 def _info(path: Path, meta: bytes) -> EpisodeInfo:
     try:
-        found = msgspec.json.decode(meta)
-        version = found.get("format") if isinstance(found, dict) else None
+        plain = msgspec.json.decode(meta)
+        version = plain.get("format") if isinstance(plain, dict) else None
         if version != FORMAT:
             raise ResultError(
                 f"{path} is a recording of format {version!r} and this ncc reads format {FORMAT}: record it again, or "
@@ -163,7 +163,7 @@ def _info(path: Path, meta: bytes) -> EpisodeInfo:
 
 
 def _episode(path: Path, info: EpisodeInfo, table: pa.Table) -> Episode:
-    """Convert columns to arrays over epochs and hosts."""
+    """Convert columns to arrays over periods and hosts."""
     n = len(info.hosts)
     rows = len(table) - n  # after the last epoch there is only an observation
     obs = table.column("obs").combine_chunks()
@@ -197,7 +197,7 @@ def _table(episode: Episode) -> pa.Table:
     end = np.arange(rows) // n == epochs - 1
 
     def acted(values: Any, kind: pa.DataType) -> pa.Array:
-        """A column that is null after the last epoch, where nothing is done any more."""
+        """Make a column that is null in the last rows, which have an observation and no action."""
         return pa.array(np.concatenate([values.ravel(), np.zeros(n, dtype=values.dtype)]), kind, mask=last)
 
     flags = {"terminated": end & episode.terminated, "truncated": end & episode.truncated}
@@ -225,14 +225,14 @@ def _repeated(index: Any, names: list[str]) -> pa.Array:
 
 def _paths(name: str) -> list[Path]:
     """The files that a file, folder or pattern names."""
-    found: list[Path] = []
+    files: list[Path] = []
     named = Path(name)
     matching = [named] if named.exists() else sorted(Path(named.anchor).glob(str(named.relative_to(named.anchor))))
     for path in matching:
-        found += sorted(path.rglob(FILE)) if path.is_dir() else [path]
-    if not found:
+        files += sorted(path.rglob(FILE)) if path.is_dir() else [path]
+    if not files:
         raise ConfigError(
             f"{name} names no recorded episode (a file, a folder with {FILE} in it, or a pattern); record some with: "
             "ncc evaluate record=true controller=[...]"
         )
-    return found
+    return files

@@ -11,13 +11,13 @@ from ncc.harness.batch import EnvFactory
 
 @dataclass(frozen=True)
 class Progress:
-    """A learner's report: first, with epochs only, where it starts or resumes; then about once per update."""
+    """A learner's report, about once per update. The first has `epochs` only: the point where it starts or resumes."""
 
     epochs: int
-    """Environment epochs used so far, summed over racks and workers."""
+    """Periods simulated so far, summed over racks and workers."""
     total_epochs: int
     returns: tuple[float, ...] = ()
-    """Mean reward per host and epoch of each episode that ended since the last report."""
+    """Mean reward per host and period of each episode that ended since the last report."""
     scalars: Mapping[str, float] = field(default_factory=dict)
     """Losses, entropy and gradient norms by name, for TensorBoard."""
 
@@ -33,10 +33,10 @@ class Learner(Protocol):
     processes: int
     """Number of racks simulated at a time."""
     total_epochs: int
-    """Environment epochs that `train` will use, summed over racks."""
+    """Periods that `train` will simulate, summed over racks."""
 
     def check_env(self, n_actions: int, copies: int) -> None:
-        """Raise `ConfigError` if it cannot learn from a `ncc.harness.batch.BatchedEnv` that is like this."""
+        """Raise `ConfigError` if it cannot learn from a `ncc.harness.batch.BatchedEnv` with these values."""
         ...
 
     def train(
@@ -49,10 +49,10 @@ class Learner(Protocol):
         report: Report,
         meta: Mapping[str, Any],
     ) -> Path:
-        """Train to the configured number of epochs and return the policy file (`agents/policy.py`).
+        """Train to the configured number of periods and return the policy file (`agents/policy.py`).
 
-        Policy files are readable without torch. Before it trains, it writes `policy_untrained.ncc`, with which an
-        evaluation compares the trained policy.
+        Policy files are readable without torch. Before training it writes `policy_untrained.ncc`, which evaluations
+        compare with the trained policy.
 
         Args:
             make_env: makes the environment of worker i in the process that steps it; picklable.

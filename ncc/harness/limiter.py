@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rate limiters, which decide the rate limits of an epoch. To the harness a trained policy is one of them."""
+"""Rate limiters, which decide the rate limits of a period. A trained policy is one of them."""
 
 from typing import Protocol
 
@@ -14,14 +14,14 @@ from ncc.harness.batch import ActionArray, ObsArray
 
 
 class RateLimiter(Protocol):
-    """A decision maker that sets the limits of all hosts once per epoch."""
+    """A decision maker that sets the limits of all hosts once per period."""
 
     def reset(self, scenario: Scenario, seed: int) -> None:
         """Prepare for a run; called before each."""
         ...
 
     def decide(self, measurement: Measurement) -> FloatArray | Decision:
-        """Limits in bits/s, shape [n_agents]; inf means no limit. With messages of receivers, both."""
+        """Limits in bits/s, shape [n_agents]; inf means no limit. A `Decision` also has grants of receivers."""
         ...
 
 
@@ -36,7 +36,7 @@ class Unlimited:
 
 
 class FixedShare:
-    """Limiter to the uplink's rate divided by the number of neighbours, idle ones included.
+    """A limiter to the uplink's rate divided by the number of neighbours, idle ones included.
 
     It is a lower bound for comparison and wastes the share of idle hosts (flow-level bounds: 5-7 times worse than fair
     sharing).
@@ -55,7 +55,7 @@ class Observer(Protocol):
     """A converter of measurements to each host's observation (envs/observation)."""
 
     def reset(self, scenario: Scenario, *, seed: int) -> None:
-        """Forget the past; `seed` is for random draws, such as the shared messages that are lost."""
+        """Forget earlier measurements; `seed` is for random draws, such as which shared messages are lost."""
         ...
 
     def observe(self, measurement: Measurement) -> ObsArray:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rate limits by a formula of what a host can know: itself now, its neighbours and the uplink as they last told.
+"""The formula LOCAL: rate limits from a host's own state and the last messages of its neighbours and the uplink.
 
-It is what a learned policy is compared with: the same messages, as late and as often lost, and no network.
+Learned policies are compared with it. It has the same messages, with the same delays and losses, but nothing learned.
 """
 
 from collections import deque
@@ -22,38 +22,37 @@ TURN_PERIODS = 256
 
 
 class Local:
-    """Limiter by `LocalLimit`'s constants: the hosts with less to send first, from messages of the period before.
+    """A limiter with the constants of `LocalLimit`: hosts with less to send go first, by messages of the last period.
 
-    A host i compares its key, k_i bytes, with those that it heard of busy neighbours. The key is the payload left of
-    its shortest flow, plus `attained_frac` of what the host has sent since it became busy. Those with less than
-    k_i / `alike`, by more than their link carries in `slack_periods`, are before it; it is equal to those of which
-    neither is before the other. Equal flows, such as the answers of an incast, must not all count as first. A flow that
-    would end before a limit takes effect leaves nothing to wait for: without the slack the uplink would be idle part of
-    the time.
+    Host i has a key of k_i bytes: the payload left of its shortest flow, plus `attained_frac` times the bytes that it
+    has sent since it became busy. It compares k_i with the keys in its busy neighbours' messages. A neighbour is before
+    i if its key, plus the bytes that its link carries in `slack_periods`, is less than k_i / `alike`. Hosts are equal
+    if neither is before the other: equal flows, such as the answers of an incast, must not all count as first. The
+    slack is for flows that end before a limit takes effect. Waiting for them would leave the uplink idle.
 
-    Of the capacity that a host may give away,
+    The capacity to share is
 
         C = (1 - headroom_frac) * uplink * clip(1 + queue_gain * (queue_periods - q), 0.3, 1.5),
 
-    with q the uplink's queue in periods of its rate, those before it take what they can use (`claims`). Among
-    equals a share `tie_frac` goes before by an index that moves on every `TURN_PERIODS`; the others are peers,
+    where q is the uplink's queue in periods of its rate. Hosts before i take the rates that they can use (`claims`).
+    Among equals, a share `tie_frac` follows an order that rotates every `TURN_PERIODS`; the rest are peers:
 
         limit_i = max((C - taken) / peers, floor_frac * C / busy).
 
-    If less than `ahead_periods` * C is left to send before it, the host may send at its link's rate over its peers. In
-    its first `hold_periods` periods it gets at most `hold_frac` * C, and while it is idle `idle_frac` of its link.
+    If less than `ahead_periods` * C is left to send before i, it may send at its link's rate over its peers. In its
+    first `hold_periods` periods it gets at most `hold_frac` * C, and while it is idle `idle_frac` of its link.
 
-    One object decides for one network, or for many alike in hosts that are stepped together, each with constants of
-    its own.
+    One object decides for one network, or for several networks with equal hosts that are stepped together, each with
+    its own constants.
 
     Args:
         constants: fields of `ncc.harness.controller.LocalLimit` by name; numbers, or arrays [n_racks].
     """
 
     def __init__(self, **constants: Any) -> None:
-        self._constants = {name: np.atleast_1d(np.asarray(each, np.float64)) for name, each in constants.items()}
+        self._constants = {name: np.atleast_1d(np.asarray(value, np.float64)) for name, value in constants.items()}
         self._attained_frac = np.asarray(constants["attained_frac"])[..., None]
-        self._compares_as_told = np.asarray(constants["tie_frac"])[..., None] > 0
+        self._compares_delayed = np.asarray(constants["tie_frac"])[..., None] > 0
 
     def reset(self, scenario: Scenario, seed: int) -> None:
         self._areas, self._period_s = areas(scenario), scenario.period_s
@@ -63,25 +62,25 @@ class Local:
         network = scenario.network()
         names = [network.nodes[host].name for host in network.agent_hosts]
         self._lies = np.isin(names, scenario.sharing_lying)
-        self._speaks = ~np.isin(names, scenario.sharing_silent)
+        self._sends = ~np.isin(names, scenario.sharing_silent)
         self._loss_frac, self._rng = scenario.sharing_loss_frac, generator(seed, "messages")
-        self._heard: tuple[FloatArray, FloatArray] | None = None
+        self._last_received: tuple[FloatArray, FloatArray] | None = None
 
     def decide(self, measurement: Measurement | Measurements) -> FloatArray:
-        """Limits in bits/s, [n_agents] or [n_racks, n_agents]; above 0, inf without one."""
+        """Limits in bits/s, [n_agents] or [n_racks, n_agents], above 0; inf means no limit."""
         m, busy = measurement, measurement.queued_flows > 0
         self._busy_periods = np.where(busy, self._busy_periods + 1, 0)
         sent_bytes = m.throughput_bps * self._period_s / BITS_PER_BYTE
         self._attained_bytes = np.where(busy, self._attained_bytes + sent_bytes, 0.0)
         key_bytes = m.next_bytes + self._attained_frac * self._attained_bytes
-        # In the order of local.cc.
+        # Rows in the order of local.cc.
         self._past.append(
             (np.stack([m.throughput_bps, m.rate_limit_bps, m.next_bytes, key_bytes, busy], -2), m.uplink_queue_bytes)
         )
         old, queue_bytes = self._past[0]
-        # All rank one snapshot where ties are to be broken: with a newer key of its own everybody would be first.
-        own_bytes = np.where(self._compares_as_told & (old[..., 4, :] > 0), old[..., 3, :], key_bytes)
-        told, queue_bytes = self._hear(
+        # To break ties, all hosts must rank the same snapshot: with a newer key of its own, each would be first.
+        own_bytes = np.where(self._compares_delayed & (old[..., 4, :] > 0), old[..., 3, :], key_bytes)
+        messages, queue_bytes = self._received(
             np.concatenate([old[..., :4, :], old[..., 4:, :] * ~self._lies], -2), queue_bytes
         )
         n = busy.shape[-1]
@@ -96,27 +95,27 @@ class Local:
                 period_s=self._period_s,
                 turns=int(np.max(m.epoch)) // TURN_PERIODS,
                 own=np.stack([own_bytes, self._busy_periods, busy]).reshape(3, -1, n).astype(np.float64),
-                told=told.reshape(len(limits), -1, *told.shape[-2:]),
+                told=messages.reshape(len(limits), -1, *messages.shape[-2:]),
                 queue=queue_bytes.reshape(len(limits), -1, queue_bytes.shape[-1]),
                 limits=limits,
             )
         return limits.reshape(busy.shape)
 
-    def _hear(self, told: FloatArray, queue_bytes: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the last messages that came to each listener, on an axis of its own; at first all are idle."""
-        told, queue_bytes = told[..., None, :, :], queue_bytes[..., None, :]
-        if self._speaks.all() and not self._loss_frac:
-            return told, queue_bytes
-        n, queues = len(self._speaks), queue_bytes.shape[-1]
+    def _received(self, sent: FloatArray, queue_bytes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the last messages that each listener received, on a new axis; at first all hosts count as idle."""
+        sent, queue_bytes = sent[..., None, :, :], queue_bytes[..., None, :]
+        if self._sends.all() and not self._loss_frac:
+            return sent, queue_bytes
+        n, queues = len(self._sends), queue_bytes.shape[-1]
         drawn = self._rng.random((n, n + queues)) >= self._loss_frac
-        before, queue_before = self._heard or (told * (np.arange(5) < 4)[:, None], np.zeros_like(queue_bytes))
-        came = (drawn[:, :n] & self._speaks)[:, None, :]
-        self._heard = np.where(came, told, before), np.where(drawn[:, n:], queue_bytes, queue_before)
-        return self._heard
+        last, last_queue = self._last_received or (sent * (np.arange(5) < 4)[:, None], np.zeros_like(queue_bytes))
+        arrived = (drawn[:, :n] & self._sends)[:, None, :]
+        self._last_received = np.where(arrived, sent, last), np.where(drawn[:, n:], queue_bytes, last_queue)
+        return self._last_received
 
 
 class ShortestFirst(Local):
-    """`Local` with perfect knowledge: hosts know each other as they are now, whatever the scenario says of messages."""
+    """`Local` with perfect knowledge: hosts know each other's current state, whatever the scenario's messages are."""
 
     def reset(self, scenario: Scenario, seed: int) -> None:
         super().reset(scenario.replace(sharing_loss_frac=0.0, sharing_silent=(), sharing_lying=()), seed)

@@ -61,7 +61,7 @@ def provenance() -> dict[str, Any]:
         "command": _command(),
         "git": git_state(Path(ncc.__file__).resolve().parent.parent),
         "python": platform.python_version(),
-        "packages": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
+        "packages": {name: number for name in _PACKAGES if (number := _version(name)) is not None},
         "platform": platform.platform(),
         "processor": _processor(),
         "cpus": os.cpu_count(),
@@ -96,7 +96,7 @@ def seal(
     """Hash `files` (existing paths relative to `folder`) and write the manifest that makes the folder a result.
 
     Args:
-        made: an earlier `provenance()`; None: that of now.
+        made: provenance of an earlier time (`provenance()`); None: the current one.
 
     Raises:
         ConfigError: `facts` are not JSON (`check_plain` checks that before the work is done).
@@ -149,9 +149,9 @@ def read_manifest(folder: Path, kind: str, *, verify: bool = True) -> Manifest:
         raise ResultError(f"{folder} is not a finished result: it has no {MANIFEST}; run it to the end") from None
     except (OSError, ValueError) as error:
         raise ResultError(f"{path} cannot be read ({error}); delete the folder and run it again") from None
-    found = data.get("format") if isinstance(data, dict) else None
-    if found != FORMAT:
-        raise ResultError(f"{path} has format {found!r}; this ncc reads format {FORMAT}: use the ncc that wrote it")
+    version = data.get("format") if isinstance(data, dict) else None
+    if version != FORMAT:
+        raise ResultError(f"{path} has format {version!r}; this ncc reads format {FORMAT}: use the ncc that wrote it")
     try:
         sealed = from_dict(Manifest, data, "manifest")
     except (ConfigError, msgspec.ValidationError) as error:
@@ -176,7 +176,7 @@ def _check_file(path: Path, entry: FileEntry, verify: bool) -> None:
 
 
 OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
-"""Variables of a git hook, by which git would look at the hook's checkout."""
+"""Environment variables of a git hook, with which git would look at the hook's checkout."""
 
 
 def _git(root: Path, *command: str) -> str:

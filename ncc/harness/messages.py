@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages of receivers as a scenario has them: late, lost, or those of an agent that has died."""
+"""Grants of receivers under a scenario's conditions: delayed, lost, or missing because an agent has died."""
 
 import numpy as np
 
@@ -10,21 +10,21 @@ from ncc.core.scenario import Scenario
 from ncc.core.seeding import generator
 
 PATIENCE_PERIODS = 2
-"""Periods of silence after which nobody waits for a receiver."""
+"""Periods without a message after which no sender waits for its receiver."""
 
 
 def patience_s(scenario: Scenario) -> float:
-    """Time for which a held flow waits for a first word, by how late messages are."""
+    """Time in seconds for which a held flow waits for its first grant; longer if messages are late."""
     late_periods = scenario.sharing_delay_periods - 1 + scenario.sharing_unsynchronised
     return (PATIENCE_PERIODS + late_periods) * scenario.period_s
 
 
 class Messages:
-    """Those that leave, of what receivers tell.
+    """The grants that leave the receivers.
 
-    An agent whose host is in `Scenario.sharing_silent` dies at `sharing_silent_from_s`. A living one shows its own host
-    each period that it lives, which costs no message. Once that has failed for two periods, the host lets all senders
-    go on, and says so again every two periods, as these messages can be lost too.
+    The agent of a host in `Scenario.sharing_silent` dies at `sharing_silent_from_s`. A living agent shows its own host
+    every period that it is alive, which costs no message. After two periods without this sign, the host releases all
+    its senders. It repeats that every two periods, because these messages can be lost too.
     """
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
@@ -39,18 +39,18 @@ class Messages:
         self._from_s, self._missed = scenario.sharing_silent_from_s, 0
 
     def sent(self, grants: Grants, now: Measurement) -> tuple[Grants, FloatArray]:
-        """The messages that leave and are not lost, and the time from the decision until each leaves."""
+        """Return the grants that leave and are not lost, and each one's delay in seconds after the decision."""
         if self._any_dies and now.time_s > self._from_s - 1e-12:
             grants = grants.where(~self._dies[grants.dst])
             self._missed += 1
             if self._missed % PATIENCE_PERIODS == 0:
-                grants = _joined(grants, _go_on(now.edges, now.time_s).where(self._dies[now.edges.dst]))
+                grants = _joined(grants, _release_all(now.edges, now.time_s).where(self._dies[now.edges.dst]))
         if self._loss_frac:
             grants = grants.where(self._rng.random(len(grants)) >= self._loss_frac)
         return grants, self._late_s[grants.dst]
 
 
-def _go_on(edges: Edges, now_s: float) -> Grants:
+def _release_all(edges: Edges, now_s: float) -> Grants:
     n = len(edges)
     return Grants(edges.src, edges.dst, np.full(n, now_s), np.full(n, np.inf), np.zeros(n, np.int64))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several networks stepped together, in this process or in others, as the datapath allows."""
+"""Several simulated networks stepped together, in this process or in others, as the datapath allows."""
 
 import pickle
 from collections.abc import Callable
@@ -20,7 +20,7 @@ DatapathFactory = Callable[[], Datapath]
 
 
 class Networks:
-    """Networks that are stepped together and started one by one: all of one shape, each with its own flows.
+    """Networks that are stepped together and started one by one. They have equal shapes, and each has its own flows.
 
     This class steps them one after the other in the calling thread; classes that derive from it do so elsewhere.
     Network `row` gives bit for bit the results of a single `Datapath`. Errors are those of `Datapath`; with several

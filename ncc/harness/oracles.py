@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rate limits by a formula that uses the current state of all hosts, which no host can know: a bound.
+"""Rate limits from a formula that knows the current state of all hosts, which no real host does: an upper bound.
 
 It is applied per neighbourhood, for its uplink. A host with nothing queued is never limited, so that a new
 small flow leaves at line rate.
@@ -19,7 +19,7 @@ SLACK_PERIODS = 2.0
 
 
 class MaxMin:
-    """Limiter to max-min fair shares of the uplink (Bertsekas and Gallager, Data Networks, section 6.5.2), every epoch.
+    """Limiter to max-min fair shares of the uplink per period (Bertsekas and Gallager, Data Networks, section 6.5.2).
 
     A host's demand is its queued payload over the period, at most its link's rate. A host that demands less than the
     water level is not limited; the others share the rest equally.
@@ -42,7 +42,7 @@ class MaxMin:
 
 
 def water_level(demand: FloatArray, capacity: float) -> float:
-    """The level at which demands [n_hosts] cut there add up to `capacity`; inf if all of them fit."""
+    """Level at which demands [n_hosts], each cut to it, add up to `capacity`; inf if all demands fit."""
     if demand.sum() <= capacity:
         return np.inf
     rising = np.sort(demand)
@@ -55,18 +55,18 @@ def water_level(demand: FloatArray, capacity: float) -> float:
 
 def claims(sent: FloatArray, limit: FloatArray, link: FloatArray) -> FloatArray:
     """Rates [n] that hosts with queued flows may need of a port, given their last rates: `Claim` of local.h."""
-    found = np.empty(link.shape)
-    extension("_local").claims(*map(np.ascontiguousarray, (sent, limit, link)), found)
-    return found
+    rates = np.empty(link.shape)
+    extension("_local").claims(*map(np.ascontiguousarray, (sent, limit, link)), rates)
+    return rates
 
 
 def areas(scenario: Scenario) -> list[tuple[IntArray, FloatArray, float]]:
-    """Agents, rates of their links, and the total rate of the uplinks, by neighbourhood."""
+    """Indices of agents, their link rates, and the uplinks' total rate in bits/s, for each neighbourhood."""
     network = scenario.network()
     agents = np.asarray(network.agent_area)
     link_bps = np.array([network.host_link(host).rate_bps for host in network.agent_hosts])
-    found = []
+    rows = []
     for number, area in enumerate(network.neighbourhoods):
         hosts = np.flatnonzero(agents == number)
-        found.append((hosts, link_bps[hosts], network.uplink_capacity_bps(area)))
-    return found
+        rows.append((hosts, link_bps[hosts], network.uplink_capacity_bps(area)))
+    return rows

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evaluations: controllers x seeds, each run in a worker and written to disk at once, so that they can be resumed.
 
-An executor is the place of the runs: `Processes` of this machine, or Ray. A worker writes its run itself and
+An executor decides where runs take place: `Processes` of this machine, or Ray. A worker writes its run itself and
 sends only its progress to the parent.
 """
 
@@ -88,7 +88,7 @@ def jobs_for(
     """Jobs of every controller under every seed, seed by seed, so that an interrupted evaluation has complete pairs.
 
     Args:
-        scenario: of all, or of each controller by its name.
+        scenario: the scenario of all controllers, or one for each by its name.
         inputs: `Job.inputs` by controller name.
     """
     of = scenario if isinstance(scenario, Mapping) else {c.name: scenario for c in controllers}
@@ -115,7 +115,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Task:
-    """Data that a worker needs beside its jobs."""
+    """Data that a worker needs for all its jobs."""
 
     folder: Path
     cwd: str
@@ -182,7 +182,7 @@ class Processes:
     def run(
         self, jobs: Sequence[Job], task: Task, workers: int, tally: Tally, *, main: bool = True
     ) -> Generator[Job, None, None]:
-        """See `Executor.run`; `main` as in `Workers`."""
+        """Run jobs as `Executor.run` says; `main` is that of `Workers`."""
         queue, busy = deque(jobs), dict[int, Job]()
         remedy = f"finished runs are kept in {task.folder}, and the same command goes on from there"
         pool = Workers(_run_jobs, [(task,)] * workers, [""] * workers, remedy=remedy, main=main)
@@ -295,8 +295,8 @@ def evaluate(
             if job.label in runs:
                 tally.report(job, "skipped", 1.0)
         remaining = [job for job in jobs if job.label not in runs]
-        made_by: object = datapath_factory
-        most = 1 if isinstance(made_by, Alone) and made_by.alone else executor.workers
+        offered: object = datapath_factory
+        most = 1 if isinstance(offered, Alone) and offered.alone else executor.workers
         task = Task(folder, str(Path.cwd()), datapath_factory, limiter_factory, dict(config or {}), recorder_factory)
         if remaining:
             with closing(executor.run(remaining, task, min(most, len(remaining)), tally)) as done:

@@ -39,11 +39,11 @@ class Bar:
         self._console = console or _console()
         self._frac, self._text = 0.0, ""
         self._first: float | None = None
-        self._started_s = self._said_s = clock()
+        self._started_s = self._printed_s = clock()
         self._live: Progress | None = None
 
     def __enter__(self) -> "Bar":
-        self._started_s = self._said_s = self._clock()
+        self._started_s = self._printed_s = self._clock()
         if self._console.is_terminal:
             self._live = Progress(
                 TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
@@ -73,7 +73,7 @@ class Bar:
             self._first = self._frac  # a resumed run does not begin at 0, which its forecast must take into account
         if self._live is not None:
             self._live.update(self._live.task_ids[0], completed=self._frac, text=text)
-        elif self._clock() - self._said_s >= self._every_s:
+        elif self._clock() - self._printed_s >= self._every_s:
             self._say("")
 
     def note(self, line: str) -> None:
@@ -91,7 +91,7 @@ class Bar:
         return text
 
     def _say(self, how: str) -> None:
-        self._said_s = self._clock()
+        self._printed_s = self._clock()
         parts = (f"{self._title}: {self.times()}", self._text, how)
         self.note("  ".join(part for part in parts if part))
 
@@ -118,9 +118,9 @@ class _Times(ProgressColumn):
 
 
 def _console() -> Console:
-    """Standard error; plain in a notebook, whose kernel claims to be a terminal but shows each line apart."""
-    found = Console(stderr=True)
-    return Console(stderr=True, force_jupyter=False, force_terminal=False) if found.is_jupyter else found
+    """Standard error, plain in a notebook: its kernel claims to be a terminal but shows each line separately."""
+    usual = Console(stderr=True)
+    return Console(stderr=True, force_jupyter=False, force_terminal=False) if usual.is_jupyter else usual
 
 
 def _duration(seconds: float) -> str:

@@ -3,7 +3,7 @@
 
 A run is a folder: `flows.parquet`, `epochs.parquet`, `ports.parquet` (columns: `ncc.harness.columns`) and
 `manifest.json`; of a recorded run also `episode.parquet` (`ncc.harness.episodes`). An evaluation is a folder of runs,
-`<controller>/<seed>/`, with a manifest over theirs. A folder becomes a result when its manifest is written, which
+`<controller>/<seed>/`, with a manifest that lists theirs. A folder becomes a result when its manifest is written, which
 happens last; see `ncc.harness.manifest`.
 """
 
@@ -114,15 +114,15 @@ class Evaluation:
         Raises:
             ResultError: this version cannot read a run's flows.
         """
-        found: dict[str, list[pa.Table]] = {name: [] for name in self.controllers}
+        flows: dict[str, list[pa.Table]] = {name: [] for name in self.controllers}
         for run in self.runs:
-            found[run.controller].append(run.table("flows"))
+            flows[run.controller].append(run.table("flows"))
         return {
             name: (
-                np.concatenate([numpy_column(table, "size_bytes") for table in of]),
-                np.concatenate([numpy_column(table, "fct_slowdown") for table in of]),
+                np.concatenate([numpy_column(table, "size_bytes") for table in tables]),
+                np.concatenate([numpy_column(table, "fct_slowdown") for table in tables]),
             )
-            for name, of in found.items()
+            for name, tables in flows.items()
         }
 
 
@@ -151,7 +151,7 @@ def save_run(
     Raises:
         ResultError: the files cannot be written; an earlier result in `folder` is then lost too.
     """
-    made = provenance()
+    origin = provenance()
     unseal(folder)
     for name, table in tables(run).items():
         with replacing(folder / f"{name}.parquet") as temporary:
@@ -178,7 +178,7 @@ def save_run(
         "cpu_s": run.cpu_s,
         "config": dict(config),
     }
-    return StoredRun(folder, seal(folder, RUN, facts, files, made))
+    return StoredRun(folder, seal(folder, RUN, facts, files, origin))
 
 
 def run_identity(
@@ -234,8 +234,8 @@ def read_table(path: Path) -> pa.Table:
     try:
         return pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
-        said = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ResultError(f"{path} cannot be read as Parquet ({said}); run it again") from None
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ResultError(f"{path} cannot be read as Parquet ({reason}); run it again") from None
 
 
 def _readable(folder: Path, name: str, manifest: Manifest) -> pa.Table:
@@ -243,9 +243,9 @@ def _readable(folder: Path, name: str, manifest: Manifest) -> pa.Table:
     path = folder / f"{name}.parquet"
     table = read_table(path)
     if missing := missing_columns(name, table):
-        made = manifest.provenance.get("ncc", "unknown")
+        version = manifest.provenance.get("ncc", "unknown")
         raise ResultError(
-            f"{path} was written by ncc {made}, and this is ncc {ncc.__version__}: it has no column "
+            f"{path} was written by ncc {version}, and this is ncc {ncc.__version__}: it has no column "
             f"{', '.join(missing)}; run it again, or read it with the ncc that wrote it"
         )
     return table

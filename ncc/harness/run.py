@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Progress of a run after an epoch."""
+    """Progress of a run after a period."""
 
     time_s: float
     """Simulated time in seconds."""
@@ -88,7 +88,7 @@ def eval_flow_seed(seed: int) -> int:
 
 
 def recording_flow_seed(seed: int) -> int:
-    """Derive the seed of the flow list of a recorded run: never that of an evaluation or a training."""
+    """Derive the seed of a recorded run's flow list, which is never that of an evaluation or a training."""
     return derive_seed(seed, "record", "flows")
 
 
@@ -113,7 +113,7 @@ def limiter_seed(seed: int) -> int:
 
 
 Watch = Callable[[Measurement, FloatArray | None], None]
-"""Callback at the start of a run (no limits) and after each epoch, with the limits [n_agents] decided for it."""
+"""Callback at the start of a run (no limits) and after each period, with the limits [n_agents] decided for it."""
 
 
 def run_once(
@@ -130,17 +130,17 @@ def run_once(
     """Run until every flow is delivered or `duration_s + drain_s` is over (`drain_s` None: no time limit).
 
     A flow of endless traffic (`Traffic.endless`) need not be delivered; once only such flows are left after
-    `duration_s`, the run ends. A controller with the rule of receivers beside its limit meets the scenario with
-    neighbourhoods of both kinds, which only say who hears of whom.
+    `duration_s`, the run ends. A controller with a receiver rule in addition to its limit gets neighbourhoods of both
+    kinds, which only decide which hosts exchange messages.
+
+    A datapath or limiter may have `fallbacks`, sentences that say where it deviated from its settings, and `facts`,
+    plain data about the run; both go into the result.
 
     Args:
         seed: seed of the datapath and the limiter (each has its own stream).
         flow_seed: seed of the flow list; see `eval_flow_seed`.
-        progress: called after every epoch.
-        watch: called at the start and after every epoch; it must not change anything.
-
-    A datapath or limiter may have `fallbacks`, sentences that say where it deviated from what it was asked to do, and
-    `facts`, plain data about the run; both go into the result.
+        progress: called after every period.
+        watch: called at the start and after every period; it must not change anything.
 
     Returns:
         The run; `problems` lists undelivered flows, impossible records and fallbacks, and each is logged as a warning.
@@ -177,7 +177,7 @@ def run_once(
             progress(_where(measurement, scenario, len(flows), over=over or measurement.time_s >= end_s))
     records = datapath.finish()
 
-    fallbacks = tuple(said for part in (datapath, limiter) for said in getattr(part, "fallbacks", ()))
+    fallbacks = tuple(text for part in (datapath, limiter) for text in getattr(part, "fallbacks", ()))
     run = Run(
         scenario=scenario,
         controller=controller,

@@ -13,12 +13,12 @@ Handler = Callable[[int], None]
 ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Signals that ask a service to end."""
 INSISTS_S = 1.0
-"""A signal that comes sooner after the first is the same request: from a terminal and from the parent process, say."""
+"""Seconds in which a second signal counts as the same request, say from the terminal and from the parent process."""
 
 
 @contextmanager
 def _handled(numbers: tuple[signal.Signals, ...], handler: Handler) -> Iterator[None]:
-    """Call `handler` with the number of each signal inside; handlers that were there are put back at the end."""
+    """Call `handler` with the number of each signal in the context; restore the former handlers at its end."""
     before = {number: signal.signal(number, lambda n, _frame: handler(n)) for number in numbers}
     try:
         yield
@@ -76,7 +76,7 @@ class StopRequest:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Signals are noted inside, and end nothing by themselves."""
+        """Note signals in the context; they end nothing by themselves."""
         with _handled(ENDS, self._note):
             yield
 
@@ -88,9 +88,9 @@ class StopRequest:
 
     @contextmanager
     def insisted(self) -> Iterator[None]:
-        """Another signal inside, `INSISTS_S` after the first, raises once: the process hangs and does not end.
+        """Let another signal in the context, `INSISTS_S` after the first, raise once: the process hangs.
 
-        Nothing is raised after the block, where everything that was done has to be undone whole.
+        Nothing is raised after the block, because everything has to be undone completely there.
 
         Raises:
             DatapathError: another signal came.

@@ -30,7 +30,7 @@ class ShowsWindows(Protocol):
 
 @dataclass(frozen=True)
 class WindowTrace:
-    """Windows of some flows of a run, at the end of every epoch."""
+    """Windows of some flows of a run, at the end of every period."""
 
     controller: str
     time_s: FloatArray

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Worker processes: how they start, how they are heard and named when they die, and how they end.
+"""Worker processes: their start, messages, errors and end.
 
 Runs of an evaluation, networks in processes of their own and A3C's workers are all `Workers`. Workers are spawned,
 never forked, because a simulator or a BLAS may hold threads and locks. A simulator may also abort its interpreter, so a
@@ -39,7 +39,7 @@ class Workers:
 
     Args:
         work: function of a module, called in each worker.
-        arguments: further arguments for each worker; its number is that of the workers.
+        arguments: further arguments for each worker; their number is the number of workers.
         labels: for each worker, the name of its work in errors, or an empty text; may be changed between messages.
         remedy: end of the sentence that says that a worker died.
         daemon: True for workers that start no processes themselves.
@@ -62,13 +62,13 @@ class Workers:
         self._pipes: list[Connection[Any, Any]] = []
         try:
             with quiet_start(), nullcontext() if main else main_left_alone():
-                for each in arguments:
-                    ours, theirs = context.Pipe()
-                    process = context.Process(target=_run, args=(work, theirs, each), daemon=daemon)
-                    self._pipes.append(ours)
+                for worker_arguments in arguments:
+                    parent_end, worker_end = context.Pipe()
+                    process = context.Process(target=_run, args=(work, worker_end, worker_arguments), daemon=daemon)
+                    self._pipes.append(parent_end)
                     process.start()
                     self._processes.append(process)
-                    theirs.close()
+                    worker_end.close()
         except BaseException:
             self.close()
             raise
@@ -163,12 +163,12 @@ def quiet_start() -> Iterator[None]:
     """
     resource_tracker.ensure_running()  # `spawn` would start it, and starting it unblocks SIGINT
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    ours = [name for name in _BLAS_THREADS if name not in os.environ]
+    unset = [name for name in _BLAS_THREADS if name not in os.environ]
     try:
-        os.environ.update(dict.fromkeys(ours, "1"))
+        os.environ.update(dict.fromkeys(unset, "1"))
         yield
     finally:
-        for name in ours:
+        for name in unset:
             os.environ.pop(name, None)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -214,7 +214,7 @@ def processes_where(matches: Callable[[bytes], bool]) -> list[int]:
     Args:
         matches: receives the arguments and variables of a process, each of which ends with a null byte.
     """
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
@@ -223,8 +223,8 @@ def processes_where(matches: Callable[[bytes], bool]) -> list[int]:
         except OSError:  # it has exited, or belongs to another user
             continue
         if matches(described):
-            found.append(int(entry.name))
-    return found
+            pids.append(int(entry.name))
+    return pids
 
 
 def await_end(matches: Callable[[bytes], bool], patience_s: float) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Policy files for hosts; reading one takes no training framework."""
+"""Policy files for hosts; reading one needs no training framework."""
 
 from ncc.policies.file import PolicyFile, load_policy_file
 from ncc.policies.limits import HeldLimiter, RateBounds, table_bounds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A check of a policy file: what hosts run, and onnxruntime, beside the definition, on observations at random."""
+"""A check of a policy file: the hosts' code and onnxruntime against the definition, on random observations."""
 
 from collections.abc import Callable
 
@@ -16,11 +16,11 @@ from ncc.policies.onnx_model import onnx_logits, onnx_model
 
 SAMPLES = 10_000
 TOLERANCE = 1e-5
-"""Largest difference of two logits that counts as none; of logits beyond 1, this part of them."""
+"""Largest accepted difference of two logits; for logits beyond 1, as a share of them."""
 
 
 def observations(found: PolicyFile, samples: int = SAMPLES, seed: int = 0) -> ObsArray:
-    """Observations [samples, obs_dim], at random over the range to which all are clipped."""
+    """Random observations [samples, obs_dim], uniform over the range to which observations are clipped."""
     size = samples, found.header.obs_dim
     return (
         np.random.default_rng(seed).uniform(LOW, min(HIGH, found.header.observation.ceiling), size).astype(np.float32)
@@ -28,7 +28,7 @@ def observations(found: PolicyFile, samples: int = SAMPLES, seed: int = 0) -> Ob
 
 
 def defined_logits(policy: MlpPolicy, obs: ObsArray) -> FloatArray:
-    """Logits [hosts, n_actions] of observations [hosts, obs_dim], by their definition and in 64 bits."""
+    """Logits [hosts, n_actions] of observations [hosts, obs_dim], by the definition in 64 bits."""
     *hidden, (weight, bias) = policy.layers
     inner = obs.astype(np.float64)
     for by, plus in hidden:

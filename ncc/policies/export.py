@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exports: a trained policy, from a run folder or from the package, becomes a policy file."""
+"""Export of a trained policy, from a run folder or from the package, to a policy file."""
 
 import shlex
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from ncc.policies.onnx_model import onnx_model
 
 
 class LimitsChosen(Value, frozen=True):
-    """Fields of `RateBounds` to change; None: as the action table has it."""
+    """Fields of `RateBounds` to change; None: the value of the action table."""
 
     min_rate_frac: Positive | None = None
     max_rate_frac: Positive | None = None
@@ -33,7 +33,7 @@ class LimitsChosen(Value, frozen=True):
 
 
 class ExportSpec(Value, frozen=True):
-    """An export as asked for on the command line, but for the fallback."""
+    """Settings of an export from the command line, without the fallback."""
 
     run: str | None = None
     policy: Name | None = None
@@ -47,7 +47,7 @@ class ExportSpec(Value, frozen=True):
     within: dict[str, Any] | None = None
     """Narrower ranges in which a residual is trusted."""
     stack: dict[str, Any] | None = None
-    """Keys of the stack below the limit in which it differs from that of the training."""
+    """Keys of the stack below the limit that differ from the training's."""
 
     def check(self) -> None:
         if (self.run is None) == (self.policy is None):
@@ -58,7 +58,7 @@ class ExportSpec(Value, frozen=True):
 
 
 def export(spec: ExportSpec, fallback: Controller | None = None) -> Path:
-    """Write a policy file and, if asked for, its ONNX model: all of each or nothing.
+    """Write a policy file and, if asked for, its ONNX model; each is written completely or not at all.
 
     Args:
         fallback: the controller to which hosts are handed back; None: the transport of the training, alone.
@@ -105,8 +105,8 @@ def describe(spec: ExportSpec, fallback: Controller | None) -> tuple[PolicyHeade
     """Return the header of the exported file, and the policy.
 
     Raises:
-        ConfigError: settings that do not go with the policy.
-        ResultError: no such policy, or a policy that contradicts itself, or observes otherwise than it says.
+        ConfigError: settings that do not fit the policy.
+        ResultError: no such policy, or a policy that contradicts its header.
     """
     manifest = None if spec.run is None else finished_training(Path(spec.run), spec.file)
     path = packaged_policy(spec.policy or "") if spec.run is None else Path(spec.run) / spec.file
@@ -158,7 +158,7 @@ def describe(spec: ExportSpec, fallback: Controller | None) -> tuple[PolicyHeade
 
 
 def _without_folder(made: Mapping[str, Any]) -> dict[str, Any]:
-    """Return provenance whose command has no `out=`: the folder of a run is a path of one machine."""
+    """Return provenance without `out=` in its command: the folder of a run is a path of one machine."""
     command = made["command"]
     kept = command and shlex.join(word for word in shlex.split(command) if not word.startswith("out="))
     return {**made, "command": kept}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Policy files with a whole header, as hosts need it."""
+"""Policy files with a complete header, as hosts need it."""
 
 import hashlib
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ncc.core.value import from_dict
 from ncc.policies.header import PolicyHeader
 
 WEIGHT_MOST = 1000.0
-"""Largest weight or bias: trained ones stay far below 10, and up to here sums stay finite."""
+"""Largest weight or bias: trained ones stay far below 10, and with this size sums are still finite."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ def load_policy_file(path: Path, sha256: str | None = None) -> PolicyFile:
 
     Args:
         path: path of the file.
-        sha256: the file's SHA-256; of any other file no byte is interpreted. None: any file will do.
+        sha256: expected SHA-256; no byte of another file is interpreted. None: any file is accepted.
 
     Raises:
         ResultError: no such file, or it is too large, cut short, changed, of another format or contradicts itself; the
             message says which.
     """
     data = read_bytes(path)
-    if sha256 is not None and (found := hashlib.sha256(data).hexdigest()) != sha256:
+    if sha256 is not None and (digest := hashlib.sha256(data).hexdigest()) != sha256:
         raise ResultError(
-            f"{path} is not the file of --digest sha256:{sha256}, but sha256:{found}: copy the right one, or pin "
+            f"{path} is not the file of --digest sha256:{sha256}, but sha256:{digest}: copy the right one, or pin "
             "this one if it is meant"
         )
     return policy_file_from(data, str(path))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The header of a policy file: the data that a host needs beside the weights, and the policy's origin."""
+"""The header of a policy file: the data that a host needs in addition to the weights, and the policy's origin."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -31,7 +31,7 @@ class Origin(Value, frozen=True):
     recipe: dict[str, Any]
     """The training's whole configuration."""
     source: str = ""
-    """Name of the run's folder. An export adds this and what follows; a training that is resumed writes equal files."""
+    """Name of the run's folder. An export adds it and the fields below; trainings without them write equal files."""
     provenance: dict[str, Any] = field(default_factory=dict)
     """Commit, versions and machine of the training (`ncc.harness.manifest.provenance`)."""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -73,12 +73,12 @@ class PolicyHeader(Value, frozen=True):
 
     @property
     def obs_dim(self) -> int:
-        """Numbers in an observation."""
+        """Number of entries in an observation."""
         return self.layers[0][1]
 
     @property
     def n_actions(self) -> int:
-        """Outputs: a rate each, or one of which a multiple is made."""
+        """Number of outputs: one for each rate, or a single one for the multiple of a formula."""
         return self.layers[-1][0]
 
     @property
@@ -94,7 +94,7 @@ class PolicyHeader(Value, frozen=True):
     def refuses_period(self, period_s: float) -> str:
         """Return why a host must not decide every `period_s`; an empty text if it may.
 
-        A residual's ranges count periods, and `ActionSpec.within` says what else goes with one.
+        A residual accepts any period here: its ranges count periods, and `ActionSpec.within` has further conditions.
         """
         least_s, most_s = self.trained.period_s
         if self.action.within is not None or least_s * (1 - 1e-9) <= period_s <= most_s * (1 + 1e-9):
@@ -113,7 +113,7 @@ class PolicyHeader(Value, frozen=True):
                 "messages between hosts get lost, and a residual is not to be trusted without them: it must be one "
                 "that observes their ages (observation.ages)"
             )
-        neighbours_of(self.observation, self.obs_dim)  # refuses a number of inputs that no neighbours make
+        neighbours_of(self.observation, self.obs_dim)  # refuses a number of inputs that no number of neighbours gives
         if refused := self.refuses_period(self.period_s):
             raise ConfigError(refused)
         if not isinstance(self.fallback.limit, NoLimit):
@@ -130,7 +130,7 @@ def header_of_training(
     origin: Origin,
     **parts: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Make the header that a training's policies have, as plain data; a policy that no host can run lacks `limits`.
+    """Make the header of a training's policies, as plain data; a policy that no host can run lacks `limits`.
 
     Args:
         parts: `scenario`, `families` and `reward` as plain data.
@@ -152,7 +152,7 @@ def header_of_training(
 
 
 def alone(stack: HostStack) -> Controller:
-    """Return the controller that hands hosts back to the transport of this stack."""
+    """Return the controller of this stack's transport alone, to which hosts fall back."""
     return Controller(
         name=stack.transport,
         summary="The transport of the training, alone",

@@ -13,11 +13,11 @@ LEFT_OUT = ("recipe", "facts", "provenance")
 
 
 def lines(found: PolicyFile, where: str) -> list[str]:
-    """The header in YAML, which escapes what a terminal would obey."""
+    """Lines of the header in YAML, which escapes control characters of terminals."""
     header = found.header.to_dict()
-    made = header["origin"]["provenance"]
+    origin = header["origin"]["provenance"]
     header["origin"] = {name: value for name, value in header["origin"].items() if name not in LEFT_OUT}
-    header["origin"] |= {"commit": made.get("git"), "written_at": made.get("written_at"), "ncc": made.get("ncc")}
+    header["origin"] |= {"commit": origin.get("git"), "written_at": origin.get("written_at"), "ncc": origin.get("ncc")}
     header["entries"] = entry_names(found.header.observation, found.header.obs_dim)
     header |= {name: _names(header[name]) for name in ("scenario", "families")}
     facts = {"size_bytes": found.size_bytes, "sha256": found.sha256, "weights": found.header.n_weights}
@@ -26,6 +26,6 @@ def lines(found: PolicyFile, where: str) -> list[str]:
 
 
 def _names(part: Any) -> object:
-    """The name of a scenario, those of families, and anything else as it is."""
+    """Return the name of a scenario or the names of families; anything else stays as it is."""
     part = part.get("of", part) if isinstance(part, dict) else part
     return part.get("name", list(part)) if isinstance(part, dict) else part

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bounds of a policy's rate limits on a host: a least, a most, and how far a limit may be from the last."""
+"""Bounds of a policy's rate limits on a host: minimum, maximum, and largest change from the last limit."""
 
 import math
 from typing import Annotated
@@ -19,7 +19,7 @@ from ncc.harness.limiter import RateLimiter
 
 Ratio = Annotated[float, Meta(gt=1)]
 LEAST_FRAC = 1e-4
-"""Smallest least limit of a host, over its link's rate."""
+"""Smallest allowed `min_rate_frac`."""
 
 
 class RateBounds(Value, frozen=True):
@@ -30,9 +30,9 @@ class RateBounds(Value, frozen=True):
     max_rate_frac: Positive
     """Highest limit, over the host's link rate. From 1 on there may be no limit at all."""
     rise_ratio: Ratio | None = None
-    """Most times that a limit may be the last; None: any. Once that reaches the link's rate, no limit may follow."""
+    """Largest ratio of a limit to the last one; None: any. If that reaches the link's rate, there may be no limit."""
     fall_ratio: Ratio | None = None
-    """Most times that the last limit may be the next, no limit counting as the link's rate; None: any."""
+    """Largest ratio of the last limit to the next one, where no limit counts as the link's rate; None: any."""
 
     def check(self) -> None:
         if self.min_rate_frac > self.max_rate_frac:
@@ -42,11 +42,11 @@ class RateBounds(Value, frozen=True):
             )
 
     def hold(self, limits_bps: FloatArray, before_bps: FloatArray, link_bps: FloatArray) -> FloatArray:
-        """The limits to be held, in bits/s; inf is no limit, and NaN stays NaN. Bounds come before slew limits.
+        """The limits to be held, in bits/s; inf is no limit, and NaN stays NaN. Bounds take precedence over ratios.
 
         Args:
-            limits_bps: [k] decided,
-            before_bps: [k] held until now, and
+            limits_bps: [k] limits that the policy decided.
+            before_bps: [k] limits held until now.
             link_bps: [k] rates of the hosts' links.
         """
         # Floats, not arrays: a host's agent has one limit, for which each call of numpy would take microseconds.
@@ -55,7 +55,7 @@ class RateBounds(Value, frozen=True):
     def _held_bps(self, limit_bps: float, before_bps: float, link_bps: float) -> float:
         last_bps = min(before_bps, link_bps)
         if self.rise_ratio is not None and (highest_bps := last_bps * self.rise_ratio) < link_bps:
-            limit_bps = min(limit_bps, highest_bps)  # the first of both where it is NaN
+            limit_bps = min(limit_bps, highest_bps)  # NaN if the first is NaN
         if self.fall_ratio is not None:
             limit_bps = max(limit_bps, last_bps / self.fall_ratio)
         if limit_bps == math.inf and self.max_rate_frac >= 1:
@@ -64,7 +64,7 @@ class RateBounds(Value, frozen=True):
 
 
 def table_bounds(spec: ActionSpec) -> RateBounds:
-    """Bounds that change no limit of a table of actions, and of a residual none above `LEAST_FRAC`.
+    """Bounds that change no limit of an action table, and no limit of a residual above `LEAST_FRAC`.
 
     Raises:
         ConfigError: actions of kind linear or log, which hosts do not take.
@@ -78,7 +78,7 @@ def table_bounds(spec: ActionSpec) -> RateBounds:
 
 
 class HeldLimiter:
-    """A `RateLimiter` whose limits are held to bounds, as a host holds them."""
+    """A `RateLimiter` with limits within bounds, as a host enforces them."""
 
     def __init__(self, limiter: RateLimiter, bounds: RateBounds) -> None:
         self._limiter, self._bounds = limiter, bounds

@@ -60,7 +60,7 @@ def onnx_logits(model: bytes) -> Callable[[ObsArray], FloatArray32]:
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def logits(obs: ObsArray) -> FloatArray32:
-        found: FloatArray32 = session.run([OUTPUT], {INPUT: np.ascontiguousarray(obs, np.float32)})[0]
-        return found
+        outputs: FloatArray32 = session.run([OUTPUT], {INPUT: np.ascontiguousarray(obs, np.float32)})[0]
+        return outputs
 
     return logits

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From run folders to tables, figures and pages."""
+"""Tables, figures and pages from run folders."""

@@ -44,25 +44,25 @@ def head(judgement: Judgement, name: str) -> Line:
 
 def warnings_of(judgement: Judgement, name: str) -> list[str]:
     """Warnings about a controller's numbers, a sentence each."""
-    found = [said for comparison in judgement.comparisons.values() for said in comparison.warnings.get(name, ())]
-    return list(dict.fromkeys(found))
+    warnings = [text for comparison in judgement.comparisons.values() for text in comparison.warnings.get(name, ())]
+    return list(dict.fromkeys(warnings))
 
 
 def warning_lines(judgement: Judgement) -> list[Line]:
     """Lines on controllers with warnings, then on those with invalid runs: their number and the first."""
     lines = [
-        (f"{WARNED} {label(name)}: {'; '.join(said)}.", "yellow")
+        (f"{WARNED} {label(name)}: {'; '.join(warnings)}.", "yellow")
         for name in judgement.any.controllers
-        if (said := warnings_of(judgement, name))
+        if (warnings := warnings_of(judgement, name))
     ]
     for name in judgement.any.controllers:
-        found = [
+        invalid = [
             f"on {datapath}, seed {seed}: {'; '.join(why)}"
             for datapath, comparison in judgement.comparisons.items()
             for seed, why in comparison.invalid.get(name, {}).items()
         ]
-        if found:
-            what = f"{len(found)} of {label(name)}'s {_n_runs(judgement)} runs, the first {found[0]}"
+        if invalid:
+            what = f"{len(invalid)} of {label(name)}'s {_n_runs(judgement)} runs, the first {invalid[0]}"
             lines.append((f"INVALID, counted as it ended and never best: {what}", "bold red"))
     return lines
 
@@ -72,7 +72,7 @@ def _n_runs(judgement: Judgement) -> int:
 
 
 def strays(judgement: Judgement) -> str:
-    """Sentence on datapaths that differ by more than is tolerated; empty if none do."""
+    """Sentence on datapaths that differ by more than the tolerance; empty if none do."""
     far = [
         f"{label(name)} in {CATALOGUE[metric].label} ({judgement.ratio(datapath, name, metric).estimate:.3f})"
         for datapath in judgement.datapaths[:-1]

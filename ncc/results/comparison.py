@@ -65,7 +65,7 @@ class Comparison:
     duration_s: float = math.nan
     """Seconds in which flows arrive, in every run; NaN if unknown."""
     learned: tuple[str, ...] = ()
-    """Controllers whose limits are learned or unknown, not a formula of ours."""
+    """Controllers with limits that are learned or unknown, and not one of our formulas."""
     classical: tuple[str, ...] = ()
     """Controllers without a limit, which are a transport alone."""
     warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -104,12 +104,12 @@ class Comparison:
 
     def ratio(self, one: str, other: str, metric: str) -> Interval:
         """Ratio of the metric of `one` to that of `other`, with the interval over seeds in pairs."""
-        ours, theirs = (tuple(self.values[name][metric]) for name in (one, other))
-        return ratio_of(ours, theirs, self.statistic, self.level)
+        ones, others = (tuple(self.values[name][metric]) for name in (one, other))
+        return ratio_of(ones, others, self.statistic, self.level)
 
     @cached_property
     def gaps(self) -> dict[str, Interval]:
-        """Share of the way from DCTCP's mean FCT to the SRPT bound's that each controller goes (`stats.gap_closed`).
+        """Share that each controller closes of the gap from DCTCP's mean FCT to the SRPT bound's (`stats.gap_closed`).
 
         It is empty without bounds or without DCTCP; DCTCP's own share, 0, is left out.
         """
@@ -120,7 +120,7 @@ class Comparison:
         return {name: gap_closed(self.values[name][GAP_METRIC], start, goal, self.level) for name in others}
 
     def best(self, metric: str) -> tuple[str, ...]:
-        """The best controller and those that cannot be distinguished from it, best first; empty if that is all of them.
+        """The best controller and those that cannot be distinguished from it, best first; empty if these are all.
 
         Two controllers differ if the paired interval of their difference excludes 0. A controller with an invalid run
         is never among them.
@@ -140,8 +140,8 @@ class Comparison:
 
     def _alike(self, one: str, other: str, metric: str) -> bool:
         """True if the seeds that both have cannot distinguish the two."""
-        found = self.difference(one, other, metric)
-        return found.n < MIN_SEEDS or 0.0 in found
+        difference = self.difference(one, other, metric)
+        return difference.n < MIN_SEEDS or 0.0 in difference
 
     def difference(self, one: str, other: str, metric: str) -> Interval:
         """Value of `one` minus that of `other`, paired by seed, with the interval over seeds."""
@@ -154,24 +154,24 @@ class Comparison:
             {"controller": name, "from": GAP_START, "to": LOWEST, "metric": GAP_METRIC, **span(gap)}
             for name, gap in self.gaps.items()
         ]
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
-        plain: dict[str, Any] = without_nan({**own, "gap_closed": gaps, "cells": self.rows()})
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        plain: dict[str, Any] = without_nan({**values, "gap_closed": gaps, "cells": self.rows()})
         return plain
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
         """Restore data of `to_dict`; `KeyError`, `TypeError`, `ValueError` or `AttributeError` if it is invalid."""
-        own = {each.name: data[each.name] for each in fields(cls)}
+        parts = {part.name: data[part.name] for part in fields(cls)}
         for name in ("controllers", "seeds", "learned", "classical"):
-            own[name] = tuple(own[name])
-        own["invalid"] = {name: {int(s): why for s, why in runs.items()} for name, runs in own["invalid"].items()}
-        own["duration_s"] = _number(own["duration_s"])
+            parts[name] = tuple(parts[name])
+        parts["invalid"] = {name: {int(s): why for s, why in runs.items()} for name, runs in parts["invalid"].items()}
+        parts["duration_s"] = _number(parts["duration_s"])
         for name in ("values", "bounds"):
-            own[name] = {
+            parts[name] = {
                 who: {key: [_number(value) for value in column] for key, column in columns.items()}
-                for who, columns in own[name].items()
+                for who, columns in parts[name].items()
             }
-        return cls(**own)
+        return cls(**parts)
 
     def rows(self) -> list[dict[str, Any]]:
         """Table as plain data: a row per metric and controller or bound."""
@@ -247,7 +247,7 @@ def compare(
     """Compare the controllers of an evaluation on disk.
 
     Args:
-        bounds: include those of `ncc.metrics.bounds`, unless the scenario has endless flows.
+        bounds: include the bounds of `ncc.metrics.bounds`, unless the scenario has endless flows.
         warnings: as in `Comparison`.
 
     Raises:
@@ -265,10 +265,10 @@ def compare(
     summaries = evaluation.summaries()
     plain = base_scenario(evaluation)
     scenario = from_dict(Scenario, plain, "manifest.scenario")
-    said = {name: list(each) for name, each in (warnings or {}).items()}
+    texts = {name: list(sentences) for name, sentences in (warnings or {}).items()}
     for name in evaluation.controllers:
-        if own := _set_otherwise(plain, evaluation.of(name)[0].manifest.facts["scenario"]):
-            said.setdefault(name, []).append(f"runs with settings of its own: {own}")
+        if changed := _set_otherwise(plain, evaluation.of(name)[0].manifest.facts["scenario"]):
+            texts.setdefault(name, []).append(f"runs with settings of its own: {changed}")
     return comparison(
         {name: [summaries[name][seed] for seed in first] for name in evaluation.controllers},
         first,
@@ -279,7 +279,7 @@ def compare(
         duration_s=scenario.duration_s,
         learned=tuple(name for name, limit in limits.items() if not isinstance(limit, Formula)),
         classical=tuple(name for name, limit in limits.items() if isinstance(limit, NoLimit)),
-        warnings={name: tuple(each) for name, each in said.items() if each},
+        warnings={name: tuple(sentences) for name, sentences in texts.items() if sentences},
     )
 
 
@@ -291,10 +291,10 @@ def _flows(run: StoredRun) -> str:
 
 
 def base_scenario(evaluation: Evaluation) -> Mapping[str, Any]:
-    """The scenario of an evaluation, plain: that of the first controller that is not tuned, if there is one."""
+    """The plain scenario of an evaluation: that of the first controller that is not tuned, if there is one."""
     runs = [run for run in evaluation.runs if not run.controller.endswith(TUNED)] or evaluation.runs
-    found: Mapping[str, Any] = runs[0].manifest.facts["scenario"]
-    return found
+    scenario: Mapping[str, Any] = runs[0].manifest.facts["scenario"]
+    return scenario
 
 
 def _set_otherwise(base: Mapping[str, Any], own: Mapping[str, Any]) -> str:
@@ -314,8 +314,8 @@ def _limit(run: StoredRun) -> AnyLimit:
 
 def bounds_of(scenario: Scenario, seeds: Sequence[int]) -> dict[str, dict[str, Values]]:
     """Compute `Comparison.bounds` of the flows of these evaluation seeds."""
-    found = {}
+    bounds = {}
     for name in bounds_for(scenario):
         summaries = [bound_summary(scenario, eval_flow_seed(seed), name) for seed in seeds]
-        found[name] = {key: [summary[key] for summary in summaries] for key in CATALOGUE}
-    return found
+        bounds[name] = {key: [summary[key] for summary in summaries] for key in CATALOGUE}
+    return bounds

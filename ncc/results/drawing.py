@@ -159,18 +159,18 @@ def _hosts_text(network: Topology, hosts: Sequence[int], groups: Sequence[str]) 
 
 def _levels(network: Topology) -> dict[int, int]:
     """Number of hops from each switch to the nearest host."""
-    reached = {node: 0 for node, found in enumerate(network.nodes) if found.kind is NodeKind.HOST}
+    reached = {node: 0 for node, neighbours in enumerate(network.nodes) if neighbours.kind is NodeKind.HOST}
     frontier = list(reached)
     while frontier:
-        found = [peer for node in frontier for peer, _ in network.peers[node] if peer not in reached]
+        neighbours = [peer for node in frontier for peer, _ in network.peers[node] if peer not in reached]
         level = reached[frontier[0]] + 1
-        frontier = list(dict.fromkeys(found))
+        frontier = list(dict.fromkeys(neighbours))
         reached |= dict.fromkeys(frontier, level)
     return reached
 
 
 def _places(drawn: Sketch) -> dict[Hashable, tuple[float, float]]:
-    """Position of each box in steps: hosts side by side below their switch, a switch centred above its own."""
+    """Position of each box in steps: hosts side by side below their switch, a switch centred above its boxes."""
     below: dict[Hashable, list[Hashable]] = {key: [] for key in drawn.boxes}
     for a, b in drawn.links:
         if drawn.boxes[a].level < drawn.boxes[b].level:
@@ -179,10 +179,10 @@ def _places(drawn: Sketch) -> dict[Hashable, tuple[float, float]]:
     taken = 0
     for key, box in drawn.boxes.items():
         if box.level == 1:
-            own = [child for child in below[key] if drawn.boxes[child].level == 0]
-            places |= {child: (float(taken + i), 0.0) for i, child in enumerate(own)}
-            places[key] = (taken + (len(own) - 1) / 2, 1.0)
-            taken += len(own)
+            hosts = [child for child in below[key] if drawn.boxes[child].level == 0]
+            places |= {child: (float(taken + i), 0.0) for i, child in enumerate(hosts)}
+            places[key] = (taken + (len(hosts) - 1) / 2, 1.0)
+            taken += len(hosts)
     for level in range(2, 1 + max(box.level for box in drawn.boxes.values())):
         last = -1.0
         row = [key for key, box in drawn.boxes.items() if box.level == level]

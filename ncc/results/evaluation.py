@@ -49,16 +49,16 @@ def judge(
     Args:
         policies: run folder that policy files are relative to; None: policies of the package.
         recording: record every run, with other flows than the held-out ones and without bounds.
-        close: print the verdict at the end as well as at the start.
+        close: print the verdict again at the end.
     """
     datapaths = reference_last(datapaths)
     factory = LimiterFactory(policies)
-    contenders = [(factory.resolved(controller, own), own) for controller, own in spec.contenders(scenario)]
-    controllers, scenarios = [each for each, _ in contenders], {each.name: own for each, own in contenders}
+    contenders = [(factory.resolved(controller, run_in), run_in) for controller, run_in in spec.contenders(scenario)]
+    controllers, scenarios = [c for c, _ in contenders], {c.name: run_in for c, run_in in contenders}
     require_transports(datapaths, controllers)
-    for controller, own in contenders:
-        factory(controller, own)  # reports a missing or damaged policy now, not after minutes of simulation
-        require_parts(own, [controller])
+    for controller, run_in in contenders:
+        factory(controller, run_in)  # reports a missing or damaged policy now, not after minutes of simulation
+        require_parts(run_in, [controller])
     if recording is not None:
         recording.check(scenario)
     warnings = {controller.name: factory.warnings(controller, scenario) for controller in controllers}
@@ -140,24 +140,24 @@ def judge_runs(
 
 
 def _mean(results: Sequence[Comparison]) -> Comparison:
-    """Comparison of the means of several, on the same flows, with the problems and warnings of all."""
+    """Mean of several comparisons on the same flows, with all their problems and warnings."""
     first = results[0]
     values = {
         name: {
-            key: [sum(found) / len(results) for found in zip(*(r.values[name][key] for r in results), strict=True)]
+            key: [sum(column) / len(results) for column in zip(*(r.values[name][key] for r in results), strict=True)]
             for key in first.values[name]
         }
         for name in first.controllers
     }
     invalid: dict[str, dict[int, list[str]]] = {}
-    said: dict[str, dict[str, None]] = {}
+    texts: dict[str, dict[str, None]] = {}
     for result in results:
         for name, bad in result.invalid.items():
             for seed, problems in bad.items():
                 invalid.setdefault(name, {}).setdefault(seed, []).extend(problems)
         for name, warnings in result.warnings.items():
-            said.setdefault(name, {}).update(dict.fromkeys(warnings))
-    warned = {name: tuple(found) for name, found in said.items()}
+            texts.setdefault(name, {}).update(dict.fromkeys(warnings))
+    warned = {name: tuple(sentences) for name, sentences in texts.items()}
     return replace(first, values=values, invalid=invalid, warnings=warned)
 
 
@@ -177,7 +177,7 @@ def run_controllers(
     """Run every controller (as `factory` resolves it) on every seed; finished runs in `folder` are kept.
 
     Args:
-        scenario: of all, or of each controller by its name.
+        scenario: the scenario of all controllers, or one for each by its name.
 
     Raises:
         NccError: as in `ncc.harness.pool.evaluate`.

@@ -65,8 +65,8 @@ class Judgement:
 
     def ratio(self, datapath: str, controller: str, metric: str) -> Interval:
         """Ratio of the metric on `datapath` to that on the reference: means over seeds, resampled in pairs."""
-        ours, theirs = (tuple(c.values[controller][metric]) for c in (self.comparisons[datapath], self.any))
-        return ratio_of(ours, theirs, self.any.statistic, self.any.level)
+        judged, reference = (tuple(c.values[controller][metric]) for c in (self.comparisons[datapath], self.any))
+        return ratio_of(judged, reference, self.any.statistic, self.any.level)
 
     def strays(self, datapath: str, controller: str, metric: str) -> bool:
         """True if the datapath differs from the reference by more than `TOLERANCES` allow."""

@@ -44,7 +44,7 @@ class Learned:
     label: str
     """Origin of the policy, for titles."""
     network: Scenario | None = None
-    """Network of the hosts; only multiples of a formula need it, because the formula takes its rates."""
+    """Simulated network of the hosts; needed for multiples of a formula, because the formula takes its rates."""
 
     def on(self, network: Scenario) -> "Learned":
         """The same policy on hosts of a network."""
@@ -53,10 +53,10 @@ class Learned:
     @cached_property
     def entries(self) -> dict[str, tuple[int, ...]]:
         """Positions in an observation by entry name; entries of neighbours observed one by one are grouped."""
-        found: dict[str, list[int]] = {}
+        positions: dict[str, list[int]] = {}
         for at, name in enumerate(entry_names(self.observation, self.policy.obs_dim)):
-            found.setdefault(_EACH.sub("neighbours' ", name), []).append(at)
-        return {name: tuple(places) for name, places in found.items()}
+            positions.setdefault(_EACH.sub("neighbours' ", name), []).append(at)
+        return {name: tuple(places) for name, places in positions.items()}
 
     def at(self, entry: str) -> list[int]:
         """Positions of an entry; `UnknownNameError` lists the entries that exist."""
@@ -68,7 +68,7 @@ class Learned:
         """Expected logarithm [...] of the rate over the link's, at observations [..., obs_dim].
 
         Args:
-            told: what the policy's network is told instead; formula and guard still see `obs`.
+            told: other observations for the policy's neural network; the formula and the guard still see `obs`.
 
         Raises:
             ConfigError: the rates do not follow from these observations.

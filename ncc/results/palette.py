@@ -39,13 +39,13 @@ PALETTE = {
     "attained_bound": Style("bound by attained", "#BBBBBB", "", "-."),
     "services_bound": Style("bound by services", "#999999", "", ":"),
     "srpt_bound": Style("SRPT bound", "#888888", "", "-"),
-    # Those of ns-3 are paler than ours and dotted, as they are mostly shown beside ours.
+    # Controllers of ns-3 are paler than ours and dotted, because figures mostly show both.
     "ns3_dctcp": Style("DCTCP (ns-3)", "#E69F00", "<", ":"),
     "ns3_reno": Style("Reno (ns-3)", "#117733", "d", ":"),
     "ns3_cubic": Style("CUBIC (ns-3)", "#CC79A7", "8", ":"),
     "ns3_bbr": Style("BBR (ns-3)", "#CC6677", "h", ":"),
     "ns3_vegas": Style("Vegas (ns-3)", "#8877CC", "H", ":"),
-    # Those of the kernel, in the same way.
+    # Controllers of the kernel, in the same way.
     "linux_dctcp": Style("DCTCP (Linux)", "#B8860B", "<", ":"),
     "linux_reno": Style("Reno (Linux)", "#66A61E", "d", ":"),
     "linux_cubic": Style("CUBIC (Linux)", "#DDA0DD", "8", ":"),
@@ -88,19 +88,19 @@ def variant_styles(controllers: Mapping[str, str]) -> dict[str, Style]:
     Args:
         controllers: controller of each variant; labels are the controllers'.
     """
-    own = styles(list(dict.fromkeys(controllers.values())))
+    of_controllers = styles(list(dict.fromkeys(controllers.values())))
     seen: dict[str, int] = {}
-    found = {}
+    variants = {}
     for variant, controller in controllers.items():
-        place, style = seen.get(controller, 0), own[controller]
+        place, style = seen.get(controller, 0), of_controllers[controller]
         seen[controller] = place + 1
-        found[variant] = Style(
+        variants[variant] = Style(
             style.label,
             _shade(style.colour, _SHADES[place % len(_SHADES)]),
             _further(_MARKERS, style.marker, place),
             _further(_LINES, style.line, place),
         )
-    return found
+    return variants
 
 
 def _further(looks: Sequence[str], own: str, place: int) -> str:
@@ -123,13 +123,13 @@ def label(name: str) -> str:
 
 
 def _base(name: str) -> str | None:
-    """Controller that this is tuned of (`ncc.run.controllers`), if it is and has a style."""
+    """Controller of which this is the tuned one (`ncc.run.controllers`); None if it is not, or has no style."""
     base = name.removesuffix(TUNED)
     return base if base != name and base in PALETTE else None
 
 
 def _tuned(base: str) -> Style:
-    """Style of a tuned controller: its own, lighter."""
-    own = PALETTE[base]
-    line = _further(_LINES, own.line, 1)
-    return Style(f"tuned {own.label}", _shade(own.colour, _SHADES[1]), _further(_MARKERS, own.marker, 1), line)
+    """Style of a tuned controller: that of the controller, but lighter."""
+    style = PALETTE[base]
+    line = _further(_LINES, style.line, 1)
+    return Style(f"tuned {style.label}", _shade(style.colour, _SHADES[1]), _further(_MARKERS, style.marker, 1), line)

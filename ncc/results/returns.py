@@ -11,7 +11,7 @@ from ncc.harness.run import Run
 
 
 def evaluation_returns(evaluation: Evaluation, reward: AnyReward, episode_s: float) -> dict[str, FloatArray]:
-    """Mean reward per host and epoch over the first `episode_s` seconds of each run, by controller: [n_seeds].
+    """Mean reward per host and period over the first `episode_s` seconds of each run, by controller: [n_seeds].
 
     With the length of a training episode from an empty network, the numbers can be compared with a learning curve.
     """

@@ -70,11 +70,11 @@ def sentences(judgement: Judgement) -> tuple[tuple[str, ...], tuple[str, ...]]:
     Returns:
         Those about the first subject, and the others.
     """
-    found = {name: verdicts(judgement.comparisons[name]) for name in (judgement.reference, *judgement.datapaths)}
-    if len(set(found.values())) == 1:
-        first, *others = found[judgement.reference]
+    by_datapath = {name: verdicts(judgement.comparisons[name]) for name in (judgement.reference, *judgement.datapaths)}
+    if len(set(by_datapath.values())) == 1:
+        first, *others = by_datapath[judgement.reference]
         return (first,), tuple(others)
-    named = [tuple(f"On {name}: {sentence}" for sentence in verdict) for name, verdict in found.items()]
+    named = [tuple(f"On {name}: {sentence}" for sentence in verdict) for name, verdict in by_datapath.items()]
     return tuple(first for first, *_ in named), tuple(sentence for _, *others in named for sentence in others)
 
 
@@ -145,8 +145,8 @@ def _rows(judgement: Judgement, keys: Sequence[str], cells: Callable[[Comparison
         section, _, short = metric.label.rpartition(", ") if key.startswith("slowdown_") else ("", "", metric.title)
         for datapath, comparison in judgement.comparisons.items():
             lead = (short if datapath == judgement.datapaths[0] else "", datapath)
-            found = tuple(cells(comparison, key))
-            rows.append(Row(lead[: len(_leads(judgement))], found, title=metric.title, section=section))
+            row_cells = tuple(cells(comparison, key))
+            rows.append(Row(lead[: len(_leads(judgement))], row_cells, title=metric.title, section=section))
     return tuple(rows)
 
 
@@ -257,12 +257,12 @@ def _brief_rows(judgement: Judgement, key: str) -> list[Row]:
     rows = []
     for datapath in [judgement.reference] if alike else judgement.datapaths:
         best = judgement.comparisons[datapath].best(key)
-        found = tuple(
+        row_cells = tuple(
             Cell(text, _half(metric, cell, digits), *_mark(name, best))
             for name, text, cell in zip(names, shown[datapath], cells[datapath], strict=True)
         )
         called = (metric.short or metric.title) if alike or datapath == judgement.datapaths[0] else ""
-        rows.append(Row((called, "" if alike else datapath), found, title=metric.title))
+        rows.append(Row((called, "" if alike else datapath), row_cells, title=metric.title))
     return rows
 
 

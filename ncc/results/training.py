@@ -32,7 +32,7 @@ SHARED_BYTES = 16 * 2**20
 
 
 def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> None:
-    """Train by the plan into `folder`, evaluate, print the comparison and seal the folder.
+    """Train into `folder` by a plan, evaluate, print the comparison and seal the folder.
 
     Args:
         wandb: project of Weights & Biases to log to in addition; empty: none.
@@ -51,7 +51,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
             load_wandb()
         _try_out(plan)
         plan.save(folder)
-        made = provenance()
+        origin = provenance()
         print(f"Training {agent_name(plan.plain['agent'])} on {_where(plan)}; results in {folder}", flush=True)
         cpu_s = -sum(os.times()[:4])
         trained_s = learn(
@@ -64,7 +64,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
             resume=resume and begun(folder),
             wandb=wandb,
         )
-        cpu_s += sum(os.times()[:4])  # with processes that have ended
+        cpu_s += sum(os.times()[:4])  # includes processes that have ended
         results = {
             name: judge(
                 scenario,
@@ -88,7 +88,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
         }
         if plan.families.of:
             facts["families"] = plan.families.digest()
-        seal(folder, "training", facts, files_of(folder), made)
+        seal(folder, "training", facts, files_of(folder), origin)
     print(f"Run folder: {folder}; the same as a page: ncc report run={folder}")
     for result in results.values():
         print_verdict(result, named=len(results) > 1)
@@ -98,10 +98,10 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
 
 
 def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:
-    """Check all that can be known of a plan before anything is written.
+    """Check everything about a plan that can be checked before anything is written.
 
     Returns:
-        Learner and racks.
+        The learner and the factory of its racks.
 
     Raises:
         ConfigError: the plan cannot be trained; the message names the setting and what is allowed.
@@ -123,9 +123,9 @@ def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:
 
 
 def _try_out(plan: TrainPlan) -> None:
-    """Start a network on each datapath in a process of its own, as only datapaths can check all of their settings."""
+    """Start a network on each datapath, in its own process, because only a datapath can check all its settings."""
     scenario, seed = plan.evaluation_scenario, plan.evaluation.first_seed
-    judged = plan.controllers()[0].stack.replace(hold=False, answer_frac=None)  # its hosts hear no receivers
+    judged = plan.controllers()[0].stack.replace(hold=False, answer_frac=None)  # no receiver sends grants here
     others = [(datapath, judged) for datapath in plan.judged_on if datapath.name != plan.datapath.name]
     for datapath, stack in ((plan.datapath, plan.stack), *others):
         with closing(WorkerNetworks(datapath.load(), 1)) as network:
@@ -154,7 +154,7 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
         )
         for datapath in plan.judged_on
     }
-    # Use the datapath of training if it was evaluated: only then do curve and lines show the same network.
+    # Use the datapath of training if it was evaluated, because the curve and the lines then show the same network.
     shown = plan.datapath.name if plan.datapath.name in returns else plan.judged_on[-1].name
     references = {name: float(values.mean()) for name, values in returns[shown].items()}
     learned, judged_on = plan.datapath.name, shown

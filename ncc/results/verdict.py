@@ -38,9 +38,9 @@ def opponent(comparison: Comparison, subject: str) -> str | None:
 
 
 def _fastest(comparison: Comparison, names: Sequence[str]) -> str:
-    """The one of the lowest mean FCT."""
-    found = {name: comparison.cell(name, GAP_METRIC).estimate for name in names}
-    return min(names, key=lambda name: np.nan_to_num(found[name], nan=np.inf))
+    """Controller with the lowest mean FCT."""
+    mean_fct_s = {name: comparison.cell(name, GAP_METRIC).estimate for name in names}
+    return min(names, key=lambda name: np.nan_to_num(mean_fct_s[name], nan=np.inf))
 
 
 def _sentence(comparison: Comparison, subject: str) -> str:
@@ -69,17 +69,17 @@ def _sentence(comparison: Comparison, subject: str) -> str:
         verdict += f"; {found}"
     if lost := _losses(comparison, subject, reference):
         verdict += f"; worse: {', '.join(lost)}"
-    said = [
+    refused = [
         f"{count} of {label(name)}'s {len(comparison.seeds)} runs are invalid" for name, count in bad.items() if count
     ]
     if bad[subject] and fct.high < 1.0:
-        return f"{ours} does not beat {theirs}: {' and '.join(said)} (as they ended: {verdict})."
-    return f"{'; '.join([verdict, *said])}."
+        return f"{ours} does not beat {theirs}: {' and '.join(refused)} (as they ended: {verdict})."
+    return f"{'; '.join([verdict, *refused])}."
 
 
 def _losses(comparison: Comparison, subject: str, reference: str) -> list[str]:
     """Other metrics of the short table that are surely worse than the reference's, each with both values."""
-    found = []
+    losses = []
     for key in HEADLINE:
         metric = CATALOGUE[key]
         if key in (GAP_METRIC, GOODPUT) or key not in comparison.metrics or metric.better is Better.NEITHER:
@@ -87,8 +87,8 @@ def _losses(comparison: Comparison, subject: str, reference: str) -> list[str]:
         difference = comparison.difference(subject, reference, key)
         if difference.low > 0 if metric.better is Better.LOWER else difference.high < 0:
             ours, theirs = (metric.text(comparison.cell(name, key).estimate) for name in (subject, reference))
-            found.append(f"{metric.short or metric.title} {ours} for {theirs}")
-    return found
+            losses.append(f"{metric.short or metric.title} {ours} for {theirs}")
+    return losses
 
 
 def _goodput(ratio: Interval) -> str:

@@ -51,20 +51,20 @@ class DatapathSpec(Value, frozen=True):
     def load(self) -> Callable[[], Datapath]:
         """Import the class; it is picklable, so that workers make their own."""
         where = f"datapath.{self.name}.target"
-        found = load_target(self.target, where)
-        if not isinstance(found, type) or not all(
-            hasattr(found, verb) for verb in ("transports", "start", "step", "finish", "close")
+        target = load_target(self.target, where)
+        if not isinstance(target, type) or not all(
+            hasattr(target, verb) for verb in ("transports", "start", "step", "finish", "close")
         ):
             raise ConfigError(f"{where}: {self.target!r} is no datapath class; it must offer ncc.harness.Datapath")
         if not self.settings:
-            return cast(Callable[[], Datapath], found)
-        if not hasattr(found, "configured"):
+            return cast(Callable[[], Datapath], target)
+        if not hasattr(target, "configured"):
             raise ConfigError(f"datapath.{self.name}.settings: {self.name} has none; leave them out")
-        return cast(Callable[[], Datapath], found.configured(self.settings, f"datapath.{self.name}.settings"))
+        return cast(Callable[[], Datapath], target.configured(self.settings, f"datapath.{self.name}.settings"))
 
     @property
     def identity(self) -> str:
-        """Text that differs for runs of other datapaths, or of the same one with other settings."""
+        """Text that identifies the datapath and its settings."""
         return self.target + (f" {json.dumps(self.settings, sort_keys=True)}" if self.settings else "")
 
     def require(self, stack: HostStack, whose: str, remedy: str) -> None:
@@ -79,7 +79,7 @@ class DatapathSpec(Value, frozen=True):
 
 
 class ExecutorSpec(Value, frozen=True, kw_only=True):
-    """Settings of where runs take place, and how many at a time. Results do not depend on them."""
+    """Place of runs, and their number at a time. Results do not depend on them."""
 
     executor: Literal["processes", "ray"] = "processes"
     workers: Annotated[int, Meta(ge=1, le=256)] = 2
@@ -161,12 +161,12 @@ def datapath_names() -> tuple[str, ...]:
 
 def load_datapath(name: str) -> DatapathSpec:
     """Read the datapath that configs/datapath/<name>.yaml describes."""
-    found = {
+    described = {
         spec.name: spec for spec in datapaths_from(read_config("datapath", "datapath", name), f"datapath/{name}.yaml")
     }
-    if set(found) != {name}:
-        raise ConfigError(f"datapath/{name}.yaml must describe {name!r} and nothing else, found {', '.join(found)}")
-    return found[name]
+    if set(described) != {name}:
+        raise ConfigError(f"datapath/{name}.yaml must describe {name!r} and nothing else, found {', '.join(described)}")
+    return described[name]
 
 
 @cache
@@ -255,13 +255,13 @@ def plain_config(config: Any) -> dict[str, Any]:
     try:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        said = re.sub(r'^\w+ raised while resolving interpolation: "(.*)"$', r"\1", str(error).splitlines()[0])
-        raise ConfigError(f"configuration: {said}; give it on the command line or in a YAML") from None
+        reason = re.sub(r'^\w+ raised while resolving interpolation: "(.*)"$', r"\1", str(error).splitlines()[0])
+        raise ConfigError(f"configuration: {reason}; give it on the command line or in a YAML") from None
     return cast(dict[str, Any], with_size_tables(without_units(_at_home(plain), "")))
 
 
 def _at_home(data: Any) -> Any:
-    """The same data with the user's home directory in place of ~ at the beginning of a path."""
+    """Replace ~ at the beginning of paths by the user's home directory."""
     if isinstance(data, dict):
         return {key: _at_home(value) for key, value in data.items()}
     if isinstance(data, list):
@@ -270,7 +270,7 @@ def _at_home(data: Any) -> Any:
 
 
 def composed(verb: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """The configuration of a command line of `ncc <verb>`, inside a main that Hydra composed and outside of one.
+    """Compose the configuration of `ncc <verb>`; works inside and outside a main that Hydra composed.
 
     Raises:
         HydraException: Hydra refuses the overrides.

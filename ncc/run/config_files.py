@@ -18,14 +18,14 @@ from ncc.core.errors import ConfigError, UnknownNameError
 
 PACKAGE = Path(str(files("ncc.configs")))
 
-_own: list[Path] = []
+_user_folders: list[Path] = []
 
 
 class OwnFolder(SearchPathPlugin):
     """A plugin that lets Hydra find the YAML files of the user's folder."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        for folder in _own:
+        for folder in _user_folders:
             search_path.append("ncc", f"file://{folder}")
 
 
@@ -35,7 +35,7 @@ def use_config_dir(folder: Path | None) -> None:
     Raises:
         ConfigError: no such folder, or a file in it has the group and name of a file of the package.
     """
-    _own.clear()
+    _user_folders.clear()
     if folder is None:
         return
     if not folder.is_dir():
@@ -44,7 +44,7 @@ def use_config_dir(folder: Path | None) -> None:
         name = file.relative_to(folder)
         if (PACKAGE / name).is_file():
             raise ConfigError(f"{file} has the name of a file of the package, {name}: call yours otherwise")
-    _own.append(folder.resolve())
+    _user_folders.append(folder.resolve())
     Plugins.instance().register(OwnFolder)
 
 
@@ -60,13 +60,13 @@ def typed_config_dir(arguments: Sequence[str]) -> Path | None:
 
 def config_folders() -> tuple[Path, ...]:
     """Folders of groups: the package's and the user's."""
-    return (PACKAGE, *_own)
+    return (PACKAGE, *_user_folders)
 
 
 def config_paths(group: str) -> dict[str, Path]:
     """Paths of all YAML files of a group by name, sorted by name."""
-    found = {file.stem: file for folder in config_folders() for file in (folder / group).glob("*.yaml")}
-    return dict(sorted(found.items()))
+    files = {file.stem: file for folder in config_folders() for file in (folder / group).glob("*.yaml")}
+    return dict(sorted(files.items()))
 
 
 def read_config(group: str, what: str, name: str) -> Mapping[str, Any]:
@@ -86,7 +86,7 @@ def read_config(group: str, what: str, name: str) -> Mapping[str, Any]:
 
 @cache
 def _parsed(text: str) -> Any:
-    """Plain values of a YAML's text; an experiment of many runs reads the same few files for each."""
+    """Parse the text of a YAML to plain values; cached, because an experiment reads the same few files for each run."""
     from omegaconf import OmegaConf
 
     return OmegaConf.to_container(OmegaConf.create(text))
@@ -97,5 +97,5 @@ def list_with_comments(found: Mapping[str, Path]) -> None:
     for name, file in found.items():
         text = re.sub(r"(?m)^# ?(@package|SPDX).*\n", "", file.read_text())
         comment = re.search(r"(?m)^(?:#.*\n?)+", text)
-        said = " ".join(re.sub(r"(?m)^#", "", comment[0]).split()) if comment else str(file)
-        print(f"{name:16} {re.split(r'(?<=[.]) (?=[A-Z])', said)[0]}")
+        summary = " ".join(re.sub(r"(?m)^#", "", comment[0]).split()) if comment else str(file)
+        print(f"{name:16} {re.split(r'(?<=[.]) (?=[A-Z])', summary)[0]}")

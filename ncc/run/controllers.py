@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Controllers by their names in `controller=`, and the tuned sets of configs/tuned.
 
-A tuned set has the settings of each controller on a kind of network; `studies/tuning.py` chooses them. `<name>_tuned`
-is the controller with the set of the scenario's kind of network.
+A tuned set has settings of controllers for one kind of network; `studies/tuning.py` chooses them. `<name>_tuned` is the
+controller <name> with the set for the scenario's kind of network.
 """
 
 import copy
@@ -64,17 +64,17 @@ def load_controller(name: str) -> Controller:
         if plain["name"] != name:
             raise ConfigError(f"controllers/{name}.yaml must describe {name!r}, its own name, got {plain['name']!r}")
         return from_dict(Controller, plain, f"controllers/{name}")
-    for fits, made in LOOKS:
+    for fits, make in LOOKS:
         if fits(name):
-            return made(name)
+            return make(name)
     if meant := _meant_class(name):
         raise ConfigError(
             f"Unknown controller {name!r}: a class is named module:Class, without .py; did you mean {meant}?"
         )
     if name in tuned_names():
         raise ConfigError(f"{name} is for ncc evaluate and the evaluations of ncc train: name it there")
-    if said := now_called("controller", name):
-        raise ConfigError(said)
+    if message := now_called("controller", name):
+        raise ConfigError(message)
     raise UnknownNameError("controller", name, config_paths("controllers"))
 
 
@@ -167,13 +167,13 @@ class Tuning(Value, frozen=True, kw_only=True):
     """Settings of a controller, and of hosts and switches that run it."""
 
     changes: dict[str, Any] = field(default_factory=dict)
-    """Keys of the scenario, as `scenario.transport.initial_window_pkts`."""
+    """Values of keys such as `scenario.transport.initial_window_pkts`."""
     params: dict[str, int] = field(default_factory=dict)
-    """Parameters of its header."""
+    """Parameters of the controller's header."""
 
 
 class TunedSet(Value, frozen=True, kw_only=True):
-    """configs/tuned/<name>.yaml."""
+    """The contents of configs/tuned/<name>.yaml."""
 
     topology: Name
     """Kind of the networks that it was chosen on."""
@@ -188,30 +188,30 @@ def tuning_of(name: str, controller: str, scenario: Mapping[str, Any]) -> Tuning
 
     Raises:
         UnknownNameError: no such set, or the set lacks the controller.
-        ConfigError: the set is of other networks.
+        ConfigError: the set is for another kind of network.
     """
-    found = _tuned_set(name)
+    tuned = _tuned_set(name)
     kind = scenario["topology"]["kind"]
-    if kind != found.topology:
+    if kind != tuned.topology:
         fitting = _sets_for(kind)
         raise ConfigError(
-            f"tuned set {name!r} was chosen on networks of kind {found.topology}, and this one is of kind {kind}: "
+            f"tuned set {name!r} was chosen on networks of kind {tuned.topology}, and this one is of kind {kind}: "
             f"{'name ' + ' or '.join(fitting) if fitting else 'no set is for that'}; or leave tuned out"
         )
-    if controller not in found.controllers:
-        raise UnknownNameError(f"controller in tuned set {name!r}", controller, found.controllers)
-    return found.controllers[controller]
+    if controller not in tuned.controllers:
+        raise UnknownNameError(f"controller in tuned set {name!r}", controller, tuned.controllers)
+    return tuned.controllers[controller]
 
 
 def tuned_names() -> dict[str, str]:
     """Names in `controller=` of tuned controllers, each with the name of its controller."""
-    controllers = {name for each in config_paths(GROUP) for name in _tuned_set(each).controllers}
-    own = config_paths("controllers")
-    return {name + TUNED: name for name in sorted(controllers) if name + TUNED not in own}
+    controllers = {name for tuned in config_paths(GROUP) for name in _tuned_set(tuned).controllers}
+    with_yaml = config_paths("controllers")
+    return {name + TUNED: name for name in sorted(controllers) if name + TUNED not in with_yaml}
 
 
 def tuned_for(controller: str, scenario: Scenario) -> tuple[dict[str, int], Scenario]:
-    """Parameters of the controller, and the scenario, as the set for this kind of network has them.
+    """Return the controller's parameters, and the scenario, with the settings of the set for this kind of network.
 
     Raises:
         ConfigError: no set is for this kind of network.
@@ -220,7 +220,7 @@ def tuned_for(controller: str, scenario: Scenario) -> tuple[dict[str, int], Scen
     plain = {"scenario": scenario.to_dict()}
     fitting = _sets_for(kind := plain["scenario"]["topology"]["kind"])
     if not fitting:
-        known = sorted({_tuned_set(each).topology for each in config_paths(GROUP)})
+        known = sorted({_tuned_set(name).topology for name in config_paths(GROUP)})
         raise ConfigError(
             f"{controller}{TUNED} has no settings for networks of kind {kind}, only for {', '.join(known)}: leave it "
             f"out, or compare {controller} with params of your own"
@@ -243,9 +243,9 @@ def tuned_for(controller: str, scenario: Scenario) -> tuple[dict[str, int], Scen
 
 
 def _sets_for(kind: str) -> list[str]:
-    return [each for each in config_paths(GROUP) if _tuned_set(each).topology == kind]
+    return [name for name in config_paths(GROUP) if _tuned_set(name).topology == kind]
 
 
 def _tuned_set(name: str) -> TunedSet:
-    found: TunedSet = from_dict(TunedSet, dict(read_config(GROUP, "tuned set", name)), f"{GROUP}/{name}")
-    return found
+    tuned: TunedSet = from_dict(TunedSet, dict(read_config(GROUP, "tuned set", name)), f"{GROUP}/{name}")
+    return tuned

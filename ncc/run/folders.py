@@ -18,8 +18,8 @@ TRAINING = "training"
 
 @contextmanager
 def new_folder(within: Path, name: str) -> Iterator[Path]:
-    """A folder of this name, or with a number, that nobody else has, also where many begin; left empty, it goes."""
-    made = [path for path in (within, *within.parents) if not path.exists()]
+    """Create a folder of this name, with a number if it is taken, safely against races; if left empty, remove it."""
+    created = [path for path in (within, *within.parents) if not path.exists()]
     _make(within)
     for folder in chain([within / name], (within / f"{name}_{i}" for i in count(1))):
         with suppress(FileExistsError):
@@ -29,13 +29,13 @@ def new_folder(within: Path, name: str) -> Iterator[Path]:
         yield folder
     finally:
         with suppress(OSError):  # it is not empty, or another training is in one of them
-            for path in (folder, *made):
+            for path in (folder, *created):
                 path.rmdir()
 
 
 @contextmanager
 def training_in(folder: Path, *, resume: bool) -> Iterator[None]:
-    """Hold the run folder of a training while it is written; a new one must not exist or be empty.
+    """Lock the run folder of a training while it is written; the folder of a new one must be missing or empty.
 
     After a `ConfigError` before the first checkpoint, or a `DatapathError` before anything was learnt, a new folder is
     removed or emptied again, so that the corrected command may name the same folder.
@@ -44,7 +44,7 @@ def training_in(folder: Path, *, resume: bool) -> Iterator[None]:
         ConfigError: the folder of a new training is not empty or cannot be used.
         ResultError: another training writes to the folder.
     """
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
     if not resume:
         _make(folder)
     with _resumable(folder), exclusive(folder, TRAINING):
@@ -58,7 +58,7 @@ def training_in(folder: Path, *, resume: bool) -> Iterator[None]:
                 for path in folder.iterdir():
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
                 with suppress(OSError):  # another training may be in one of them
-                    for path in made:
+                    for path in created:
                         path.rmdir()
             raise
 
@@ -104,5 +104,5 @@ def begun(folder: Path) -> bool:
 
 def files_of(folder: Path) -> list[str]:
     """Files of a training, relative to its folder, without hidden ones and those of Weights & Biases."""
-    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    return [str(path) for path in found if not path.name.startswith(".") and path.parts[0] != WANDB]
+    paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return [str(path) for path in paths if not path.name.startswith(".") and path.parts[0] != WANDB]

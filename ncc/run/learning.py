@@ -29,11 +29,11 @@ RECENT = 20
 class LearningLog:
     """A log that appends each `Progress` to `learning.jsonl` and a TensorBoard event file; a context manager.
 
-    A resumed run continues from its checkpoint, which is its first report, so later rows are dropped.
+    The first report of a resumed run is its checkpoint. Rows after it are dropped.
 
     Args:
-        project: project of Weights & Biases, to log there too, in a run with the folder's name; empty: none.
-        config: configuration that this run shows.
+        project: project of Weights & Biases to log to as well, in a run with the folder's name; empty: none.
+        config: configuration to show there.
     """
 
     def __init__(

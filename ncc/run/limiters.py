@@ -33,17 +33,17 @@ T = TypeVar("T")
 LEFT_TO_LOCAL = "hosts have the limits of the formula LOCAL"
 """Warning where a learned policy is not trusted."""
 OR_NONE = ", and none where only a receiver decides"
-"""The rest of it if receivers say when flows begin."""
+"""End of that warning if receivers grant start times."""
 RECEIVERS_ALONE = "hosts have no limits, as they do not know sizes, and receivers alone decide"
-"""In place of both where hosts know backlogs: formulas that take them for sizes do harm there."""
+"""Warning in place of both if hosts know backlogs only: a formula that takes them for sizes does harm."""
 
 
 @dataclass(frozen=True)
 class LimiterFactory:
     """A factory that makes the rate limiter of a controller in the process that runs it.
 
-    Policies come from the run folder `folder` or, without one, from the package's folder `packaged`. There, hosts that
-    predict sizes from services have one of their own: `<pretrained>_services`.
+    Policies come from the run folder `folder` or, without one, from the package's folder `packaged`. Its policy
+    `<pretrained>_services` is for hosts that predict sizes from services.
     """
 
     folder: Path | None
@@ -68,8 +68,8 @@ class LimiterFactory:
             match controller.limit:
                 case Formula() as formula:
                     return formula.build()
-                case ClassLimit() as own:
-                    return OwnLimiter(own.target)
+                case ClassLimit() as user_class:
+                    return OwnLimiter(user_class.target)
                 case ModelLimit() as model:
                     return _model(model, scenario)
                 case HostsLimit() as hosts:
@@ -78,9 +78,9 @@ class LimiterFactory:
                     return self._policy(controller.name, policy, scenario)
 
     def resolved(self, controller: Controller, scenario: Scenario | None = None) -> Controller:
-        """Return the controller with the policy that serves in the scenario, and the stack that this was trained on.
+        """Return the controller with the policy for the scenario and the stack that this policy was trained on.
 
-        A controller that uses its own stack keeps it. Without a scenario the policy is the one that it names.
+        A controller that uses its own stack keeps it. Without a scenario, the policy is the one that it names.
         """
         if isinstance(controller.limit, ModelLimit):
             trained = _trained_with(Path(controller.limit.path)).get("stack")
@@ -93,7 +93,7 @@ class LimiterFactory:
         return controller.over(_part(HostStack, meta, "stack", path))
 
     def _serving(self, controller: Controller, scenario: Scenario) -> Controller:
-        """Return the controller with the packaged policy for what hosts know: of services, there may be one."""
+        """Return the controller with the packaged policy for the knowledge of hosts (`nic.knows`), if there is one."""
         limit = controller.limit
         if not isinstance(limit, PolicyLimit) or not limit.pretrained or self.folder is not None:
             return controller
@@ -124,19 +124,19 @@ class LimiterFactory:
         match controller.limit:
             case PolicyLimit() as policy:
                 return {"policy": file_digest(self.path(controller.name, policy))}
-            case ClassLimit() as own:
-                return {"class": source_digest(own.target)}
+            case ClassLimit() as user_class:
+                return {"class": source_digest(user_class.target)}
             case ModelLimit() as model:
                 return {"model": _digest(Path(model.path))}
         return {}
 
     def decides(self, controller: Controller, scenario: Scenario) -> bool:
-        """False where a policy that is trusted in some networks only leaves all limits to LOCAL or to receivers."""
+        """False outside the networks in which a policy is trusted, where LOCAL or receivers decide all limits."""
         left = (LEFT_TO_LOCAL, RECEIVERS_ALONE)
-        return not any(said.startswith(left) for said in self.warnings(controller, scenario))
+        return not any(warning.startswith(left) for warning in self.warnings(controller, scenario))
 
     def _guarded(self, controller: Controller, scenario: Scenario) -> bool:
-        """True if a policy decides whose guard gives the host that is first in order the whole port."""
+        """True if a residual policy decides, whose guard gives the whole port to the host that is first in order."""
         if not isinstance(controller.limit, PolicyLimit):
             return False
         _, _, meta = self._load(controller.name, controller.limit)
@@ -152,10 +152,10 @@ class LimiterFactory:
         path, _, meta = self._load(controller.name, controller.limit)
         if (within := meta.get("action", {}).get("within")) is not None:
             outside = from_dict(TrustedRanges, within, f"{path}: within").outside(scenario)
-            said = LEFT_TO_LOCAL
+            instead = LEFT_TO_LOCAL
             if controller.receivers is not None:
-                said = RECEIVERS_ALONE if scenario.nic.knows == "backlog" else LEFT_TO_LOCAL + OR_NONE
-            return (*outside, said) if outside else ()
+                instead = RECEIVERS_ALONE if scenario.nic.knows == "backlog" else LEFT_TO_LOCAL + OR_NONE
+            return (*outside, instead) if outside else ()
         if "trained" not in meta:
             return (f"{path.name} does not say on which networks it was trained",)
         return _part(TrainedRanges, meta, "trained", path).outside(scenario)
@@ -254,8 +254,8 @@ def _trained_with(checkpoint: Path) -> Mapping[str, Any]:
     meta = checkpoint.resolve().parent.parent / UNTRAINED_FILE
     if not (checkpoint / "run.json").is_file() or not meta.is_file():
         return {}
-    found = load_policy(meta)[1]
-    return {name: found[name] for name in ("observation", "action", "stack")}
+    header = load_policy(meta)[1]
+    return {name: header[name] for name in ("observation", "action", "stack")}
 
 
 def _digest(path: Path) -> str:

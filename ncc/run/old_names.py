@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of earlier versions, and what takes their place."""
+"""Names of earlier versions, and their replacements."""
 
 SERVED = ("ncc_learned", "ncc_blind", "ncc_host")
-"""Controllers of policies for different knowledge of hosts."""
+"""Controllers with policies for hosts of different knowledge."""
 LOST = ("alone", "backlog", "cold", "levels", "profit", "slowdown", "utility")
 """Endings of controllers and recipes that each changed one part of NCC."""
 
@@ -13,7 +13,7 @@ OLD: dict[str, dict[str, str]] = {
         "ncc_receivers": "is now called ncc, which has both ends",
         "receiver_history": "is gone: take ncc, whose receivers say in the SYN-ACK who may begin at once",
         "ncc_warm": "is gone with imitation: take ncc",
-        **{f"ncc_{each}": "is gone: take ncc, or a training of your own (recipe=thesis)" for each in LOST},
+        **{f"ncc_{ending}": "is gone: take ncc, or a training of your own (recipe=thesis)" for ending in LOST},
     },
     "ncc train": {"experiment": "is now called recipe: write recipe=<name>"},
     "experiment": {
@@ -24,12 +24,12 @@ OLD: dict[str, dict[str, str]] = {
         "ncc_pairs": "is now called ncc",
         "ncc_pairs_blind": "is now called ncc_services",
         "ncc_host": "is gone: take ncc, or ncc_services for hosts that predict sizes",
-        **{f"ncc_{each}": "is gone: take thesis, and change that part of it" for each in LOST},
+        **{f"ncc_{ending}": "is gone: take thesis, and change that part of it" for ending in LOST},
     },
 }
-"""By kind of name: the end of a sentence that begins with kind and name."""
+"""Ends of sentences that begin with a kind of name and a name, by these two."""
 
 
 def now_called(kind: str, name: str) -> str:
     """Return a sentence for a name of an earlier version, else an empty text."""
-    return f"{kind} {name} {said}" if (said := OLD.get(kind, {}).get(name)) else ""
+    return f"{kind} {name} {end}" if (end := OLD.get(kind, {}).get(name)) else ""

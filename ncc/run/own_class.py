@@ -32,14 +32,14 @@ def class_controller(target: str) -> Controller:
     Raises:
         ConfigError: as `load_class`, or its `stack` is invalid.
     """
-    found = load_class(target)
-    stack = getattr(found, "stack", "dctcp")
+    user_class = load_class(target)
+    stack = getattr(user_class, "stack", "dctcp")
     if isinstance(stack, str):
         stack = from_dict(HostStack, {"transport": stack}, f"{target}.stack")
     if not isinstance(stack, HostStack):
         raise ConfigError(f"{target}.stack must be the name of a transport or a HostStack, got {stack!r}")
-    says = getattr(found, "summary", None) or (inspect.getdoc(found) or "").partition("\n")[0]
-    return Controller(name=found.__name__, summary=str(says)[:200], stack=stack, limit=ClassLimit(target=target))
+    summary = str(getattr(user_class, "summary", None) or (inspect.getdoc(user_class) or "").partition("\n")[0])
+    return Controller(name=user_class.__name__, summary=summary[:200], stack=stack, limit=ClassLimit(target=target))
 
 
 def load_class(target: str) -> type[RateLimiter]:
@@ -53,15 +53,15 @@ def load_class(target: str) -> type[RateLimiter]:
     if not hasattr(module, within):
         known = [key for key, value in vars(module).items() if inspect.isclass(value) and value.__module__ == name]
         raise UnknownNameError(f"class of module {name}", within, known)
-    found = getattr(module, within)
+    user_class = getattr(module, within)
     verbs = {"reset": 2, "decide": 1}
-    if not inspect.isclass(found) or not all(_takes(getattr(found, verb, None), n) for verb, n in verbs.items()):
+    if not inspect.isclass(user_class) or not all(_takes(getattr(user_class, v, None), n) for v, n in verbs.items()):
         raise ConfigError(f"{target} is no class that decides rate limits: {CONTRACT}")
     try:
-        inspect.signature(found).bind()
+        inspect.signature(user_class).bind()
     except TypeError:
         raise ConfigError(f"{target} must be made without arguments: give those of its __init__ defaults") from None
-    return cast(type[RateLimiter], found)
+    return cast(type[RateLimiter], user_class)
 
 
 class OwnLimiter:
@@ -73,17 +73,17 @@ class OwnLimiter:
 
     def __init__(self, target: str) -> None:
         self._target, self._class = target, load_class(target)
-        self._own = self._asked("__init__", self._class)
+        self._instance = self._called("__init__", self._class)
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        self._asked("reset", lambda: self._own.reset(scenario, seed))
+        self._called("reset", lambda: self._instance.reset(scenario, seed))
 
     def decide(self, measurement: Measurement) -> FloatArray:
-        return self._asked("decide", lambda: np.asarray(self._own.decide(measurement), np.float64))
+        return self._called("decide", lambda: np.asarray(self._instance.decide(measurement), np.float64))
 
-    def _asked(self, verb: str, question: Callable[[], T]) -> T:
+    def _called(self, verb: str, call: Callable[[], T]) -> T:
         try:
-            return question()
+            return call()
         except NccError:
             raise
         except (Exception, SystemExit) as error:
@@ -94,14 +94,14 @@ class OwnLimiter:
 
 
 def source_digest(target: str) -> str:
-    """SHA-256 of the class's module and the files that its `files` names, so that changed files make other runs.
+    """SHA-256 of the class's module and of the files that its `files` names; a change of one makes other runs.
 
     Raises:
         ConfigError: as `load_class`, or one of `files` does not exist.
     """
-    found = load_class(target)
-    source = sys.modules[found.__module__].__file__
-    files = [*([source] if source else []), *getattr(found, "files", ())]
+    user_class = load_class(target)
+    source = sys.modules[user_class.__module__].__file__
+    files = [*([source] if source else []), *getattr(user_class, "files", ())]
     if missing := [str(file) for file in files if not Path(file).is_file()]:
         raise ConfigError(f"{target}.files names {missing[0]}, which is no file")
     return hashlib.sha256("".join(file_digest(Path(file)) for file in files).encode()).hexdigest()
@@ -118,7 +118,7 @@ def _module(name: str, target: str) -> Any:
         raise ConfigError(
             f"controller {target!r}: there is no module {error.name!r}, neither in the current folder nor installed"
         ) from None
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a module of anybody's may raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's module may raise anything
         where = _where(error, f"/{name.replace('.', '/')}.py")
         raise ConfigError(f"controller {target!r}: importing {name} failed: {_line(error)}{where}") from None
 
@@ -128,13 +128,13 @@ def _line(error: BaseException) -> str:
 
 
 def _where(error: BaseException, file: str, otherwise: str = "") -> str:
-    """Last line of the file that ran before the error; `otherwise` if none did."""
+    """Text on the last line of `file` that ran before the error; `otherwise` if none did."""
     ran = [at for at in traceback.extract_tb(error.__traceback__) if at.filename.endswith(file)]
     return f" ({Path(file).name}, line {ran[-1].lineno}, in {ran[-1].name})" if ran else otherwise
 
 
 def _takes(verb: Any, arguments: int) -> bool:
-    """True if it can be called with that number of arguments beside `self`."""
+    """True if the method can be called with that number of arguments after `self`."""
     if not callable(verb):
         return False
     try:

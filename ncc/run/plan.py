@@ -60,40 +60,40 @@ class EvaluationSpec(ExecutorSpec, frozen=True):
             ConfigError: a name or parameter does not exist, or two policy files would have the same name in results.
         """
         tuned = tuned_names()
-        found = tuple(
+        loaded = tuple(
             with_params(load_controller(tuned.get(name, name)), self.params.get(name, {})) for name in self.controllers
         )
-        found = tuple(
+        loaded = tuple(
             controller.replace(name=name) if name in tuned else controller
-            for name, controller in zip(self.controllers, found, strict=True)
+            for name, controller in zip(self.controllers, loaded, strict=True)
         )
-        for name, same in Counter(controller.name for controller in found).items():
+        for name, same in Counter(controller.name for controller in loaded).items():
             if same > 1:
-                named = [given for given, one in zip(self.controllers, found, strict=True) if one.name == name]
+                named = [given for given, one in zip(self.controllers, loaded, strict=True) if one.name == name]
                 raise ConfigError(
                     f"results would call {' and '.join(named)} all {name!r}: leave all but one out, or call the files "
                     "differently"
                 )
-        return found
+        return loaded
 
     def contenders(self, scenario: Scenario) -> tuple[tuple[Controller, Scenario], ...]:
-        """Load the controllers, each with the scenario that it runs in: of a tuned one, as its set has it.
+        """Load the controllers, each with the scenario that it runs in; the set of a tuned one may change it.
 
         Raises:
             ConfigError: as in `load` and `ncc.run.controllers.tuned_for`.
         """
-        tuned, found = tuned_names(), []
+        tuned, pairs = tuned_names(), []
         for name, controller in zip(self.controllers, self.load(), strict=True):
             if name in tuned:
-                params, own = tuned_for(tuned[name], scenario)
-                found.append((with_params(controller, {**params, **self.params.get(name, {})}), own))
+                params, changed = tuned_for(tuned[name], scenario)
+                pairs.append((with_params(controller, {**params, **self.params.get(name, {})}), changed))
             else:
-                found.append((controller, scenario))
-        return tuple(found)
+                pairs.append((controller, scenario))
+        return tuple(pairs)
 
 
 def planned(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Part of a composed configs/train.yaml that a plan holds: all but its folder and the form of the command."""
+    """Part of a composed configs/train.yaml that a plan stores: all but the folder and the command's own settings."""
     return {key: value for key, value in plain.items() if key not in ("resume", "out", "wandb", CONSENT)}
 
 
@@ -111,7 +111,7 @@ class TrainPlan:
     also_in: Mapping[str, Scenario]
     """Further scenarios of evaluations, by name."""
     families: Families
-    """Networks from which episodes of training are drawn, if it names any."""
+    """Families of networks from which training episodes are drawn; may be empty."""
     stack: HostStack
     """Host stack below the agent's rate limit during training."""
     env: EnvView
@@ -161,8 +161,8 @@ class TrainPlan:
 
     def require_same(self, folder: Path) -> None:
         """Raise `ConfigError`, with a key that differs, if the run in `folder` has other settings than this plan."""
-        found, asked = TrainPlan.load(folder).plain, self.plain
-        if differs := sorted(key for key in {*found, *asked} if found.get(key) != asked.get(key)):
+        stored, asked = TrainPlan.load(folder).plain, self.plain
+        if differs := sorted(key for key in {*stored, *asked} if stored.get(key) != asked.get(key)):
             raise ConfigError(f"{folder} holds a training with another {differs[0]}: delete it, or choose another out=")
 
     def check_families(self) -> None:
@@ -191,12 +191,12 @@ class TrainPlan:
             for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
                 drawn(judged, seed, eval_flow_seed(seed))
             for controller, scenario in spec.contenders(judged):
-                if not isinstance(controller.limit, PolicyLimit):  # whose stack is that of the training
+                if not isinstance(controller.limit, PolicyLimit):  # a policy's stack is that of the training
                     require_parts(scenario, [controller])
 
     @property
     def spec(self) -> EnvSpec:
-        """Environment that the agent learns in; families replace its scenario by theirs."""
+        """Environment of training; families replace its scenario by their own."""
         return EnvSpec(scenario=self.scenario, stack=self.stack, view=self.env)
 
     def check_transports(self) -> None:
@@ -224,7 +224,7 @@ class TrainPlan:
 
     @property
     def evaluation_scenarios(self) -> dict[str, Scenario]:
-        """Scenarios in which results are judged, by their name in `also_in`; that of training by an empty one."""
+        """Scenarios in which results are judged, by their name in `also_in`; that of training has an empty name."""
         return {
             name: scenario.replace(duration_s=self.evaluation.duration_s)
             for name, scenario in {"": self.scenario, **self.also_in}.items()
@@ -253,8 +253,8 @@ class TrainPlan:
         try:
             return cls.from_plain(plain)
         except UnknownNameError as error:
-            own = "If it is of your own folder, name that: --config-dir <folder>"
-            raise ResultError(f"{path}: {error} {own}") from None
+            hint = "If it is of your own folder, name that: --config-dir <folder>"
+            raise ResultError(f"{path}: {error} {hint}") from None
         except ConfigError as error:
             raise ResultError(f"{path} is no configuration of this version of ncc ({error}); train again") from None
 
@@ -289,16 +289,16 @@ def require_transports(datapaths: Sequence[DatapathSpec], controllers: Sequence[
 
 
 def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None:
-    """Check what ports and hosts name.
+    """Check that programs, tags and orders exist, and that ports mark if a controller needs it.
 
     Raises:
-        UnknownNameError: no such program of a port, tags or order.
+        UnknownNameError: a port names an unknown program, or a controller unknown tags or an unknown order.
         ConfigError: a controller needs ECN marks (its header says so), and no port of the scenario sets any.
     """
     known, topology = registry.controllers(), scenario.network()
     buffers = dict.fromkeys(buffer for link in topology.links for buffer in (link.a_buffer, link.b_buffer) if buffer)
     named: dict[registry.Kind, list[str]] = {
-        "program of a switch": [each.name for buffer in buffers for each in buffer.programs],
+        "program of a switch": [program.name for buffer in buffers for program in buffer.programs],
         "tags": [controller.stack.tags for controller in controllers],
         "flow order": [controller.stack.order for controller in controllers],
     }
@@ -329,7 +329,7 @@ def _one(datapaths: tuple[DatapathSpec, ...]) -> DatapathSpec:
 
 
 def _check_parts(plain: Any) -> None:
-    """Check that every part of the configuration is there and of the right kind, and that there are no others."""
+    """Check that the configuration has every part, each of the right kind, and no others."""
     if not isinstance(plain, dict):
         raise ConfigError(f"configuration must be a mapping, got {type(plain).__name__}")
     for name in PARTS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An environment of ours as the simulation of an ns3-gym agent, episode after episode."""
+"""One of our environments, served to an ns3-gym agent as its simulation, episode after episode."""
 
 import json
 from collections.abc import Callable
@@ -79,7 +79,7 @@ def _episode(env: gymnasium.Env[Any, Any], agent: AgentLink, seed: int | None) -
         if action is None:
             break
         try:
-            obs, gained, terminated, truncated, info = env.step(_own(action, env.action_space))
+            obs, gained, terminated, truncated, info = env.step(_native_action(action, env.action_space))
         except ConfigError as error:
             raise DatapathError(f"the agent's action of step {agent.steps} cannot be used: {error}") from None
         reward = float(gained)
@@ -88,7 +88,7 @@ def _episode(env: gymnasium.Env[Any, Any], agent: AgentLink, seed: int | None) -
     return agent.steps, total / max(1, agent.steps), how
 
 
-def _own(action: Any, space: spaces.Space[Any]) -> Any:
+def _native_action(action: Any, space: spaces.Space[Any]) -> Any:
     """Convert an action of a `wire_space` to the environment's own space."""
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         return np.array(action, space.dtype).reshape(space.shape)

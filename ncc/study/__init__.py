@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Studies: a grid of runs, a table of what they measured, checks of it, and a page that shows both."""
+"""Studies: a grid of runs, a table of their measurements, checks of the table, and a page that shows both."""

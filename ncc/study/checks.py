@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Expected shapes: small frozen values that look at a table and say whether it has the shape, with the numbers.
+"""Expected shapes: small frozen values that judge whether a table has the shape, and give the numbers.
 
-Means over seeds are judged, and judged again with the seeds drawn anew: an outcome that this turns is called narrow. To
-add one: write a `Check` subclass with a `tag`, `names` and `judge_at`, and add it to `AnyCheck`.
+Means over seeds are judged, and judged again with resampled seeds; if that often changes the outcome, it is narrow. To
+add a check, write a `Check` subclass with a `tag`, `names` and `judge_at`, and add it to `AnyCheck`.
 """
 
 import math
@@ -34,7 +34,7 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
     factor: Positive = 1.0
     tolerance: NonNegative = 0.0
     surely: bool = False
-    """Judge the whole interval of paired differences, not the means alone. Below `MIN_SEEDS` seeds there is none."""
+    """Judge the whole interval of paired differences, not the means alone; below `MIN_SEEDS` seeds there is none."""
 
     def names(self) -> tuple[str, ...]:
         return self.one, self.other
@@ -53,19 +53,19 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
         text = f"{at_text(table, point)}{measure.text(one)} to {measure.text(other)}"
         text += f" ({one / other:.3g}x)" if other else ""
         if self.surely:
-            ours, theirs = (np.array(table.of(self.measure, name, point)) for name in self.names())
-            found = interval(ours - self.factor * theirs)
-            if found.n >= MIN_SEEDS:
-                holds &= found.low >= -slack if least else found.high <= slack
-                text += f", difference in [{measure.text(found.low)}, {measure.text(found.high)}]"
+            ones, others = (np.array(table.of(self.measure, name, point)) for name in self.names())
+            difference = interval(ones - self.factor * others)
+            if difference.n >= MIN_SEEDS:
+                holds &= difference.low >= -slack if least else difference.high <= slack
+                text += f", difference in [{measure.text(difference.low)}, {measure.text(difference.high)}]"
         return holds, text
 
 
 class Rank(Check, frozen=True, kw_only=True, tag="rank"):
     """At every point: among `one` and `others`, `one` has the `place`-th smallest value or a smaller one.
 
-    With `largest`, the `place`-th largest or a larger one. `tolerance` is a share of the value that is at that place:
-    with 0.11, `one` may be that much above it, or below.
+    With `largest`, the `place`-th largest or a larger one. `tolerance` is a share of the value at that place: with
+    0.11, `one` may be 11 % above it (with `largest`, below it).
     """
 
     one: Name
@@ -98,7 +98,7 @@ class Rank(Check, frozen=True, kw_only=True, tag="rank"):
 
 
 def require_order(check: "Within | GapClosed") -> None:
-    """`ConfigError` if `low` is above `high`."""
+    """Raise `ConfigError` if `low` is above `high`."""
     if check.low is not None and check.high is not None and check.low > check.high:
         raise ConfigError(f"{type(check).__name__}.low must not be above high ({check.high}), got {check.low}")
 
@@ -113,7 +113,7 @@ class OfOne(Check, frozen=True, kw_only=True):
 
 
 class Within(OfOne, frozen=True, kw_only=True, tag="within"):
-    """At every point: the measure of `contender` lies in [low, high], in SI; of `axis`, if one is named, times it."""
+    """At every point: the measure of `contender` lies in [low, high], in SI units or in multiples of `axis`."""
 
     low: float | None = None
     high: float | None = None
@@ -143,20 +143,20 @@ class Within(OfOne, frozen=True, kw_only=True, tag="within"):
 
 
 class Near(OfOne, frozen=True, kw_only=True, tag="near"):
-    """Wherever the experiment's `values` say what the paper has of `contender`: ours over it lies in [low, high]."""
+    """At every point with a value of the paper for `contender` (`values`): ours over it lies in [low, high]."""
 
     low: Positive
     high: Positive
 
     def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged | None:
         (point,) = line
-        theirs = table.expected.get((self.measure, self.contender, point))
-        if theirs is None:
+        paper = table.expected.get((self.measure, self.contender, point))
+        if paper is None:
             return None
         ours = table.value(self.measure, self.contender, point)
-        ratio = f" ({ours / theirs:.3g}x)" if theirs else ""
-        text = f"{at_text(table, point)}{measure.text(ours)} for {measure.text(theirs)}{ratio}"
-        return self.low * theirs <= ours <= self.high * theirs, text
+        ratio = f" ({ours / paper:.3g}x)" if paper else ""
+        text = f"{at_text(table, point)}{measure.text(ours)} for {measure.text(paper)}{ratio}"
+        return self.low * paper <= ours <= self.high * paper, text
 
 
 class AlongAxis(OfOne, frozen=True, kw_only=True):
@@ -197,8 +197,8 @@ class Trend(AlongAxis, frozen=True, kw_only=True, tag="trend"):
 class Reaches(AlongAxis, frozen=True, kw_only=True, tag="reaches"):
     """The first value of `axis` from which on the measure stays at or above `level` lies in [low, high].
 
-    Bounds are of the axis. Points outside [low, high] must have been run on both sides, or there is nothing to find:
-    the measure must miss the level somewhere before.
+    `low` and `high` are values of the axis. The check is judged only if a point below `low` and one from `low` on were
+    run.
     """
 
     level: float
@@ -216,24 +216,24 @@ class Reaches(AlongAxis, frozen=True, kw_only=True, tag="reaches"):
             return None
         values = [table.value(self.measure, self.contender, point) for point in line]
         first = max((i for i, value in enumerate(values, start=1) if not value >= self.level), default=0)
-        found = at[first] if first < len(at) else math.nan
-        holds = self.low <= found <= self.high and not any(math.isnan(value) for value in values)
+        reached = at[first] if first < len(at) else math.nan
+        holds = self.low <= reached <= self.high and not any(math.isnan(value) for value in values)
         last = f", {measure.text(values[first - 1])} at {at[first - 1]:g}" if first else ""
-        what = f"from {self.axis} {found:g}" if first < len(at) else f"not by {self.axis} {at[-1]:g}"
+        what = f"from {self.axis} {reached:g}" if first < len(at) else f"not by {self.axis} {at[-1]:g}"
         return holds, f"{what} (expected in {self.low:g} to {self.high:g}){last}"
 
 
 class GapClosed(Check, frozen=True, kw_only=True, tag="gap_closed"):
-    """At every point: of the way from the measure of contender `from` down to `bound`, `one` goes at least `low`.
+    """At every point: `one` closes at least a share `low` of the gap between contender `from` and `bound`.
 
-    0 is as far as `from`, 1 as far as the bound, below 0 worse than `from`. Where `from` is not above the bound there
-    is no gap, and the check does not hold.
+    0: equal to `from`; 1: equal to the bound; below 0: worse than `from`. Where `from` is not above the bound there is
+    no gap, and the check does not hold.
     """
 
     origin: Name = field(name="from")
     one: Name
     bound: Name
-    """A measure of kind `bound`, of the same flows in the same statistic; taken of the runs of `from`."""
+    """A measure of kind `bound`, for the same flows and statistic, from the runs of `from`."""
     low: float
     high: float | None = None
 
@@ -267,8 +267,8 @@ class GapClosed(Check, frozen=True, kw_only=True, tag="gap_closed"):
         what = "undefined" if math.isnan(start - goal) else "no gap"
         if not math.isnan(share):
             starts, ends = (table.of(self.measure, name, point) for name in self.names())
-            found = gap_closed(ends, starts, table.of(self.bound, self.origin, point))
-            spread = "" if math.isnan(found.low) else f" [{100 * found.low:z.0f}, {100 * found.high:z.0f}]"
+            closed = gap_closed(ends, starts, table.of(self.bound, self.origin, point))
+            spread = "" if math.isnan(closed.low) else f" [{100 * closed.low:z.0f}, {100 * closed.high:z.0f}]"
             what = f"{100 * share:z.0f} %{spread}"
         numbers = f"{measure.text(ours)} on the way from {measure.text(start)} to {measure.text(goal)}"
         return holds, f"{at_text(table, point)}{what}: {numbers}"

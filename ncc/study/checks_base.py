@@ -24,12 +24,12 @@ class Finding:
     """The outcome of a check."""
 
     holds: bool | None
-    """None: not judged, because the preset leaves out what it is about."""
+    """None: not judged, because the preset leaves its points out."""
     text: str
-    """The numbers, or why it is not judged."""
+    """The numbers, or the reason why it is not judged."""
     narrow: bool = False
-    """True if other seeds may well turn it: of `DRAWS` drawings of the seeds with replacement (a bootstrap, as in
-    `ncc.metrics.stats.interval`) more than 5 % have the other outcome."""
+    """True if other seeds may well change the outcome: of `DRAWS` drawings of the seeds with replacement (a bootstrap,
+    as in `ncc.metrics.stats.interval`) more than 5 % have the other outcome."""
 
 
 DRAWS = 200
@@ -40,7 +40,7 @@ NOWHERE = Finding(None, "its condition is met at no point")
 
 
 class Parts(NamedTuple):
-    """The named parts of an experiment that a check may speak of."""
+    """The named parts of an experiment that a check may refer to."""
 
     measures: Mapping[str, AnyMeasure]
     contenders: Mapping[str, Any]
@@ -61,10 +61,10 @@ class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field
     """An expectation."""
 
     claim: str
-    """In words, with its source."""
+    """The expectation in words, with its source."""
     measure: Name
     at: dict[str, float | str] = field(default_factory=dict)
-    """The points at which it is expected, by axis; axes that are not named are free."""
+    """Points at which the claim is expected, by axis; axes that are not named are free."""
     where: Where | None = None
     """A condition: only points that meet it are judged."""
 
@@ -73,7 +73,7 @@ class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field
         """Names of the contenders that it compares."""
 
     def fits(self, where: str, parts: Parts) -> None:
-        """Raise `ConfigError` that names a part which the experiment does not have."""
+        """Raise `ConfigError` if the check refers to a part that the experiment does not have."""
         known(f"measure in {where}", self.measure, parts.measures)
         for name in self.names():
             known(f"contender in {where}", name, parts.contenders)
@@ -83,15 +83,15 @@ class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field
         known_points(f"{where}.at", self.at, parts.axes)
 
     def judge(self, table: Table, measure: AnyMeasure) -> Finding:
-        """Look at the table, and at what it would be with other seeds."""
+        """Judge the table, and judge it again with resampled seeds."""
         found, n = self._judge(table, measure), len(next(iter(table.values.values()), ()))
         if found.holds is None or n < FEWEST_SEEDS:
             return found
         draws = np.random.default_rng(0).integers(n, size=(DRAWS, n)).tolist()
-        turned = sum(
+        changed = sum(
             self._judge(replace(table, drawn=tuple(drawn)), measure).holds is (not found.holds) for drawn in draws
         )
-        return replace(found, narrow=turned > TURNED_FRAC * DRAWS)
+        return replace(found, narrow=changed > TURNED_FRAC * DRAWS)
 
     def _judge(self, table: Table, measure: AnyMeasure) -> Finding:
         points = table.points(self.at)
@@ -99,42 +99,42 @@ class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field
             return NOT_JUDGED
         if (limit := self.where) is not None:
             values = {point: table.value(limit.measure, limit.contender, point) for point in points}
-            # What is undefined or of an invalid run may be above: a run that went wrong does not take its point away.
+            # Undefined values and invalid runs may be above the level: a failed run must not remove its point.
             points = [
                 p for p, value in values.items() if not value <= limit.above or table.invalid.get((limit.contender, p))
             ]
         if not points:
             return NOWHERE
-        found = [f for line in self.lines(table, points) if (f := self.judge_at(table, measure, line)) is not None]
-        if not found:
+        judged = [f for line in self.lines(table, points) if (f := self.judge_at(table, measure, line)) is not None]
+        if not judged:
             return NOT_JUDGED
-        holds, text = all(held for held, _ in found), "; ".join(text for _, text in found)
+        holds, text = all(held for held, _ in judged), "; ".join(text for _, text in judged)
         bad = [name for name in self.winners(measure) if any(table.invalid.get((name, point)) for point in points)]
         if holds and bad:
             return Finding(False, f"{text}; does not hold, because of invalid runs of {', '.join(bad)}")
         return Finding(holds, text)
 
     def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
-        """Contenders in whose favour the check is if it holds; with an invalid run they do not win it."""
+        """Contenders that the check favours if it holds; they do not win it with an invalid run."""
         return self.names()
 
     def lines(self, table: Table, points: list[At]) -> list[list[At]]:
-        """Points that are judged together; each alone, unless a kind of check says otherwise."""
+        """Groups of points that are judged together; by default each point alone."""
         return [[point] for point in points]
 
     @abstractmethod
     def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged | None:
-        """Judge points that belong together; None: they do not suffice."""
+        """Judge points that belong together; None: there are too few."""
 
 
 def known(what: str, name: str, names: Mapping[str, Any]) -> None:
-    """`UnknownNameError` unless `names` holds `name`."""
+    """Raise `UnknownNameError` unless `names` holds `name`."""
     if name not in names:
         raise UnknownNameError(what, name, names)
 
 
 def known_points(where: str, at: Mapping[str, float | str], axes: Mapping[str, tuple[float | str, ...]]) -> None:
-    """`UnknownNameError` unless every axis of `at` exists and has the point."""
+    """Raise `UnknownNameError` unless every axis of `at` exists and has the point."""
     for axis, point in at.items():
         known(f"axis in {where}", axis, axes)
         if point not in axes[axis]:
@@ -149,7 +149,7 @@ def numeric_axis(where: str, axis: str, parts: Parts) -> None:
 
 
 def favoured(measure: AnyMeasure, one: tuple[str, ...], others: tuple[str, ...], *, less: bool) -> tuple[str, ...]:
-    """The side in whose favour it is that `one` has less, or else more, than `others`; both if neither is better."""
+    """The side that is better if `one` has less (or, if not `less`, more) than `others`; both if neither is better."""
     better = measure.shown.better
     if better is Better.NEITHER:
         return *one, *others

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The paper's figure from our numbers: a line per contender, intervals over seeds, the paper's values hollow."""
+"""The paper's figure from our numbers: a line per contender, intervals over seeds, hollow marks for the paper."""
 
 from collections.abc import Mapping
 from itertools import cycle
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 Courses = Mapping[tuple[str, str, At], Course]
 """Courses over time of the first seed, by measure, contender and point."""
 POINTS_OVER_TIME = 2000
-"""More are thinned to means, so that a line stays a line."""
+"""Most points of a course in a figure; more are averaged."""
 DASHES = (":", "--", "-.")
 LETTERS_PER_INCH = 12
-"""Letters of the heading and the legend."""
+"""Letters per inch of the heading and the legend."""
 KEY_LETTERS = 7
-"""Width of the key of a name beside it, in letters."""
+"""Width of the symbol in front of a name in the legend, in letters."""
 
 
 def draw(result: Result, courses: Courses, path: Path) -> None:
-    """Every panel of the experiment side by side, in one PNG file that is whole or not there."""
+    """Draw every panel of the experiment side by side into one PNG file, atomically."""
     experiment = result.grid.experiment
     panels = [panel for panel in experiment.panels if result.table.points(panel.at)]
     if not panels:
@@ -63,15 +63,15 @@ def draw(result: Result, courses: Courses, path: Path) -> None:
 
 
 def _looks(result: Result) -> dict[str, Style]:
-    """A style per contender: its controller's, which of several is the one that changes least of it."""
+    """Make a style per contender; of several with one controller, the one that changes least has the controller's."""
     contenders = result.grid.experiment.contenders
     plain = sorted(contenders, key=lambda name: sum(map(len, contenders[name].departures)))
-    found = variant_styles({name: contenders[name].controller for name in plain})
-    return {name: found[name] for name in contenders}
+    variants = variant_styles({name: contenders[name].controller for name in plain})
+    return {name: variants[name] for name in contenders}
 
 
 def _heading(result: Result, width: float) -> str:
-    """Whose claim it is, and how it went here; in lines that fit a figure of that width (inches)."""
+    """Make the heading: the paper's claim and the outcome here, in lines that fit a figure of `width` inches."""
     paper = result.grid.experiment.paper
     letters = int(width * LETTERS_PER_INCH)
     claim = f"{paper.title}, {paper.figure}: {result.grid.experiment.title}"
@@ -105,11 +105,11 @@ def _over_axis(result: Result, panel: Panel, where: "Axes", looks: Mapping[str, 
                 "ms": 5.5,
             }
             where.errorbar(x, y, np.nan_to_num(spread), lw=1.6, capsize=2.5, label=called, **style)
-            theirs = {a: v for p, a in zip(line, x, strict=True) if (v := table.expected.get((panel.measure, name, p)))}
-            if theirs:
-                values = scale * np.array(list(theirs.values()))
+            paper = {a: v for p, a in zip(line, x, strict=True) if (v := table.expected.get((panel.measure, name, p)))}
+            if paper:
+                values = scale * np.array(list(paper.values()))
                 hollow: dict[str, Any] = {"mec": look.colour, "mfc": "none", "ls": "none", "mew": 1.6, "ms": 9}
-                where.plot(list(theirs), values, marker=look.marker, label=f"{called}, paper", **hollow)
+                where.plot(list(paper), values, marker=look.marker, label=f"{called}, paper", **hollow)
     if named:
         where.set_xticks(range(len(named)), named, rotation=20, ha="right")
     elif spec.log:
@@ -142,7 +142,7 @@ def _side_by_side(result: Result, panel: Panel, where: "Axes", looks: Mapping[st
 
 
 def _plain_numbers(axis: Any) -> None:
-    """1, 2, 5 of each decade: less than one is often shown, and powers of ten would run into each other."""
+    """Label 1, 2 and 5 of each decade: an axis often spans less than one, and powers of ten would overlap."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -179,7 +179,7 @@ def _frame(panel: Panel, where: "Axes", title: str, scale: float) -> None:
 
 
 def _rest(result: Result, axis: str, point: At, *, several: bool) -> str:
-    """The other axes of a line where there are several lines of a contender."""
+    """Text on the other axes of a line, if a contender has several lines."""
     if not several:
         return ""
     others = [(name, x) for name, x in zip(result.table.axes, point, strict=True) if name != axis]

@@ -15,11 +15,11 @@ Rows = list[list[str]]
 WORDS = {True: "holds", False: "**does not hold**", None: "not judged"}
 NARROWLY = ", narrowly"
 FEW_POINTS = 3
-"""Points of a check that holds whose numbers a page shows; of more, the first and the last."""
+"""Most points of a check whose numbers a page shows if it holds; of more, the first and the last."""
 
 
 WRITTEN = "Written by `ncc report`"
-"""Words by which a page of a system is known."""
+"""Text that identifies a page of a system."""
 
 
 def pages(
@@ -28,24 +28,24 @@ def pages(
     """The Markdown of every page, by file name.
 
     Args:
-        experiments: as they are now: their words stand in the pages. Those without a result have a row of the index.
-        old: by experiment, datapaths on which its result is not that of the experiment as it is now.
+        experiments: current experiments, whose texts the pages show. Those without a result have a row in the index.
+        old: datapaths with results of an earlier version of an experiment, by its name.
     """
     datapaths = sorted({datapath for results in found.values() for datapath in results})
     shown = [_experiment(name, found[name], experiments.get(name), old.get(name, ())) for name in found]
     rows = {
-        each["name"]: [
-            f"[{each['name']}]({each['system']}.md#{each['name']})",
-            *(plain(words) for words in (each["title"], each["paper"]["figure"])),
-            *(each["verdicts"].get(datapath, "") for datapath in datapaths),
+        entry["name"]: [
+            f"[{entry['name']}]({entry['system']}.md#{entry['name']})",
+            *(plain(words) for words in (entry["title"], entry["paper"]["figure"])),
+            *(entry["verdicts"].get(datapath, "") for datapath in datapaths),
         ]
-        for each in shown
+        for entry in shown
     }
     for name in experiments.keys() - found.keys():
         words = experiments[name]
         rows[name] = [f"{name} *not run*", plain(words.title), plain(words.paper.figure), *[""] * len(datapaths)]
     index = render("experiments.md.jinja", datapaths=datapaths, rows=[row for _, row in sorted(rows.items())])
-    systems = {each["system"]: [one for one in shown if one["system"] == each["system"]] for each in shown}
+    systems = {entry["system"]: [one for one in shown if one["system"] == entry["system"]] for entry in shown}
     return {README: index} | {
         f"{system}.md": render("experiments_system.md.jinja", system=system, shown=of, written=WRITTEN)
         for system, of in systems.items()
@@ -79,7 +79,7 @@ def full_tables(name: str, results: Results) -> str:
 
 
 def _experiment(name: str, results: Results, now: Experiment | None, old: Sequence[str]) -> dict[str, Any]:
-    """The template's data of an experiment, in the words of the experiment as it is now, if there is one."""
+    """Data of an experiment for the template, with the texts of the current experiment if there is one."""
     first = next(iter(results.values()))
     before = {check["name"]: check["claim"] for result in results.values() for check in result["checks"]}
     words = {key: first[key] for key in ("title", "paper", "notes")}
@@ -108,27 +108,27 @@ def _verdict(result: Mapping[str, Any]) -> str:
 def _runs(result: Mapping[str, Any]) -> str:
     """The runs behind a result in a sentence."""
     seeds, bad, warned = result["seeds"], len(result["problems"]), result.get("warnings", {})
-    said = [result.get("runs_text") or f"{len(seeds)} seeds", f"commit {', '.join(result['commits'])}"]
-    said += [f"less than the paper: {plain(result['reduced'])}"] * (not result["reduced"].startswith("nothing"))
-    said += [f"invalid runs, which count against their contenders: {bad}"] * bool(bad)
-    said += [f"with warnings: {', '.join(plain(result['contenders'][name]) for name in warned)}"] * bool(warned)
-    return f"On {result['datapath']}: {'; '.join(said)}."
+    parts = [result.get("runs_text") or f"{len(seeds)} seeds", f"commit {', '.join(result['commits'])}"]
+    parts += [f"less than the paper: {plain(result['reduced'])}"] * (not result["reduced"].startswith("nothing"))
+    parts += [f"invalid runs, which count against their contenders: {bad}"] * bool(bad)
+    parts += [f"with warnings: {', '.join(plain(result['contenders'][name]) for name in warned)}"] * bool(warned)
+    return f"On {result['datapath']}: {'; '.join(parts)}."
 
 
 def _checks(results: Results, claims: Mapping[str, str], dropped: Mapping[str, str]) -> Rows:
-    """Every check of the experiment; at the end those of results that it no longer has."""
+    """Make a row for every check; checks that the experiment no longer has come last."""
     rows = []
     for name, text in [*claims.items(), *dropped.items()]:
         cells = [
-            next((_said(check) for check in result["checks"] if check["name"] == name), "not judged in this result")
+            next((_outcome(check) for check in result["checks"] if check["name"] == name), "not judged in this result")
             for result in results.values()
         ]
         rows.append([plain(text) + (" (no longer a check of the experiment)" if name in dropped else ""), *cells])
     return rows
 
 
-def _said(check: Mapping[str, Any]) -> str:
-    """The outcome of a check and its numbers; of many that hold, those of the first point and the last."""
+def _outcome(check: Mapping[str, Any]) -> str:
+    """Text of a check's outcome and numbers; if it holds at many points, only those of the first and the last."""
     points = plain(check["numbers"]).split("; ")
     if check["holds"] and len(points) > FEW_POINTS:
         points[1:-1] = ["..."]
@@ -137,7 +137,7 @@ def _said(check: Mapping[str, Any]) -> str:
 
 def _beside(results: Results) -> list[str]:
     """The paper's values and ours, a text per measure."""
-    found: dict[str, dict[str, dict[str, str]]] = {}
+    rows_of: dict[str, dict[str, dict[str, str]]] = {}
     for datapath, result in results.items():
         for cell in result["cells"]:
             if cell["paper"] is None:
@@ -145,14 +145,14 @@ def _beside(results: Results) -> list[str]:
             measure = result["measures"][cell["measure"]]
             at = [f"{axis} {point(x)}" for axis, x in zip(result["axes"], cell["at"], strict=True)]
             where = plain(", ".join([result["contenders"][cell["contender"]], *at]))
-            values = found.setdefault(plain(measure["title"]), {}).setdefault(where, {})
+            values = rows_of.setdefault(plain(measure["title"]), {}).setdefault(where, {})
             for column, value in (("paper", cell["paper"]), (datapath, cell["value"])):
                 values[column] = number(value, measure["scale"], measure["digits"])
     columns = ["paper", *results]
     return [
         f"{title}, {' / '.join(columns)}: "
-        + "; ".join(f"{at}: {' / '.join(values.get(each, DASH) for each in columns)}" for at, values in rows.items())
-        for title, rows in found.items()
+        + "; ".join(f"{at}: {' / '.join(values.get(name, DASH) for name in columns)}" for at, values in rows.items())
+        for title, rows in rows_of.items()
     ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Learners from one untrained formula: what their policies are worth on held-out flows, and what training costs."""
+"""Comparison of learners that begin with one formula: FCTs of their policies on held-out flows, and their cost."""
 
 import json
 import os
@@ -31,7 +31,7 @@ from ncc.study.trainings import key_of, leave_out, training_plan
 Summary = dict[str, Any]
 """Plain data: the contents of results.json."""
 OWN = ("agent.epochs", "seed", "out", "resume")
-"""Keys that the comparison itself sets of each training."""
+"""Keys that the comparison itself sets for each training."""
 
 
 class Learner(Value, frozen=True):
@@ -65,14 +65,14 @@ class Judged(Value, frozen=True):
 
 
 class LearnersSpec(Value, frozen=True):
-    """configs/learners.yaml."""
+    """The contents of configs/learners.yaml."""
 
     learners: Annotated[dict[Name, Learner], Meta(min_length=1)]
     common: tuple[str, ...]
-    """Overrides of every training, before its own. Scripts are told their scenario by their authors."""
+    """Overrides of every training, before its own. They do not apply to scripts, which set their own scenario."""
     judged: Judged
     over: tuple[Name, ...]
-    """Controllers that are shown beside them."""
+    """Controllers that are shown in addition."""
     seeds: Annotated[int, Meta(ge=1, le=1000)]
     first_seed: Natural
     epochs: Count
@@ -82,7 +82,7 @@ class LearnersSpec(Value, frozen=True):
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "LearnersSpec":
-        """Read a composed configuration, and check all that can be known before anything is trained.
+        """Read a composed configuration, and check everything that can be checked before a training.
 
         Raises:
             ConfigError: a training cannot be composed, or sets what the comparison sets.
@@ -98,22 +98,22 @@ class LearnersSpec(Value, frozen=True):
         return spec
 
     def overrides(self, learner: Learner, seed: int) -> list[str]:
-        """The command line of a training, its folder apart."""
+        """The command line of a training, without its folder."""
         return [*self.common, *learner.train, f"agent.epochs={self.epochs}", f"seed={seed}"]
 
 
 def run_learners(spec: LearnersSpec, command: str) -> Summary:
-    """Train what `spec.out` does not hold yet, one training at a time, and judge all policies.
+    """Do the trainings that `spec.out` does not hold yet, one at a time, and judge all policies.
 
     Raises:
         ConfigError: the folder holds a training of another configuration.
         InvalidRunError: a training failed; its own message is above.
     """
     factory, made_by = LimiterFactory(None), []
-    found: dict[str, list[Summary]] = {}
+    results: dict[str, list[Summary]] = {}
     formula: dict[int, Met] = {}
     for name, learner in spec.learners.items():
-        found[name] = []
+        results[name] = []
         for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
             if learner.script:
                 controller, cpu_s = _scripted(spec, name, learner, seed)
@@ -125,9 +125,9 @@ def run_learners(spec: LearnersSpec, command: str) -> Summary:
                 # The first learner is a training: all begin with its untrained policy.
                 formula = formula or _judged(spec, load_controller(str(folder / UNTRAINED_FILE)), factory)
             met = _judged(spec, controller, factory)
-            found[name].append({"seed": seed, "cpu_s": cpu_s, **_over(met, formula)})
+            results[name].append({"seed": seed, "cpu_s": cpu_s, **_over(met, formula)})
     beside = {name: _judged(spec, load_controller(name), factory) for name in spec.over}
-    made = provenance()
+    origin = provenance()
     return {
         "command": command,
         "families": spec.judged.families,
@@ -137,10 +137,10 @@ def run_learners(spec: LearnersSpec, command: str) -> Summary:
         "overrides": {name: list(learner.script or learner.train) for name, learner in spec.learners.items()},
         "common": list(spec.common),
         "commits": list(commits_of(made_by)),
-        "processor": made["processor"],
-        "cpus": made["cpus_usable"],
+        "processor": origin["processor"],
+        "cpus": origin["cpus_usable"],
         "beside": {name: _over(met, formula) for name, met in beside.items()},
-        "learners": found,
+        "learners": results,
     }
 
 
@@ -171,13 +171,13 @@ def _trained(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> Path
         training_plan(overrides).require_same(folder)
         if is_sealed(folder):
             return folder
-        shutil.rmtree(folder)  # begun again: resumed, its clock would count two starts
+        shutil.rmtree(folder)  # started again: if resumed, its time would count two starts
     _run(f"{name}, seed {seed}", ["-m", "ncc.train", *overrides, f"out={folder}"])
     return folder
 
 
 def _scripted(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> tuple[Controller, float]:
-    """Run a script, unless its policy is there; return its policy and its CPU seconds.
+    """Run a script, unless its policy is there; return the policy's controller and the CPU seconds.
 
     Raises:
         ConfigError: a policy of another script, or of other options, is there.
@@ -191,23 +191,23 @@ def _scripted(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> tup
         began = sum(os.times()[2:4])
         _run(f"{name}, seed {seed}", command)
         cost = round(sum(os.times()[2:4]) - began, 1)
-        # Written last: both are there, or neither counts.
+        # Written last: without this file the policy does not count.
         write_text(made_by, json.dumps({"command": command, "digest": digest, "cpu_s": cost}) + "\n")
-    made = json.loads(made_by.read_text())
-    if (made["command"], made["digest"]) != (command, digest):
+    stored = json.loads(made_by.read_text())
+    if (stored["command"], stored["digest"]) != (command, digest):
         raise ConfigError(f"{path} was made by another script or with other options: remove {made_by}, or set out")
     controller = load_controller(str(path))
-    if isinstance(controller.limit, ModelLimit):  # it does not say how it observed and acted: as all do here
+    if isinstance(controller.limit, ModelLimit):  # it states no observation and action: take those of all
         plan = training_plan(spec.overrides(Learner(), seed))
         view = {key: getattr(plan.env, key).to_dict() for key in ("observation", "action")}
         controller = controller.replace(limit=controller.limit.replace(env=view)).over(plan.stack)
-    return controller, made["cpu_s"]
+    return controller, stored["cpu_s"]
 
 
-def _run(said: str, arguments: list[str]) -> None:
-    print(f"\n{said}:", flush=True)
+def _run(title: str, arguments: list[str]) -> None:
+    print(f"\n{title}:", flush=True)
     if status := subprocess.run([sys.executable, *arguments], check=False).returncode:
-        raise InvalidRunError(f"the training of {said} ended with status {status}; its own message is above")
+        raise InvalidRunError(f"the training of {title} ended with status {status}; its own message is above")
 
 
 def page(summary: Summary) -> str:
@@ -219,15 +219,15 @@ def page(summary: Summary) -> str:
 
 
 def _row(name: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
-    costs = [each["cpu_s"] for each in found if "cpu_s" in each]
+    costs = [training["cpu_s"] for training in found if "cpu_s" in training]
     return [
         name,
-        *(_spread(values) for values in zip(*(each["over_formula"] for each in found), strict=True)),
-        _spread([each["timeouts"][0] for each in found]),
+        *(_spread(values) for values in zip(*(training["over_formula"] for training in found), strict=True)),
+        _spread([training["timeouts"][0] for training in found]),
         f"{min(costs):.0f} to {max(costs):.0f}" if costs else "",
     ]
 
 
 def _spread(values: Sequence[float]) -> str:
-    found = interval(values)
-    return spread(found.estimate, None if np.isnan(found.low) else found.low, found.high, digits=3)
+    mean = interval(values)
+    return spread(mean.estimate, None if np.isnan(mean.low) else mean.low, mean.high, digits=3)

@@ -24,16 +24,16 @@ def load_experiment(name: str) -> Loaded:
         ConfigError: names the key and what is allowed.
     """
     if name not in (known := experiment_names()):
-        said = now_called("experiment", name)
-        raise ConfigError(said) if said else UnknownNameError("experiment", name, known)
+        message = now_called("experiment", name)
+        raise ConfigError(message) if message else UnknownNameError("experiment", name, known)
     return experiment_from(composed("evaluate", [f"experiment={name}"])["experiment"], f"experiment/{name}")
 
 
 def runs_digest(grid: Grid) -> str:
-    """16 hex digits over all that a grid runs and measures, without words, checks and pictures.
+    """Digest, 16 hex digits, of everything that a grid runs and measures, without texts, checks and figures.
 
-    So a change in a scenario that the experiment inherits, in a controller's YAML, in the defaults of its header or in
-    those of a schema gives another one.
+    It changes with a scenario that the experiment inherits, a controller's YAML, the defaults of its header, and those
+    of a schema.
     """
     stacks = [cell.controller.stack for cell in grid.cells]
     measures = {name: measure.to_dict() for name, measure in grid.experiment.measures.items()}
@@ -46,7 +46,7 @@ def runs_digest(grid: Grid) -> str:
             for transport, params in stack.controllers
             if transport in controllers()
         ],
-        "measures": {name: {k: v for k, v in each.items() if k != "label"} for name, each in measures.items()},
+        "measures": {name: {k: v for k, v in plain.items() if k != "label"} for name, plain in measures.items()},
         "seeds": preset.seeds,
         **({"first_seed": preset.first_seed} if preset.first_seed else {}),
     }

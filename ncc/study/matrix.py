@@ -54,10 +54,10 @@ class CaseSpec(Value, frozen=True):
 
 
 class MatrixSpec(ExecutorSpec, frozen=True):
-    """configs/matrix.yaml, the datapath apart."""
+    """The contents of configs/matrix.yaml, without the datapath."""
 
     controller: Annotated[tuple[Name, ...], Meta(min_length=1)] | None
-    """None: all that run on the datapath with what came with the package."""
+    """None: all that run on the datapath with the files of the package."""
     seeds: Annotated[int, Meta(ge=1, le=10_000)]
     first_seed: Natural
     out: Annotated[str, Meta(min_length=1)]
@@ -127,7 +127,7 @@ def _case(name: str, spec: CaseSpec, controllers: Sequence[Controller]) -> tuple
 
 
 def run_matrix(matrix: Matrix, config: Mapping[str, Any], command: str) -> Summary:
-    """Run what `matrix.spec.out` does not hold yet.
+    """Do the runs that `matrix.spec.out` does not hold yet, and summarise all.
 
     Raises:
         InvalidRunError: some runs must not be used (a flow was not delivered, say); all cases have run by then, and the
@@ -153,15 +153,15 @@ def run_matrix(matrix: Matrix, config: Mapping[str, Any], command: str) -> Summa
     runs = [(name, run) for name, evaluation in done.items() for run in evaluation.runs]
     if problems := [f"{name}: {run.label}: {problem}" for name, run in runs for problem in run.problems]:
         raise InvalidRunError(f"some runs must not be used, and no summary is written: {'; '.join(problems)}")
-    made = provenance()
+    origin = provenance()
     return {
         "command": command,
         "datapath": matrix.datapath.name,
         "controllers": {name: label(name) for name in next(iter(done.values())).controllers},
         "seeds": list(seeds),
         "commits": list(commits_of(run.manifest.provenance for _, run in runs)),
-        "processor": made["processor"],
-        "cpus": made["cpus_usable"],
+        "processor": origin["processor"],
+        "cpus": origin["cpus_usable"],
         "cases": {name: _summarised(spec.cases[name], *matrix.cases[name], done[name]) for name in done},
     }
 
@@ -208,9 +208,9 @@ def page(summary: Summary) -> str:
 
 def _table(case: Summary) -> tuple[list[str], list[list[str]]]:
     """Head and rows of a case: a row of means per controller, without metrics that no controller has."""
-    found = case["controllers"]
-    shown = [CATALOGUE[m] for m in METRICS if any(each["metrics"][m]["mean"] is not None for each in found.values())]
+    entries = case["controllers"]
+    shown = [CATALOGUE[m] for m in METRICS if any(e["metrics"][m]["mean"] is not None for e in entries.values())]
     rows = []
-    for name, each in found.items():
-        rows.append([label(name), *(number(each["metrics"][m.key]["mean"], m.scale, m.digits) for m in shown)])
+    for name, entry in entries.items():
+        rows.append([label(name), *(number(entry["metrics"][m.key]["mean"], m.scale, m.digits) for m in shown)])
     return ["", *(metric.title.replace("<", "&lt;") for metric in shown)], rows

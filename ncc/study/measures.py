@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measures of a run: small frozen values, each a kind of number with its unit.
 
-To add one: write a `Measure` subclass with a `tag` and an `of` (and a `course`, if it has one over time), and add it to
-`AnyMeasure`.
+To add a measure, write a `Measure` subclass with a `tag` and an `of` (and a `course`, if it has one over time), and add
+it to `AnyMeasure`.
 """
 
 import math
@@ -36,7 +36,7 @@ class Throughput(AtPort, frozen=True, kw_only=True, tag="throughput"):
 
 
 class Utilisation(AtPort, frozen=True, kw_only=True, tag="utilisation"):
-    """A port's throughput over what its line can carry of IP packets: 1 is a line that never rests."""
+    """A port's throughput over the rate of IP packets that its line can carry; 1: the line is never idle."""
 
     SHOWN: ClassVar[Metric] = Metric("", "", "%", Better.HIGHER, 100.0, 2)
 
@@ -48,7 +48,7 @@ class Utilisation(AtPort, frozen=True, kw_only=True, tag="utilisation"):
 
 
 class Queue(AtPort, frozen=True, kw_only=True, tag="queue"):
-    """Bytes waiting in a port: `mean` is over time, the rest over what is found at the ends of epochs."""
+    """Bytes waiting in a port. `mean` is over time; other statistics are over the ends of periods."""
 
     statistic: Statistic = "mean"
     packets: bool = False
@@ -87,7 +87,7 @@ class QueueMax(Measure, frozen=True, kw_only=True, tag="queue_max"):
 
 
 class Goodput(Hosts, frozen=True, kw_only=True, tag="goodput"):
-    """Payload newly acknowledged per second: of all the hosts together, or of each in the mean."""
+    """Payload newly acknowledged per second, of all the hosts together or, with `each`, the mean per host."""
 
     each: bool = False
 
@@ -99,7 +99,7 @@ class Goodput(Hosts, frozen=True, kw_only=True, tag="goodput"):
 
 
 class Jain(Hosts, frozen=True, kw_only=True, tag="jain"):
-    """Jain's index of the hosts' goodput over the window, or its mean over parts of it that long."""
+    """Jain's index of the hosts' goodput over the window, or its mean over parts of `every_s` seconds."""
 
     every_s: Positive | None = None
 
@@ -116,7 +116,7 @@ class Jain(Hosts, frozen=True, kw_only=True, tag="jain"):
 
 
 class InFlight(Hosts, frozen=True, kw_only=True, tag="in_flight"):
-    """Full packets under way or waiting, by Little's law: of all the hosts together, or of each in the mean."""
+    """Full packets under way or waiting, by Little's law: of all hosts together or, with `each`, the mean per host."""
 
     statistic: Statistic = "mean"
     each: bool = False
@@ -219,7 +219,7 @@ def measure_all(measures: Mapping[str, AnyMeasure], run: Run) -> dict[str, float
 def matching(network: Topology, pattern: str, where: str) -> list[int]:
     """Ports with a matching name; `UnknownNameError` if there is none."""
     names = [network.port_name(port) for port in range(2 * len(network.links))]
-    found = [port for port, name in enumerate(names) if fnmatchcase(name, pattern)]
-    if not found:
+    ports = [port for port, name in enumerate(names) if fnmatchcase(name, pattern)]
+    if not ports:
         raise UnknownNameError(where, pattern, names)
-    return found
+    return ports

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The base classes of measures: of ports, hosts and flows in a window; and a run as they see it."""
+"""The base classes of measures (of ports, hosts and flows in a window), and the run that they measure."""
 
 import math
 from abc import abstractmethod
@@ -22,13 +22,13 @@ from ncc.metrics.summary import summarise
 
 Statistic = Literal["mean", "min", "p50", "p95", "p99", "p999", "max", "std"]
 Course = tuple[FloatArray, FloatArray]
-"""Time in seconds and the value then, both [n_epochs]."""
+"""Times in seconds and the values at them, both [n_epochs]."""
 
 _PERCENTILES = {"min": 0.0, "p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
 
 
 def statistic(values: FloatArray, name: Statistic) -> float:
-    """A statistic of values; NaN of nothing. `p999` is the 99.9th percentile; percentiles interpolate linearly."""
+    """A statistic of values; NaN without values. `p999` is the 99.9th percentile; percentiles interpolate linearly."""
     if not len(values):
         return math.nan
     if name == "std":
@@ -50,28 +50,28 @@ class Seen:
 
     run: Run
     measures: "Mapping[str, Measure]" = field(default_factory=dict)
-    """All measures by name, for those that are made of others."""
+    """All measures by name, for those that combine others."""
     _values: dict[str, float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def value(self, name: str) -> float:
-        """The measure of that name, worked out once."""
+        """The value of the measure with that name, computed once."""
         if name not in self._values:
             self._values[name] = self.measures[name].of(self)
         return self._values[name]
 
     @cached_property
     def network(self) -> Topology:
-        """Its topology."""
+        """Topology of the run."""
         return self.run.scenario.network()
 
     @cached_property
     def summary(self) -> dict[str, float]:
-        """`ncc.metrics.summary.summarise`."""
+        """Metrics of the run (`ncc.metrics.summary.summarise`)."""
         run = self.run
         return summarise(run.scenario, run.flows, run.records.flows, run.records.ports, run.epochs)
 
     def flows(self, traffic: str) -> BoolArray:
-        """Mask [n_flows] of a component of the workload; all components if it is empty."""
+        """Mask [n_flows] of the flows of a component of the workload; empty: of all components."""
         names = [name for name, _ in self.run.scenario.workload]
         if not traffic:
             return np.ones(len(self.run.flows), dtype=np.bool_)
@@ -82,7 +82,7 @@ class Measure(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_fie
     """A number of a run, NaN where it is undefined."""
 
     label: str = ""
-    """The name for people; empty: that of its class."""
+    """Display name; empty: the name of the class."""
 
     SHOWN: ClassVar[Metric] = PLAIN
 
@@ -96,22 +96,22 @@ class Measure(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_fie
         return self.shown.text(value)
 
     def fits(self, where: str, scenario: Scenario) -> None:
-        """Raise `ConfigError` that names a part which the scenario lacks."""
+        """Raise `ConfigError` if the scenario lacks a part that the measure needs."""
 
     @abstractmethod
     def of(self, seen: Seen) -> float:
         """The number, in SI."""
 
     def course(self, seen: Seen) -> Course:
-        """The number in every epoch; `ConfigError` if it has none."""
+        """The number in every period; `ConfigError` if it has none."""
         raise ConfigError(f"{type(self).__name__} has no course over time; leave over_time out")
 
 
 class Windowed(Measure, frozen=True, kw_only=True):
-    """A mean over the epochs that end in (from_frac, until_frac] of `duration_s`."""
+    """A mean over the periods that end in (from_frac, until_frac] of `duration_s`."""
 
     from_frac: Fraction = 0.2
-    """The begin of the window; start-up comes before."""
+    """Start of the window, after start-up."""
     until_frac: Fraction = 1.0
 
     def check(self) -> None:
@@ -119,13 +119,13 @@ class Windowed(Measure, frozen=True, kw_only=True):
             raise ConfigError(f"{type(self).__name__}.from_frac must be below until_frac ({self.until_frac})")
 
     def window(self, seen: Seen) -> BoolArray:
-        """Mask [n_epochs]."""
+        """Mask [n_epochs] of the periods in the window."""
         end_s, length_s = seen.run.epochs.time_s, seen.run.scenario.duration_s
         # A nanosecond of slack for rounding.
         return np.asarray((end_s > self.from_frac * length_s + 1e-9) & (end_s <= self.until_frac * length_s + 1e-9))
 
     def over_window(self, seen: Seen, values: FloatArray) -> FloatArray:
-        """The values in the window; an empty one is refused."""
+        """The values in the window; `ConfigError` if it holds no period."""
         inside = values[self.window(seen)]
         if not len(inside):
             raise ConfigError(
@@ -139,7 +139,7 @@ class Windowed(Measure, frozen=True, kw_only=True):
 
 
 class AtPort(Windowed, frozen=True, kw_only=True):
-    """A measure of an uplink, the port that a neighbourhood shares: other ports are not measured each epoch."""
+    """A measure of an uplink, the port that a neighbourhood shares: other ports are not measured each period."""
 
     port: str = ""
     """`from->to`; empty: the first neighbourhood's."""
@@ -157,7 +157,7 @@ class AtPort(Windowed, frozen=True, kw_only=True):
         return uplinks.index(seen.network.port(self.port)) if self.port else 0
 
     def column(self, seen: Seen, name: str) -> FloatArray:
-        """[n_epochs]."""
+        """A column of the uplink, [n_epochs]."""
         return seen.run.epochs.columns[name][:, self.area(seen)].astype(np.float64)
 
 
@@ -187,11 +187,11 @@ class Hosts(Windowed, frozen=True, kw_only=True):
             )
 
     def goodput_bps(self, seen: Seen) -> FloatArray:
-        """[n_epochs, n_hosts]."""
+        """Goodput of the hosts in bits/s, [n_epochs, n_hosts]."""
         return self.column(seen, "goodput_bps")
 
     def column(self, seen: Seen, name: str) -> FloatArray:
-        """[n_epochs, n_hosts]."""
+        """A column of the hosts, [n_epochs, n_hosts]."""
         at = [seen.network.agent_hosts.index(host) for host in self.chosen(seen.network)]
         return seen.run.epochs.columns[name][:, at].astype(np.float64)
 

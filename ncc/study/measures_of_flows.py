@@ -35,7 +35,7 @@ class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
 class Bound(OfTraffic, frozen=True, kw_only=True, tag="bound"):
     """Flow completion time of the same flows as fluids that share ideally (`ncc.metrics.fluid`), as `Fct` counts it.
 
-    All contenders with the same flows have the same. Every flow of it completes, whatever the run delivered.
+    It is equal for all contenders with the same flows. All its flows complete, whatever the run delivered.
     """
 
     sharing: Sharing
@@ -61,16 +61,16 @@ class OfQueries(OfTraffic, frozen=True, kw_only=True):
         self.queries(scenario, where)
 
     def queries(self, scenario: Scenario, where: str = "") -> tuple[str, Queries]:
-        """Name and component."""
-        found = {name: component for name, component in scenario.workload if isinstance(component, Queries)}
-        if self.traffic and self.traffic not in found:
-            raise UnknownNameError(f"{where}.traffic (of kind queries)", self.traffic, found)
-        if not self.traffic and len(found) != 1:
+        """Name of the component, and the component."""
+        components = {name: component for name, component in scenario.workload if isinstance(component, Queries)}
+        if self.traffic and self.traffic not in components:
+            raise UnknownNameError(f"{where}.traffic (of kind queries)", self.traffic, components)
+        if not self.traffic and len(components) != 1:
             raise ConfigError(
-                f"{where}.traffic must name one of the workload's queries: {', '.join(found) or '(none)'}"
+                f"{where}.traffic must name one of the workload's queries: {', '.join(components) or '(none)'}"
             )
-        name = self.traffic or next(iter(found))
-        return name, found[name]
+        name = self.traffic or next(iter(components))
+        return name, components[name]
 
 
 class QueryTime(OfQueries, frozen=True, kw_only=True, tag="query_time"):
@@ -125,7 +125,7 @@ class HostRtt(Hosts, frozen=True, kw_only=True, tag="host_rtt"):
         return seen.run.epochs.time_s, np.divide(sums, samples, out=np.full_like(sums, np.nan), where=samples > 0)
 
     def _sums(self, seen: Seen) -> tuple[FloatArray, FloatArray]:
-        """Sum of an epoch's samples and how many there are, [n_epochs, n_hosts]."""
+        """Sum of a period's samples, and their number, both [n_epochs, n_hosts]."""
         samples = self.column(seen, "rtt_samples")
         return self.column(seen, "rtt_s") * samples, samples
 

@@ -18,10 +18,10 @@ EPISODE_RTTS = 2.0
 
 
 class LossEvents(Windowed, frozen=True, kw_only=True):
-    """A measure over whole periods between the loss events of an uplink, the first of which begins in the window."""
+    """A measure over whole intervals between those loss events of an uplink that begin in the window."""
 
     def loss_events(self, seen: Seen, area: int) -> IntArray:
-        """Epochs in which a loss event begins: packets are dropped, and none were for `EPISODE_RTTS`."""
+        """Periods in which a loss event begins: packets are dropped, and none were for `EPISODE_RTTS`."""
         epochs = seen.run.epochs
         dropped = np.flatnonzero(epochs.columns["uplink_dropped_pkts"][:, area])
         hosts = [seen.network.agent_hosts.index(host) for host in seen.network.neighbourhoods[area].hosts]
@@ -30,7 +30,7 @@ class LossEvents(Windowed, frozen=True, kw_only=True):
         return np.asarray(begins[self.window(seen)[begins]])
 
     def loss_rate(self, seen: Seen, area: int) -> float:
-        """Loss events over packets that left the port, whole periods; NaN with fewer than two events."""
+        """Loss events over packets that left the port, in whole intervals; NaN with fewer than two events."""
         begins = self.loss_events(seen, area)
         if len(begins) < 2:
             return math.nan
@@ -50,11 +50,11 @@ class LossRate(AtPort, LossEvents, frozen=True, kw_only=True, tag="loss_rate"):
 
 
 class Response(Hosts, LossEvents, frozen=True, kw_only=True, tag="response"):
-    """Mean window of a lone sender over what a response function says of the losses and RTT that it met.
+    """Mean window of a lone sender, over the window of a response function for its losses and RTT.
 
     `reno`: sqrt(3 / (2 p)) (RFC 9438 section 4.3 and RFC 8312 table 1); `cubic`: the larger of that and
     (C (3 + beta) / (4 (1 - beta)))^(1/4) (RTT / p)^(3/4) with C = 0.4 and beta = 0.7 (RFC 9438 section 5), as the
-    RFC's tables have it. Over whole periods between losses.
+    RFC's tables have it. Means are over whole intervals between losses.
     """
 
     law: Literal["reno", "cubic"]

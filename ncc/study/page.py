@@ -19,10 +19,10 @@ DASH = "–"  # noqa: RUF001
 
 
 def write_study(summary: Mapping[str, Any], page: str, folders: Iterable[str | None], depth: int) -> None:
-    """Write a study's page and its data into every folder that is named, and say so.
+    """Write a study's page and its data into every folder that is named, and print the folders.
 
     Args:
-        depth: levels of the JSON that take a line per entry.
+        depth: levels of the JSON with a line per entry.
     """
     named = [Path(folder) for folder in folders if folder]
     for folder in named:
@@ -47,14 +47,14 @@ def _json(value: Any, depth: int, line: str) -> str:
 
 
 def render(template: str, **data: Any) -> str:
-    """The text that a template of `templates/` makes of some data."""
+    """Render a template of `templates/` with some data."""
     text: str = _environment().get_template(template).render(data)
     return text
 
 
 @cache
 def _environment() -> Environment:
-    # No escaping: what is written is Markdown, and `plain` is for the texts that people wrote.
+    # No escaping: templates write Markdown, and the filter `plain` escapes texts that people wrote.
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=StrictUndefined,
@@ -68,7 +68,7 @@ def _environment() -> Environment:
 
 
 def plain(text: str) -> str:
-    """Text that Markdown and HTML take for text."""
+    """Escape a text for Markdown and HTML, on one line."""
     return escape(" ".join(text.split()), quote=False).replace("|", "\\|")
 
 
@@ -83,7 +83,7 @@ def number(value: float | None, scale: float = 1.0, digits: int = 3) -> str:
 
 
 def spread(value: float | None, low: float | None, high: float | None, scale: float = 1.0, digits: int = 3) -> str:
-    """A number and its interval, where it has one that is wider than nothing."""
+    """A number and its interval, if the interval has a width."""
     text = number(value, scale, digits)
     if low is None or low == high:
         return text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An experiment's grid as runs: each contender at each point, with the scenario and the controller that it means."""
+"""The runs of an experiment's grid: each contender at each point, with its scenario and controller."""
 
 import copy
 import hashlib
@@ -33,7 +33,7 @@ class Cell:
     controller: Controller
     """Named after contender and point, so that runs of an experiment can lie in one folder."""
     inputs: Mapping[str, str]
-    """Digests of the files that it depends on: of its policy, if it has one."""
+    """Digests of the files that the run depends on, such as its policy."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Grid:
     axes: Mapping[str, tuple[float | str, ...]]
     cells: tuple[Cell, ...]
     as_written: bool
-    """False where the command line changed something of its YAML."""
+    """False if the command line changed something of its YAML."""
     policies: LimiterFactory
-    """Makes the contenders' limiters, from policies that came with the package."""
+    """Factory of the contenders' limiters, by default from policies of the package."""
 
     def digest(self) -> str:
-        """16 hex digits that identify what is run, seeds and datapath apart."""
+        """Digest, 16 hex digits, of everything that is run except seeds and datapath."""
         whole = "".join(
             "".join((cell.scenario.digest(), cell.controller.digest(), *cell.inputs.values())) for cell in self.cells
         )
@@ -75,7 +75,7 @@ def grid_of(
         policies: where policies of learned contenders come from.
 
     Raises:
-        ConfigError: a point that cannot be run, named with what is wrong there.
+        ConfigError: a point cannot be run; the message names it and says why.
     """
     chosen = experiment.preset(preset)
     axes = {axis: tuple(chosen.axes.get(axis, points)) for axis, points in experiment.points.items()}
@@ -92,7 +92,7 @@ def grid_of(
 
 
 def default_datapath(grid: Grid) -> str:
-    """packetsim, or the first datapath that has every contender, where packetsim has not.
+    """Name of the datapath: packetsim or, if it lacks a contender, the first that has all of them.
 
     Raises:
         ConfigError: there is none.
@@ -121,36 +121,36 @@ def _cell(
     plain = {
         "scenario": copy.deepcopy(dict(scenario)),
         "contenders": {
-            each: copy.deepcopy(
+            name: copy.deepcopy(
                 {key: getattr(c, key) for key in ("params", "stack", "limit", "receivers", "tuned", "changes")}
             )
-            for each, c in experiment.contenders.items()
+            for name, c in experiment.contenders.items()
         },
     }
 
     def change(keys: Mapping[str, Any]) -> None:
         for key, value in keys.items():
-            set_key(plain, key, copy.deepcopy(value))  # a contender may change parts of it
+            set_key(plain, key, copy.deepcopy(value))  # a contender may change parts of the value
 
     for axis, x in point.items():
         change(experiment.axes[axis].at(x))
-    own = plain["contenders"][contender]
-    changes = own.pop("changes")
-    if tuned := own.pop("tuned"):
+    settings = plain["contenders"][contender]
+    changes = settings.pop("changes")
+    if tuned := settings.pop("tuned"):
         tuning = tuning_of(tuned, chosen.controller, plain["scenario"])
         change(tuning.changes)
-        own["params"] = {**tuning.params, **own["params"]}
+        settings["params"] = {**tuning.params, **settings["params"]}
     change(changes)
     change(experiment.presets[preset].changes)
-    made = scenario_from_dict({**plain["scenario"], "name": scenario["name"]})
-    controller = _controller(chosen.controller, **own, scenario=made, policies=policies)
-    policies(controller, made)  # refuses a policy that does not fit the network
-    require_parts(made, [controller])
+    changed = scenario_from_dict({**plain["scenario"], "name": scenario["name"]})
+    controller = _controller(chosen.controller, **settings, scenario=changed, policies=policies)
+    policies(controller, changed)  # refuses a policy that does not fit the network
+    require_parts(changed, [controller])
     for measure, kind in experiment.measures.items():
-        kind.fits(f"measures.{measure}", made)
+        kind.fits(f"measures.{measure}", changed)
     label = re.sub(r"[^A-Za-z0-9_.-]", "-", "+".join([contender, *(f"{k}-{text_of(x)}" for k, x in point.items())]))
     inputs = policies.inputs(controller)
-    return Cell(contender, tuple(point.values()), made, controller.replace(name=label), inputs)
+    return Cell(contender, tuple(point.values()), changed, controller.replace(name=label), inputs)
 
 
 def _controller(
@@ -170,8 +170,8 @@ def _controller(
         beside = {"kind": "receiver_rule", **(plain["receivers"] or {}), **receivers}
         controller = from_dict(Controller, {**plain, "receivers": beside}, "contender")
     if limit:
-        own = controller.limit.to_dict()
-        kept = own if limit.get("kind", own["kind"]) == own["kind"] else {}
+        limit_now = controller.limit.to_dict()
+        kept = limit_now if limit.get("kind", limit_now["kind"]) == limit_now["kind"] else {}
         controller = from_dict(Controller, {**controller.to_dict(), "limit": {**kept, **limit}}, "contender")
     controller = policies.resolved(controller, scenario)
     if stack:

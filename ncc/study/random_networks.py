@@ -28,7 +28,7 @@ class Met:
 
     flows: FloatArray
     mean_fct_s: FloatArray
-    """1 where there is no flow."""
+    """Mean FCT; 1 where there is no flow."""
     timeouts_per_flow: FloatArray
     left: FloatArray
     """Flows that were not delivered in time."""
@@ -42,18 +42,18 @@ def load_families(name: str, only: Sequence[str] = (), *, epochs: int | None = N
     """
     if name not in (known := config_paths("families")):
         raise UnknownNameError("families", name, known)
-    found = families_from(composed("train", [f"+families@families={name}"])["families"])
+    families = families_from(composed("train", [f"+families@families={name}"])["families"])
     for wanted in only:
-        if wanted not in found.of:
-            raise UnknownNameError("family", wanted, found.of)
-    of = {key: each for key, each in found.of.items() if key in only or not only}
-    return found.replace(of=of, epochs=epochs or found.epochs)
+        if wanted not in families.of:
+            raise UnknownNameError("family", wanted, families.of)
+    of = {key: family for key, family in families.of.items() if key in only or not only}
+    return families.replace(of=of, epochs=epochs or families.epochs)
 
 
 def drawn(families: Families, seed: int, n: int, drain: float = DRAIN) -> list[Scenario]:
     """Draw networks; equal seeds draw equal ones, and none is an episode of a training."""
     networks = [families.draw(derive_seed(seed, "random_networks"), i, 0) for i in range(n)]
-    return [each.replace(drain_s=drain * each.duration_s) for each in networks]
+    return [network.replace(drain_s=drain * network.duration_s) for network in networks]
 
 
 def play(controller: Controller, networks: Sequence[Scenario], seed: int, factory: LimiterFactory) -> Met:

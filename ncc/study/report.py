@@ -46,10 +46,10 @@ def tables(names: Sequence[str], out: Path) -> str:
     Raises:
         UnknownNameError: an experiment without a result in `out`.
     """
-    found = read_all(out)
-    if unknown := [name for name in names if name not in found]:
-        raise UnknownNameError("experiment with a result", unknown[0], found)
-    return "\n".join(full_tables(name, found[name]) for name in names)
+    results = read_all(out)
+    if unknown := [name for name in names if name not in results]:
+        raise UnknownNameError("experiment with a result", unknown[0], results)
+    return "\n".join(full_tables(name, results[name]) for name in names)
 
 
 def _report(runs: Path, out: Path) -> int:
@@ -83,8 +83,8 @@ def _report(runs: Path, out: Path) -> int:
 def gather(runs: Path, out: Path) -> tuple[list[str], list[str]]:
     """Copy results that are newer below `runs` than in `out`.
 
-    Only results of the full preset with all its seeds are published. A result is refused if it was made by files that
-    no commit has, for then it cannot be made again.
+    Only results of the full preset with all its seeds are published. A result from uncommitted files is refused,
+    because it cannot be made again.
 
     Returns:
         What was copied, as `name on datapath`, and for each result that is refused a sentence with the remedy.
@@ -92,29 +92,29 @@ def gather(runs: Path, out: Path) -> tuple[list[str], list[str]]:
     newest: dict[tuple[str, str], tuple[str, Path, dict[str, Any]]] = {}
     dirty: dict[tuple[str, str], tuple[str, Path, dict[str, Any]]] = {}
     for path in sorted(runs.glob(f"*/*/{JSON}")):
-        found = read_result(path)
-        key = (found["name"], found["datapath"])
-        kind = dirty if any(commit.endswith(DIRTY) for commit in found["commits"]) else newest
-        if found["complete"] and (key not in kind or found["written_at"] > kind[key][0]):
-            kind[key] = (found["written_at"], path, found)
+        result = read_result(path)
+        key = (result["name"], result["datapath"])
+        kind = dirty if any(commit.endswith(DIRTY) for commit in result["commits"]) else newest
+        if result["complete"] and (key not in kind or result["written_at"] > kind[key][0]):
+            kind[key] = (result["written_at"], path, result)
     kept = read_all(out)
     taken: list[str] = []
-    for (name, datapath), (written_at, path, found) in newest.items():
+    for (name, datapath), (written_at, path, result) in newest.items():
         results = kept.setdefault(name, {})
         if datapath in results and results[datapath]["written_at"] >= written_at:
             continue
         out.mkdir(parents=True, exist_ok=True)
         with replacing(out / f"{name}_{datapath}.png") as temporary:
             shutil.copyfile(path.parent / FIGURE, temporary)
-        results[datapath] = found
+        results[datapath] = result
         plain = {"format": FORMAT, "name": name, "results": dict(sorted(results.items()))}
         write_text(out / f"{name}.json", json_text(plain, ROW_DEPTH))
         taken.append(f"{name} on {datapath}")
     return taken, [
         f"{name} on {datapath} is left out: runs in {path.parent} were made with changes that are in no commit "
-        f"({', '.join(found['commits'])}); commit them, delete that folder, and run "
+        f"({', '.join(result['commits'])}); commit them, delete that folder, and run "
         f"ncc evaluate experiment={name} preset=full again"
-        for (name, datapath), (written_at, path, found) in dirty.items()
+        for (name, datapath), (written_at, path, result) in dirty.items()
         if written_at > kept.get(name, {}).get(datapath, {}).get("written_at", "")
     ]
 
@@ -125,16 +125,16 @@ def read_all(out: Path) -> dict[str, Results]:
     Raises:
         ResultError: a file there is not one that `gather` wrote.
     """
-    found: dict[str, Results] = {}
+    results: dict[str, Results] = {}
     for path in sorted(out.glob("*.json")):
         try:
             plain = json.loads(path.read_bytes())
             if plain["format"] != FORMAT:
                 raise ValueError(f"format {plain['format']}")
-            found[path.stem] = plain["results"]
+            results[path.stem] = plain["results"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ResultError(f"{path} is no table of an experiment ({error}); delete it and report again") from None
-    return found
+    return results
 
 
 def old_results(found: Mapping[str, Results], loaded: Mapping[str, Loaded]) -> dict[str, list[str]]:

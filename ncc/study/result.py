@@ -26,7 +26,7 @@ JSON, PARQUET, FIGURE = "result.json", "result.parquet", "figure.png"
 NEEDED = {"name", "datapath", "complete", "written_at", "commits", "holds", "verdict", "cells"}
 HOLDS, FAILS = "shape holds", "shape does not hold"
 DIRTY = "+"
-"""Ends a commit that runs were not made at exactly: files had changes."""
+"""Suffix of a commit if files had uncommitted changes."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Result:
     table: Table
     findings: Mapping[str, Finding]
     problems: tuple[str, ...]
-    """Problems of invalid runs. Their values count as they are; their contenders win no check there."""
+    """Problems of invalid runs. Their values count as they are, but their contenders win no check."""
     n_flows: int
     wall_s: float
     """Sum over all runs, one after the other."""
     cpu_s: float
     commits: tuple[str, ...]
-    """Commits that runs were made at; `DIRTY` at the end: with changes of their own."""
+    """Commits of the runs; those with uncommitted changes end in `DIRTY`."""
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Warnings about a contender's numbers, a sentence each, by contender."""
 
@@ -56,14 +56,14 @@ class Result:
 
     @property
     def runs_text(self) -> str:
-        """`5 seeds of 2 s`: how many, and for how long flows arrive; `of 0.5 to 2 s` where points differ in that."""
+        """Text such as `5 seeds of 2 s`: number and duration of arrivals; `of 0.5 to 2 s` if points differ in it."""
         durations = sorted({cell.scenario.duration_s for cell in self.grid.cells})
-        long = " to ".join(f"{each:g}" for each in dict.fromkeys((durations[0], durations[-1])))
+        long = " to ".join(f"{seconds:g}" for seconds in dict.fromkeys((durations[0], durations[-1])))
         return f"{len(self.seeds)} seed{'s' if len(self.seeds) != 1 else ''} of {long} s"
 
     @property
     def complete(self) -> bool:
-        """True for the experiment as it is written, in full, with all its seeds: this may be published."""
+        """True for the unchanged experiment with its full preset and all its seeds, which may be published."""
         preset = self.grid.experiment.presets[self.grid.preset]
         enough = len(self.seeds) >= preset.seeds and min(self.seeds) >= preset.first_seed
         return self.grid.as_written and self.grid.preset == FULL and enough
@@ -71,9 +71,9 @@ class Result:
     @property
     def outcome(self) -> str:
         """The verdict on the shape and the number of checks that hold, in a few words."""
-        judged = [found.holds for found in self.findings.values() if found.holds is not None]
+        judged = [finding.holds for finding in self.findings.values() if finding.holds is not None]
         left = len(self.findings) - len(judged)
-        narrow = sum(found.narrow for found in self.findings.values())
+        narrow = sum(finding.narrow for finding in self.findings.values())
         counted = f"{sum(judged)} of {len(judged)} checks hold" + (f", {left} not judged" if left else "")
         counted += (
             f", {narrow} narrowly decided (other seeds may turn {'it' if narrow == 1 else 'them'})" if narrow else ""
@@ -121,7 +121,7 @@ class Result:
             "datapath": self.datapath,
             "seeds": list(self.seeds),
             "runs_text": self.runs_text,
-            "warnings": {name: list(each) for name, each in self.warnings.items()},
+            "warnings": {name: list(texts) for name, texts in self.warnings.items()},
             "commits": list(self.commits),
             "written_at": now(),
             "n_flows": self.n_flows,
@@ -173,13 +173,13 @@ def contender_label(grid: Grid, name: str) -> str:
 
 
 def commits_of(provenances: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Commits of runs, short, each once."""
+    """Short commits of runs, each once."""
     git = [made["git"] for made in provenances]
     return tuple(sorted({f"{str(g['commit'])[:10]}{DIRTY if g['dirty'] else ''}" for g in git}))
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """The data of `Result.to_dict`; `ResultError` if it is not that."""
+    """Read data of `Result.to_dict` from a file; `ResultError` if it is not that."""
     try:
         plain = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Running an experiment: every run of its grid, kept and resumable as any evaluation's; then table, figure, verdict."""
+"""Execution of an experiment: every run of its grid, kept and resumable; then table, figure and verdict."""
 
 import json
 import math
@@ -34,7 +34,7 @@ def run_experiment(
     executor: Executor,
     config: Mapping[str, Any],
 ) -> Result:
-    """Do what `folder` does not hold yet, measure, judge, draw, and write it all there.
+    """Do the runs that `folder` does not hold yet, measure, judge, draw, and write everything there.
 
     Raises:
         ConfigError: the datapath lacks a contender's transport.
@@ -71,7 +71,7 @@ def reread(folder: Path) -> tuple[Result, Courses]:
     """The result of an experiment that `folder` holds, measured and judged again from its runs; nothing is run.
 
     Raises:
-        ResultError: no finished experiment, a file missing or changed, or of another version of the experiment.
+        ResultError: no finished experiment, a missing or changed file, or another version of the experiment.
     """
     path = folder / JSON
     try:
@@ -109,7 +109,7 @@ def _measured(
 ) -> tuple[Result, Courses]:
     experiment = grid.experiment
     timed = {panel.measure for panel in experiment.panels if panel.over_time}
-    found: dict[tuple[str, str, At], list[float]] = {}
+    values_of: dict[tuple[str, str, At], list[float]] = {}
     invalid: dict[tuple[str, At], list[int]] = {}
     courses: dict[tuple[str, str, At], Course] = {}
     problems: list[str] = []
@@ -126,16 +126,16 @@ def _measured(
             if stored.problems:
                 invalid.setdefault((cell.contender, cell.point), []).append(seeds.index(seed))
             for name, value in measure_all(experiment.measures, run).items():
-                found.setdefault((name, cell.contender, cell.point), []).append(value)
+                values_of.setdefault((name, cell.contender, cell.point), []).append(value)
             if seed == seeds[0]:
                 for name in timed:
                     courses[name, cell.contender, cell.point] = experiment.measures[name].course(Seen(run))
-    _count_as_worst(experiment, found, invalid)
+    _count_as_worst(experiment, values_of, invalid)
     facts = [run.manifest.facts for run in runs.values()]
     table = Table(
         axes=grid.axes,
         contenders=tuple(experiment.contenders),
-        values={key: tuple(values) for key, values in found.items()},
+        values={key: tuple(values) for key, values in values_of.items()},
         expected=_expected(grid),
         invalid={key: len(bad) for key, bad in invalid.items()},
     )
@@ -153,7 +153,7 @@ def _measured(
         wall_s=sum(float(fact["wall_s"]) for fact in facts),
         cpu_s=sum(float(fact["cpu_s"]) for fact in facts),
         commits=commits_of(run.manifest.provenance for run in runs.values()),
-        warnings={name: tuple(each) for name, each in warnings.items()},
+        warnings={name: tuple(texts) for name, texts in warnings.items()},
     )
     return result, courses
 
@@ -163,7 +163,7 @@ def _count_as_worst(
     found: Mapping[tuple[str, str, At], list[float]],
     invalid: Mapping[tuple[str, At], Sequence[int]],
 ) -> None:
-    """Put the worst value of a seed where an invalid run (by its place among the seeds) leaves a measure undefined."""
+    """Replace undefined measures of invalid runs (positions of seeds) by the worst value of that seed."""
     for (contender, point), bad in invalid.items():
         for name, measure in experiment.measures.items():
             values = found[name, contender, point]
@@ -174,7 +174,7 @@ def _count_as_worst(
 
 
 def _expected(grid: Grid) -> dict[tuple[str, str, At], float]:
-    """The paper's numbers by point; one that leaves axes open stands at every point."""
+    """The paper's numbers by point; one that leaves axes open holds at every point of them."""
     empty = Table(axes=grid.axes, contenders=(), values={})
     return {
         (value.measure, value.contender, point): value.value

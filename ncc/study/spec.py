@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An experiment as a frozen value: `configs/experiment/<name>.yaml`, one per figure of a paper.
 
-Its grid is contenders x the values of each axis x seeds. A contender is a controller with parameters, and what it wants
-of the network; an axis is what the figure varies. Both change single keys of the plain configuration, named from its
+Its grid is contenders x the values of each axis x seeds. A contender is a controller with parameters and changes of the
+network; an axis is a quantity that the figure varies. Both set single keys of the plain configuration, named from its
 top: `scenario.topology.mark_threshold_bytes`, `contenders.gemini.params.k_pkts`, `contenders.ncc.stack.order`.
 """
 
@@ -37,21 +37,21 @@ class Contender(Value, frozen=True, kw_only=True):
     controller: Name
     """A name of configs/controllers."""
     label: str = ""
-    """Empty: as the controller is called everywhere."""
+    """Display name; empty: that of the controller."""
     params: dict[str, int] = field(default_factory=dict)
-    """Over the controller's own, in its integer units."""
+    """Parameters that replace the controller's own, in its integer units."""
     stack: dict[str, Any] = field(default_factory=dict)
-    """Fields of its stack (`ncc.harness.datapath.HostStack`) over the controller's own, or over what its policy was
-    trained on. Another transport or order has its own parameters: those of the former are dropped."""
+    """Fields of the stack (`ncc.harness.datapath.HostStack`) that replace the controller's own, or its policy's. With
+    another transport or order, the parameters of the former are dropped."""
     limit: dict[str, Any] = field(default_factory=dict)
-    """Fields of its limit (`ncc.harness.controller`) over the controller's own; another `kind` replaces it."""
+    """Fields of the limit (`ncc.harness.controller`) that replace the controller's own; another `kind` replaces all."""
     receivers: dict[str, Any] = field(default_factory=dict)
-    """Fields of the rule of receivers beside its limit, over the controller's own."""
+    """Fields of the receiver rule that replace the controller's own."""
     tuned: str = ""
-    """A set of configs/tuned (`ncc.run.controllers`): its parameters lie under `params`, and its keys of the scenario
-    come after the axes and before `changes`."""
+    """A set of configs/tuned (`ncc.run.controllers`): `params` override its parameters, and its keys of the scenario
+    are set after the axes and before `changes`."""
     changes: dict[str, Any] = field(default_factory=dict)
-    """Keys of the configuration that this contender sets for itself, as axes do; they come after the axes."""
+    """Keys of the configuration that this contender sets, after the axes."""
 
     @property
     def departures(self) -> tuple[dict[str, Any], ...]:
@@ -61,14 +61,14 @@ class Contender(Value, frozen=True, kw_only=True):
 
 
 class Setting(Value, frozen=True, kw_only=True):
-    """A formula from a value x of an axis to a key's: `scale` * x + `offset`, a whole number where it is one."""
+    """A formula that sets a key from a value x of an axis: `scale` * x + `offset`, as an integer if it is whole."""
 
     key: Text
     scale: float = 1.0
     offset: float = 0.0
 
     def of(self, x: float) -> float | int:
-        """The key's value. Rounded at the ninth digit, so that 0.1 * 30 is 3."""
+        """The key's value, rounded to nine digits so that 0.1 * 30 is 3."""
         value = float(f"{self.scale * x + self.offset:.9g}")
         return int(value) if value.is_integer() else value
 
@@ -97,22 +97,22 @@ class Axis(Value, frozen=True, kw_only=True):
         return self.values or tuple(self.cases)
 
     def at(self, point: float | str) -> dict[str, Any]:
-        """Keys and what they are set to."""
+        """Keys and their values at a point."""
         if isinstance(point, str):
             return self.cases[point]
         return {setting.key: setting.of(point) for setting in self.sets}
 
 
 class Preset(Value, frozen=True, kw_only=True):
-    """An amount to run. It may change how long and how often, never what the network is or how loaded."""
+    """The size of an experiment. It may change durations and numbers, never the network or its load."""
 
     seeds: Count
     first_seed: Natural = 0
-    """Above 0 where something was chosen by what the seeds before it showed."""
+    """First seed; above 0 if something was chosen by the results of the seeds before."""
     reduced: Text
-    """The differences from the paper's amount: what is less, and what is not."""
+    """The differences from the size of the paper's experiment."""
     wall_s: NonNegative
-    """Seconds that it took, about, on two cores."""
+    """Approximate wall time in seconds on two cores."""
     axes: dict[str, tuple[float | str, ...]] = field(default_factory=dict)
     """Points that are run, by axis; all points of axes that are not named."""
     changes: dict[str, Any] = field(default_factory=dict)
@@ -151,15 +151,15 @@ class Panel(Value, frozen=True, kw_only=True):
     title: str = ""
     log_y: bool = False
     over_time: bool = False
-    """The measure's course in the first seed, a line per contender and point, in place of its value."""
+    """Show the measure's course in the first seed, a line per contender and point, in place of its value."""
     side_by_side: bool = False
-    """Contenders one below the other, by name, in place of lines along an axis: for many at few points."""
+    """List contenders by name in place of lines along an axis; for many contenders at few points."""
     at: dict[str, float | str] = field(default_factory=dict)
-    """Points that are shown; all that are left open."""
+    """Points that are shown, by axis; axes that are not named show all."""
     lines: dict[str, float] = field(default_factory=dict)
-    """Vertical lines, by what they say."""
+    """Positions of vertical lines, by label."""
     levels: dict[str, float] = field(default_factory=dict)
-    """Horizontal lines, in the measure's SI unit."""
+    """Positions of horizontal lines in the measure's SI unit, by label."""
 
     def check(self) -> None:
         if self.side_by_side and (self.over_time or self.x or self.lines or self.levels):
@@ -179,7 +179,7 @@ class Experiment(Value, frozen=True, kw_only=True):
     presets: dict[Name, Preset]
     values: tuple[PaperValue, ...] = ()
     notes: str = ""
-    """Facts about the set-up that a reader must know, and where it leaves the paper's."""
+    """Facts about the set-up that a reader must know, and differences from the paper's."""
 
     def check(self) -> None:
         for part in PARTS:
@@ -213,7 +213,7 @@ class Experiment(Value, frozen=True, kw_only=True):
         return {name: axis.points for name, axis in self.axes.items()}
 
     def preset(self, name: str) -> Preset:
-        """One of `presets`."""
+        """The preset of this name; `UnknownNameError` if there is none."""
         known("preset", name, self.presets)
         return self.presets[name]
 
@@ -225,7 +225,7 @@ PARTS: dict[str, Any] = {
     "checks": AnyCheck,
     "presets": Preset,
 }
-"""Mappings of named entries, and what the entries are."""
+"""Parts that are mappings of named entries, and the types of entries."""
 
 
 def experiment_from(plain: Mapping[str, Any], where: str) -> tuple[Experiment, dict[str, Any]]:

@@ -28,9 +28,9 @@ class Table:
     expected: Mapping[tuple[str, str, At], float] = field(default_factory=dict)
     """The paper's values, where it has any."""
     invalid: Mapping[tuple[str, At], int] = field(default_factory=dict)
-    """Invalid runs by contender and point, where there are any. Their values count as they are."""
+    """Numbers of invalid runs by contender and point, if there are any. Their values count as they are."""
     drawn: tuple[int, ...] = ()
-    """Seeds, by their places, that count, each as often as it is named; none: all, once."""
+    """Positions of resampled seeds, with repetitions; empty: every seed once."""
     _known: dict[tuple[str, str, At], Interval] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def points(self, at: Mapping[str, float | str] | None = None) -> list[At]:
@@ -50,7 +50,7 @@ class Table:
         return self._known[key]
 
     def value(self, measure: str, contender: str, point: At) -> float:
-        """Mean over seeds; NaN where it is undefined for one, so that nothing rests on the seeds that went well."""
+        """Mean over seeds; NaN if it is undefined for one seed, so that the others do not decide alone."""
         return float(np.mean(self.of(measure, contender, point)))
 
     def of(self, measure: str, contender: str, point: At) -> Values:
@@ -64,12 +64,12 @@ class Table:
         return ", ".join(words)
 
     def lines(self, along: str, points: Iterable[At]) -> dict[At, list[At]]:
-        """Points that differ along one axis only, in its order, by what they have in common."""
+        """Groups of points that differ along one axis only, in its order, by their values on the other axes."""
         at = list(self.axes).index(along)
-        found: dict[At, list[At]] = {}
+        groups: dict[At, list[At]] = {}
         for point in points:
-            found.setdefault((*point[:at], *point[at + 1 :]), []).append(point)
-        return found
+            groups.setdefault((*point[:at], *point[at + 1 :]), []).append(point)
+        return groups
 
     def along(self, axis: str, point: At) -> float | str:
         """The point's value on an axis."""

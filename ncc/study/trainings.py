@@ -19,7 +19,7 @@ def key_of(override: str) -> str:
 
 
 def leave_out(keys: Iterable[str], own: Collection[str], where: str) -> None:
-    """`ConfigError` if overrides set a key that the study itself sets."""
+    """Raise `ConfigError` if overrides set a key that the study itself sets."""
     for key in keys:
         if key in own:
             raise ConfigError(f"{key} of {where}: leave it out")

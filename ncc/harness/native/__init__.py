@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Extension modules in C++: networks of tanh layers with their gradients, and the formula LOCAL."""
+"""Extension modules in C++: neural networks of tanh layers with their gradients, and the formula LOCAL."""
 
 from functools import cache
 from importlib import import_module

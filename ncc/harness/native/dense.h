@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Networks of tanh layers: the forward pass, and the gradient of what was passed forward. Include it in one file of a
-// module.
+// Neural networks of tanh layers: the forward pass and its gradient. Include this header in one file of a module.
 #pragma once
 
 #include <algorithm>
@@ -88,7 +87,7 @@ WIDE inline void Product(Strided a, size_t rows, size_t inner, const float *b, s
     }
 }
 
-// e^x to within some 1e-7 of its size, for x in [-87, 87]; outside it is that of the nearest bound. It is 2^k times 2^f
+// e^x to within some 1e-7 of its size, for x in [-87, 87]; outside, the value at the nearest bound. It is 2^k times 2^f
 // with -1/2 <= f <= 1/2: 2^k comes from the exponent's bits and 2^f from its Taylor series, so there are no branches.
 INLINED Eight Exp(Eight x)
 {
@@ -119,8 +118,8 @@ WIDE inline void TimesSlope(float *gradient, const float *tanh, size_t n)
     }
 }
 
-// Draws an action per row from softmax(logits): the first at which the distribution function exceeds the row's uniform
-// number. The logits [rows, width] begin each row with `n`, and are overwritten. False: one of them is not finite.
+// Draws an action per row from softmax(logits): the first whose cumulative probability exceeds the row's number in
+// `uniform`. Each row of `logits` [rows, width] has `n` logits and is overwritten. Returns false if one is not finite.
 WIDE inline bool Draw(float *logits, size_t rows, size_t n, size_t width, const double *uniform, int64_t *actions)
 {
     bool finite = true;
@@ -150,8 +149,7 @@ WIDE inline bool Draw(float *logits, size_t rows, size_t n, size_t width, const 
     return finite;
 }
 
-// Affine layers with tanh between them. Rows have each layer's numbers of outputs, rounded up to a multiple of 8; those
-// beyond are 0.
+// Affine layers with tanh between them. The rows of each layer's outputs are padded with 0 to a multiple of 8.
 class Layers
 {
   public:
@@ -176,7 +174,7 @@ class Layers
     size_t Rows() const { return n_; }
     size_t Width() const { return Padded(Outputs()); }
 
-    // Copies the weights: of each layer W [outputs, inputs] and then b [outputs].
+    // Copies the weights: for each layer W [outputs, inputs] and then b [outputs].
     void Load(const float *weights)
     {
         for (size_t k = 0; k < layers_.size(); ++k) {
@@ -229,8 +227,8 @@ class Layers
         }
     }
 
-    // From the gradient [Rows(), outputs] with respect to the outputs to that with respect to the weights, in the order
-    // of `Load`.
+    // Computes the gradient with respect to the weights, in the order of `Load`, from that with respect to the outputs
+    // [Rows(), outputs].
     void Backward(const float *outputs, float *weights)
     {
         std::vector<float> gradient(n_ * Width()), before;

@@ -21,12 +21,12 @@ template <typename T, int Dimensions>
 using In = nb::ndarray<const T, nb::ndim<Dimensions>, nb::c_contig, nb::device::cpu>;
 using Out = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-// Rows of what hosts tell each other.
+// Rows of the messages between hosts.
 enum { kSent, kLimit, kNext, kKey, kBusy, kTold };
 
-// Fills limits [networks, hosts] in bits/s for the hosts of a neighbourhood, the one of that number.
+// Fills `limits` [networks, hosts] in bits/s for the hosts of neighbourhood `number`.
 // constants: [networks or 1] each, by their names in `Formula`.
-// own: [3, networks, hosts] keys in bytes, periods for which hosts have been busy, and 1 if they are.
+// own: [3, networks, hosts] keys in bytes, periods for which hosts have been busy, and 1 for busy hosts.
 // told: [networks, listeners or 1, kTold, hosts] in bits/s and bytes; queue: [networks, listeners or 1, neighbourhoods]
 void Limits(const nb::dict &constants, size_t number, In<int64_t, 1> hosts, In<double, 1> link_bps, double uplink_bps,
             double period_s, int64_t turns, In<double, 3> own, In<double, 4> told, In<double, 3> queue, Out limits)
@@ -55,10 +55,10 @@ void Limits(const nb::dict &constants, size_t number, In<int64_t, 1> hosts, In<d
                 continue;
             }
             const size_t listener = r * listeners + (listeners == 1 ? 0 : self);
-            const double *heard = told.data() + listener * kTold * n;
+            const double *messages = told.data() + listener * kTold * n;
             const auto at = [&](size_t j) { return (i + 1 + j) % near; };
             const auto of = [&](int row, size_t j) {
-                return heard[row * n + static_cast<size_t>(hosts.data()[at(j)])];
+                return messages[row * n + static_cast<size_t>(hosts.data()[at(j)])];
             };
             const auto seen = [&](size_t j, ncc::Other<double> &other) {
                 other = {of(kNext, j) * to_bps, of(kKey, j) * to_bps, link_bps.data()[at(j)]};
@@ -78,7 +78,7 @@ void Limits(const nb::dict &constants, size_t number, In<int64_t, 1> hosts, In<d
     }
 }
 
-// Fills `claims` with what hosts may need, all arrays [n].
+// Fills `claims` with the rates that hosts may need; all arrays have shape [n].
 void Claims(In<double, 1> sent, In<double, 1> limit, In<double, 1> link, nb::ndarray<double, nb::ndim<1>> claims)
 {
     for (size_t k = 0; k < claims.size(); ++k) {

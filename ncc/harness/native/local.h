@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The formula LOCAL: the limit of a host by what waits before it. `ncc.harness.local.Local` has the equations.
-// Controllers, observers and the residual's formulas compute it here. Rates and bytes are in units of the caller's
-// choice, bytes as the rate that carries them in a period.
+// The formula LOCAL: the limit of a host from the backlog before it. `ncc.harness.local.Local` has the equations.
+// Controllers, observers and the residual's formulas compute it here. The caller chooses the unit of rates. Bytes are
+// given as the rate that carries them in one period.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@ namespace ncc
 // Constants, fields of `ncc.harness.controller.LocalLimit`.
 template <typename T>
 struct Formula {
-    // Bounds of the share of the uplink that queue feedback leaves to give away.
+    // Bounds of the factor by which queue feedback scales the uplink's capacity.
     static constexpr T kLeast = static_cast<T>(0.3), kMost = static_cast<T>(1.5);
 
-    // Reads them by their names.
+    // Reads the constants by their names.
     template <typename Read>
     static Formula Of(Read &&read)
     {
@@ -29,10 +29,10 @@ struct Formula {
         hold_frac, idle_frac;
 };
 
-// Rate that a host with queued flows may need of a port, by the rate that it sent last, its limit and its link's rate.
-// One that used most of its limit or link, apart from what it begins with, may need all that its link carries; with a
-// low limit a short period has few packets and says little. One that its transport holds back, such as one that waits
-// for ACKs across a WAN, cannot use that: it gets a multiple of its last rate, as a window may double in slow start.
+// Rate that a host with queued flows may need of a port, from its last sending rate, its limit and its link's rate. A
+// host that used most of its limit or link, apart from a start allowance, may need its whole link: with a low limit, a
+// short period has too few packets to tell. A host that its transport holds back, say by waiting for ACKs across a WAN,
+// cannot use that much. It gets a multiple of its last rate, because a window may double in slow start.
 template <typename T>
 T Claim(T sent, T limit, T link)
 {
@@ -41,20 +41,19 @@ T Claim(T sent, T limit, T link)
     return sent + start >= kHeld * std::min(limit, link) ? link : std::min(kGrowth * sent + start, link);
 }
 
-// Place of another host's next flow beside one's own: well before it, alike, or well after it.
+// Place of another host's next flow relative to one's own: well before it, about equal, or well after it.
 enum class Place { kBefore, kAlike, kAfter };
 
 template <typename T>
-Place PlaceOf(T theirs, T their_slack, T own, T own_slack, T alike)
+Place PlaceOf(T other, T other_slack, T self, T self_slack, T alike)
 {
-    if (theirs + their_slack < own / alike) {
+    if (other + other_slack < self / alike) {
         return Place::kBefore;
     }
-    return theirs <= (own + own_slack) * alike ? Place::kAlike : Place::kAfter;
+    return other <= (self + self_slack) * alike ? Place::kAlike : Place::kAfter;
 }
 
-// A host with queued flows, as another one knows it: what is left of its next flow, the number by which hosts are
-// compared, and its link's rate.
+// A neighbour with queued flows, as the deciding host knows it: bytes left of its next flow, its key, its link's rate.
 template <typename T>
 struct Other {
     T next, key, link;
@@ -68,9 +67,9 @@ struct Self {
     size_t turn;
 };
 
-// Limit of a host with queued flows, before that is compared with its link's rate. `seen(j, other)` fills in one of
-// `others` neighbours, in the order of turns after the host's own, or returns false if that one has nothing queued;
-// `claim(j)` is the rate that it may need.
+// Limit of a host with queued flows, before it is capped at the link's rate. `seen(j, other)` fills in neighbour j of
+// `others`, in turn order after the host itself, or returns false if that neighbour has nothing queued; `claim(j)` is
+// the rate that it may need.
 template <typename T, typename Seen, typename Claimed>
 T LocalShare(const Formula<T> &f, T uplink, T queue_periods, const Self<T> &self, size_t others, Seen &&seen,
              Claimed &&claim)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Module ncc.harness.native._network: networks of tanh layers, for learners written in Python.
+// Module ncc.harness.native._network: neural networks of tanh layers, for learners written in Python.
 #include "dense.h"
 
 #include <nanobind/nanobind.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The extension module with networks of tanh layers, for learners."""
+"""The extension module with neural networks of tanh layers, for learners."""
 
 from collections.abc import Sequence
 from typing import Protocol, cast
@@ -16,8 +16,8 @@ Float = npt.NDArray[np.float32]
 class Network(Protocol):
     """Affine layers with tanh between them.
 
-    The weights are one vector: of each layer W [outputs, inputs] and then b [outputs]. It keeps the rows that
-    are passed forward, until `load` or `begin`, for the gradient.
+    The weights are one vector: for each layer W [outputs, inputs] and then b [outputs]. It keeps the rows of forward
+    passes for the gradient, until `load` or `begin`.
     """
 
     @property
@@ -46,7 +46,7 @@ class Network(Protocol):
 
         Args:
             rows: [rows, inputs]
-            uniform: [rows] numbers in [0, 1); the action is the first at which the distribution function exceeds it.
+            uniform: [rows] numbers in [0, 1); the action is the first whose cumulative probability exceeds it.
             actions: [rows] filled.
 
         Returns:
@@ -59,7 +59,7 @@ class Network(Protocol):
         ...
 
     def outputs(self) -> Float:
-        """Return their outputs [rows, outputs]."""
+        """Return the outputs [rows, outputs] of all rows that were kept."""
         ...
 
     def backward(self, outputs: Float, gradient: Float) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Functions for notebooks: runs of the user's or quick ones of their own, and figures and tables for display.
+"""Functions for notebooks: the user's runs or quick runs of the notebook, and figures and tables for display.
 
 With the environment variable NCC_QUICK=1 notebooks run in seconds, as tests do. Their own runs are kept in
 `runs/notebooks` below the current folder, or below NCC_RUNS, and are reused by the same cell.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trainings and evaluations: the user's, checked, or made here and kept."""
+"""Trainings and evaluations for notebooks: the user's, which are checked, or new ones, which are kept."""
 
 import sys
 from collections.abc import Sequence
@@ -86,10 +86,10 @@ def evaluation_in(run: str | Path, datapath: str | None = None) -> Evaluation:
         NccError: as `ncc.results.report.sources.read_source`.
         UnknownNameError: there is no evaluation on that datapath; the message lists those that exist.
     """
-    found = read_source(Path(run)).evaluations
-    if datapath is not None and datapath not in found:
-        raise UnknownNameError(f"datapath in {run}", datapath, found)
-    return found[datapath or ("packetsim" if "packetsim" in found else next(iter(found)))]
+    evaluations = read_source(Path(run)).evaluations
+    if datapath is not None and datapath not in evaluations:
+        raise UnknownNameError(f"datapath in {run}", datapath, evaluations)
+    return evaluations[datapath or ("packetsim" if "packetsim" in evaluations else next(iter(evaluations)))]
 
 
 def run_of(evaluation: Evaluation, controller: str, seed: int | None = None) -> Run:

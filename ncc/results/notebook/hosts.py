@@ -23,14 +23,14 @@ def watched_run(
     """Make a run on packetsim and record all that its limiter received and decided.
 
     Args:
-        seed: of the flows.
+        seed: seed of the flows.
 
     Returns:
         The run; [epochs + 1] measurements, the first from before anything was sent; [epochs, n_agents] limits in
         bits/s, each decided on the measurement of the same index.
     """
     factory = LimiterFactory(training)
-    found = factory.resolved(load_controller(controller), scenario)
+    resolved = factory.resolved(load_controller(controller), scenario)
     measurements: list[Measurement] = []
     decided: list[FloatArray] = []
 
@@ -39,9 +39,9 @@ def watched_run(
         if limits_bps is not None:
             decided.append(limits_bps.copy())
 
-    limiter = factory(found, scenario)
+    limiter = factory(resolved, scenario)
     with closing(load_datapath("packetsim").load()()) as datapath:
-        run = run_once(datapath, scenario, found, limiter, 0, flow_seed=eval_flow_seed(seed), watch=watch)
+        run = run_once(datapath, scenario, resolved, limiter, 0, flow_seed=eval_flow_seed(seed), watch=watch)
     return run, measurements, np.array(decided)
 
 
@@ -52,7 +52,7 @@ def replayed(scenario: Scenario, controller: str, measurements: Sequence[Measure
         measurements: measurements as `watched_run` returns them.
     """
     factory = LimiterFactory(None)
-    found = factory.resolved(load_controller(controller), scenario)
-    limiter = factory(found, scenario)
-    limiter.reset(found.placed(scenario), limiter_seed(0))
+    resolved = factory.resolved(load_controller(controller), scenario)
+    limiter = factory(resolved, scenario)
+    limiter.reset(resolved.placed(scenario), limiter_seed(0))
     return np.array([parts(limiter.decide(measurement))[0].copy() for measurement in measurements[:-1]])

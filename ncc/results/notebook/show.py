@@ -54,10 +54,10 @@ def shown(draw: Callable[..., None], *args: Any, **kwargs: Any) -> Picture:
 
 def choose(*, quick: T, full: T) -> T:
     """Choose a value: `quick` if notebooks run in seconds, as in tests, or `full` for readers."""
-    said = os.environ.get(QUICK, "0")
-    if said not in ("0", "1", ""):
-        raise ConfigError(f"{QUICK} must be 1 (run in seconds) or 0 (as the notebooks are meant), got {said!r}")
-    return quick if said == "1" else full
+    value = os.environ.get(QUICK, "0")
+    if value not in ("0", "1", ""):
+        raise ConfigError(f"{QUICK} must be 1 (run in seconds) or 0 (as the notebooks are meant), got {value!r}")
+    return quick if value == "1" else full
 
 
 def own_folder(name: str, what: Any) -> Path:
@@ -83,5 +83,5 @@ def scenario_of(name: str, *overrides: str) -> Scenario:
     try:
         return scenario_from_dict(composed("evaluate", [f"scenario={name}", *overrides])["scenario"])
     except HydraException as error:
-        said = "; ".join(line.strip().rstrip(".") for line in str(error).splitlines() if line.strip())
-        raise ConfigError(f"{' '.join((f'scenario={name}', *overrides))}: {said}") from None
+        reason = "; ".join(line.strip().rstrip(".") for line in str(error).splitlines() if line.strip())
+        raise ConfigError(f"{' '.join((f'scenario={name}', *overrides))}: {reason}") from None

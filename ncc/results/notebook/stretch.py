@@ -11,7 +11,7 @@ from ncc.core.flows import IntArray
 from ncc.harness.run import Run
 
 LEAST_EPOCHS = 30
-"""Smallest length of a stretch in epochs."""
+"""Smallest length of a stretch in periods."""
 BEFORE_FRAC = 0.02
 """Time shown before the first arrival, as a share of the stretch's length."""
 
@@ -35,7 +35,7 @@ def busiest(runs: Sequence[Run], flows: int = 32, *, longest_s: float = 0.03) ->
     Args:
         runs: runs of the same flows.
         flows: number of flows.
-        longest_s: longest window in seconds, unless 30 epochs or the arrivals take longer.
+        longest_s: longest window in seconds, unless 30 periods or the arrivals take longer.
 
     Raises:
         ConfigError: no run, runs of different flows or without any, `flows` below 1, or `longest_s` not positive.

@@ -118,7 +118,7 @@ def entries_of(panels: "Sequence[Axes]") -> dict[str, Any]:
 
 
 def epochs_within(time_s: FloatArray, window_s: Window) -> np.ndarray:
-    """Mask of the epochs in the window; `ConfigError` if it holds none."""
+    """Mask of the periods in the window; `ConfigError` if it holds none."""
     start, end = window_s or (0.0, np.inf)
     shown: np.ndarray = (time_s > start) & (time_s <= end)
     if not shown.any():
@@ -164,9 +164,9 @@ def thinned(n: int) -> IntArray:
 
 def thinned_mean(x: FloatArray, y: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
     """Reduce a curve [n] to at most `most` points, means over equal numbers of points."""
-    each = -(-len(y) // most)
-    whole = len(y) // each * each
-    return x[:whole].reshape(-1, each)[:, -1], y[:whole].reshape(-1, each).mean(axis=1)
+    per_point = -(-len(y) // most)
+    whole = len(y) // per_point * per_point
+    return x[:whole].reshape(-1, per_point)[:, -1], y[:whole].reshape(-1, per_point).mean(axis=1)
 
 
 def shades(n: int) -> list[Any]:

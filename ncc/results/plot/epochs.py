@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One run over time, epoch by epoch."""
+"""One run over time, period by period."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: Window = No
     """One neighbourhood over time: its hosts' rates and limits, and the uplink's queue.
 
     Raises:
-        ConfigError: no such neighbourhood, or a window that holds no epoch.
+        ConfigError: no such neighbourhood, or a window that holds no period.
     """
     from matplotlib.colors import LogNorm
 

@@ -28,7 +28,7 @@ def learning_curve(
     """Returns against epochs: every episode faint, their running mean strong, its interquartile range shaded.
 
     Args:
-        rows: reports with `epochs` (environment epochs so far) and `returns` (of the episodes that ended since).
+        rows: reports with `epochs` (periods so far) and `returns` (of the episodes that ended since).
         references: levels to compare with, by controller name, in the same unit (e.g. the untrained policy's).
 
     Raises:

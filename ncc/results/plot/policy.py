@@ -17,10 +17,10 @@ SHOWN = 16
 
 
 def saliency_bars(found: "Saliency", path: Path) -> None:
-    """Effect of each observed number on the rate: the size of that of a usual change, and its direction.
+    """Draw the effect of a usual change of each observed number on the rate: its size and direction.
 
-    Bars show the factor on the rate, on average, of a rise by one standard deviation within the observed range: to the
-    right it raises the rate, to the left it lowers it. The lines span the middle 80 % of the observations.
+    Bars show the mean factor on the rate if the number rises by one standard deviation within the observed range. Bars
+    to the right raise the rate, to the left they lower it. The lines span the middle 80 % of the observations.
     """
     order = found.ranked[:SHOWN]
     moved = found.change[order]
@@ -36,8 +36,8 @@ def saliency_bars(found: "Saliency", path: Path) -> None:
     axes.grid(visible=False, axis="y")
     reach = 1.08 * max(np.abs(low).max(), np.abs(high).max(), np.abs(middle).max(), np.log(1.05))
     factors = _factors(float(reach))
-    said = [f"x {f:.3g}" if f > 1.001 else f"/ {1 / f:.3g}" if f < 0.999 else "same" for f in factors]
-    axes.set_xticks([float(np.log(f)) for f in factors], said)
+    ticks = [f"x {f:.3g}" if f > 1.001 else f"/ {1 / f:.3g}" if f < 0.999 else "same" for f in factors]
+    axes.set_xticks([float(np.log(f)) for f in factors], ticks)
     axes.set_xlim(-reach, reach)
     axes.set_xlabel("what one standard deviation more of it does to the rate")
     finish(figure, path, "What matters to the policy", entries_of([axes]))
@@ -46,7 +46,7 @@ def saliency_bars(found: "Saliency", path: Path) -> None:
 def _factors(reach: float) -> list[float]:
     """Round factors within exp(-reach) to exp(reach), at most four on each side."""
     for step in (1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0, 10.0):
-        each = int(reach / np.log(step))
-        if each <= 4:
-            return [step**power for power in range(-each, each + 1)]
+        steps = int(reach / np.log(step))
+        if steps <= 4:
+            return [step**power for power in range(-steps, steps + 1)]
     return [0.01, 1.0, 100.0]

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CURVE = 2000
-"""Most points of a curve; more epochs are averaged."""
+"""Most points of a curve; more periods are averaged."""
 
 
 def _lines(network: Topology) -> list[tuple[int, int, float, float]]:
-    """Ends, rates and delays of the links; what switches do at them is their setting."""
+    """Ends, rates and delays of the links. Settings of switches do not count."""
     return [(link.a, link.b, link.rate_bps, link.delay_s) for link in network.links]
 
 
@@ -43,11 +43,11 @@ def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: W
     """Throughput, queue and drops of one neighbourhood's uplink port, a line per controller.
 
     Args:
-        runs: one per controller, of one scenario; time between epochs may differ.
+        runs: one per controller, of one scenario; the length of a period may differ.
         area: the neighbourhood.
 
     Raises:
-        ConfigError: no run, two of one controller, different scenarios, or a window that holds no epoch.
+        ConfigError: no run, two of one controller, different scenarios, or a window that holds no period.
     """
     named = _by_controller(runs)
     network = runs[0].scenario.network()
@@ -88,7 +88,7 @@ def window_timeline(traces: Sequence[WindowTrace], path: Path, *, window_s: Wind
     """Congestion windows, a panel per controller: every flow thin, the median of connected flows strong.
 
     Raises:
-        ConfigError: no trace, two of one controller, a window that holds no epoch, or no flow with a connection in it.
+        ConfigError: no trace, two of one controller, a window that holds no period, or no flow with a connection in it.
     """
     if not traces:
         raise ConfigError("no windows to draw: trace at least one run")
@@ -163,9 +163,9 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
         ended = ~np.isnan(finish_s)
         begin_ms, long_ms = flows.start_s[chosen] / MS, (stop - flows.start_s[chosen]) / MS
         axes.barh(rows, long_ms, left=begin_ms, height=0.8, color=looks[name].colour, lw=0, rasterized=len(rows) > 500)
-        for which, mark, says in ((ended & late, "|", "had a timeout"), (~ended, ">", "never delivered")):
+        for which, mark, text in ((ended & late, "|", "had a timeout"), (~ended, ">", "never delivered")):
             if which.any():
-                axes.plot(stop[which] / MS, rows[which], mark, ms=6, mew=2, ls="none", color="black", label=says)
+                axes.plot(stop[which] / MS, rows[which], mark, ms=6, mew=2, ls="none", color="black", label=text)
         taken = finish_s[ended] - flows.start_s[chosen][ended]
         mean = f"mean {taken.mean() / MS:.3g} ms" if len(taken) else "none delivered"
         axes.set_title(f"{looks[name].label}: {mean}", loc="left", fontsize=10)
@@ -176,8 +176,8 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
         axes.set_xlim((first - 0.01 * (last - first)) / MS, (last + 0.03 * (last - first)) / MS)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
-    places, said = row_ticks(names)
-    panels[0].set_yticks([place - 0.5 for place in places], said)
+    places, labels = row_ticks(names)
+    panels[0].set_yticks([place - 0.5 for place in places], labels)
     panels[0].set_ylabel("flows as they arrive, by sender")
     title = f"Flows of {runs[0].scenario.name} from arrival to delivery"
     finish(figure, path, title, entries_of(panels), columns=2)

@@ -22,7 +22,7 @@ from ncc.results.plot import epoch_timeline, learning_curve, slowdown_cdf
 from ncc.results.report.sources import Source, training_of
 
 EPOCHS = 1000
-"""Number of epochs of a run that are drawn, from its first."""
+"""Number of periods of a run that are drawn, from its first."""
 TITLED = "slowdown_all_p50", "slowdown_all_p99"
 PX_PER_PT = 96 / 72
 _FINER = re.compile(rb"(\d\.\d\d)\d+")
@@ -97,33 +97,33 @@ def held_out_returns(source: Source) -> tuple[str, dict[str, float]]:
     """
     training = training_of(source)
     returns: dict[str, dict[str, list[float]]] = training.manifest.facts["held_out_returns"]
-    means = {on: {name: sum(each) / len(each) for name, each in by.items()} for on, by in returns.items()}
+    means = {on: {name: sum(values) / len(values) for name, values in by.items()} for on, by in returns.items()}
     learned_on = next(iter(training.config["datapath"]))
     shown = learned_on if learned_on in means else list(means)[-1]
     return shown, means[shown]
 
 
 def timeline_figure(evaluation: Evaluation, datapath: str, controller: str, seed: int) -> Embedded:
-    """Draw one controller's epochs for one seed.
+    """Draw one controller's periods for one seed.
 
     Raises:
         UnknownNameError: the evaluation has no such run.
     """
     if controller not in evaluation.controllers:
         raise UnknownNameError("controller in timeline", controller, evaluation.controllers)
-    found = {run.seed: run for run in evaluation.of(controller)}
-    if seed not in found:
-        raise UnknownNameError("seed", str(seed), map(str, found))
-    run = found[seed].load()
+    runs = {run.seed: run for run in evaluation.of(controller)}
+    if seed not in runs:
+        raise UnknownNameError("seed", str(seed), map(str, runs))
+    run = runs[seed].load()
     n = min(EPOCHS, len(run.epochs.time_s))
     end_s = float(run.epochs.time_s[n - 1])
     part = f"its first {n} of {len(run.epochs.time_s)} epochs" if n < len(run.epochs.time_s) else f"its {n} epochs"
     invalid = f" INVALID: {'; '.join(run.problems)}." if run.problems else ""
-    says = f"{label(controller)} on {datapath}, seed {seed}, {part}: {_peak(run, n)}.{invalid}"
+    caption = f"{label(controller)} on {datapath}, seed {seed}, {part}: {_peak(run, n)}.{invalid}"
     return _embedded(
         lambda path: epoch_timeline(run, path, window_s=(0.0, end_s)),
-        f"Time series of rates, rate limits and queue. {says}",
-        says,
+        f"Time series of rates, rate limits and queue. {caption}",
+        caption,
     )
 
 

@@ -54,7 +54,7 @@ def part_of(
     seed = min(judgement.any.seeds) if seed is None else seed
     drawn = dict.fromkeys((names[0], reference) if timeline is None else timeline)
     same = next((part["anchor"] for part in earlier if part["source"].scenario == source.scenario), "")
-    found = grids(judgement)
+    tables = grids(judgement)
     return {
         "anchor": f"run{len(earlier) + 1}",
         "source": source,
@@ -66,9 +66,9 @@ def part_of(
         "training": [] if training is None else training_rows(training),
         "curve": curve_figure(source),
         "verdicts": [sentence for part in sentences(judgement) for sentence in part],
-        "comparison": found[0],
+        "comparison": tables[0],
         "differences": differences(judgement, reference) if len(names) > 1 else None,
-        "agreement": found[1] if len(found) > 1 else None,
+        "agreement": tables[1] if len(tables) > 1 else None,
         "cdfs": [cdf_figure(source, datapath) for datapath in judgement.datapaths],
         "timelines": [timeline_figure(source.evaluations[where], where, name, seed) for name in drawn],
         "provenance": provenance_rows(source),
@@ -80,26 +80,26 @@ def part_of(
 def warnings(source: Source) -> list[str]:
     """Facts that make numbers unusable or weaker than they look, one sentence each."""
     judgement = source.judgement
-    found = [line[0] for line in (*warning_lines(judgement), few_seeds(judgement)) if line is not None]
+    texts = [line[0] for line in (*warning_lines(judgement), few_seeds(judgement)) if line is not None]
     for datapath, evaluation in source.evaluations.items():
         fell = evaluation.manifest.facts["fallbacks"]
-        found += [f"Fell back on {datapath}: {who}: {'; '.join(why)}" for who, why in fell.items()]
-        found += _facts(datapath, [run.manifest.facts.get("datapath_facts", {}) for run in evaluation.runs])
+        texts += [f"Fell back on {datapath}: {who}: {'; '.join(why)}" for who, why in fell.items()]
+        texts += _facts(datapath, [run.manifest.facts.get("datapath_facts", {}) for run in evaluation.runs])
     dirty = [name for name, e in source.evaluations.items() if e.manifest.provenance["git"]["dirty"]]
     if dirty:
-        found.append(f"The runs on {' and '.join(dirty)} were made by code with changes that no commit has.")
-    return found + ([far] if (far := strays(judgement)) else [])
+        texts.append(f"The runs on {' and '.join(dirty)} were made by code with changes that no commit has.")
+    return texts + ([far] if (far := strays(judgement)) else [])
 
 
 def _facts(datapath: str, facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Facts that a datapath reported of its own runs and that a reader must know."""
-    found = []
+    """Facts that a datapath reported about its runs and that a reader must know."""
+    lines = []
     if busy := sum(bool(one.get("busy")) for one in facts):
-        found.append(f"On {datapath} the machine was busy with something else before {busy} of {len(facts)} runs.")
+        lines.append(f"On {datapath} the machine was busy with something else before {busy} of {len(facts)} runs.")
     if missed := sum(one.get("missed_periods", 0) for one in facts):
-        found.append(f"On {datapath} {missed} of {sum(one.get('periods', 0) for one in facts)} periods were missed.")
-    said = dict.fromkeys(text for one in facts for text in one.get("not_honoured", ()))
-    return found + [f"On {datapath}: {text}" for text in said]
+        lines.append(f"On {datapath} {missed} of {sum(one.get('periods', 0) for one in facts)} periods were missed.")
+    texts = dict.fromkeys(text for one in facts for text in one.get("not_honoured", ()))
+    return lines + [f"On {datapath}: {text}" for text in texts]
 
 
 def _configs(source: Source) -> list[tuple[str, str]]:

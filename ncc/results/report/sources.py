@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sources of a report: finished folders that `ncc train` or `ncc evaluate` made, read through their manifests.
 
-No table is copied: it is computed again from the runs themselves, whose files their manifests list, and compared with
-the table beside them.
+No table is copied. It is computed again from the runs, whose files their manifests list, and compared with the table in
+the folder.
 """
 
 import json
@@ -142,9 +142,9 @@ def _equal(one: Comparison, other: Comparison) -> bool:
 
 def _json(path: Path, remedy: str) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        plain = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise ResultError(f"{path} cannot be read ({error}); {remedy}") from None
-    if not isinstance(found, dict):
+    if not isinstance(plain, dict):
         raise ResultError(f"{path} is no mapping; {remedy}")
-    return found
+    return plain

@@ -40,7 +40,7 @@ def scenario_rows(scenario: Scenario) -> Rows:
 
 
 def settings(plain: Mapping[str, Any]) -> str:
-    """Keys and their values, those without a value left out; of long lists the number of entries."""
+    """Text of keys with their values; keys without a value are left out, and of long lists only the length is shown."""
     return ", ".join(f"{key} {_text(value)}" for key, value in plain.items() if value not in (None, "", (), [], {}))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command that writes a report: all is read, checked and drawn before the file is changed."""
+"""The command that writes a report. It reads, checks and draws everything before it changes the file."""
 
 from pathlib import Path
 from typing import Annotated

@@ -25,12 +25,12 @@ from ncc.harness.datapath import Datapath, HostStack, Records
 from ncc.run.compose import DatapathSpec
 
 JITTER_NS = 1000
-"""The perturbation: every flow starts later by up to this much, each by its own draw."""
+"""Largest delay of a flow's start in perturbed runs, drawn for each flow."""
 DESCRIBED: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("cases.yaml").read_text(encoding="utf-8"))
 
 
 class Preset(Value, frozen=True):
-    """The amount that is run."""
+    """The size of the comparison under load."""
 
     distributions: tuple[str, ...]
     load_fracs: tuple[Fraction, ...]
@@ -52,7 +52,7 @@ class LoadCase:
 
 
 def load_cases(preset: Preset) -> list[LoadCase]:
-    """The default rack under every distribution and load, and the incast: `configs/scenario/`, other figures apart."""
+    """Make the cases: the default rack under every distribution and load, and the incast, from `configs/scenario/`."""
     rack, incast = (_classic(make_scenario(name)) for name in ("rack", "incast"))
     ((_, traffic),) = rack.workload
     assert isinstance(traffic, Poisson)
@@ -69,7 +69,7 @@ def load_cases(preset: Preset) -> list[LoadCase]:
 
 
 def _classic(scenario: Scenario) -> Scenario:
-    """The same over classic recovery: with modern recovery the simulators differ (ADR 0022)."""
+    """The scenario with classic recovery: with modern recovery the simulators differ (ADR 0022)."""
     return scenario.replace(transport=scenario.transport.replace(recovery="classic"))
 
 
@@ -93,21 +93,21 @@ class PerturbedSpec(DatapathSpec, frozen=True):
 
     @property
     def identity(self) -> str:
-        """The datapath's own, and that its flows start later."""
+        """Identity of the datapath, with a note that its flows start later."""
         return f"{super().identity}, flows up to {JITTER_NS} ns later"
 
 
 def perturbed(datapath: DatapathSpec) -> PerturbedSpec:
-    """The same datapath, perturbed."""
+    """Make the perturbed variant of a datapath."""
     return PerturbedSpec(name=f"{datapath.name}_perturbed", target=datapath.target, settings=datapath.settings)
 
 
 class Perturbed:
     """A datapath whose flows start up to `JITTER_NS` later, each by its own draw.
 
-    How far its results are from the same datapath's without is the yardstick for any comparison flow by flow: which of
-    two packets comes first decides who is marked, and single flows then go separate ways, however equal the physics.
-    Finish times are given back less the shift, so that completion times are those of the flows as they ran.
+    The difference between its results and those of the datapath itself is the yardstick for comparisons flow by flow:
+    the order of two packets decides which one is marked, and single flows then differ even between equal simulators.
+    Finish times are returned without the shift, so that completion times are those of the flows as they ran.
     """
 
     def __init__(self, inner: Datapath) -> None:

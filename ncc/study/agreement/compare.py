@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs of one scenario on two datapaths as ratios with intervals, each held against its bound.
+"""Comparison of one scenario's runs on two datapaths: ratios with intervals, each with its bound.
 
-The outcome is plain data, as results.json has it; undefined numbers are null.
+The outcome is plain data for results.json; undefined numbers are null.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,20 +24,20 @@ from ncc.study.table import rounded
 
 MEAN_FRAC, P99_FRAC, THROUGHPUT_FRAC, QUEUE_FRAC = 0.05, 0.10, 0.01, 0.10
 LOSS_FACTOR = 3.0
-"""Loss is to be of the same order: within this factor, about the root of ten."""
+"""Largest accepted factor between losses, about the root of ten: they should have the same order of magnitude."""
 FEW_FLOWS, FEW_FLOWS_P99, FEW_DROPS = 100, 500, 30
-"""The least that a figure is judged by: a p99 of 500 flows rests on the five slowest."""
+"""Fewest flows or drops for a verdict on a figure: a p99 of 500 flows depends on the five slowest."""
 DIGITS = 12
-"""Ratios are judged to this many, so that a bound met exactly is met."""
+"""Decimal places to which ratios are rounded before the verdict, so that a bound met exactly counts as met."""
 UPLINK = {"throughput_bps": "uplink_throughput_bps", "queue_bytes": "uplink_queue_mean_bytes"}
-"""Figures of the uplinks, means over the epochs in which flows arrive, and the columns that they are of."""
+"""Figures of the uplinks, means over the periods in which flows arrive, and their columns."""
 BOUNDS = {
     "throughput_bps": (1 - THROUGHPUT_FRAC, 1 + THROUGHPUT_FRAC),
     "goodput_bps": (1 - THROUGHPUT_FRAC, 1 + THROUGHPUT_FRAC),
     "queue_bytes": (1 - QUEUE_FRAC, 1 + QUEUE_FRAC),
     "loss_frac": (1 / LOSS_FACTOR, LOSS_FACTOR),
 }
-"""Bounds of the ratio, of figures that each run has one of."""
+"""Bounds of the ratio, for figures with one value per run."""
 Row = dict[str, Any]
 """Plain data."""
 PER_RUN = (*UPLINK, "goodput_bps", "loss_frac", "retransmit_frac", "timeouts_per_flow", "mark_frac")
@@ -59,7 +59,7 @@ class Sample:
 
 
 def sample(run: Run) -> Sample:
-    """The figures of a run; undelivered flows count with the time they had had at its end, and are a problem."""
+    """The figures of a run. Undelivered flows count with their age at its end, and are a problem."""
     until_s = float(run.epochs.time_s[-1])
     arriving = run.epochs.time_s <= run.scenario.duration_s + 0.5 * run.scenario.period_s
     summary = summarise(run.scenario, run.flows, run.records.flows, run.records.ports, run.epochs)
@@ -117,20 +117,20 @@ def same(one: Sample, other: Sample) -> int:
 def figures(ours: Sequence[Sample], reference: Sequence[Sample], perturbed: Sequence[Sample]) -> dict[str, Row]:
     """All figures of one scenario and controller by key; element i of each list is of the same seed."""
     sides = (ours, reference, perturbed)
-    found: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
     for bucket in ("all", "small", "medium", "large"):
         values = [[s.slowdown[s.buckets[bucket]] for s in side] for side in sides]
         if n := sum(map(len, values[1])):
             bound = (1 - MEAN_FRAC, 1 + MEAN_FRAC)
-            found[f"slowdown_{bucket}_mean"] = figure(values, bound, n, enough=n >= FEW_FLOWS)
+            rows[f"slowdown_{bucket}_mean"] = figure(values, bound, n, enough=n >= FEW_FLOWS)
             bound = (1 - P99_FRAC, 1 + P99_FRAC)
-            found[f"slowdown_{bucket}_p99"] = figure(values, bound, n, enough=n >= FEW_FLOWS_P99, percentile=99.0)
+            rows[f"slowdown_{bucket}_p99"] = figure(values, bound, n, enough=n >= FEW_FLOWS_P99, percentile=99.0)
     drops = [sum(s.dropped_pkts for s in side) for side in (ours, reference)]
     for key in PER_RUN:
         n, enough = (drops[1], max(drops) >= FEW_DROPS) if key == "loss_frac" else (len(reference), True)
         values = [[np.array([s.summary[key]]) for s in side] for side in sides]
-        found[key] = figure(values, BOUNDS.get(key), n, enough=enough)
-    return found
+        rows[key] = figure(values, BOUNDS.get(key), n, enough=enough)
+    return rows
 
 
 def figure(
@@ -145,10 +145,10 @@ def figure(
 
     Args:
         sides: values of each run.
-        bound: of the ratio; None: the figure is shown for information.
+        bound: bounds of the ratio; None: the figure is shown for information.
         n: flows, runs or drops behind it.
         enough: True if these suffice for a verdict.
-        percentile: None: the mean.
+        percentile: percentile to compare; None: the mean.
     """
     ours, reference = (_level(side, percentile) for side in sides[:2])
     ratio, noise = (pooled_ratio(sides[i], sides[1], percentile) for i in (0, 2))
@@ -164,7 +164,7 @@ def figure(
 
 
 def verdict(ours: float, reference: float, ratio: float, bound: tuple[float, float] | None, *, enough: bool) -> str:
-    """`inside` or `outside` by the point estimate; empty, `too few` or `nothing` (0 over 0): nothing to judge."""
+    """`inside` or `outside` by the point estimate; if it is not judged: empty, `too few` or `nothing` (0 over 0)."""
     if bound is None:
         return ""
     if not enough:

@@ -43,7 +43,7 @@ def _row(summary: Summary, controller: str) -> list[str]:
 
 
 def _small(row: Row) -> str:
-    """A flow of a small case that is outside."""
+    """Describe a flow of a small case that is outside its bounds."""
     parts = [f"FCT {100 * fct_error_frac(row):+.4f} %"]
     for name, what in (("retransmitted_pkts", "retransmissions"), ("timeouts", "timeouts"), ("ce_pkts", "marks")):
         a, b = row[name]
@@ -52,14 +52,14 @@ def _small(row: Row) -> str:
 
 
 def _loaded(summary: Summary) -> list[str]:
-    """Figures under load that are outside, and runs that must not be used."""
-    found = []
+    """Describe the figures under load that are outside their bounds, and the runs that must not be used."""
+    lines = []
     for case in summary["load"]:
         where = f"`{case['case']}`, {label(case['controller'])}"
-        found += [f"{where}: invalid run: {problem}" for problem in case["problems"]]
+        lines += [f"{where}: invalid run: {problem}" for problem in case["problems"]]
         outside = ((key, figure) for key, figure in case["figures"].items() if figure["verdict"] == "outside")
-        found += [f"{where}: {_title(key)}: ratio {spread(*figure['ratio'])}" for key, figure in outside]
-    return found
+        lines += [f"{where}: {_title(key)}: ratio {spread(*figure['ratio'])}" for key, figure in outside]
+    return lines
 
 
 def _title(key: str) -> str:

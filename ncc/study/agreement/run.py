@@ -34,7 +34,7 @@ def run_agreement(
     folder: Path,
     place: ExecutorSpec,
 ) -> Summary:
-    """Do what `folder` does not hold yet, and compare.
+    """Do the runs that `folder` does not hold yet, and compare.
 
     Args:
         called: the preset's name.
@@ -42,10 +42,10 @@ def run_agreement(
         place: where the runs take place.
 
     Raises:
-        ConfigError: an unknown datapath or case, or a number that cannot be.
+        ConfigError: an unknown datapath or case, or a number that is out of range.
         NccError: as `ncc.harness.pool.evaluate`.
     """
-    began_s, made = time.perf_counter(), provenance()
+    began_s, origin = time.perf_counter(), provenance()
     sides = (load_datapath(ours), load_datapath(reference), perturbed(load_datapath(reference)))
     known = {case.name: case for case in load_cases(preset)}
     if unknown := set(cases) - set(known):
@@ -80,9 +80,9 @@ def run_agreement(
         "preset": called,
         "controllers": names,
         "seeds": list(seeds),
-        "git": made["git"],
-        "written_at": made["written_at"],
-        "machine": f"{made['processor']}, {made['cpus_usable']} cores",
+        "git": origin["git"],
+        "written_at": origin["written_at"],
+        "machine": f"{origin['processor']}, {origin['cpus_usable']} cores",
         "runs_made_at": {side: commits_of(run.manifest.provenance for run in of) for side, of in runs.items()},
         "wall_s": round(time.perf_counter() - began_s, 1),
         "cpu_s": {side: round(sum(run.manifest.facts["cpu_s"] for run in of), 1) for side, of in runs.items()},
@@ -91,7 +91,7 @@ def run_agreement(
 
 
 def summarised(about: Row, small: Sequence[Row], load: Sequence[Row]) -> Summary:
-    """All findings, after what was run and by what."""
+    """Make the summary: facts about the comparison, then all findings."""
     bad = [row for row in load if row["problems"] or any(f["verdict"] == "outside" for f in row["figures"].values())]
     return {
         "format": FORMAT,
@@ -104,7 +104,7 @@ def summarised(about: Row, small: Sequence[Row], load: Sequence[Row]) -> Summary
 
 
 def outside(summary: Summary) -> tuple[int, int, int]:
-    """Flows of small cases outside their bounds; figures under load that are, and figures that are judged."""
+    """Count flows of small cases outside their bounds, figures under load outside theirs, and judged figures."""
     verdicts = [figure["verdict"] for case in summary["load"] for figure in case["figures"].values()]
     out, judged = verdicts.count("outside"), verdicts.count("outside") + verdicts.count("inside")
     return sum(not row["inside"] for row in summary["small"]), out, judged

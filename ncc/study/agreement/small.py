@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small cases without chance: every flow is compared, number by number."""
+"""Small cases without randomness: every flow is compared, number by number."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, cast
@@ -25,7 +25,7 @@ _SEED = 1  # nothing is drawn: routes are single and the flows are fixed
 
 
 class Fault(Value, frozen=True):
-    """A drop or a mark of the nth data packet (from 1) that arrives at a switch port, of all its flows together."""
+    """A drop or a mark of the nth data packet (from 1) that arrives at a switch port, counted over all flows."""
 
     kind: Literal["drop", "mark"]
     port: str
@@ -65,7 +65,7 @@ SMALL_CASES = tuple(
 
 
 def compare_small(ours: Datapath, reference: Datapath, controllers: Sequence[str]) -> Iterator[Row]:
-    """Run every case under every controller on both; a row per flow, of every number ours and the reference's.
+    """Run every case under every controller on both datapaths; yield a row per flow, with our number and theirs.
 
     Raises:
         InvalidRunError: a flow was not delivered within `MAX_EPOCHS`.
@@ -83,7 +83,7 @@ def compare_small(ours: Datapath, reference: Datapath, controllers: Sequence[str
 
 
 def fct_error_frac(row: Row) -> float:
-    """Our FCT over the reference's, less 1."""
+    """Relative error of our FCT: ours over the reference's, minus 1."""
     ours, reference = row["fct_s"]
     return float(ours / reference - 1)
 
@@ -95,7 +95,7 @@ def inside(row: Row) -> bool:
 
 
 def _run(datapath: Datapath, case: SmallCase, flows: FlowTable, stack: HostStack) -> FlowRecords:
-    """One run of one case, no host limited."""
+    """Run a case, with no host limited."""
     scenario = case.scenario
     network = scenario.network()
     measurement = datapath.start(scenario, flows, stack, _SEED)

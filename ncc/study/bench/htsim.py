@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""packetsim beside htsim, the simulator of NDP, EQDS and Swift, on the same star of DCTCP flows.
+"""packetsim compared with htsim, the simulator of NDP, EQDS and Swift, on the same star of DCTCP flows.
 
 htsim is built from a checkout that the user names, with its own Makefile, in a temporary folder. It has no program for
 a star of DCTCP, so htsim_star.cc makes one of its queues, pipes and DCTCP. Both carry the same bytes through a port
@@ -29,7 +29,7 @@ LAST = re.compile(r"\ndelivered (\d+) cpu_s ([0-9.e+-]+)\n$")
 
 
 def over_htsim(flow_pkts: int, repeats: int, checkout: Path) -> Figures:
-    """Delivered packets per CPU second, packetsim over htsim; networks are ready made on both.
+    """Delivered packets per CPU second, packetsim over htsim, without the time to build networks.
 
     Args:
         flow_pkts: packets of each of 16 flows.
@@ -42,12 +42,12 @@ def over_htsim(flow_pkts: int, repeats: int, checkout: Path) -> Figures:
     wanted += [topology.buffer_bytes, topology.mark_threshold_bytes]
     with tempfile.TemporaryDirectory(prefix="ncc-htsim-") as folder:
         command = [str(_build(checkout, Path(folder))), *(f"{value:.0f}" for value in wanted)]
-        ours, theirs = in_turn(
+        packetsim, htsim = in_turn(
             repeats,
             lambda: packets / cpu_s(PacketsimDatapath, scenario, flows) / 1e6,
             lambda: packets / _star_cpu_s(command) / 1e6,
         )
-    return {"ratio": over(ours, theirs), "packetsim": ours, "htsim": theirs}
+    return {"ratio": over(packetsim, htsim), "packetsim": packetsim, "htsim": htsim}
 
 
 def require_checkout(folder: Path) -> None:
@@ -62,19 +62,19 @@ def _build(checkout: Path, folder: Path) -> Path:
     for source in (STAR, *sources.glob("*.h"), *sources.glob("*.cpp"), sources / "Makefile"):
         shutil.copy(source, folder)
     compiler = os.environ.get("CXX", "g++")
-    own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # where make started this
-    own["LC_ALL"] = "C"
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # set by a make
+    variables["LC_ALL"] = "C"
     for command in (
         ["make", f"-j{usable_cpus()}", f"CC={compiler}", "libhtsim.a"],
         [*shlex.split(compiler), "-O3", "-std=c++11", "-I.", STAR.name, "libhtsim.a", "-o", "star"],
     ):
         try:
-            done = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
         except OSError as error:
             raise DatapathError(f"htsim cannot be built: {command[0]} does not start ({error.strerror})") from None
         if done.returncode:
-            said = [line for line in done.stderr.splitlines() if "error" in line.lower()]
-            raise DatapathError(f"htsim in {checkout} cannot be built: {(said or ['make says nothing'])[0].strip()}")
+            errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+            raise DatapathError(f"htsim in {checkout} cannot be built: {(errors or ['make says nothing'])[0].strip()}")
     return folder / "star"
 
 

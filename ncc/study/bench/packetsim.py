@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""packetsim by itself: against ns-3 on the same flows, against a loop over events that do nothing, and at scale."""
+"""Benchmarks of packetsim: against ns-3 on the same flows, against an event loop that does nothing, and at scale."""
 
 import math
 import multiprocessing
@@ -32,7 +32,7 @@ HOSTS = 16
 MAX_EPOCHS = 10_000
 WARM_EPOCHS = 1
 MEMORY_EPOCHS = 3
-"""All flows have started after one; then queues are full."""
+"""Periods of the run that measures memory: all flows have started after one, and then queues are full."""
 _PORTS: dict[str, Any] = {"buffer_bytes": 4_000_000, "mark_threshold_bytes": 97_500}
 """Marks from 65 packets on, at 10 Gbit/s (DCTCP paper, section 3.5)."""
 _SHARED = LeafSpine(shared_buffer_bytes=3_000_000, ports_per_pool=64, hosts_per_leaf=4, leaves=4, spines=4)
@@ -53,7 +53,7 @@ FABRICS: dict[str, tuple[AnyTopology, AnyTopology, AnyTopology]] = {
 
 
 def ordinary(scenario: Scenario) -> Scenario:
-    """The scenario as an ordinary ns-3 program can have it: TCP without RACK-TLP, and frames of stock devices."""
+    """The scenario for an ordinary ns-3 program: TCP without RACK-TLP, and frames of stock devices."""
     transport = scenario.transport.replace(recovery="classic", frame_overhead_bytes=PPP_BYTES)
     return scenario.replace(transport=transport)
 
@@ -67,7 +67,7 @@ def incast(flow_pkts: int) -> Scenario:
 def full_rack(flow_pkts: int) -> Scenario:
     """16 hosts of 10 Gbit/s behind an uplink of 144 Gbit/s, one long flow each to a remote host.
 
-    The uplink is the bottleneck and marks, so that every host sends at 9 Gbit/s. Three links to a packet.
+    The uplink is the bottleneck and marks, so that every host sends at 9 Gbit/s. A packet crosses three links.
     """
     topology = Rack(
         hosts=HOSTS,
@@ -96,17 +96,17 @@ class Simulation:
         self.network: Any = datapath.network_of(scenario, spec)
 
     def run(self, epochs: int) -> float:
-        """CPU seconds of that many epochs."""
+        """CPU seconds of that many periods."""
         began_s = time.process_time()
         for _ in range(epochs):
             self.network.step(self._limits_bps)
         return time.process_time() - began_s
 
     def epochs_until_finished(self) -> Iterator[float]:
-        """CPU seconds of each epoch, until every flow has finished.
+        """CPU seconds of each period, until every flow has finished.
 
         Raises:
-            DatapathError: they have not after `MAX_EPOCHS`.
+            DatapathError: a flow has not finished after `MAX_EPOCHS`.
         """
         for _ in range(MAX_EPOCHS):
             yield self.run(1)
@@ -125,7 +125,7 @@ def cpu_s(datapath: type[NativeDatapath], scenario: Scenario, flows: FlowTable) 
 
 
 def over_ns3(flow_pkts: int, repeats: int, laps: int = 5) -> Figures:
-    """Delivered packets per CPU second, packetsim over ns-3: the same flows until they finish, networks ready made.
+    """Delivered packets per CPU second, packetsim over ns-3, for the same flows, without the time to build networks.
 
     All have DCTCP over the classic recovery.
 
@@ -153,7 +153,7 @@ def over_ns3(flow_pkts: int, repeats: int, laps: int = 5) -> Figures:
 
 
 def over_bare(flow_pkts: int, repeats: int) -> Figures:
-    """CPU time per event, packetsim over its scheduler alone: as many events, of which as many wait and as long."""
+    """CPU time per event, packetsim over its scheduler alone, with as many events that wait as long."""
     return {name: _bare(made(flow_pkts), repeats) for name, made in (("incast", incast), ("rack", full_rack))}
 
 
@@ -179,7 +179,7 @@ def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> Figures:
 
     Args:
         repeats: how often both are timed.
-        epochs: how long each time.
+        epochs: periods of each run.
         tiny: a few hosts and flows in place of 1024 and 100,000, for tests.
     """
     figures: Figures = {}
@@ -211,13 +211,13 @@ class _HopNs:
 
 
 def _web_search(topology: AnyTopology, hosts: int, epochs: int) -> Scenario:
-    """Web search between random hosts at half of their own links' rate, which is that of switches."""
+    """Web search between random hosts at half the rate of their links, which switches' links have too."""
     traffic = Poisson(distribution="websearch", load_frac=0.5 * hosts, sources="hosts", destinations="hosts")
     return Scenario(name="web_search", topology=topology, workload=(("websearch", traffic),), duration_s=epochs * 1e-3)
 
 
 def _memory_mb(tiny: bool) -> float:
-    """MB that this process, which has done nothing else, grows at most by a network of 1024 hosts that runs."""
+    """Peak growth in MB of this process, which has done nothing else, while it runs a network of 1024 hosts."""
     _, large, smallest = FABRICS["leaf_spine"]
     topology, n = (smallest, 10) if tiny else (large, 100_000)
     PacketsimDatapath.extension()

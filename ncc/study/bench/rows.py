@@ -34,7 +34,7 @@ class Row:
     why: str = ""
     """Reason for a target that moved."""
     values: tuple[float, ...] = ()
-    """None where it was not measured."""
+    """One for each repeat; empty if it was not measured."""
 
     @property
     def verdict(self) -> str:
@@ -56,7 +56,7 @@ class Row:
 
 
 def _digits(value: float) -> str:
-    """Three digits, or all before the point."""
+    """Format a number with three digits, or with all digits before the decimal point."""
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
@@ -69,7 +69,7 @@ def measured(group: str, preset: str, **given: Any) -> list[Row]:
     """The rows of a group with their figures.
 
     Args:
-        given: what its functions take beyond the preset.
+        given: arguments of its functions in addition to the preset's.
     """
     rows: list[Row] = []
     for name, part in GROUPS[group]["functions"].items():
@@ -85,18 +85,18 @@ def measured(group: str, preset: str, **given: Any) -> list[Row]:
 
 def table(title: str, rows: Sequence[Row]) -> Table:
     """The rows as a table for the terminal."""
-    made = Table(title=title, title_justify="left")
+    printed = Table(title=title, title_justify="left")
     for name, justify in zip(HEAD, ("left", "right", "right", "right", "left"), strict=True):
-        made.add_column(name, justify=justify)  # type: ignore[arg-type]
+        printed.add_column(name, justify=justify)  # type: ignore[arg-type]
     for row in rows:
-        made.add_row(*row.cells())
-    return made
+        printed.add_row(*row.cells())
+    return printed
 
 
 def in_turn(repeats: int, *tasks: Task) -> list[tuple[float, ...]]:
-    """The result of each task, `repeats` times: one after the other, and the next time in the opposite order.
+    """The results of each task, `repeats` times: one task after the other, and the next time in the opposite order.
 
-    So whatever else the machine does, and whatever the last task left in its caches, falls on all of them alike.
+    Other load on the machine, and the contents of its caches, then affect all tasks equally.
     """
     results: list[list[float]] = [[] for _ in tasks]
     for repeat in range(repeats):
@@ -125,7 +125,7 @@ def page(found: Mapping[str, Sequence[Row]], preset: str, made_on: str) -> str:
 
 
 def machine(before: Mapping[str, Any], spent_s: float) -> str:
-    """The machine and the state of it and of the checkout, as one sentence.
+    """Describe the machine, its load and the checkout in one sentence.
 
     Args:
         before: `ncc.harness.manifest.provenance` when the benchmark began.
@@ -140,9 +140,9 @@ def machine(before: Mapping[str, Any], spent_s: float) -> str:
 
 def _caches() -> str:
     """The data caches of a core, as the kernel lists them."""
-    found = []
+    caches = []
     for folder in sorted(CACHES.glob("index*")):
         level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
         if kind != "Instruction":
-            found.append(f"L{level} {size}")
-    return f"caches {', '.join(found)}" if found else "caches unknown"
+            caches.append(f"L{level} {size}")
+    return f"caches {', '.join(caches)}" if caches else "caches unknown"

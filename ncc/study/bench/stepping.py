@@ -25,11 +25,11 @@ WARM_EPOCHS = 30
 ACTIONS = 16
 """Samples of the action space that are taken in turn."""
 SERVED = (sys.executable, "-m", "ncc.serve", "port={port}", "seed={seed}", "episodes=1")
-"""The very command that a user types, which serves the same rack."""
+"""Command that serves the same rack, as a user types it."""
 
 
 def racks_together(epochs: int, repeats: int, few: int = 16, many: int = 64) -> Figures:
-    """Wall time by threads on the default scenario, and CPU time where engines have nothing to do."""
+    """Speed by threads on the default scenario in wall time, and CPU time per step where engines have nothing to do."""
     figures: Figures = {}
     for name, racks, length in (("few", few, epochs), ("many", many, max(1, epochs * few // many))):
         one, two = in_turn(repeats, *(partial(_threaded, racks, threads, length) for threads in (1, 2)))
@@ -39,7 +39,7 @@ def racks_together(epochs: int, repeats: int, few: int = 16, many: int = 64) -> 
 
 
 def entry_points(epochs: int, repeats: int, racks: int = 8) -> Figures:
-    """Epochs of racks on packetsim per second of wall time, every host choosing among its rates at random."""
+    """Periods of racks on packetsim per second of wall time, every host choosing among its rates at random."""
     modes = ("vector_entry_point", "sync", "async")
     entry, sync, workers = in_turn(repeats, *(partial(_vector, mode, epochs, racks) for mode in modes))
     return {"sync": over(entry, sync), "workers": over(entry, workers)}
@@ -52,7 +52,7 @@ def over_the_wire(steps: int, repeats: int) -> Figures:
 
 
 def _run(env: BatchedEnv, epochs: int, clock: Callable[[], float] = time.process_time) -> float:
-    """Seconds for some epochs in which no host is limited."""
+    """Seconds for some periods in which no host is limited."""
     actions = np.full((env.n_racks, env.n_agents), env.n_actions - 1, dtype=np.int64)
     began_s = clock()
     for _ in range(epochs):
@@ -72,7 +72,7 @@ def _threaded(racks: int, threads: int, epochs: int) -> float:
 
 
 def _idle_us(epochs: int) -> float:
-    """CPU us per rack and epoch of `RackBatch.step` on networks without a packet, but for one at their end."""
+    """CPU us per rack and period of `RackBatch.step` on networks without a packet, except one at the end."""
     scenario = env_spec().scenario
     duration_s = (epochs + 40) * scenario.period_s
     last = Flow(start_s=duration_s - scenario.period_s / 2, src="h0", dst="r0", size_bytes=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Learners on the default scenario, by their speed: ours on both simulators, RLlib's, Stable-Baselines3's A2C."""
+"""Speed of learners on the default scenario: ours on both simulators, RLlib's, and Stable-Baselines3's A2C."""
 
 import tempfile
 import time
@@ -35,28 +35,28 @@ def over_ns3(
 ) -> Figures:
     """Agent-steps (decisions of one host) per CPU second, learning included, on packetsim over ns-3.
 
-    The synchronous learner in one process, the same settings on both but for the racks: ns-3 runs one simulation in a
-    process, packetsim as many as the learner likes. What training does once (building, the first policy) is left out.
-    All run the default scenario over the TCP of an ordinary ns-3 program.
+    The synchronous learner runs in one process, with equal settings on both except the racks: ns-3 runs one simulation
+    in a process, packetsim as many as the learner likes. Work that is done once (building, the first policy) is left
+    out. All run the default scenario over the TCP of an ordinary ns-3 program.
 
     Args:
-        epochs: on ns-3.
+        epochs: periods on ns-3.
         repeats: how often all are timed.
-        racks: on packetsim.
-        longer: epochs on packetsim for each on ns-3.
+        racks: racks on packetsim.
+        longer: periods on packetsim for each on ns-3.
         duration_s: seconds of arrivals in an episode.
     """
-    made = env_spec(ordinary(DEFAULT_SCENARIO.replace(duration_s=duration_s)))
+    spec = env_spec(ordinary(DEFAULT_SCENARIO.replace(duration_s=duration_s)))
 
     def trained(datapath: str, racks: int, epochs: int) -> float:
         learner = A3cConfig(mode="sync", racks=racks, epochs=epochs, checkpoint_epochs=NEVER).build()
-        return _speed(learner, RackFactory(made, datapath_factory(datapath), SEED, racks), time.process_time)
+        return _speed(learner, RackFactory(spec, datapath_factory(datapath), SEED, racks), time.process_time)
 
     fast, slow, stock = in_turn(
         repeats,
         lambda: trained("packetsim", racks, epochs * longer),
         lambda: trained("ns3", 1, epochs),
-        lambda: _stock_program(made),
+        lambda: _stock_program(spec),
     )
     return {
         "datapath": over(fast, slow),
@@ -71,9 +71,9 @@ def each(epochs: int, repeats: int, *, small: bool = False) -> Figures:
     Every learner has the network, horizon and rates of its defaults, and as many processes as it uses by itself.
 
     Args:
-        epochs: epochs of each.
+        epochs: periods of each learner.
         repeats: how often all are timed.
-        small: one worker, short rollouts and start-up counted, in place of what users get, for tests.
+        small: for tests: one worker, short rollouts, and start-up counted.
     """
     few: Mapping[str, int] = SHORT if small else {}
     start_up = 0 if small else 1  # RLlib may do all of a short training within one report
@@ -107,7 +107,7 @@ def _ours(config: A3cConfig | RllibConfig, start_up: int, spec: EnvSpec | None) 
 
 
 def _speed(learner: Learner, factory: RackFactory, clock: Callable[[], float], least_epochs: int = 0) -> float:
-    """Agent-steps per second, from the first report of at least so many epochs to the last."""
+    """Agent-steps per second, from the first report of at least so many periods to the last."""
     reports: list[tuple[int, float]] = []
 
     def report(progress: Progress) -> None:
@@ -121,14 +121,14 @@ def _speed(learner: Learner, factory: RackFactory, clock: Callable[[], float], l
 
 
 def _stock_program(spec: EnvSpec) -> float:
-    """Decisions per CPU second that an ordinary ns-3 program would make: stock parts, nothing decided."""
+    """Decisions per CPU second that an ordinary ns-3 program would make, with stock parts and nothing decided."""
     scenario = spec.scenario
     done = run_plain(scenario, scenario.flows(SEED), NS3_DCTCP, SEED, stop_s=scenario.duration_s)
     return scenario.duration_s / scenario.period_s * scenario.n_agents / done.cpu_s
 
 
 def _stable(config: A3cConfig) -> float:
-    """Stable-Baselines3's A2C with the settings of ours: an independent learner to hold our own against."""
+    """Speed of Stable-Baselines3's A2C with the settings of ours: an independent learner for comparison."""
     import torch
     from stable_baselines3 import A2C
 
@@ -156,7 +156,7 @@ def _stable(config: A3cConfig) -> float:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        learner.learn(config.steps * hosts.num_envs)  # what is made at the first update
+        learner.learn(config.steps * hosts.num_envs)  # the first update allocates
         began_s, steps = time.perf_counter(), config.epochs * hosts.num_envs // racks
         learner.learn(steps, reset_num_timesteps=False)
         rate: float = steps / (time.perf_counter() - began_s)

@@ -15,7 +15,7 @@ from ncc.study.sweep.run import latest
 from ncc.study.sweep.spec import RANKED, Sweep
 
 SEED = "seed"
-"""The key that means are taken over."""
+"""The key over which means are taken."""
 
 
 def show(sweep: Sweep, study: optuna.Study, console: Console | None = None) -> None:

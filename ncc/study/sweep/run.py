@@ -30,7 +30,7 @@ from ncc.study.sweep.spec import RANKED, Sweep
 TRAIN = "ncc.train"
 """The module that trains."""
 STEP_S = 0.5
-"""Between two looks at the trials that run."""
+"""Seconds between two checks of the running trials."""
 END_S = 60.0
 """Seconds for an interrupted training to write its checkpoint, before it is killed."""
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -50,7 +50,7 @@ class _Running:
     percent: int = 0
 
     def prunes(self) -> bool:
-        """Report what its log has of returns, once per percent of its epochs; True if the pruner ends it."""
+        """Report the logged returns to the study, once per percent of periods; True if the pruner ends the trial."""
         recent: deque[float] = deque(maxlen=RECENT)
         for row in read_learning(self.folder):
             recent.extend(row["returns"])
@@ -73,7 +73,7 @@ class _Running:
 
 
 def run_sweep(sweep: Sweep) -> optuna.Study:
-    """Train what the study in `out` does not have yet.
+    """Do the trials that the study in `out` does not have yet.
 
     Raises:
         ConfigError: the folder holds another sweep.
@@ -111,7 +111,7 @@ def run_sweep(sweep: Sweep) -> optuna.Study:
 
 
 def require_no_failures(sweep: Sweep, study: optuna.Study) -> None:
-    """`InvalidRunError` that names the trials that failed."""
+    """Raise `InvalidRunError` with the names of the trials that failed, if any did."""
     failed = [
         f"{trial.user_attrs[FOLDER]} ({trial.user_attrs.get(SAID)})"
         for trial in latest(study)
@@ -123,7 +123,7 @@ def require_no_failures(sweep: Sweep, study: optuna.Study) -> None:
 
 
 def latest(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    """The trials that have a folder, each as it was tried last."""
+    """The trials that have a folder, each in its last attempt."""
     return list({t.user_attrs[FOLDER]: t for t in study.get_trials(deepcopy=False) if FOLDER in t.user_attrs}.values())
 
 
@@ -142,7 +142,7 @@ def _opened(sweep: Sweep, out: Path) -> optuna.Study:
 
 
 def _enqueue(sweep: Sweep, study: optuna.Study) -> None:
-    """Try again what was interrupted or failed, in its own folder, and then what is left of the grid."""
+    """Queue interrupted and failed trials again, in their folders, and then the rest of the grid."""
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         study.tell(trial.number, state=TrialState.FAIL)
     waiting = {t.user_attrs.get(FOLDER) for t in study.get_trials(deepcopy=False, states=(TrialState.WAITING,))}
@@ -154,7 +154,7 @@ def _enqueue(sweep: Sweep, study: optuna.Study) -> None:
 
 
 def _started(sweep: Sweep, study: optuna.Study, out: Path, lock: int, bar: Bar) -> list[_Running]:
-    """Start the next trial; nothing if it cannot be."""
+    """Start the next trial; return an empty list if its settings are impossible."""
     trial = study.ask(sweep.space)
     name = trial.user_attrs.get(FOLDER, str(trial.number))
     trial.set_user_attr(FOLDER, name)
@@ -168,12 +168,12 @@ def _started(sweep: Sweep, study: optuna.Study, out: Path, lock: int, bar: Bar) 
         return []
     place = written(str(folder))
     asked = [f"resume={place}"] if goes_on else [*sweep.overrides(trial.params), f"out={place}"]
-    with log.open("ab") as said:
+    with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "ncc.harness.guarded", str(os.getpid()), TRAIN, *asked],
             stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
             pass_fds=(lock,),  # a sweep that is killed holds its folder until its trainings have ended
         )
@@ -181,7 +181,7 @@ def _started(sweep: Sweep, study: optuna.Study, out: Path, lock: int, bar: Bar) 
 
 
 def _has_ended(sweep: Sweep, study: optuna.Study, one: _Running, bar: Bar) -> bool:
-    """Tell the study if the trial has ended, or ends now because the pruner wants it."""
+    """Tell the study if the trial has ended, or end it now if the pruner wants that."""
     status = one.process.poll()
     if status is None:
         if not one.prunes():
@@ -202,7 +202,7 @@ def _has_ended(sweep: Sweep, study: optuna.Study, one: _Running, bar: Bar) -> bo
     return True
 
 
-def _fail(study: optuna.Study, trial: Any, said: str, bar: Bar) -> None:
-    trial.set_user_attr(SAID, said)
+def _fail(study: optuna.Study, trial: Any, reason: str, bar: Bar) -> None:
+    trial.set_user_attr(SAID, reason)
     study.tell(trial, state=TrialState.FAIL)
-    bar.note(f"trial {trial.user_attrs[FOLDER]} failed: {said}")
+    bar.note(f"trial {trial.user_attrs[FOLDER]} failed: {reason}")

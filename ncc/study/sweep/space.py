@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The settings that a sweep varies, as they are typed, and as overrides of `ncc train`."""
+"""The settings that a sweep varies, from the command line to overrides of `ncc train`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from ncc.core.errors import ConfigError
 SPACE = "space."
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NEXT_KEY = re.compile(r""",(?=\s*["']?[+~]*[\w./@-]+=)""")
-"""A comma of a list of overrides that the next override follows, and not one within a value."""
+"""Pattern of a comma between two overrides of a list, but not within a value."""
 
 
 def typed_entry(argument: str) -> tuple[str, Any]:
@@ -20,7 +20,7 @@ def typed_entry(argument: str) -> tuple[str, Any]:
 
     key, _, value = argument.removeprefix(SPACE).partition("=")
     try:
-        # A key of groups, such as env/reward, is one to Hydra only where it knows the group: the value alone is read.
+        # Read the value alone: Hydra accepts a key such as env/reward only if it knows the group.
         read = OverridesParser.create().parse_override(f"value={value}")
     except HydraException:
         raise ConfigError(f"cannot read {argument!r}; write space.<key>=[a, b], in quotes for the shell") from None
@@ -30,7 +30,7 @@ def typed_entry(argument: str) -> tuple[str, Any]:
 
 
 def quoted_list(argument: str) -> str:
-    """`train=[agent=a3c,seed=1]` with quotes around its elements, which Hydra wants where there is a `=` in them."""
+    """Quote the elements of `train=[agent=a3c,seed=1]`, as Hydra requires for elements with a `=`."""
     key, _, value = argument.partition("=")
     if not (value.startswith("[") and value.endswith("]")):
         return argument

@@ -20,14 +20,14 @@ from ncc.study.sweep.space import flat, written
 from ncc.study.trainings import key_of, leave_out, training_plan
 
 OWN = ("out", "resume")
-"""Keys that the sweep itself sets of each trial."""
+"""Keys that the sweep itself sets for each trial."""
 RANKED = "trained"
 """The controller that ranks the trials by its return."""
 _HOW = "write a list of values, such as [1, 2], or a range, such as {low: 0.1, high: 1, log: true}"
 
 
 class SweepSpec(Value, frozen=True):
-    """configs/sweep.yaml, the space apart."""
+    """The contents of configs/sweep.yaml, without the space."""
 
     train: tuple[str, ...]
     n_trials: Count | None
@@ -45,33 +45,33 @@ class SweepSpec(Value, frozen=True):
         self.made_pruner()
 
     def made_sampler(self, n_before: int) -> optuna.samplers.BaseSampler:
-        """The sampler; one that goes on after some trials does not draw the same again."""
-        made: optuna.samplers.BaseSampler = _made("sampler", self.sampler, seed=self.sampler_seed + n_before)
-        return made
+        """Make the sampler; after `n_before` trials it has another seed, so that it does not repeat its draws."""
+        sampler: optuna.samplers.BaseSampler = _made("sampler", self.sampler, seed=self.sampler_seed + n_before)
+        return sampler
 
     def made_pruner(self) -> optuna.pruners.BasePruner:
-        """The pruner."""
-        made: optuna.pruners.BasePruner = _made("pruner", self.pruner)
-        return made
+        """Make the pruner."""
+        pruner: optuna.pruners.BasePruner = _made("pruner", self.pruner)
+        return pruner
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """All of it."""
+    """A sweep that was checked."""
 
     spec: SweepSpec
     space: dict[str, BaseDistribution]
-    """By key of `ncc train`; values of a list are texts as Hydra reads them."""
+    """Distributions by key of `ncc train`; values of a list are texts as Hydra reads them."""
     datapath: str
     """The datapath on which returns are compared: the reference among those that trials are judged on."""
 
     @property
     def n_trials(self) -> int:
-        """Trainings in all."""
+        """Total number of trainings."""
         return self.spec.n_trials or math.prod(len(choices) for choices in self._lists().values())
 
     def grid(self) -> list[dict[str, Any]]:
-        """Every combination of the lists, if that is what was asked for."""
+        """Every combination of the lists; empty if trials are drawn."""
         if self.spec.n_trials is not None:
             return []
         return [dict(zip(self.space, values, strict=True)) for values in product(*self._lists().values())]
@@ -80,7 +80,7 @@ class Sweep:
         return {k: entry.choices for k, entry in self.space.items() if isinstance(entry, CategoricalDistribution)}
 
     def overrides(self, point: Mapping[str, Any]) -> tuple[str, ...]:
-        """The command line of a trial, the folder apart."""
+        """The command line of a trial, without its folder."""
         return (*self.spec.train, *(f"{key}={value}" for key, value in point.items()))
 
     @classmethod
@@ -88,8 +88,8 @@ class Sweep:
         """Check the configuration, and compose a training with every value of a list and both ends of a range.
 
         Args:
-            plain: configs/sweep.yaml.
-            typed: of `space`, by key with dots.
+            plain: contents of configs/sweep.yaml.
+            typed: entries of `space` from the command line, by key with dots.
 
         Raises:
             ConfigError: names the key, and what is allowed.
@@ -117,7 +117,7 @@ class Sweep:
         return cls(spec, space, reference_last(plan.judged_on)[-1].name)
 
     def plan(self, point: Mapping[str, Any]) -> tuple[TrainPlan, int]:
-        """The training at a point, and its epochs; `ConfigError` if it cannot be."""
+        """The training at a point, and its number of periods; `ConfigError` if its settings are impossible."""
         at = " ".join(f"{key}={value}" for key, value in point.items())
         try:
             plan = training_plan(self.overrides(point))
@@ -134,8 +134,8 @@ def space_from(plain: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, 
     """The space that a YAML and the command line describe.
 
     Args:
-        plain: nested or with dots in its keys.
-        typed: by key with dots; goes before `plain`.
+        plain: entries of the YAML, nested or by key with dots.
+        typed: entries of the command line by key with dots; they override `plain`.
 
     Raises:
         ConfigError: nothing is varied, or a key has neither a list of different values nor a range.
@@ -164,7 +164,7 @@ def _distribution(key: str, value: Any) -> BaseDistribution:
 
 
 def _values(entry: BaseDistribution) -> tuple[Any, ...]:
-    """All values of a list, the ends of a range."""
+    """All values of a list, or the ends of a range."""
     if isinstance(entry, CategoricalDistribution):
         return entry.choices
     assert isinstance(entry, IntDistribution | FloatDistribution), "made by _distribution"
@@ -172,7 +172,7 @@ def _values(entry: BaseDistribution) -> tuple[Any, ...]:
 
 
 def _require_comparable(first: TrainPlan, other: TrainPlan, key: str) -> None:
-    """`ConfigError` unless a return means the same for both."""
+    """Raise `ConfigError` unless the returns of both trainings can be compared."""
     same = {
         "scenario": first.scenario == other.scenario,
         "evaluation": first.evaluation == other.evaluation,
