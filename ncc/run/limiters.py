@@ -137,6 +137,7 @@ class LimiterFactory:
 
     def _guarded(self, controller: Controller, scenario: Scenario) -> bool:
         """True if a residual policy decides, whose guard gives the whole port to the host that is first in order."""
+        controller = self._serving(controller, scenario)
         if not isinstance(controller.limit, PolicyLimit):
             return False
         _, _, meta = self._load(controller.name, controller.limit)
