@@ -38,8 +38,9 @@ enum EdgeColumn { kWaiting, kNext, kReceived, kAge, kEdgeColumns };
 class Pairs
 {
   public:
-    // Of each flow: its pair, and since when its receiver knows it (NaN: not yet). Of each pair: its last grant (from
-    // `as_of_s` to `window_pkts`) and its number of flows. `edges` and `columns` are room for the edges.
+    // `pair` and `heard_s` have an entry per flow: its pair, and the time at which its receiver learned of it (NaN: not
+    // yet). The columns from `as_of_s` to `flows` have an entry per pair: its last grant, and its number of flows.
+    // `edges` and `columns` are room for the edges.
     Pairs(Column<const int64_t> pair, Column<double> heard_s, Column<double> as_of_s, Column<const double> start_s,
           Column<double> rate_bps, Column<int64_t> window_pkts, Column<int64_t> flows, Column<int64_t> edges,
           Table columns)

@@ -43,8 +43,8 @@ struct FlowQueue {
 
 // Packets leave when their transmission begins. Packets without payload go before data. Packets under the limit
 // (FlowSpec::limited) take tokens from the bucket; while they wait for tokens, the others are sent. Nothing is ever
-// dropped here, because back-pressure bounds the queues (FlowQueue::HasRoom). On ns-3 the bound is exceeded by repairs
-// that it sends without asking for the window: the first of a fast recovery and one on each partial ACK in it.
+// dropped here, because back-pressure bounds the queues (FlowQueue::HasRoom). ns-3 sends some repairs without asking
+// for room, and these exceed the bound: the first repair of a fast recovery, and one on each partial ACK in it.
 //
 // The clock of a segment's RTT starts when TCP hands it down. An RTT sample therefore contains the wait in the flow's
 // own queue (at most `small_queue_bytes` ahead of it, except for repairs) and the turns of other flows meanwhile, but

@@ -126,7 +126,7 @@ class PortBase
         header.marked = true;
     }
 
-    // Where a held packet waits: `rank` and `flow` are for ports that serve by rank, `queue` for queues of a program.
+    // The place of a held packet. Ports that serve by rank use `rank` and `flow`; programs with queues use `queue`.
     struct Place {
         uint64_t rank = 0;
         uint32_t flow = 0, queue = 0;
@@ -267,7 +267,7 @@ class PortBase
   private:
     struct Held {
         std::vector<PacketList<Packets>> of; // by class, the most urgent first; or by the program's queue
-        std::vector<ncc_sw_queue> queues;    // what the program sees of its queues; empty: no program has queues
+        std::vector<ncc_sw_queue> queues;    // the program's view of its queues; empty without such a program
         RankedQueue<Ref> by_rank;            // in place of `of`, if ranked
         size_t pkts = 0;
         bool ranked = false, serving = false, paused = false;
@@ -305,7 +305,8 @@ class PortBase
         return static_cast<size_t>(longest - queues.begin());
     }
 
-    // Of a packet without payload the first; by tag where there are several; else data is the second.
+    // The class of a packet, 0 being served first. With several classes a tag names that of data, and packets without
+    // payload have class 0. Otherwise data has class 1, and so have packets without payload unless control goes first.
     size_t ClassOf(const Header &header) const
     {
         if (!header.has_payload()) {

@@ -51,7 +51,7 @@ class Run
         return gates_ ? gates_->Edges(now_ns) : std::vector<Gates::Edge>{};
     }
 
-    // What TCP reports of a flow.
+    // Reports of TCP about a flow.
     void Delivered(uint32_t flow, uint64_t bytes)
     {
         SenderOf(flow).goodput_bytes += static_cast<int64_t>(bytes);
@@ -78,7 +78,7 @@ class Run
     // A data packet with Congestion Experienced has come.
     void CameMarked(uint32_t flow) { ++records_[flow].ce_pkts; }
 
-    // What TCP asks.
+    // Questions of TCP.
     uint64_t WrittenBytes(uint32_t flow, int64_t now_ns) const
     {
         return ncc::WrittenBytes(spec_, spec_.flows[flow], now_ns);

@@ -47,7 +47,7 @@ def unchanged() -> Iterator[None]:
 
 @pytest.fixture
 def paths(key: str, tmp_path: Path) -> dict[str, str]:
-    """Paths by the placeholders for them."""
+    """Files that arguments name as KEY and ABSENT."""
     return {"KEY": key, "ABSENT": str(tmp_path / "absent")}
 
 

@@ -10,6 +10,7 @@ from matplotlib import rc_context
 from ncc.core.errors import ConfigError, ResultError
 from ncc.results.palette import PALETTE
 from ncc.results.plot import DPI, FlowPoints, epoch_timeline, fct_by_size, learning_curve, slowdown_cdf
+from ncc.results.plot.canvas import thinned_mean
 from tests.support.experiments import fluid_run
 
 
@@ -130,3 +131,17 @@ def test_bad_requests_name_what_is_allowed(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match="cannot write"):
         fct_by_size(points(), tmp_path / "file" / "f.png")
     assert not list(tmp_path.glob("*.png"))
+
+
+@pytest.mark.parametrize(
+    ("most", "x", "y"),
+    [
+        (2, [2.0, 4.0], [2.0, 12.5]),
+        (3, [1.0, 3.0, 4.0], [1.5, 5.0, 18.0]),
+        (9, [0.0, 1.0, 2.0, 3.0, 4.0], [1, 2, 3, 7, 18]),
+    ],
+)
+def test_a_thinned_curve_keeps_its_last_points(most: int, x: list[float], y: list[float]) -> None:
+    thin_x, thin_y = thinned_mean(np.arange(5.0), np.array([1.0, 2.0, 3.0, 7.0, 18.0]), most)
+    np.testing.assert_allclose(thin_x, x)
+    np.testing.assert_allclose(thin_y, y)

@@ -139,7 +139,7 @@ class Network : public Run
 
     void BuildHosts();
     void BuildLinks();
-    void SetSwitchFields(Frame &frame) const; // what tags and programs need of it
+    void SetSwitchFields(Frame &frame) const; // sets the header fields that tags and programs read
     void Handle(EventKind kind, uint32_t index, uint64_t number);
     static void WriteWindow(Frame &frame);
     void StartFlows(); // starts the flows due now, and schedules the next

@@ -163,10 +163,11 @@ def thinned(n: int) -> IntArray:
 
 
 def thinned_mean(x: FloatArray, y: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
-    """Reduce a curve [n] to at most `most` points, means over equal numbers of points."""
+    """Reduce a curve [n] to at most `most` points, means over equal numbers of points, but for the last."""
     per_point = -(-len(y) // most)
-    whole = len(y) // per_point * per_point
-    return x[:whole].reshape(-1, per_point)[:, -1], y[:whole].reshape(-1, per_point).mean(axis=1)
+    starts = np.arange(0, len(y), per_point)
+    ends = np.minimum(starts + per_point, len(y))
+    return x[ends - 1], np.add.reduceat(y, starts) / (ends - starts)
 
 
 def shades(n: int) -> list[Any]:

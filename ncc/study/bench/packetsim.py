@@ -193,9 +193,9 @@ def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> Figures:
 class _HopNs:
     """Each call times new flows; a small network is run more often, for as many packets as a large one."""
 
-    def __init__(self, topology: AnyTopology, epochs: int, **changes: Any) -> None:
+    def __init__(self, topology: AnyTopology, epochs: int) -> None:
         self._hosts = len(topology.build().hosts)
-        self._scenario = _web_search(topology, self._hosts, WARM_EPOCHS + epochs).replace(**changes)
+        self._scenario = _web_search(topology, self._hosts, WARM_EPOCHS + epochs)
         self._epochs, self._seed = epochs, 0
 
     def __call__(self) -> float:
