@@ -64,15 +64,13 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
 class Rank(Check, frozen=True, kw_only=True, tag="rank"):
     """At every point: among `one` and `others`, `one` has the `place`-th smallest value or a smaller one.
 
-    With `largest`, the `place`-th largest or a larger one. `tolerance` is a share of the value at that place: with
-    0.11, `one` may be 11 % above it (with `largest`, below it).
+    `tolerance` is a share of the value at that place: with 0.11, `one` may be 11 % above it.
     """
 
     one: Name
     others: Annotated[tuple[Name, ...], Meta(min_length=1)]
     place: Count = 1
     tolerance: NonNegative = 0.0
-    largest: bool = False
 
     def check(self) -> None:
         if self.place > len(self.others):
@@ -84,14 +82,14 @@ class Rank(Check, frozen=True, kw_only=True, tag="rank"):
         return self.one, *self.others
 
     def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
-        return favoured(measure, (self.one,), self.others, less=not self.largest)
+        return favoured(measure, (self.one,), self.others, less=True)
 
     def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged:
         (point,) = line
         values = {name: table.value(self.measure, name, point) for name in self.names()}
-        ranked = sorted(values, key=values.__getitem__, reverse=self.largest)
+        ranked = sorted(values, key=values.__getitem__)
         bound = values[ranked[self.place - 1]]
-        ahead = bound - values[self.one] if self.largest else values[self.one] - bound
+        ahead = values[self.one] - bound
         holds = ahead <= self.tolerance * abs(bound) and not any(math.isnan(value) for value in values.values())
         order = ", ".join(f"{name} {measure.text(values[name])}" for name in ranked)
         return holds, f"{at_text(table, point)}{order}"
