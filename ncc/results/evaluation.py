@@ -20,7 +20,7 @@ from ncc.harness.run import eval_flow_seed
 from ncc.metrics.bounds import bound_slowdowns, bounds_for
 from ncc.results.captions import seeds_text
 from ncc.results.comparison import Comparison, compare
-from ncc.results.judgement import JSON, PARQUET, Judgement
+from ncc.results.judgement import JSON, Judgement
 from ncc.results.palette import label
 from ncc.results.plot import FlowPoints, fct_by_size, slowdown_cdf
 from ncc.results.table import markdown, print_judgement, print_verdict
@@ -63,7 +63,7 @@ def judge(
         recording.check(scenario)
     warnings = {controller.name: factory.warnings(controller, scenario) for controller in controllers}
     with_bounds = spec.bounds and recording is None
-    for name in (JSON, PARQUET, MARKDOWN):
+    for name in (JSON, MARKDOWN):
         remove(folder / name)  # a table must not outlive the runs that it describes
     seeds = range(spec.first_seed, spec.first_seed + spec.seeds)
     bounds = bound_points(scenario, seeds) if with_bounds else {}

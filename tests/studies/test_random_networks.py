@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import UnknownNameError
-from ncc.run.controllers import load_controller
-from ncc.run.limiters import LimiterFactory
-from ncc.study.random_networks import Met, drawn, load_families, play
-from studies.random_networks import geometric, lines, main
+from ncc.study.random_networks import Met, drawn, load_families
+from studies.random_networks import lines, main
 
 
 @pytest.fixture(autouse=True)
@@ -30,13 +28,6 @@ def test_equal_seeds_draw_equal_networks_and_others_others() -> None:
     assert one[0].drain_s == pytest.approx(2 * 50 * one[0].period_s)
 
 
-def test_a_controller_beside_itself_is_equal() -> None:
-    networks = drawn(load_families("mixture", epochs=30), 3, 3, 2.0)
-    met = [play(load_controller("dctcp"), networks, 3, LimiterFactory(None)) for _ in range(2)]
-    np.testing.assert_array_equal(met[0].mean_fct_s, met[1].mean_fct_s)
-    assert (met[0].mean_fct_s > 0).all()
-
-
 def test_the_table_by_hand() -> None:
     nothing = np.zeros(4)
     base = Met(np.ones(4), np.ones(4), nothing, nothing)
@@ -44,12 +35,6 @@ def test_the_table_by_hand() -> None:
     row = lines("one", "other", met, base, {"all": np.arange(4)})[0].split()
     assert row[:5] == ["one", "other", "all", "4", "1.024"]  # (0.5 x 2 x 1 x 1.1) ** (1 / 4)
     assert row[7:] == ["1.049", "2.000", "50.0%", "25.0%", "0.1000", "1"]
-
-
-def test_the_interval_holds_the_mean() -> None:
-    mean, low, high = geometric(np.log([0.8, 0.9, 1.0, 1.1]))
-    assert low < mean < high
-    assert mean == pytest.approx((0.8 * 0.9 * 1.0 * 1.1) ** 0.25)
 
 
 def test_it_prints_and_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
