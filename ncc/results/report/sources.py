@@ -95,7 +95,9 @@ def _judged(folder: Path, judged: Path, training: Training | None) -> Source:
             f"{folder} holds no finished evaluation; name a folder that ncc train or ncc evaluate made, or let the "
             "command that began it go on"
         )
-    datapaths = _json(judged / JSON, "evaluate again").get("datapaths", ())
+    datapaths = _json(judged / JSON, "evaluate again").get("datapaths")
+    if not isinstance(datapaths, list) or not datapaths:
+        raise ResultError(f"{judged / JSON} names no datapath; evaluate again (finished runs are kept)")
     return _source(folder, {name: load_evaluation(judged / name) for name in datapaths}, training)
 
 
