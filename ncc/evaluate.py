@@ -185,7 +185,7 @@ def _evaluate(
         raise ConfigError(f"controller must name at least one of {known}; controller=list says what each is")
     # Imported late: `--help` and `controller=list` do not need these modules.
     from ncc.harness.manifest import read_manifest
-    from ncc.results.evaluation import judge, judge_runs, require_valid
+    from ncc.results.evaluation import judge, require_valid
     from ncc.run.plan import EvaluationSpec, TrainPlan
 
     if len({Path(run).resolve() for run in spec.run}) < len(spec.run):
@@ -230,9 +230,14 @@ def _evaluate(
     if spec.out and len({run.name for run in runs}) < len(runs):
         raise ConfigError("two of the runs have folders of one name, which would meet under out; leave out= out")
     folders = [Path(spec.out) / run.name if spec.out else run / kind / leaf for run in runs]
-    require_valid(
-        judge_runs(scenario, evaluation, datapaths, runs=runs, folders=folders, config=plain, recording=recording)
-    )
+    judgements = []
+    for run, folder in zip(runs, folders, strict=True):
+        print(f"\nRun {run}")
+        judgements.append(
+            judge(scenario, evaluation, datapaths, policies=run, folder=folder, config=plain, recording=recording)
+        )
+    for judged in judgements:
+        require_valid(judged)
 
 
 def _scenario(spec: EvaluateSpec, plain: Mapping[str, Any] | None, plans: Sequence["TrainPlan"]) -> Scenario:

@@ -9,13 +9,11 @@ import math
 from itertools import pairwise
 from typing import Annotated, Literal
 
-import numpy as np
 from msgspec import Meta, field
 
 from ncc.core.errors import ConfigError
 from ncc.core.value import Count, Name, NonNegative, Positive
-from ncc.metrics.stats import gap_closed, interval
-from ncc.results.comparison import MIN_SEEDS
+from ncc.metrics.stats import gap_closed
 from ncc.study.checks_base import Check, Judged, Parts, at_text, favoured, known, numeric_axis
 from ncc.study.measures import AnyMeasure
 from ncc.study.measures_of_flows import Bound
@@ -33,8 +31,6 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
     relation: Literal[">=", "<="]
     factor: Positive = 1.0
     tolerance: NonNegative = 0.0
-    surely: bool = False
-    """Judge the whole interval of paired differences, not the means alone; below `MIN_SEEDS` seeds there is none."""
 
     def names(self) -> tuple[str, ...]:
         return self.one, self.other
@@ -52,12 +48,6 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
         holds = one >= bound - slack if least else one <= bound + slack
         text = f"{at_text(table, point)}{measure.text(one)} to {measure.text(other)}"
         text += f" ({one / other:.3g}x)" if other else ""
-        if self.surely:
-            ones, others = (np.array(table.of(self.measure, name, point)) for name in self.names())
-            difference = interval(ones - self.factor * others)
-            if difference.n >= MIN_SEEDS:
-                holds &= difference.low >= -slack if least else difference.high <= slack
-                text += f", difference in [{measure.text(difference.low)}, {measure.text(difference.high)}]"
         return holds, text
 
 

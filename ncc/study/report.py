@@ -56,9 +56,10 @@ def _report(runs: Path, out: Path) -> int:
     taken, refused = gather(runs, out)
     found = read_all(out)
     if found:
-        loaded = {name: load_experiment(name) for name in experiment_names()}
-        if gone := sorted(found.keys() - loaded.keys()):
+        names = experiment_names()
+        if gone := sorted(found.keys() - set(names)):
             raise ResultError(f"{out / gone[0]}.json is of no experiment in configs/experiment: delete it")
+        loaded = {name: load_experiment(name) for name in names}
         shown = {name: each for name, (each, _) in loaded.items() if name in found or FULL in each.presets}
         written = pages(found, shown, old_results(found, loaded))
         for name, text in written.items():

@@ -12,7 +12,6 @@ from ncc.harness.run import eval_flow_seed
 from ncc.metrics.bounds import bound_summary, bounds_for
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.results.comparison import Comparison, bounds_of, compare, comparison
-from ncc.results.evaluation import _mean
 from ncc.results.grid import RULE
 from ncc.results.judgement import Judgement
 from ncc.results.plot import fct_by_size, slowdown_cdf
@@ -119,10 +118,6 @@ def test_an_evaluation_s_bounds_are_of_its_flows(tmp_path: Path) -> None:
         assert found.bounds[name]["fct_mean_s"] == wanted, "in the order of the seeds"
         assert (np.array(wanted) < found.values["fluid"]["fct_mean_s"]).all(), "nobody is faster than a bound"
     assert found.bounds == bounds_of(scenario, (2, 1))
-
-
-def test_a_mean_over_trainings_keeps_them() -> None:
-    assert _mean([example(), example()]).bounds == example().bounds
 
 
 def test_a_controller_cannot_be_called_as_a_bound() -> None:

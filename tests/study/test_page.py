@@ -49,6 +49,13 @@ def result(preset: str = "full", seeds: int = 2, holds: bool | None = True, **ch
     )
 
 
+def know_the_toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy, and another, in place of the experiments on disk."""
+    loaded = {"toy": experiment_from(toy(), "toy"), "other": experiment_from(toy(title="Other"), "other")}
+    monkeypatch.setattr("ncc.study.report.experiment_names", lambda: tuple(loaded))
+    monkeypatch.setattr("ncc.study.report.load_experiment", loaded.__getitem__)
+
+
 def keep(found: Result, folder: Path) -> Path:
     folder.mkdir(parents=True)
     found.save(folder)
@@ -79,8 +86,9 @@ def test_what_is_not_the_whole_experiment_is_not_published(other: Result, tmp_pa
 
 
 def test_what_no_commit_gave_is_refused_and_what_is_there_stays(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    know_the_toy(monkeypatch)
     runs, out = tmp_path / "runs", tmp_path / "docs"
     dirty = keep(replace(result(holds=False), commits=("abc", "abc+")), runs / "dirty" / "packetsim")
     at = json.loads((dirty / JSON).read_text())
@@ -255,9 +263,7 @@ def test_the_command_writes_the_pages_and_prints_every_number(
     out = tmp_path / "docs"
     assert main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 1
     assert "toy.json is of no experiment in configs/experiment: delete it" in capsys.readouterr().err
-    loaded = {"toy": experiment_from(toy(), "toy"), "other": experiment_from(toy(title="Other"), "other")}
-    monkeypatch.setattr("ncc.study.report.experiment_names", lambda: tuple(loaded))
-    monkeypatch.setattr("ncc.study.report.load_experiment", loaded.__getitem__)
+    know_the_toy(monkeypatch)
     assert main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
     assert "toy on packetsim: shape holds" in capsys.readouterr().out
     assert "holds (1 of 1) |" in (out / "README.md").read_text()

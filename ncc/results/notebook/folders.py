@@ -130,8 +130,8 @@ def windows_of(
     factory = LimiterFactory(None if training is None else Path(training))
     if factory.inputs(run.controller).get("policy") != stored.manifest.facts["inputs"].get("policy"):
         raise ResultError(
-            f"the policy that the run of {run.label} was made with is not that of {training or 'the package'}; name the "
-            "folder of the training that made it: training=<folder>"
+            f"the policy that the run of {run.label} was made with is not that of {training or 'the package'}; name "
+            "the folder of the training that made it: training=<folder>"
         )
     return trace_windows(run, load_datapath(run.datapath).load()(), factory(run.controller, run.scenario), flows=flows)
 
