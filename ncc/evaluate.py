@@ -231,10 +231,10 @@ def _evaluate(
         raise ConfigError("two of the runs have folders of one name, which would meet under out; leave out= out")
     folders = [Path(spec.out) / run.name if spec.out else run / kind / leaf for run in runs]
     judgements = []
-    for run, folder in zip(runs, folders, strict=True):
-        print(f"\nRun {run}")
+    for path, folder in zip(runs, folders, strict=True):
+        print(f"\nRun {path}")
         judgements.append(
-            judge(scenario, evaluation, datapaths, policies=run, folder=folder, config=plain, recording=recording)
+            judge(scenario, evaluation, datapaths, policies=path, folder=folder, config=plain, recording=recording)
         )
     for judged in judgements:
         require_valid(judged)
