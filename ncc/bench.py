@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measure how fast everything is, as ratios within one run.
 
-Ratios of CPU time, taken turn by turn, hold on a busy machine too; rows that say epochs/s, and the groups
-learners and protocol, are wall time and need two free cores.
+Ratios of CPU time, taken turn by turn, hold on a busy machine too; rows that say epochs/s, and the group learners,
+are wall time and need two free cores.
 """
 
 import time
@@ -13,8 +13,8 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.options import Parser, exit_status
 from ncc.study.bench import GROUPS
 
-WALL = "Rows of epochs/s, learners and protocol are wall time: they need two free cores, the others do not."
-PRESETS = "full: for a claim; quick: for a look; short: shows that it runs, in seconds, and its figures mean nothing"
+WALL = "Rows of epochs/s and learners are wall time: they need two free cores, the others do not."
+PRESETS = "full: for a claim; short: shows that it runs, in seconds, and its figures mean nothing"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(arguments: Sequence[str] | None) -> int:
     parser = Parser(prog="ncc bench", description=__doc__.split("\n")[0])
     parser.add_argument("groups", nargs="*", metavar="group", help=f"of {', '.join(GROUPS)}; all if none is named")
-    parser.add_argument("--preset", choices=("full", "quick", "short"), default="full", help=PRESETS)
+    parser.add_argument("--preset", choices=("full", "short"), default="full", help=PRESETS)
     parser.add_argument("--htsim", type=Path, metavar="FOLDER", help="sources of htsim, for the group htsim")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="write all tables to this page, docs/speed.md")
     options = parser.parse_args(arguments)
@@ -40,8 +40,6 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 def _measure(groups: Sequence[str], preset: str, htsim: Path | None, written: Path | None) -> None:
     # Imported here: --help answers without what only a measurement needs.
-    from rich.console import Console
-
     from ncc.harness.atomic import require_writable, write_text
     from ncc.harness.manifest import provenance
     from ncc.study.bench.htsim import SOURCE, require_checkout
@@ -51,22 +49,20 @@ def _measure(groups: Sequence[str], preset: str, htsim: Path | None, written: Pa
         require_checkout(htsim)
     if written is not None:
         require_writable(written)
-    console = Console(soft_wrap=True)
     before, began_s = provenance(), time.perf_counter()
     rows: dict[str, list[Row]] = {}
     for name in groups:
         if name == "htsim" and htsim is None:
             rows[name] = unmeasured(name)
-            console.print(f"htsim: skipped: name the folder of {SOURCE} with --htsim")
+            print(f"htsim: skipped: name the folder of {SOURCE} with --htsim")
             continue
-        with console.status(f"measuring: {name}"):
-            rows[name] = measured(name, preset, **({"checkout": htsim} if name == "htsim" else {}))
-        console.print(table(f"{name}: {GROUPS[name]['title']}", rows[name]))
+        rows[name] = measured(name, preset, **({"checkout": htsim} if name == "htsim" else {}))
+        print(f"{name}: {GROUPS[name]['title']}\n\n{table(rows[name])}\n", flush=True)
     made_on = machine(before, time.perf_counter() - began_s)
-    console.print(f"{made_on} {WALL}")
+    print(f"{made_on} {WALL}")
     if written:
         write_text(written, page(rows, preset, made_on))
-        console.print(f"Written to {written}")
+        print(f"Written to {written}")
 
 
 if __name__ == "__main__":

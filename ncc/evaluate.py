@@ -19,7 +19,6 @@ from ncc.harness.controller import ClassLimit, Controller, ModelLimit
 from ncc.run.compose import (
     DatapathSpec,
     ExecutorSpec,
-    composed,
     datapath_names,
     datapaths_from,
     experiment_names,
@@ -131,10 +130,7 @@ def _list_controllers() -> None:
 
 def _list_experiments() -> None:
     for name in experiment_names():
-        plain: Mapping[str, Any] = read_config("experiment", "experiment", name)
-        if not {"paper", "title"} <= set(plain):  # another experiment says it; composing every one takes long
-            plain = composed("evaluate", [f"experiment={name}"])["experiment"]
-        print(f"{name:24} {plain['paper']['title']}, {plain['paper']['figure']}: {plain['title']}")
+        print(f"{name:24} {read_config('experiment', 'experiment', name)['title']}")  # composing all takes long
 
 
 def _experiment(
@@ -160,7 +156,7 @@ def _experiment(
     datapaths = datapaths or (load_datapath(default_datapath(grid)),)
     out = Path(spec.out) if spec.out else Path("runs") / "experiments" / f"{name}_{spec.preset}_{grid.digest()[:8]}"
     print(f"{experiment.title}\n{experiment.paper.title}, {experiment.paper.figure}. {experiment.paper.shows.strip()}")
-    print(f"Preset {spec.preset}: {preset.reduced}. About {preset.wall_s:g} s on two cores.")
+    print(f"Preset {spec.preset}: {len(grid.cells) * len(seeds)} runs")
     held, executor = True, spec.load_executor()
     for datapath in datapaths:
         folder = out / datapath.name
@@ -189,7 +185,7 @@ def _evaluate(
         raise ConfigError(f"controller must name at least one of {known}; controller=list says what each is")
     # Imported late: `--help` and `controller=list` do not need these modules.
     from ncc.harness.manifest import read_manifest
-    from ncc.results.evaluation import judge, judge_runs, require_valid
+    from ncc.results.evaluation import judge, require_valid
     from ncc.run.plan import EvaluationSpec, TrainPlan
 
     if len({Path(run).resolve() for run in spec.run}) < len(spec.run):
@@ -234,9 +230,14 @@ def _evaluate(
     if spec.out and len({run.name for run in runs}) < len(runs):
         raise ConfigError("two of the runs have folders of one name, which would meet under out; leave out= out")
     folders = [Path(spec.out) / run.name if spec.out else run / kind / leaf for run in runs]
-    require_valid(
-        judge_runs(scenario, evaluation, datapaths, runs=runs, folders=folders, config=plain, recording=recording)
-    )
+    judgements = []
+    for path, folder in zip(runs, folders, strict=True):
+        print(f"\nRun {path}")
+        judgements.append(
+            judge(scenario, evaluation, datapaths, policies=path, folder=folder, config=plain, recording=recording)
+        )
+    for judged in judgements:
+        require_valid(judged)
 
 
 def _scenario(spec: EvaluateSpec, plain: Mapping[str, Any] | None, plans: Sequence["TrainPlan"]) -> Scenario:

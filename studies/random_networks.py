@@ -11,11 +11,9 @@ flow are left out. Networks in which a learned policy decides, and not the formu
 """
 
 import argparse
-import json
 import logging
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,13 +74,10 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--seed", type=count, default=1, help="of networks and flows, from 1")
     parser.add_argument("--epochs", type=count, help="periods in which flows arrive; default: as in training")
     parser.add_argument("--drain", type=float, default=DRAIN, help="longest wait for the last flows, in episodes")
-    parser.add_argument("--keep", type=Path, help="file (.json) for the mean FCT of every network")
     options = parser.parse_args(arguments)
     names = list(dict.fromkeys([*options.over, *options.controllers]))
     if len(names) == 1:
         raise ConfigError(f"{names[0]} would be compared with itself: name another controller, or another after --over")
-    if options.keep is not None and not options.keep.parent.is_dir():
-        raise ConfigError(f"--keep {options.keep}: there is no folder {options.keep.parent}; make it first")
     families = load_families(options.families, options.of, epochs=options.epochs)
     networks = drawn(families, options.seed, options.networks, options.drain)
     logging.getLogger("ncc.harness.run").setLevel(logging.ERROR)  # the column "left" has what it warns of
@@ -103,9 +98,6 @@ def _main(arguments: Sequence[str] | None) -> int:
         for other in options.over:
             if other != name:
                 print("\n".join(lines(name, other, met[name], met[other], groups)))
-    if options.keep is not None:
-        kept = {name: result.mean_fct_s.tolist() for name, result in met.items()}
-        options.keep.write_text(json.dumps({"family": families_met.tolist(), "mean_fct_s": kept}) + "\n")
     return 0
 
 

@@ -18,7 +18,7 @@ from ncc.core.errors import ResultError
 from ncc.core.options import Parser, exit_status
 from ncc.run.controllers import TunedSet, Tuning
 from ncc.study.load import load_experiment
-from ncc.study.result import JSON, PARQUET, read_result, read_values
+from ncc.study.result import JSON, read_result
 from ncc.study.spec import Experiment
 from ncc.study.table import At, Table
 
@@ -102,6 +102,16 @@ def tuned_set(experiment: Experiment, scenario: Mapping[str, Any], table: Table)
     return TunedSet(topology=scenario["topology"]["kind"], controllers=tunings)
 
 
+def table_of(result: Mapping[str, Any]) -> Table:
+    """The means of a result; NaN where a seed has no value."""
+    values: dict[tuple[str, str, At], tuple[float, ...]] = {}
+    for cell in result["cells"]:
+        whole = cell["n_seeds"] == len(result["seeds"])
+        values[cell["measure"], cell["contender"], tuple(cell["at"])] = (cell["value"] if whole else math.nan,)
+    axes = {name: tuple(axis["points"]) for name, axis in result["axes"].items()}
+    return Table(axes=axes, contenders=tuple(result["contenders"]), values=values)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the set; exit status 2 for unusable settings, 1 for a result that cannot be read."""
     return exit_status(lambda: _main(arguments))
@@ -113,7 +123,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     folder = parser.parse_args(arguments).folder
     result = read_result(folder / JSON)
     experiment, scenario = load_experiment(result["name"])
-    table = read_values(folder / PARQUET, result)
+    table = table_of(result)
     command = f"ncc evaluate experiment={result['name']} preset={result['preset']} seeds={len(result['seeds'])}"
     print("# SPDX-License-Identifier: BSD-3-Clause")
     print(f"# Made by `{command}` (commit {', '.join(result['commits'])}),")

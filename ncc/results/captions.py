@@ -103,8 +103,7 @@ def brief_lines(judgement: Judgement, lowest: str, *, split: bool) -> list[Line]
     enough = len(comparison.seeds) >= MIN_SEEDS
     lines = []
     if enough:
-        how = f"{comparison.statistic.capitalize()} over seeds."
-        lines.append((f"{how} {BEST} best, or not significantly different from it, paired by seed.", "dim"))
+        lines.append((f"Mean over seeds. {BEST} best, or not significantly different from it, paired by seed.", "dim"))
     if len(judgement.datapaths) > 1:
         where = " where no datapath is named" if split else ""
         lines.append((f"{' and '.join(judgement.datapaths)} agree to the digits shown{where}.", "dim"))
@@ -125,12 +124,10 @@ def brief_lines(judgement: Judgement, lowest: str, *, split: bool) -> list[Line]
 def full_lines(judgement: Judgement, missing: list[str]) -> list[Line]:
     """Lines below the full table; `missing` are the labels of metrics that no run defines."""
     comparison = judgement.any
-    percent = f"{comparison.level * 100:g} %"
     lines: list[Line] = []
     if len(comparison.seeds) > 1:
-        how = f"{comparison.statistic.capitalize()} over seeds [{percent} bootstrap interval]; seeds share their flows."
-        lines.append((how, "dim"))
-    equal = f"not significantly different from it: the paired {percent} interval of the difference contains 0."
+        lines.append(("Mean over seeds [95 % bootstrap interval]; seeds share their flows.", "dim"))
+    equal = "not significantly different from it: the paired 95 % interval of the difference contains 0."
     lines.append(few_seeds(judgement) or (f"{BEST} best, or {equal}", "dim"))
     if comparison.bounds:
         names = ", ".join(label(name) for name in comparison.bounds)

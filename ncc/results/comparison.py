@@ -18,8 +18,7 @@ from ncc.harness.results import Evaluation, StoredRun
 from ncc.harness.run import eval_flow_seed
 from ncc.metrics.bounds import LOWEST, bound_summary, bounds_for
 from ncc.metrics.catalogue import CATALOGUE, Better, worst
-from ncc.metrics.stats import Interval, Statistic, gap_closed, interval, paired_ratio
-from ncc.results.palette import label
+from ncc.metrics.stats import Interval, gap_closed, interval, paired_ratio
 
 MIN_SEEDS = 5
 """Smallest number of paired seeds that can distinguish controllers; a bootstrap interval of two values is just these
@@ -32,24 +31,18 @@ Values = list[float]
 """Values per seed, in the order of `Comparison.seeds`; NaN where the metric is undefined."""
 
 
-@lru_cache(maxsize=20_000)
-def _interval(values: tuple[float, ...], statistic: Statistic, level: float) -> Interval:
-    """`interval`, cached: a table asks for the same bootstrap many times while it finds its width."""
-    return interval(values, statistic, level)
+_interval = lru_cache(maxsize=20_000)(interval)
+"""`interval`, cached: a table asks for the same bootstrap many times while it finds its width."""
+ratio_of = lru_cache(maxsize=20_000)(paired_ratio)
+"""`paired_ratio` of tuples, cached."""
 
 
-@lru_cache(maxsize=20_000)
-def ratio_of(ours: tuple[float, ...], theirs: tuple[float, ...], statistic: Statistic, level: float) -> Interval:
-    """`paired_ratio`, cached."""
-    return paired_ratio(ours, theirs, statistic, level)
-
-
-def without_nan(value: Any) -> Any:
+def _without_nan(value: Any) -> Any:
     """Plain data as JSON holds it: text for keys, lists, and null for an undefined number."""
     if isinstance(value, Mapping):
-        return {str(key): without_nan(part) for key, part in value.items()}
+        return {str(key): _without_nan(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [without_nan(part) for part in value]
+        return [_without_nan(part) for part in value]
     return None if isinstance(value, float) and np.isnan(value) else value
 
 
@@ -73,8 +66,6 @@ class Comparison:
     invalid: Mapping[str, Mapping[int, Sequence[str]]]
     """Problems of invalid runs, by controller and seed. Their values count as they are, and their controller is never
     best."""
-    statistic: Statistic = "mean"
-    level: float = 0.95
     values: Mapping[str, Mapping[str, Values]]
     """Values by controller, then metric."""
     bounds: Mapping[str, Mapping[str, Values]] = field(default_factory=dict)
@@ -100,12 +91,11 @@ class Comparison:
     def cell(self, name: str, metric: str) -> Interval:
         """Estimate and bootstrap interval over seeds, for a controller or a bound."""
         values = self.bounds[name] if name in self.bounds else self.values[name]
-        return _interval(tuple(values[metric]), self.statistic, self.level)
+        return _interval(tuple(values[metric]))
 
     def ratio(self, one: str, other: str, metric: str) -> Interval:
         """Ratio of the metric of `one` to that of `other`, with the interval over seeds in pairs."""
-        ones, others = (tuple(self.values[name][metric]) for name in (one, other))
-        return ratio_of(ones, others, self.statistic, self.level)
+        return ratio_of(tuple(self.values[one][metric]), tuple(self.values[other][metric]))
 
     @cached_property
     def gaps(self) -> dict[str, Interval]:
@@ -117,7 +107,7 @@ class Comparison:
             return {}
         start, goal = self.values[GAP_START][GAP_METRIC], self.bounds[LOWEST][GAP_METRIC]
         others = [name for name in self.controllers if name != GAP_START]
-        return {name: gap_closed(self.values[name][GAP_METRIC], start, goal, self.level) for name in others}
+        return {name: gap_closed(self.values[name][GAP_METRIC], start, goal) for name in others}
 
     def best(self, metric: str) -> tuple[str, ...]:
         """The best controller and those that cannot be distinguished from it, best first; empty if these are all.
@@ -146,64 +136,12 @@ class Comparison:
     def difference(self, one: str, other: str, metric: str) -> Interval:
         """Value of `one` minus that of `other`, paired by seed, with the interval over seeds."""
         differences = np.array(self.values[one][metric]) - np.array(self.values[other][metric])
-        return _interval(tuple(differences.tolist()), self.statistic, self.level)
+        return _interval(tuple(differences.tolist()))
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain data with the values of every seed; undefined numbers are null."""
-        gaps = [
-            {"controller": name, "from": GAP_START, "to": LOWEST, "metric": GAP_METRIC, **span(gap)}
-            for name, gap in self.gaps.items()
-        ]
-        values = {part.name: getattr(self, part.name) for part in fields(self)}
-        plain: dict[str, Any] = without_nan({**values, "gap_closed": gaps, "cells": self.rows()})
+        plain: dict[str, Any] = _without_nan({part.name: getattr(self, part.name) for part in fields(self)})
         return plain
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "Comparison":
-        """Restore data of `to_dict`; `KeyError`, `TypeError`, `ValueError` or `AttributeError` if it is invalid."""
-        parts = {part.name: data[part.name] for part in fields(cls)}
-        for name in ("controllers", "seeds", "learned", "classical"):
-            parts[name] = tuple(parts[name])
-        parts["invalid"] = {name: {int(s): why for s, why in runs.items()} for name, runs in parts["invalid"].items()}
-        parts["duration_s"] = _number(parts["duration_s"])
-        for name in ("values", "bounds"):
-            parts[name] = {
-                who: {key: [_number(value) for value in column] for key, column in columns.items()}
-                for who, columns in parts[name].items()
-            }
-        return cls(**parts)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Table as plain data: a row per metric and controller or bound."""
-        rows = []
-        for key in self.metrics:
-            best = self.best(key)
-            for name in (*self.controllers, *self.bounds):
-                cell = self.cell(name, key)
-                rows.append(
-                    {
-                        "metric": key,
-                        "label": CATALOGUE[key].label,
-                        "controller": name,
-                        "controller_label": label(name),
-                        **span(cell),
-                        "n_missing": cell.n_missing,
-                        "better": str(CATALOGUE[key].better),
-                        "best": name in best,
-                        "bound": name in self.bounds,
-                        "n_invalid": len(self.invalid.get(name, {})),
-                    }
-                )
-        return rows
-
-
-def span(found: Interval) -> dict[str, Any]:
-    """An interval as columns of a table."""
-    return {"estimate": found.estimate, "low": found.low, "high": found.high, "n_seeds": found.n}
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
 
 
 def comparison(

@@ -2,7 +2,6 @@
 """Evaluation of controllers on paired flows, on every datapath, with one table, figures and data files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from ncc.harness.run import eval_flow_seed
 from ncc.metrics.bounds import bound_slowdowns, bounds_for
 from ncc.results.captions import seeds_text
 from ncc.results.comparison import Comparison, compare
-from ncc.results.judgement import JSON, PARQUET, Judgement
+from ncc.results.judgement import JSON, Judgement
 from ncc.results.palette import label
 from ncc.results.plot import FlowPoints, fct_by_size, slowdown_cdf
 from ncc.results.table import markdown, print_judgement, print_verdict
@@ -63,7 +62,7 @@ def judge(
         recording.check(scenario)
     warnings = {controller.name: factory.warnings(controller, scenario) for controller in controllers}
     with_bounds = spec.bounds and recording is None
-    for name in (JSON, PARQUET, MARKDOWN):
+    for name in (JSON, MARKDOWN):
         remove(folder / name)  # a table must not outlive the runs that it describes
     seeds = range(spec.first_seed, spec.first_seed + spec.seeds)
     bounds = bound_points(scenario, seeds) if with_bounds else {}
@@ -107,58 +106,6 @@ def require_valid(result: Judgement) -> None:
     )
     if bad:
         raise InvalidRunError(f"some runs are invalid: {bad}; their problems are listed under the table")
-
-
-def judge_runs(
-    scenario: Scenario,
-    spec: EvaluationSpec,
-    datapaths: Sequence[DatapathSpec],
-    *,
-    runs: Sequence[Path],
-    folders: Sequence[Path],
-    config: Mapping[str, Any],
-    recording: Recording | None = None,
-) -> Judgement:
-    """Apply `judge` to each training run and, for several, print one more table over all of them.
-
-    In that table the value of a seed is the mean over the runs, so that the interval of a learned controller is over
-    flows and the spread between trainings is averaged out. Controllers without a policy are the same in every run.
-    """
-    results, datapaths = [], reference_last(datapaths)
-    for run, folder in zip(runs, folders, strict=True):
-        print(f"\nRun {run}")
-        results.append(
-            judge(scenario, spec, datapaths, policies=run, folder=folder, config=config, recording=recording)
-        )
-    if len(results) == 1:
-        return results[0]
-    print(f"\nMean over {len(runs)} runs")
-    mean = Judgement({d.name: _mean([result.comparisons[d.name] for result in results]) for d in datapaths})
-    print_judgement(mean, full=spec.table == "full")
-    print_verdict(mean)
-    return mean
-
-
-def _mean(results: Sequence[Comparison]) -> Comparison:
-    """Mean of several comparisons on the same flows, with all their problems and warnings."""
-    first = results[0]
-    values = {
-        name: {
-            key: [sum(column) / len(results) for column in zip(*(r.values[name][key] for r in results), strict=True)]
-            for key in first.values[name]
-        }
-        for name in first.controllers
-    }
-    invalid: dict[str, dict[int, list[str]]] = {}
-    texts: dict[str, dict[str, None]] = {}
-    for result in results:
-        for name, bad in result.invalid.items():
-            for seed, problems in bad.items():
-                invalid.setdefault(name, {}).setdefault(seed, []).extend(problems)
-        for name, warnings in result.warnings.items():
-            texts.setdefault(name, {}).update(dict.fromkeys(warnings))
-    warned = {name: tuple(sentences) for name, sentences in texts.items()}
-    return replace(first, values=values, invalid=invalid, warnings=warned)
 
 
 def run_controllers(

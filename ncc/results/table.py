@@ -114,9 +114,8 @@ def differences(judgement: Judgement, reference: str) -> Grid:
     def cells(comparison: Comparison, key: str) -> list[Cell]:
         return [_difference(CATALOGUE[key], comparison.difference(name, reference, key)) for name in others]
 
-    percent = f"{judgement.any.level * 100:g} %"
     marks = f"{BETTER} better, {WORSE} worse than {label(reference)}"
-    marked = f"{marks}: the paired {percent} interval excludes 0. No mark: no significant difference.", "dim"
+    marked = f"{marks}: the paired 95 % interval excludes 0. No mark: no significant difference.", "dim"
     few = f"Fewer than {MIN_SEEDS} seeds: differences are not judged. Use more.", "yellow"
     paired = f"Below 0: less than {label(reference)}. Seeds are paired, for they share their flows.", "dim"
     return Grid(
@@ -195,9 +194,9 @@ def _agreement(judgement: Judgement) -> Grid:
             metric = CATALOGUE[key].label
             lead = (metric if datapath == others[0] else "", *([datapath] if several else []), f"{tolerance:.0%}")
             rows.append(Row(lead, tuple(cells), title=metric))
-    how = f"Ratio of {comparison.statistic}s over seeds"
+    how = "Ratio of means over seeds"
     if len(comparison.seeds) > 1:
-        how += f" [{comparison.level * 100:g} % bootstrap interval, resampled in pairs]"
+        how += " [95 % bootstrap interval, resampled in pairs]"
     lines = [(f"{how}; 1: they agree.", "dim")]
     if any(cell.mark for row in rows for cell in row.cells):
         lines.append((f"{STRAYS} not within the tolerance: there, believe {reference} alone.", "yellow"))
@@ -223,7 +222,7 @@ def brief(judgement: Judgement) -> Grid:
     leads = 2 if split else 1
     lowest = comparison.cell(LOWEST, GAP_METRIC).estimate if LOWEST in comparison.bounds else None
     metric = CATALOGUE[GAP_METRIC]
-    spread = f"±: half of the {comparison.level * 100:g} % bootstrap interval. " if len(comparison.seeds) > 1 else ""
+    spread = "±: half of the 95 % bootstrap interval. " if len(comparison.seeds) > 1 else ""
     more = "All metrics, intervals and bounds: table=full"
     return Grid(
         title=title(judgement),

@@ -9,13 +9,11 @@ import math
 from itertools import pairwise
 from typing import Annotated, Literal
 
-import numpy as np
 from msgspec import Meta, field
 
 from ncc.core.errors import ConfigError
 from ncc.core.value import Count, Name, NonNegative, Positive
-from ncc.metrics.stats import gap_closed, interval
-from ncc.results.comparison import MIN_SEEDS
+from ncc.metrics.stats import gap_closed
 from ncc.study.checks_base import Check, Judged, Parts, at_text, favoured, known, numeric_axis
 from ncc.study.measures import AnyMeasure
 from ncc.study.measures_of_flows import Bound
@@ -33,8 +31,6 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
     relation: Literal[">=", "<="]
     factor: Positive = 1.0
     tolerance: NonNegative = 0.0
-    surely: bool = False
-    """Judge the whole interval of paired differences, not the means alone; below `MIN_SEEDS` seeds there is none."""
 
     def names(self) -> tuple[str, ...]:
         return self.one, self.other
@@ -52,27 +48,19 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
         holds = one >= bound - slack if least else one <= bound + slack
         text = f"{at_text(table, point)}{measure.text(one)} to {measure.text(other)}"
         text += f" ({one / other:.3g}x)" if other else ""
-        if self.surely:
-            ones, others = (np.array(table.of(self.measure, name, point)) for name in self.names())
-            difference = interval(ones - self.factor * others)
-            if difference.n >= MIN_SEEDS:
-                holds &= difference.low >= -slack if least else difference.high <= slack
-                text += f", difference in [{measure.text(difference.low)}, {measure.text(difference.high)}]"
         return holds, text
 
 
 class Rank(Check, frozen=True, kw_only=True, tag="rank"):
     """At every point: among `one` and `others`, `one` has the `place`-th smallest value or a smaller one.
 
-    With `largest`, the `place`-th largest or a larger one. `tolerance` is a share of the value at that place: with
-    0.11, `one` may be 11 % above it (with `largest`, below it).
+    `tolerance` is a share of the value at that place: with 0.11, `one` may be 11 % above it.
     """
 
     one: Name
     others: Annotated[tuple[Name, ...], Meta(min_length=1)]
     place: Count = 1
     tolerance: NonNegative = 0.0
-    largest: bool = False
 
     def check(self) -> None:
         if self.place > len(self.others):
@@ -84,14 +72,14 @@ class Rank(Check, frozen=True, kw_only=True, tag="rank"):
         return self.one, *self.others
 
     def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
-        return favoured(measure, (self.one,), self.others, less=not self.largest)
+        return favoured(measure, (self.one,), self.others, less=True)
 
     def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged:
         (point,) = line
         values = {name: table.value(self.measure, name, point) for name in self.names()}
-        ranked = sorted(values, key=values.__getitem__, reverse=self.largest)
+        ranked = sorted(values, key=values.__getitem__)
         bound = values[ranked[self.place - 1]]
-        ahead = bound - values[self.one] if self.largest else values[self.one] - bound
+        ahead = values[self.one] - bound
         holds = ahead <= self.tolerance * abs(bound) and not any(math.isnan(value) for value in values.values())
         order = ", ".join(f"{name} {measure.text(values[name])}" for name in ranked)
         return holds, f"{at_text(table, point)}{order}"

@@ -7,6 +7,7 @@ from typing import Any
 from ncc.results.captions import WARNED
 from ncc.results.grid import markdown_table
 from ncc.study.page import DASH, README, number, plain, point, render, spread
+from ncc.study.result import FULL
 from ncc.study.spec import Experiment
 
 Results = dict[str, dict[str, Any]]
@@ -28,11 +29,11 @@ def pages(
     """The Markdown of every page, by file name.
 
     Args:
-        experiments: current experiments, whose texts the pages show. Those without a result have a row in the index.
+        experiments: the experiments, whose texts the pages show. Those without a result have a row in the index.
         old: datapaths with results of an earlier version of an experiment, by its name.
     """
     datapaths = sorted({datapath for results in found.values() for datapath in results})
-    shown = [_experiment(name, found[name], experiments.get(name), old.get(name, ())) for name in found]
+    shown = [_experiment(name, found[name], experiments[name], old.get(name, ())) for name in found]
     rows = {
         entry["name"]: [
             f"[{entry['name']}]({entry['system']}.md#{entry['name']})",
@@ -78,21 +79,18 @@ def full_tables(name: str, results: Results) -> str:
     return "\n\n".join([f"### {name}: every number", *notes, table]) + "\n"
 
 
-def _experiment(name: str, results: Results, now: Experiment | None, old: Sequence[str]) -> dict[str, Any]:
-    """Data of an experiment for the template, with the texts of the current experiment if there is one."""
-    first = next(iter(results.values()))
-    before = {check["name"]: check["claim"] for result in results.values() for check in result["checks"]}
-    words = {key: first[key] for key in ("title", "paper", "notes")}
-    if now is not None:
-        words = {"title": now.title, "paper": now.paper.to_dict(), "notes": now.notes}
-    claims = before if now is None else {key: check.claim for key, check in now.checks.items()}
+def _experiment(name: str, results: Results, now: Experiment, old: Sequence[str]) -> dict[str, Any]:
+    """Data of an experiment for the template."""
     return {
         "name": name,
         "system": name.partition("_")[0],
-        **words,
+        "title": now.title,
+        "paper": now.paper.to_dict(),
+        "notes": now.notes,
+        "reduced": now.preset(FULL).reduced,
         "verdicts": {at: _verdict(result) + (" *old*" if at in old else "") for at, result in results.items()},
         "runs": [_runs(result) for result in results.values()],
-        "checks": _checks(results, claims, {key: text for key, text in before.items() if key not in claims}),
+        "checks": _checks(results, now),
         "beside": _beside(results),
         "sources": [value["source"] for result in results.values() for value in result["values"]],
     }
@@ -109,21 +107,20 @@ def _runs(result: Mapping[str, Any]) -> str:
     """The runs behind a result in a sentence."""
     seeds, bad, warned = result["seeds"], len(result["problems"]), result.get("warnings", {})
     parts = [result.get("runs_text") or f"{len(seeds)} seeds", f"commit {', '.join(result['commits'])}"]
-    parts += [f"less than the paper: {plain(result['reduced'])}"] * (not result["reduced"].startswith("nothing"))
     parts += [f"invalid runs, which count against their contenders: {bad}"] * bool(bad)
     parts += [f"with warnings: {', '.join(plain(result['contenders'][name]) for name in warned)}"] * bool(warned)
     return f"On {result['datapath']}: {'; '.join(parts)}."
 
 
-def _checks(results: Results, claims: Mapping[str, str], dropped: Mapping[str, str]) -> Rows:
-    """Make a row for every check; checks that the experiment no longer has come last."""
+def _checks(results: Results, now: Experiment) -> Rows:
+    """Make a row for every check."""
     rows = []
-    for name, text in [*claims.items(), *dropped.items()]:
+    for name, check in now.checks.items():
         cells = [
-            next((_outcome(check) for check in result["checks"] if check["name"] == name), "not judged in this result")
+            next((_outcome(found) for found in result["checks"] if found["name"] == name), "not judged in this result")
             for result in results.values()
         ]
-        rows.append([plain(text) + (" (no longer a check of the experiment)" if name in dropped else ""), *cells])
+        rows.append([plain(check.claim), *cells])
     return rows
 
 

@@ -56,7 +56,10 @@ def _report(runs: Path, out: Path) -> int:
     taken, refused = gather(runs, out)
     found = read_all(out)
     if found:
-        loaded = {name: load_experiment(name) for name in experiment_names()}
+        names = experiment_names()
+        if gone := sorted(found.keys() - set(names)):
+            raise ResultError(f"{out / gone[0]}.json is of no experiment in configs/experiment: delete it")
+        loaded = {name: load_experiment(name) for name in names}
         shown = {name: each for name, (each, _) in loaded.items() if name in found or FULL in each.presets}
         written = pages(found, shown, old_results(found, loaded))
         for name, text in written.items():
@@ -145,6 +148,6 @@ def old_results(found: Mapping[str, Results], loaded: Mapping[str, Loaded]) -> d
     """
     old = {}
     for name, results in found.items():
-        now = runs_digest(grid_of(name, *loaded[name], FULL)) if name in loaded else None
-        old[name] = [datapath for datapath, result in results.items() if result.get("runs") != now or now is None]
+        now = runs_digest(grid_of(name, *loaded[name], FULL))
+        old[name] = [datapath for datapath, result in results.items() if result.get("runs") != now]
     return {name: datapaths for name, datapaths in old.items() if datapaths}

@@ -7,13 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from ncc.core.errors import ResultError
-from ncc.harness.atomic import replacing, write_text
+from ncc.harness.atomic import write_text
 from ncc.harness.manifest import now
-from ncc.harness.results import read_table
 from ncc.results.palette import label
 from ncc.study.checks_base import Finding
 from ncc.study.load import runs_digest
@@ -22,7 +18,7 @@ from ncc.study.table import At, Table, rounded
 
 FORMAT = 2
 FULL = "full"
-JSON, PARQUET, FIGURE = "result.json", "result.parquet", "figure.png"
+JSON, FIGURE = "result.json", "figure.png"
 NEEDED = {"name", "datapath", "complete", "written_at", "commits", "holds", "verdict", "cells"}
 HOLDS, FAILS = "shape holds", "shape does not hold"
 DIRTY = "+"
@@ -89,21 +85,8 @@ class Result:
         return f"{self.outcome}; " + " | ".join(f"{name}: {found.text}" for name, found in shown.items())
 
     def save(self, folder: Path) -> None:
-        """Write `result.json` and `result.parquet` (a row per measure, contender, point and seed)."""
+        """Write `result.json`."""
         write_text(folder / JSON, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
-        rows = [
-            {
-                "measure": measure,
-                "contender": contender,
-                **dict(zip(self.table.axes, point, strict=True)),
-                "seed": seed,
-                "value": value,
-            }
-            for (measure, contender, point), values in self.table.values.items()
-            for seed, value in zip(self.seeds, values, strict=True)
-        ]
-        with replacing(folder / PARQUET) as temporary:
-            pq.write_table(pa.Table.from_pylist(rows), temporary)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for a page that need not know the experiment; undefined numbers are null."""
@@ -117,7 +100,6 @@ class Result:
             "preset": self.grid.preset,
             "complete": self.complete,
             "runs": runs_digest(self.grid),
-            "reduced": experiment.preset(self.grid.preset).reduced,
             "datapath": self.datapath,
             "seeds": list(self.seeds),
             "runs_text": self.runs_text,
@@ -187,20 +169,3 @@ def read_result(path: Path) -> dict[str, Any]:
     if not isinstance(plain, dict) or plain.get("format") != FORMAT or not set(plain) >= NEEDED:
         raise ResultError(f"{path} is no result of an experiment in format {FORMAT}; run the experiment again")
     return plain
-
-
-def read_values(path: Path, result: Mapping[str, Any]) -> Table:
-    """The values of a result by seed, as `Result.save` wrote them to Parquet; `ResultError` if they are not there."""
-    axes = {name: tuple(axis["points"]) for name, axis in result["axes"].items()}
-    values: dict[tuple[str, str, At], list[float]] = {}
-    rows = read_table(path)
-    if missing := {"measure", "contender", "value", *axes} - set(rows.column_names):
-        raise ResultError(f"{path} has no column {', '.join(sorted(missing))}; run the experiment again")
-    for row in rows.to_pylist():
-        point = tuple(row[axis] for axis in axes)
-        values.setdefault((row["measure"], row["contender"], point), []).append(row["value"])
-    return Table(
-        axes=axes,
-        contenders=tuple(result["contenders"]),
-        values={key: tuple(found) for key, found in values.items()},
-    )

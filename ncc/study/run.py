@@ -9,10 +9,10 @@ from typing import Any
 
 from ncc.core.errors import InvalidRunError, ResultError
 from ncc.harness.atomic import remove
-from ncc.harness.pool import Executor, Job, evaluate
-from ncc.harness.progress import Bar, EvaluationProgress
+from ncc.harness.pool import Executor
 from ncc.harness.results import StoredRun, load_evaluation
 from ncc.metrics.catalogue import worst
+from ncc.results.evaluation import run_controllers
 from ncc.run.compose import DatapathSpec
 from ncc.run.plan import require_transports
 from ncc.study.draw import Courses, draw
@@ -20,7 +20,7 @@ from ncc.study.load import load_experiment
 from ncc.study.measures import measure_all
 from ncc.study.measures_base import Course, Seen
 from ncc.study.points import Grid, grid_of
-from ncc.study.result import FIGURE, JSON, PARQUET, Result, commits_of
+from ncc.study.result import FIGURE, JSON, Result, commits_of
 from ncc.study.spec import Experiment
 from ncc.study.table import At, Table
 
@@ -42,23 +42,19 @@ def run_experiment(
             result says so, and `require_usable` raises.
     """
     require_transports([datapath], [cell.controller for cell in grid.cells])
-    for name in (JSON, PARQUET, FIGURE):
+    for name in (JSON, FIGURE):
         remove(folder / name)  # a table of earlier runs must not stay if these fail
-    jobs = [
-        Job(c.scenario, c.controller, seed, {"datapath": datapath.identity, **c.inputs})
-        for seed in seeds
-        for c in grid.cells
-    ]
-    with Bar(f"{grid.name} on {datapath.name}") as bar:
-        done = evaluate(
-            jobs,
-            folder,
-            datapath.load(),
-            grid.policies,
-            executor=executor,
-            config=config,
-            on_progress=EvaluationProgress(bar),
-        )
+    done = run_controllers(
+        {cell.controller.name: cell.scenario for cell in grid.cells},
+        [cell.controller for cell in grid.cells],
+        seeds,
+        datapath,
+        grid.policies,
+        called=grid.name,
+        folder=folder,
+        executor=executor,
+        config=config,
+    )
     result, courses = _measured(
         grid, datapath.name, tuple(seeds), {(run.controller, run.seed): run for run in done.runs}
     )

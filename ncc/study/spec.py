@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 
 from ncc.core.errors import ConfigError
-from ncc.core.value import Count, Name, Natural, NonNegative, Value, from_dict
+from ncc.core.value import Count, Name, Natural, Value, from_dict
 from ncc.study.checks import AnyCheck
 from ncc.study.checks_base import Parts, known, known_points
 from ncc.study.measures import AnyMeasure, Ratio
@@ -106,13 +106,11 @@ class Axis(Value, frozen=True, kw_only=True):
 class Preset(Value, frozen=True, kw_only=True):
     """The size of an experiment. It may change durations and numbers, never the network or its load."""
 
-    seeds: Count
+    seeds: Count = 1
     first_seed: Natural = 0
     """First seed; above 0 if something was chosen by the results of the seeds before."""
-    reduced: Text
-    """The differences from the size of the paper's experiment."""
-    wall_s: NonNegative
-    """Approximate wall time in seconds on two cores."""
+    reduced: str = ""
+    """Differences of the published preset from the size of the paper's experiment; empty: there is none."""
     axes: dict[str, tuple[float | str, ...]] = field(default_factory=dict)
     """Points that are run, by axis; all points of axes that are not named."""
     changes: dict[str, Any] = field(default_factory=dict)

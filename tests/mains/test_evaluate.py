@@ -70,12 +70,10 @@ def test_an_experiment_end_to_end(tmp_path: Path) -> None:
     assert "shape holds: 4 of 4 checks hold; queue_is_k: k 20: 2" in done.stdout
     folder = tmp_path / "tried" / "packetsim"
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
-    table = pq.read_table(folder / "result.parquet")
-    assert table.num_rows == 3 * 2 * 2, "measures x contenders x thresholds, one seed"
-    assert set(table.column_names) == {"measure", "contender", "k", "seed", "value"}
     result = json.loads((folder / "result.json").read_text())
     assert not result["complete"], "a quick result is not published"
-    assert {"seeds", "commits", "verdict", "cells", "checks", "paper", "reduced"} <= set(result)
+    assert {"seeds", "commits", "verdict", "cells", "checks", "paper"} <= set(result)
+    assert len(result["cells"]) == 3 * 2 * 2, "measures x contenders x thresholds"
     cell = next(c for c in result["cells"] if (c["measure"], c["contender"], c["at"]) == ("queue", "dctcp", [20.0]))
     assert 15_000 < cell["value"] < 45_000
     first = (folder / "manifest.json").stat().st_mtime_ns

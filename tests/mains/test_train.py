@@ -17,7 +17,6 @@ from ncc.core.errors import ResultError
 from ncc.harness.atomic import exclusive
 from ncc.harness.manifest import read_manifest
 from ncc.harness.results import load_evaluation
-from ncc.results.judgement import load_judgement
 from ncc.results.training import train
 from ncc.run.learning import read_learning
 from ncc.run.plan import TrainPlan
@@ -55,13 +54,13 @@ def test_the_run_folder_holds_what_the_readme_promises(trained: Path) -> None:
         assert evaluation.controllers == ("trained", "ncc_untrained", "fixed_share", "dctcp")
         assert {run.seed for run in evaluation.runs} == {0, 1}
         assert (trained / "evaluation" / datapath / "slowdown_cdf.png").stat().st_size > 100
-    for name in ("comparison.md", "comparison.json", "comparison.parquet"):
+    for name in ("comparison.md", "comparison.json"):
         assert (trained / "evaluation" / name).stat().st_size > 100
 
 
 def judged_on(run: Path) -> tuple[str, ...]:
     """By default `evaluation.datapaths` of configs/train.yaml."""
-    return load_judgement(run / "evaluation").datapaths
+    return tuple(json.loads((run / "evaluation" / "comparison.json").read_text())["datapaths"])
 
 
 def test_what_is_finished_is_not_trained_again(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +145,6 @@ def test_a_run_can_be_judged_elsewhere(trained: Path) -> None:
         assert {(run.controller, run.seed) for run in load_evaluation(folder / datapath).runs} == {
             (name, seed) for name in ("ncc", "newreno") for seed in (5, 6)
         }
-    assert load_judgement(folder).any.controllers == ("ncc", "newreno")
 
 
 def test_a_run_that_was_changed_is_refused(trained: Path, tmp_path: Path) -> None:

@@ -1,42 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Networks are drawn box by box or tier by tier; figures stay small, whoever sends how much."""
+"""Amounts have their unit; figures stay small, whoever sends how much."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ncc.core.topologies import FatTree, LeafSpine, ManyToOne, Rack, TwoDatacentres
-from ncc.results.drawing import amount, sketch, topology_drawing
 from ncc.results.plot import learning_curve, slowdown_cdf
-
-
-def test_a_rack_is_drawn_box_by_box() -> None:
-    drawn = sketch(Rack(hosts=16, remotes=4).build())
-    assert sorted(box.text for box in drawn.boxes.values()) == [
-        "16 hosts: h0 … h15", "4 hosts: r0 … r3\n(remotes)", "core", "tor",
-    ]  # fmt: skip
-    assert [drawn.boxes[a].text for a, _ in drawn.uplink] == ["tor"]
-    assert "tor to core: 4 Gbit/s, 10 µs" in drawn.words
-
-
-def test_an_incast_shares_the_port_to_its_receiver() -> None:
-    drawn = sketch(ManyToOne(senders=3).build())
-    assert [drawn.boxes[a].text for a, _ in drawn.uplink] == ["1 host: receiver\n(receiver)"]
-
-
-def test_a_fat_tree_is_drawn_tier_by_tier() -> None:
-    drawn = sketch(FatTree(k=8).build())
-    texts = {box.text: box.level for box in drawn.boxes.values()}
-    assert texts == {"128 hosts: h0_0_0 … h7_3_3\n(edge)": 0, "32 × edge": 1, "32 × agg": 2, "16 × core": 3}  # noqa: RUF001
-    assert [sum(found.values()) for found in drawn.links.values()] == [128, 128, 128]
-
-
-@pytest.mark.parametrize("spec", [LeafSpine(leaves=20, spines=20), TwoDatacentres(hosts=8, switches=2), FatTree(k=4)])
-def test_boxes_do_not_lie_on_each_other(spec: LeafSpine | TwoDatacentres | FatTree, tmp_path: Path) -> None:
-    topology_drawing(spec.build(), tmp_path / "network.svg")
-    assert "<text" in (tmp_path / "network.svg").read_text()  # text stays text
-    assert not list(tmp_path.glob(".*"))
+from ncc.results.report.words import amount
 
 
 @pytest.mark.parametrize(

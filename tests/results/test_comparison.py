@@ -4,14 +4,13 @@ from colorsys import rgb_to_hsv
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
-from ncc.core.errors import ConfigError, ResultError
+from ncc.core.errors import ConfigError
 from ncc.harness.results import run_folder, save_evaluation, save_run
 from ncc.metrics.summary import summarise
 from ncc.results.comparison import Comparison, compare, comparison
-from ncc.results.judgement import Judgement, load_judgement
+from ncc.results.judgement import Judgement
 from ncc.results.palette import PALETTE, label, styles, variant_styles
 from ncc.results.table import markdown
 from tests.results.made import NAN, alone, printed, summary
@@ -68,7 +67,6 @@ def test_invalid_runs_count_as_they_ended_and_are_never_best() -> None:
     assert not c.valid
     assert c.cell("ncc", "slowdown_all_mean").estimate == pytest.approx(9.6)
     assert c.best("slowdown_all_mean") == ("dctcp",)
-    assert [row["n_invalid"] for row in c.rows()] == [1, 0]
     said = "never best: 1 of NCC's 5 runs, the first on ns3, seed 4: 3 of 9 flows were not delivered"
     for text in (printed(alone(c)), markdown(alone(c))):
         assert "INVALID 1 of 5" in text
@@ -130,7 +128,7 @@ def test_markdown_is_a_table() -> None:
     assert table[3] == "| Goodput (Gbps) | **3.000** | 1.000 | 2.000 |"
 
 
-def test_it_comes_back_from_disk(tmp_path: Path) -> None:
+def test_it_is_written_with_the_values_of_every_seed(tmp_path: Path) -> None:
     c = comparison(
         {"a": [summary(jain=0.9), summary(jain=NAN)], "b": [summary(jain=0.7), summary(jain=0.8)]},
         [4, 7],
@@ -140,22 +138,11 @@ def test_it_comes_back_from_disk(tmp_path: Path) -> None:
     )
     judgement = Judgement({"packetsim": c, "ns3": c})
     judgement.save(tmp_path)
-    back = load_judgement(tmp_path)
-    assert back.to_dict() == judgement.to_dict()
-    assert back.datapaths == ("packetsim", "ns3")
-    assert back.comparisons["ns3"].invalid == {"b": {7: ["why"]}}
-    assert np.isnan(back.comparisons["packetsim"].values["a"]["jain"][1])
-    rows = pq.read_table(tmp_path / "comparison.parquet").to_pylist()
-    assert [(r["datapath"], r["metric"], r["controller"], r["estimate"], r["n_seeds"]) for r in rows] == [
-        (datapath, "jain", name, value, n)
-        for datapath in ("packetsim", "ns3")
-        for name, value, n in (("a", 0.9, 1), ("b", 0.75, 2))
-    ]
-    path = tmp_path / "comparison.json"
-    for text in ("{", "[]", json.dumps({**judgement.to_dict(), "format": 9}), json.dumps({"format": 2})):
-        path.write_text(text)
-        with pytest.raises(ResultError):
-            load_judgement(tmp_path)
+    plain = json.loads((tmp_path / "comparison.json").read_text())
+    assert plain["datapaths"] == ["packetsim", "ns3"]
+    ns3 = plain["comparisons"]["ns3"]
+    assert ns3["invalid"] == {"b": {"7": ["why"]}}
+    assert ns3["values"]["a"]["jain"] == [0.9, None]
 
 
 def test_an_evaluation_is_compared_by_its_runs(tmp_path: Path) -> None:

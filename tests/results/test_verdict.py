@@ -175,7 +175,7 @@ def test_fairness_is_shown_where_it_tells_somebody_apart() -> None:
 
 def test_warnings_stand_at_the_head_and_below() -> None:
     found = full(FOUR, warnings={"ncc": ("outside its training: uplink over host rate 0.5, trained 1 to 6",)})
-    judgement = Judgement({"ns3": Comparison.from_dict(found.to_dict())})
+    judgement = Judgement({"ns3": found})
     for lines in (lines_of(judgement, 80), lines_of(judgement, None, full=True), markdown(judgement).splitlines()):
         assert any("NCC †" in line and "DCTCP" in line for line in lines)
         text = " ".join(line.strip() for line in lines)

@@ -14,15 +14,11 @@ from ncc.results.learned import Learned, load_learned
 from ncc.results.notebook import replayed, scenario_of, watched_run
 from ncc.run.controllers import load_controller
 from studies.learned import (
-    ALL,
     GROUPS,
     Importance,
     blinded,
-    groups_of,
-    importance,
     importance_bars,
     main,
-    permuted,
 )
 from studies.waiting import VIEW, Waiting, waiting, waiting_limits
 from tests.results.test_learned import by_queue, observations
@@ -71,16 +67,6 @@ def test_every_number_is_in_one_group() -> None:
     assert sorted(grouped) == sorted(names_of(VIEW, 0))
 
 
-def test_only_the_group_that_counts_changes_the_decision(incast: Scenario) -> None:
-    policy, obs = by_queue(), observations()
-    groups = groups_of(policy)
-    change = dict(
-        zip(groups, permuted(policy, [(incast, obs[:300]), (incast, obs[300:])], groups.values()), strict=True)
-    )
-    assert change.pop("own flows") > 0.05
-    assert max(change.values()) < 1e-6
-
-
 def test_a_blinded_policy_always_sees_the_same() -> None:
     policy, obs = by_queue(), observations()
     at, stand = policy.at("queued_bytes"), np.full(16, 0.25)
@@ -111,15 +97,6 @@ def test_figures_show_something(met: Waiting, tmp_path: Path) -> None:
     nobody = Waiting(met.limits, met.busy & False, met.known, met.periods_before, met.hosts_before)
     waiting_limits(nobody, tmp_path / "n.png")
     assert all(is_drawn(tmp_path / f"{name}.png") for name in "win")
-
-
-def test_without_the_order_flows_of_an_incast_take_longer(incast: Scenario) -> None:
-    found = importance("ncc", [incast] * 2)
-    middle = dict(zip(found.names, found.without[:, 0], strict=True))
-    assert middle["order: bytes and hosts before"] > 1.05
-    assert middle["ages of messages"] == pytest.approx(1, abs=0.02), "none is lost here"
-    assert ALL in found.names
-    assert (np.diff(found.without[found.ranked, 0]) <= 0).all()
 
 
 def test_it_prints_the_most_important_first(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ncc.core.errors import ResultError
@@ -81,27 +79,17 @@ def test_the_command_prints_the_set_with_the_command_that_made_it(
     of = table({AS_IS: (1.0, 1.0), WIDE: (1.0, 2.0), SLOW: (0.5, 0.5), BOTH: (3.0, 3.0)}, {})
     result = {
         "format": 2, "name": "tuning_toy", "datapath": "packetsim", "complete": False, "written_at": "", "source": "",
-        "commits": ["abc"], "holds": True, "verdict": "", "cells": [], "preset": "sweep", "seeds": [0, 1],
-        "contenders": {"dctcp": "DCTCP"}, "axes": {name: {"points": list(points)} for name, points in of.axes.items()},
+        "commits": ["abc"], "holds": True, "verdict": "", "preset": "sweep", "seeds": [0, 1],
+        "contenders": {"dctcp": "DCTCP"}, "cells": [
+            {"measure": m, "contender": c, "at": at, "value": values[0], "n_seeds": 2}
+            for (m, c, at), values in of.values.items()
+        ], "axes": {name: {"points": list(points)} for name, points in of.axes.items()},
     }  # fmt: skip
     (tmp_path / "result.json").write_text(json.dumps(result))
-    rows = [
-        {"measure": m, "contender": c, **dict(zip(of.axes, at, strict=True)), "seed": 0, "value": each}
-        for (m, c, at), values in of.values.items()
-        for each in values
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "result.parquet")
     assert tuning.main([str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "experiment=tuning_toy preset=sweep seeds=2` (commit abc)" in said
     assert "topology: many_to_one" in said
     assert "g_shift: 6" in said
-    parquet = tmp_path / "result.parquet"
-    pq.write_table(pa.Table.from_pylist([{"measure": "mean", "value": 1.0}]), parquet)
-    assert tuning.main([str(tmp_path)]) == 1
-    assert "result.parquet has no column cell, contender, own, threshold" in capsys.readouterr().err
-    parquet.unlink()
-    assert tuning.main([str(tmp_path)]) == 1
-    assert "result.parquet cannot be read as Parquet" in capsys.readouterr().err
     assert tuning.main([str(tmp_path / "nowhere")]) == 1
     assert "run the experiment again" in capsys.readouterr().err

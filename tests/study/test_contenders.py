@@ -79,18 +79,6 @@ def test_fields_of_the_stack_and_the_limit_are_merged_over_the_controller_s() ->
 FIFO: dict[str, Any] = {"stack": {"order": "fifo"}}
 
 
-def test_axes_set_fields_of_a_contender_s_stack() -> None:
-    plain = toy(
-        contenders={"one": {"controller": "ncc_order"}},
-        axes={"how": {"label": "how", "cases": {"off": {"contenders.one.stack.order": "fifo"}, "on": {}}}},
-        checks={"c": {"kind": "within", "claim": "", "measure": "queue", "contender": "one", "low": 0}},
-        values=[],
-        presets__quick__axes={},
-    )
-    cells = grid_of("toy", *experiment_from(plain, "toy"), "full").cells
-    assert [(cell.point, cell.controller.stack.order) for cell in cells] == [(("off",), "fifo"), (("on",), "upsilon")]
-
-
 @pytest.mark.parametrize(("contender", "said"), table(__file__, "refused.yaml")["contenders"])
 def test_what_is_no_contender_is_refused_by_name(contender: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=said):

@@ -65,7 +65,7 @@ def test_an_unknown_preset() -> None:
 
 def test_words_make_no_other_experiment() -> None:
     before = runs_digest(grid())
-    assert runs_digest(grid(presets__full__wall_s=9, title="Another", axes__k__label="k")) == before
+    assert runs_digest(grid(title="Another", axes__k__label="k")) == before
     assert runs_digest(grid(axes__k__values=[10])) != before
     assert runs_digest(grid(presets__full__seeds=3)) != before
 

@@ -21,6 +21,8 @@ from ncc.study.spec import experiment_from
 from ncc.study.table import At, Table
 from tests.study.toy import PLAIN, toy
 
+TOY = {"toy": experiment_from(toy(), "toy")[0]}
+
 
 def result(preset: str = "full", seeds: int = 2, holds: bool | None = True, **changes: Any) -> Result:
     """A result of the toy, with made-up numbers: the queue is 10 KB per seed's number, and the link is full."""
@@ -45,6 +47,13 @@ def result(preset: str = "full", seeds: int = 2, holds: bool | None = True, **ch
         cpu_s=1.0,
         commits=("abc",),
     )
+
+
+def know_the_toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy, and another, in place of the experiments on disk."""
+    loaded = {"toy": experiment_from(toy(), "toy"), "other": experiment_from(toy(title="Other"), "other")}
+    monkeypatch.setattr("ncc.study.report.experiment_names", lambda: tuple(loaded))
+    monkeypatch.setattr("ncc.study.report.load_experiment", loaded.__getitem__)
 
 
 def keep(found: Result, folder: Path) -> Path:
@@ -77,8 +86,9 @@ def test_what_is_not_the_whole_experiment_is_not_published(other: Result, tmp_pa
 
 
 def test_what_no_commit_gave_is_refused_and_what_is_there_stays(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    know_the_toy(monkeypatch)
     runs, out = tmp_path / "runs", tmp_path / "docs"
     dirty = keep(replace(result(holds=False), commits=("abc", "abc+")), runs / "dirty" / "packetsim")
     at = json.loads((dirty / JSON).read_text())
@@ -117,7 +127,7 @@ def test_the_newest_result_of_a_datapath_wins_and_others_stay(tmp_path: Path) ->
 
 def test_the_page_has_the_claim_the_verdict_and_the_paper_s_values_beside_ours() -> None:
     results = {"toy": {"packetsim": result(holds=False).to_dict()}}
-    of = pages(results, {}, {})
+    of = pages(results, TOY, {})
     assert set(of) == {"README.md", "toy.md"}
     assert "**A toy.** On packetsim: **does not hold** (0 of 1).\n" in of["toy.md"]
     assert "| a shorter queue | **does not hold**: 1 &lt; 2 \\| 3 |" in of["toy.md"]
@@ -131,21 +141,21 @@ def test_the_page_has_the_claim_the_verdict_and_the_paper_s_values_beside_ours()
 def test_the_index_marks_what_is_old_and_what_was_not_run() -> None:
     results = {"toy": {name: result().to_dict() for name in ("ns3", "packetsim")}}
     other, _ = experiment_from(toy(title="Another"), "toy")
-    index = pages(results, {"other": other}, {"toy": ["ns3"]})["README.md"]
+    index = pages(results, {**TOY, "other": other}, {"toy": ["ns3"]})["README.md"]
     assert "| holds (1 of 1) *old* | holds (1 of 1) |" in index
     assert "| other *not run* | Another | Figure 1 |  |  |" in index
 
 
 def test_what_is_not_judged_says_why_once() -> None:
     found = replace(result(), findings={"less": NOT_JUDGED})
-    page = pages({"toy": {"packetsim": found.to_dict()}}, {}, {})["toy.md"]
+    page = pages({"toy": {"packetsim": found.to_dict()}}, TOY, {})["toy.md"]
     assert "| a shorter queue | not judged: the preset leaves these points out |" in page
 
 
 def test_of_many_points_that_hold_a_page_shows_the_first_and_the_last() -> None:
     def page(holds: bool, text: str) -> str:
         found = replace(result(), findings={"less": Finding(holds, text)})
-        return pages({"toy": {"packetsim": found.to_dict()}}, {}, {})["toy.md"]
+        return pages({"toy": {"packetsim": found.to_dict()}}, TOY, {})["toy.md"]
 
     assert "| holds: k 1: 1; ...; k 4: 4 |" in page(True, "k 1: 1; k 2: 2; k 3: 3; k 4: 4")
     assert "| holds: k 1: 1; k 2: 2; k 3: 3 |" in page(True, "k 1: 1; k 2: 2; k 3: 3")
@@ -174,11 +184,6 @@ def test_words_are_those_of_the_experiment_as_it_is_now() -> None:
     assert "| looked at since | not judged in this result |" in of["toy.md"]
     assert "a shorter queue" not in of["toy.md"]
 
-    checks = {"fresh": PLAIN["checks"]["less"] | {"claim": "the only one"}}
-    page = pages(results, {"toy": experiment_from(toy(checks=checks), "toy")[0]}, {})["toy.md"]
-    assert "| the only one | not judged in this result |" in page
-    assert "| a shorter queue (no longer a check of the experiment) | holds: 1" in page
-
 
 def test_a_result_is_old_when_what_would_run_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"toy": {"packetsim": result().to_dict()}}
@@ -191,7 +196,6 @@ def test_a_result_is_old_when_what_would_run_is_another(monkeypatch: pytest.Monk
     assert old(scenario=PLAIN["scenario"] | {"duration_s": 0.2})
     assert old(measures__queue__statistic="max")
     assert old(presets__full__seeds=3)
-    assert old_results(found, {}) == {"toy": ["packetsim"]}, "it is no longer in configs/experiment"
 
 
 def test_defaults_of_headers_and_controllers_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +228,7 @@ def test_verdicts() -> None:
 def test_a_narrow_outcome_is_said_in_the_verdict_and_on_the_page() -> None:
     found = replace(result(), findings={"less": Finding(True, "1 < 2", narrow=True)})
     assert found.outcome == "shape holds: 1 of 1 checks hold, 1 narrowly decided (other seeds may turn it)"
-    page = pages({"toy": {"packetsim": found.to_dict()}}, {}, {})["toy.md"]
+    page = pages({"toy": {"packetsim": found.to_dict()}}, TOY, {})["toy.md"]
     assert "On packetsim: holds (1 of 1, 1 narrowly)." in page
     assert "| holds, narrowly: 1 &lt; 2 |" in page
 
@@ -233,7 +237,7 @@ def test_pages_say_how_many_runs_how_long_which_are_invalid_and_what_to_know() -
     found = replace(result(), warnings={"gentle": ("outside its training: load 0.9, trained 0.1 to 0.8",)})
     plain = {"packetsim": found.to_dict()}
     runs = "On packetsim: 2 seeds of 0.1 s; commit abc"
-    assert f"{runs}; with warnings: DCTCP." in pages({"toy": plain}, {}, {})["toy.md"]
+    assert f"{runs}; with warnings: DCTCP." in pages({"toy": plain}, TOY, {})["toy.md"]
     shown = full_tables("toy", plain)
     assert "On packetsim: 2 seeds of 0.1 s;" in shown
     assert "† DCTCP: outside its training: load 0.9, trained 0.1 to 0.8." in shown
@@ -244,23 +248,26 @@ def test_pages_say_how_many_runs_how_long_which_are_invalid_and_what_to_know() -
     assert "| queue (KB) | 10 | large | DCTCP † | 15.0 [10.0, 20.0] | 15.0 [10.0, 20.0] |" in both
     table = replace(found.table, invalid={("gentle", found.table.points()[0]): 1})
     plain = {"packetsim": replace(result(), table=table, problems=("seed 1: undelivered",)).to_dict()}
-    assert f"{runs}; invalid runs, which count against their contenders: 1." in pages({"toy": plain}, {}, {})["toy.md"]
+    assert f"{runs}; invalid runs, which count against their contenders: 1." in pages({"toy": plain}, TOY, {})["toy.md"]
     shown = full_tables("toy", plain)
     assert shown.count("(1 invalid)") == len(found.grid.experiment.measures)
     assert "against their contenders: seed 1: undelivered." in shown
 
 
 def test_the_command_writes_the_pages_and_prints_every_number(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--runs", str(tmp_path), "--out", str(tmp_path)]) == 2
     assert "experiment=<name> preset=full" in capsys.readouterr().err
     keep(result(), tmp_path / "runs" / "toy" / "packetsim")
     out = tmp_path / "docs"
+    assert main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 1
+    assert "toy.json is of no experiment in configs/experiment: delete it" in capsys.readouterr().err
+    know_the_toy(monkeypatch)
     assert main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
     assert "toy on packetsim: shape holds" in capsys.readouterr().out
-    assert "holds (1 of 1) *old* |" in (out / "README.md").read_text()
-    assert "ncc_linux *not run*" in (out / "README.md").read_text()
+    assert "holds (1 of 1) |" in (out / "README.md").read_text()
+    assert "other *not run*" in (out / "README.md").read_text()
     (out / "gone.md").write_text((out / "toy.md").read_text())
     (out / "mine.md").write_text("# Mine\n")
     assert main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Python module `ncc.envs.packetsim._packetsim`.
-#include "bare.h"
 #include "batch.h"
 #include "bind.h"
 #include "controllers.h"
 #include "network.h"
-#include "scheduler.h"
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
@@ -41,12 +39,6 @@ std::vector<std::array<int64_t, 3>> SentPackets(Network &network)
     return rows;
 }
 
-int64_t BareCalendar(uint64_t events, uint32_t population, int64_t span_ns)
-{
-    Scheduler scheduler(2.0 * population / static_cast<double>(span_ns), span_ns + 1);
-    return BareLoop(scheduler, events, population, span_ns);
-}
-
 } // namespace
 } // namespace ncc::packetsim
 
@@ -67,5 +59,4 @@ NB_MODULE(_packetsim, m)
              "progress"_a);
     m.def("transports", &ncc::ControllerNames);
     m.def("params", &ncc::ControllerParamRows, "transport"_a);
-    m.def("bare_calendar", &BareCalendar, "events"_a, "population"_a, "span_ns"_a);
 }

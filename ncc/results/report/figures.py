@@ -15,11 +15,11 @@ from ncc.harness.run import Run
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.results.captions import seeds_text
 from ncc.results.comparison import Comparison
-from ncc.results.drawing import amount, sketch, topology_drawing
 from ncc.results.evaluation import bound_points
 from ncc.results.palette import label
 from ncc.results.plot import epoch_timeline, learning_curve, slowdown_cdf
 from ncc.results.report.sources import Source, training_of
+from ncc.results.report.words import amount
 
 EPOCHS = 1000
 """Number of periods of a run that are drawn, from its first."""
@@ -40,17 +40,6 @@ class Embedded:
     uri: str
     """Data URI of the figure."""
     width_px: int
-
-
-def topology_figure(source: Source) -> Embedded:
-    """Draw the network."""
-    network = source.scenario.network()
-    words = sketch(network).words
-    return _embedded(
-        lambda path: topology_drawing(network, path),
-        f"Drawing of the network. {words}.",
-        "The network; links with their rate and delay, each way. Bold: uplinks that neighbours share.",
-    )
 
 
 def cdf_figure(source: Source, datapath: str) -> Embedded:

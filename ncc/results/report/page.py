@@ -14,7 +14,7 @@ from ncc.metrics.catalogue import CATALOGUE
 from ncc.results.captions import few_seeds, strays, warning_lines
 from ncc.results.grid import BEST
 from ncc.results.palette import Style, label, styles
-from ncc.results.report.figures import cdf_figure, curve_figure, timeline_figure, topology_figure
+from ncc.results.report.figures import cdf_figure, curve_figure, timeline_figure
 from ncc.results.report.sources import Source
 from ncc.results.report.words import provenance_rows, scenario_rows, training_rows
 from ncc.results.table import BETTER, STRAYS, WORSE, differences, grids, sentences
@@ -61,7 +61,6 @@ def part_of(
         "reference": reference,
         "warnings": warnings(source),
         "scenario": [] if same else scenario_rows(source.scenario),
-        "topology": None if same else topology_figure(source),
         "same_as": same,
         "training": [] if training is None else training_rows(training),
         "curve": curve_figure(source),

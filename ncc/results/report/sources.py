@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sources of a report: finished folders that `ncc train` or `ncc evaluate` made, read through their manifests.
 
-No table is copied. It is computed again from the runs, whose files their manifests list, and compared with the table in
-the folder.
+No table is copied. It is computed again from the runs, whose files their manifests list.
 """
 
 import json
@@ -11,16 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.harness.manifest import MANIFEST, Manifest, is_sealed, read_manifest
 from ncc.harness.results import EVALUATION, Evaluation, load_evaluation
 from ncc.harness.run import eval_flow_seed
-from ncc.results.comparison import Comparison, base_scenario, compare
-from ncc.results.judgement import JSON, Judgement, load_judgement
+from ncc.results.comparison import base_scenario, compare
+from ncc.results.judgement import JSON, Judgement
 from ncc.run.learning import read_learning
 from ncc.run.plan import CONFIG
 
@@ -98,15 +95,10 @@ def _judged(folder: Path, judged: Path, training: Training | None) -> Source:
             f"{folder} holds no finished evaluation; name a folder that ncc train or ncc evaluate made, or let the "
             "command that began it go on"
         )
-    stated = load_judgement(judged)
-    source = _source(folder, {name: load_evaluation(judged / name) for name in stated.datapaths}, training)
-    for datapath, comparison in source.judgement.comparisons.items():
-        if not _equal(stated.comparisons[datapath], comparison):
-            raise ResultError(
-                f"{judged / JSON} says something else of {datapath} than the runs beside it: made by another version, "
-                "or changed; evaluate again (finished runs are kept)"
-            )
-    return source
+    datapaths = _json(judged / JSON, "evaluate again").get("datapaths")
+    if not isinstance(datapaths, list) or not datapaths:
+        raise ResultError(f"{judged / JSON} names no datapath; evaluate again (finished runs are kept)")
+    return _source(folder, {name: load_evaluation(judged / name) for name in datapaths}, training)
 
 
 def _source(folder: Path, evaluations: Mapping[str, Evaluation], training: Training | None = None) -> Source:
@@ -126,18 +118,6 @@ def _bounded(evaluation: Evaluation) -> bool:
     wanted = config.get("bounds", config.get("evaluation", {}).get("bounds", True))
     drawn = all(run.manifest.facts["flow_seed"] == eval_flow_seed(run.seed) for run in evaluation.runs)
     return bool(wanted) and drawn
-
-
-def _equal(one: Comparison, other: Comparison) -> bool:
-    """True if two comparisons have the same values, except for rounding in sums of another order."""
-    same = (one.controllers, one.seeds, one.n_flows) == (other.controllers, other.seeds, other.n_flows)
-    if not same or {k: dict(v) for k, v in one.invalid.items()}.keys() != other.invalid.keys():
-        return False
-    return all(
-        np.allclose(one.values[name].get(key, np.nan), column, rtol=1e-9, atol=0.0, equal_nan=True)
-        for name in one.controllers
-        for key, column in other.values[name].items()
-    )
 
 
 def _json(path: Path, remedy: str) -> dict[str, Any]:

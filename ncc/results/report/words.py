@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A scenario, a training and the provenance of results: as text, and as rows of (name, value)."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,7 +9,6 @@ from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 from ncc.core.workload import offered_load
 from ncc.harness.results import Evaluation
-from ncc.results.drawing import amount, duration_text
 from ncc.results.report.sources import Source, Training
 from ncc.run.compose import agent_name
 
@@ -29,6 +29,7 @@ def scenario_rows(scenario: Scenario) -> Rows:
     rest = {key: value for key, value in plain.items() if key not in ("name", "topology", "workload", "transport")}
     return [
         ("Network", settings(plain["topology"])),
+        ("Links", _links(network)),
         ("Hosts under control", str(scenario.n_agents)),
         ("Shared uplinks", _uplinks(network)),
         *((f"Traffic: {name}", settings(traffic.to_dict())) for name, traffic in scenario.workload),
@@ -52,6 +53,31 @@ def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def amount(value: float, unit: str) -> str:
+    """Format an amount with a metric prefix: 4 Gbit/s, 10 µs, 30 kB."""
+    if value == 0:
+        return f"0 {unit}"
+    for scale, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")):
+        if abs(value) >= scale * (1 - 1e-12) and (scale <= 1 or unit != "s"):
+            return f"{value / scale:.4g} {prefix}{unit}"
+    return f"{value:.4g} {unit}"
+
+
+def _took(seconds: float) -> str:
+    """Format seconds of computing: 5 s, 12.5 min."""
+    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"
+
+
+def _links(network: Topology) -> str:
+    """Text on links, counted by the names of their ends without numbers, their rate and delay: 4 x h to tor."""
+    stems = [node.name.rstrip("0123456789_") for node in network.nodes]
+    counted = Counter((stems[link.a], stems[link.b], link.rate_bps, link.delay_s) for link in network.links)
+    return "; ".join(
+        f"{n} x {a} to {b}: {amount(rate_bps, 'bit/s')}, {amount(delay_s, 's')}"
+        for (a, b, rate_bps, delay_s), n in counted.items()
+    )
+
+
 def _uplinks(network: Topology) -> str:
     ports = [area.uplink_port for area in network.neighbourhoods]
     names = ", ".join(
@@ -70,7 +96,7 @@ def training_rows(training: Training) -> Rows:
         ("Learned on", ", ".join(config["datapath"])),
         ("Seed", str(facts["seed"])),
         ("Epochs", f"{epochs:,} reported"),
-        ("Took", duration_text(facts["trained_s"])),
+        ("Took", _took(facts["trained_s"])),
     ]
     if isinstance(rewards, Mapping) and "kind" in rewards:
         rows.insert(2, ("Reward", str(rewards["kind"])))
@@ -103,7 +129,7 @@ def evaluation_rows(evaluation: Evaluation) -> Rows:
         ("Flow seeds", f"{len(flow)}, one per seed, the same for every controller: {', '.join(map(str, flow))}"),
         (
             "Computing",
-            f"{duration_text(facts['wall_s_sum'])} wall, {duration_text(facts['cpu_s_sum'])} CPU, all runs together",
+            f"{_took(facts['wall_s_sum'])} wall, {_took(facts['cpu_s_sum'])} CPU, all runs together",
         ),
         *_files(files + len(evaluation.manifest.files)),
     ]

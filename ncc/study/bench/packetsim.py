@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Benchmarks of packetsim: against ns-3 on the same flows, against an event loop that does nothing, and at scale."""
+"""Benchmarks of packetsim: against ns-3 on the same flows, and at scale."""
 
 import math
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -35,17 +35,11 @@ MEMORY_EPOCHS = 3
 """Periods of the run that measures memory: all flows have started after one, and then queues are full."""
 _PORTS: dict[str, Any] = {"buffer_bytes": 4_000_000, "mark_threshold_bytes": 97_500}
 """Marks from 65 packets on, at 10 Gbit/s (DCTCP paper, section 3.5)."""
-_SHARED = LeafSpine(shared_buffer_bytes=3_000_000, ports_per_pool=64, hosts_per_leaf=4, leaves=4, spines=4)
 FABRICS: dict[str, tuple[AnyTopology, AnyTopology, AnyTopology]] = {
     "leaf_spine": (
         LeafSpine(leaves=4, spines=4, hosts_per_leaf=4),
         LeafSpine(leaves=32, spines=32, hosts_per_leaf=32),
         LeafSpine(leaves=4, spines=2, hosts_per_leaf=2),
-    ),
-    "shared_buffers": (
-        _SHARED,
-        _SHARED.replace(leaves=32, spines=32, hosts_per_leaf=32),
-        _SHARED.replace(spines=2, hosts_per_leaf=2),
     ),
     "fat_tree": (FatTree(k=4), FatTree(k=16), FatTree(k=2)),
 }
@@ -102,26 +96,23 @@ class Simulation:
             self.network.step(self._limits_bps)
         return time.process_time() - began_s
 
-    def epochs_until_finished(self) -> Iterator[float]:
-        """CPU seconds of each period, until every flow has finished.
-
-        Raises:
-            DatapathError: a flow has not finished after `MAX_EPOCHS`.
-        """
-        for _ in range(MAX_EPOCHS):
-            yield self.run(1)
-            if not np.isnan(self.network.flow_records()["finish_s"]).any():
-                return
-        raise DatapathError(f"flows of the benchmark have not finished after {MAX_EPOCHS} epochs")
-
     def packet_hops(self) -> int:
         """Packets sent by all ports, of hosts and of switches, so far."""
         return int(self.network.port_records()["tx_pkts"].sum())
 
 
 def cpu_s(datapath: type[NativeDatapath], scenario: Scenario, flows: FlowTable) -> float:
-    """CPU seconds until every flow has finished, without building the network."""
-    return sum(Simulation(datapath, scenario, flows).epochs_until_finished())
+    """CPU seconds until every flow has finished, without building the network.
+
+    Raises:
+        DatapathError: a flow has not finished after `MAX_EPOCHS`.
+    """
+    simulation, spent_s = Simulation(datapath, scenario, flows), 0.0
+    for _ in range(MAX_EPOCHS):
+        spent_s += simulation.run(1)
+        if not np.isnan(simulation.network.flow_records()["finish_s"]).any():
+            return spent_s
+    raise DatapathError(f"flows of the benchmark have not finished after {MAX_EPOCHS} epochs")
 
 
 def over_ns3(flow_pkts: int, repeats: int, laps: int = 5) -> Figures:
@@ -150,28 +141,6 @@ def over_ns3(flow_pkts: int, repeats: int, laps: int = 5) -> Figures:
             f"{name}_packetsim": tuple(HOSTS * flow_pkts / value / 1e6 for value in ours_s),
         }
     return figures
-
-
-def over_bare(flow_pkts: int, repeats: int) -> Figures:
-    """CPU time per event, packetsim over its scheduler alone, with as many events that wait as long."""
-    return {name: _bare(made(flow_pkts), repeats) for name, made in (("incast", incast), ("rack", full_rack))}
-
-
-def _bare(scenario: Scenario, repeats: int) -> tuple[float, ...]:
-    flows = scenario.flows(SEED)
-    simulation = Simulation(PacketsimDatapath, scenario, flows)
-    counts = [simulation.network.audit()["scheduled"] for _ in simulation.epochs_until_finished()]
-    events, waiting = simulation.network.events, max(1, round(float(np.mean(counts))))
-    ahead_ns = 2 * simulation.network.now_ns * waiting / events  # Little's law; uniform from 0 on
-    span_ns = 1 << max(1, round(ahead_ns)).bit_length()
-    extension: Any = PacketsimDatapath.extension()
-
-    def bare_s() -> float:
-        began_s = time.process_time()
-        extension.bare_calendar(events, waiting, span_ns)
-        return time.process_time() - began_s
-
-    return over(*in_turn(repeats, lambda: cpu_s(PacketsimDatapath, scenario, flows), bare_s))
 
 
 def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> Figures:

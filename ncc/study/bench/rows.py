@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of groups.yaml, their figures, the table for the terminal, and the page docs/speed.md."""
+"""Rows of groups.yaml, their figures, their table, and the page docs/speed.md."""
 
 import os
 import statistics
@@ -9,8 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
+from ncc.results.grid import markdown_table
 from ncc.study.bench import GROUPS
 from ncc.study.page import plain, render
 from ncc.study.result import commits_of
@@ -83,14 +82,9 @@ def measured(group: str, preset: str, **given: Any) -> list[Row]:
     return rows
 
 
-def table(title: str, rows: Sequence[Row]) -> Table:
-    """The rows as a table for the terminal."""
-    printed = Table(title=title, title_justify="left")
-    for name, justify in zip(HEAD, ("left", "right", "right", "right", "left"), strict=True):
-        printed.add_column(name, justify=justify)  # type: ignore[arg-type]
-    for row in rows:
-        printed.add_row(*row.cells())
-    return printed
+def table(rows: Sequence[Row]) -> str:
+    """The rows as a Markdown table."""
+    return markdown_table(HEAD, [map(plain, row.cells()) for row in rows], "lrrrl")
 
 
 def in_turn(repeats: int, *tasks: Task) -> list[tuple[float, ...]]:
@@ -116,7 +110,7 @@ def page(found: Mapping[str, Sequence[Row]], preset: str, made_on: str) -> str:
         {
             "name": name,
             "title": GROUPS[name]["title"],
-            "table": (HEAD, [map(plain, row.cells()) for row in rows], "lrrrl"),
+            "table": table(rows),
             "reasons": [row for row in rows if row.why],
         }
         for name, rows in found.items()

@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cost of a step: racks of packetsim together, Gymnasium's vectors, ns3-gym's protocol."""
+"""The cost of a step: racks of packetsim together, and Gymnasium's vectors."""
 
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
-from typing import Any
 
 import gymnasium
 import numpy as np
 
 from ncc.core.workload import Fixed, Flow
-from ncc.envs.gym import RackEnv
 from ncc.envs.make import env_spec
-from ncc.envs.ns3gym import Ns3GymEnv
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.envs.rack import RackBatch
 from ncc.harness.batch import BatchedEnv
@@ -24,8 +20,6 @@ IDLE_RACKS = 32
 WARM_EPOCHS = 30
 ACTIONS = 16
 """Samples of the action space that are taken in turn."""
-SERVED = (sys.executable, "-m", "ncc.serve", "port={port}", "seed={seed}", "episodes=1")
-"""Command that serves the same rack, as a user types it."""
 
 
 def racks_together(epochs: int, repeats: int, few: int = 16, many: int = 64) -> Figures:
@@ -43,12 +37,6 @@ def entry_points(epochs: int, repeats: int, racks: int = 8) -> Figures:
     modes = ("vector_entry_point", "sync", "async")
     entry, sync, workers = in_turn(repeats, *(partial(_vector, mode, epochs, racks) for mode in modes))
     return {"sync": over(entry, sync), "workers": over(entry, workers)}
-
-
-def over_the_wire(steps: int, repeats: int) -> Figures:
-    """Steps of one rack on packetsim, no host limited, in wall time."""
-    near, far = in_turn(repeats, lambda: _step_us(RackEnv(), steps), lambda: _step_us(Ns3GymEnv(SERVED), steps))
-    return {"near": near, "far": far, "ratio": over(far, near)}
 
 
 def _run(env: BatchedEnv, epochs: int, clock: Callable[[], float] = time.process_time) -> float:
@@ -95,19 +83,3 @@ def _vector(mode: str, epochs: int, racks: int) -> float:
     spent_s = time.perf_counter() - began_s
     env.close()
     return racks * epochs / spent_s
-
-
-def _step_us(env: gymnasium.Env[Any, Any], steps: int) -> float:
-    """Microseconds per step, after some that do not count."""
-    try:
-        env.reset(seed=SEED)
-        space: Any = env.action_space
-        free = np.array([part.n - 1 for part in space])
-        for _ in range(WARM_EPOCHS):
-            env.step(free)
-        began_s = time.perf_counter()
-        for _ in range(steps):
-            env.step(free)
-        return (time.perf_counter() - began_s) / steps * 1e6
-    finally:
-        env.close()  # type: ignore[no-untyped-call]
