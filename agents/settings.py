@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings that all learners have."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from ncc.core.errors import ConfigError
+from ncc.core.plausible import usual
+from ncc.core.value import Count, NonNegative, Positive, Value
+
+BATCHED_RACKS = 16
+"""Racks per environment beyond which the cost per rack hardly falls any more (`ncc bench`) and updates become rare."""
+CLIP = 0.2
+"""Largest deviation from 1 of the ratio of new to old probability in PPO's loss."""
+
+
+def scheduled(start: float, final: float | None, fraction: float) -> float:
+    """Value of a setting after `fraction` of the training, linear from `start` to `final`; None keeps it at `start`."""
+    return start if final is None else start + (final - start) * min(fraction, 1.0)
+
+
+class LearnerSettings(Value, frozen=True):
+    """Settings of a policy gradient for hosts that share one policy; each host of each rack is one sample.
+
+    Rewards are scaled by 1 - gamma, so that values are in units of the mean reward per period whatever the horizon,
+    and advantages to mean square 1 per update, so that `entropy_coef` means the same for every reward.
+    """
+
+    racks: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    """Racks in each environment: per worker or env runner if there are several, else in total. null: `BATCHED_RACKS`
+    where the datapath steps many racks in one call (packetsim), else 1, because each rack then needs a process (ns-3).
+    """
+    epochs: Annotated[Count, usual(high=1e8)] = 200_000
+    """Periods to train for, summed over racks and processes; rounded up to whole steps of all racks, or updates."""
+    rollout: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    """Periods between updates (t_max of A3C's paper). null: chosen by the number of racks."""
+    gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
+    learning_rate: Annotated[float, Meta(gt=0, le=1), usual(high=0.1)] = 1e-3
+    """wang2021 uses 1e-3 to imitate and 1e-4 online."""
+    learning_rate_final: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Value that `learning_rate` reaches linearly at the end of training; null: it stays constant."""
+    entropy_coef: NonNegative = 0.01
+    """Weight of the entropy of discrete actions; real-valued actions have `noise` instead."""
+    entropy_coef_final: NonNegative | None = None
+    """Value that `entropy_coef` reaches linearly at the end of training; null: it stays constant."""
+    noise: Positive = 0.17
+    """Standard deviation of actions that are numbers (`env.action.kind` residual, linear or log)."""
+    noise_final: Positive | None = 0.08
+    """Value that `noise` reaches linearly at the end of training; null: it stays constant."""
+    value_coef: NonNegative = 0.5
+    """Weight of the critic's error; 0: there is no critic. Rewards over copies (`env.pairs`) need none."""
+    passes: Annotated[int, Meta(ge=1, le=1000)] = 1
+    """Passes of an update over its samples. In A3C, 1 has the loss of A3C's paper; more have PPO's."""
+    max_advantage: Positive | None = None
+    """Largest size of a normalised advantage; null: any."""
+    max_grad_norm: Positive = 0.5
+    hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (64, 64)
+    """Sizes of the tanh layers, the same for the policy and the value network."""
+    checkpoint_epochs: Count = 10_000
+    """Periods between checkpoints. A2C then waits for the end of the episode, for at most as many periods again."""
+    keep_checkpoints: Annotated[int, Meta(ge=1, le=1000)] = 3
+
+    def check(self) -> None:
+        if not self.hidden:
+            raise ConfigError(f"{type(self).__name__}.hidden must name at least one layer, for instance [64, 64]")
+
+    def racks_each(self, *, batching: bool) -> int:
+        """Racks in each environment; `batching`: the datapath steps many racks in one call."""
+        return self.racks or (BATCHED_RACKS if batching else 1)
