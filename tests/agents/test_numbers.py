@@ -96,7 +96,7 @@ UNTRAINED = 0.4761
         pytest.param({}, lucky, 0.2, id="pairs, and luck that decides more"),
         pytest.param({"passes": 4}, lucky, 0.3, id="passes"),
         pytest.param({"evolve_frac": 0.95, "evolve_noise": 0.1, "evolve_rate": 0.05}, lucky, 0.5, id="evolution"),
-        pytest.param({"mode": "async", "workers": 2, "evolve_frac": 0.3}, lucky, 0.3, id="two workers"),
+        pytest.param({"mode": "async", "workers": 2}, lucky, 0.3, id="two workers"),
     ],
 )
 def test_it_learns_from_the_untrained_formula(

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A2C repeats bit for bit, also across an interruption; checkpoints are whole, fit, or are refused."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.run import FORMAT, KIND
-from ncc.agents.arrays import Arrays, packed_arrays, unpacked_arrays
+from ncc.agents.arrays import packed_arrays, unpacked_arrays
 from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, load_policy
 from ncc.core.errors import ConfigError, InvalidRunError, ResultError
 from ncc.harness.batch import ActionArray, ObsArray, Transition
@@ -20,7 +19,7 @@ from tests.agents.toy_envs import IdentityEnv, cut
 from tests.support.extras import needs_extra
 
 CONFIG = A3cConfig(
-    mode="sync", epochs=2000, rollout=7, hidden=(8,), checkpoint_epochs=300, learning_rate_final=0.0, gae_lambda=0.9
+    mode="sync", epochs=2000, rollout=7, hidden=(8,), checkpoint_epochs=300, learning_rate_final=0.0
 )
 
 
@@ -176,13 +175,11 @@ def test_resume_needs_a_checkpoint_and_a_fresh_start_an_empty_folder(tmp_path: P
 def test_checkpoints_of_another_shape_seed_or_mode_are_refused(tmp_path: Path) -> None:
     train(tmp_path, identity())
     longer = CONFIG.replace(epochs=4000)
-    with pytest.raises(ResultError, match=r"4-8-4 .* ask for 6-8-6"):
+    with pytest.raises(ResultError, match=r"made with networks of 4-8-4, not networks of 6-8-6; resume with the conf"):
         train(tmp_path, identity(n_actions=6), config=longer, resume=True)
-    with pytest.raises(ResultError, match=r"4-8-4 .* ask for 4-8-8-4"):
-        train(tmp_path, identity(), config=longer.replace(hidden=(8, 8)), resume=True)
-    with pytest.raises(ResultError, match="seed 1, not 2"):
+    with pytest.raises(ResultError, match=r"'seed': 1}, not .*'seed': 2}"):
         train(tmp_path, identity(), config=longer, seed=2, resume=True)
-    with pytest.raises(ResultError, match="mode sync, not async"):
+    with pytest.raises(ResultError, match="'mode': 'sync', .* not .*'mode': 'async'"):
         train(tmp_path, identity(), config=longer.replace(mode="async"), resume=True)
 
 
@@ -190,36 +187,23 @@ def test_damaged_checkpoints_are_refused_by_name(tmp_path: Path) -> None:
     train(tmp_path, identity())
     path = tmp_path / "checkpoints" / checkpoints(tmp_path)[-1]
     whole = path.read_bytes()
-
-    def expect(message: str) -> None:
+    meta, arrays = unpacked_arrays(whole, KIND, FORMAT, "x")
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 4
+    short = {**arrays, "params": arrays["params"][:-1]}
+    for data, message in (
+        (whole[: len(whole) // 2], "is no checkpoint of A3C|is damaged"),
+        (b"", "is no checkpoint of A3C|is damaged"),
+        (bytes(flipped), "is no checkpoint of A3C|is damaged"),
+        (packed_arrays(KIND, meta, short), "is damaged"),
+        (packed_arrays(KIND, meta, {k: v for k, v in arrays.items() if k != "square"}), "is damaged"),
+        (packed_arrays(KIND, {k: v for k, v in meta.items() if k != "episode"}, arrays), "is damaged"),
+        (packed_arrays(KIND, {**meta, "format": FORMAT + 1}, arrays), "has format '4' and this ncc reads format 3"),
+    ):
+        path.write_bytes(data)
         with pytest.raises(ResultError, match=message) as error:
             train(tmp_path, identity(), resume=True)
         assert path.name in str(error.value)
-
-    path.write_bytes(whole[: len(whole) // 2])
-    expect("is no checkpoint of A3C|is damaged")
-    path.write_bytes(b"")
-    expect("is no checkpoint of A3C|is damaged")
-    flipped = bytearray(whole)
-    flipped[len(whole) // 2] ^= 4
-    path.write_bytes(flipped)
-    expect("is no checkpoint of A3C|is damaged")
-    path.write_bytes(whole)
-    meta, arrays = unpacked_arrays(whole, KIND, FORMAT, "x")
-    damage: list[Callable[[], tuple[Arrays, dict[str, Any]]]] = [
-        lambda: ({**arrays, "params": arrays["params"][:-1]}, meta),
-        lambda: ({**arrays, "mean": np.full_like(arrays["mean"], np.nan)}, meta),
-        lambda: ({k: v for k, v in arrays.items() if k != "square"}, meta),
-        lambda: (arrays, {k: v for k, v in meta.items() if k != "episodes"}),
-        lambda: (arrays, {**meta, "episodes": []}),
-        lambda: (arrays, {**meta, "rng": None}),
-    ]
-    for damaged in damage:
-        arrays_of, meta_of = damaged()
-        path.write_bytes(packed_arrays(KIND, meta_of, arrays_of))
-        expect("is damaged")
-    path.write_bytes(packed_arrays(KIND, {**meta, "format": FORMAT + 1}, arrays))
-    expect("has format '3' and this ncc reads format 2")
 
 
 def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ IN_PAIRS = env_spec(
     action={"kind": "residual", "formula": "local_hold"}, observation={"neighbours": "ordered"}, pairs="mirror"
 )
 SHORT = {"env_runners": 0, "rollout": 8}
-"""Settings of RLlib's learners with which an update takes a moment."""
+"""Settings of RLlib's PPO with which an update takes a moment."""
 
 
 def over_ns3(
@@ -88,9 +88,7 @@ def each(epochs: int, repeats: int, *, small: bool = False) -> Figures:
     ours: dict[str, tuple[A3cConfig | RllibConfig, EnvSpec | None]] = {
         "a3c": (A3cConfig(workers=1 if small else 2, **length), None),
         "a2c": (a2c, None),
-        "ppo": (rllib(algorithm="ppo"), None),
-        "appo": (rllib(algorithm="appo"), None),
-        "impala": (rllib(algorithm="impala"), None),
+        "ppo": (rllib(), None),
         "a3c_pairs": (a2c.replace(racks=16, **PAIRED), IN_PAIRS),
         "ppo_pairs": (rllib(**PAIRED, env_runners=0), IN_PAIRS),
     }
@@ -143,7 +141,7 @@ def _stable(config: A3cConfig) -> float:
         learning_rate=config.learning_rate,
         n_steps=config.steps,
         gamma=config.gamma,
-        gae_lambda=config.gae_lambda,
+        gae_lambda=1.0,
         ent_coef=config.entropy_coef,
         vf_coef=config.value_coef,
         max_grad_norm=config.max_grad_norm,

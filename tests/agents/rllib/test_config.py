@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ncc.agents.rllib.config import BATCHED_RACKS, RllibConfig
+from ncc.agents.rllib.config import RllibConfig
+from ncc.agents.settings import BATCHED_RACKS
 from ncc.core.errors import ConfigError
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="rllib: ray is not installed")
@@ -16,8 +17,6 @@ needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"algorithm": "appo", "value_coef": 0.0}, "value_coef must be above 0 with appo, .* or algorithm to ppo"),
-        ({"algorithm": "impala", "max_advantage": 3.0}, "max_advantage is for ppo, got impala: leave it null"),
         ({"noise": 0.0}, "noise"),
         ({"hidden": ()}, "at least one layer"),
         ({"wheel": "ncc.whl"}, "set address"),
@@ -26,7 +25,6 @@ needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="
             ({"address": address}, f"address must be auto or host:port .* got {address!r}")
             for address in ("", "local", "head", "head:", ":6379", "head:0", "head:65536", "ray://head:10001", "h:1:2")
         ),
-        ({"algorithm": "dqn"}, "algorithm"),
         ({"gamma": 1.0}, "gamma"),
         ({"env_runners": -1}, "env_runners"),
     ],
@@ -58,7 +56,6 @@ def test_a_wheel_that_is_not_there_is_refused_before_anything_starts(tmp_path: P
     [
         ({}, True, BATCHED_RACKS, 50),
         ({}, False, 1, 800),
-        ({"algorithm": "impala"}, True, BATCHED_RACKS, 10),
         ({"racks": 4, "rollout": 7}, True, 4, 7),
     ],
 )
