@@ -9,7 +9,7 @@ import numpy as np
 import ray
 import torch
 from gymnasium.spaces import Box, Discrete
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
@@ -59,6 +59,7 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
     """
 
     num_envs = 1
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP}
 
     def __init__(self, given: dict[str, Any]) -> None:
         self._settings: EnvSettings = given["settings"]
@@ -66,7 +67,7 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
     def make(self, worker_index: int) -> None:
         """Make the racks of that env runner, which RLlib counts from 1; 0: the process of the training."""
         torch.set_num_threads(1)
-        self._worker = max(0, worker_index - 1)
+        self._worker, self._is_actor = max(0, worker_index - 1), worker_index > 0
         self._env = self._settings.make_env(self._worker)
         env = self._env
         self.single_observation_space = Box(-np.inf, np.inf, (env.obs_dim - env.n_noise,), np.float32)
@@ -82,7 +83,7 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
         self._left = self._settings.rollout
         if self._obs is None:
             episode = self._settings.episode
-            if ray.is_initialized() and ray.get_runtime_context().was_current_actor_reconstructed:
+            if self._is_actor and ray.get_runtime_context().was_current_actor_reconstructed:
                 episode = time.time_ns() // 1000  # an env runner that replaces a lost one meets other episodes
             self._obs = np.zeros((self._env.n_racks, self._env.n_agents, self._env.obs_dim), np.float32)
             try:
@@ -96,7 +97,8 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
         told: Period | str = self._failed
         if not self._failed:
             try:
-                moved = self._env.step(actions[0] if self._env.n_actions else np.clip(actions[0], -1, 1))
+                discrete = self._env.n_actions > 0
+                moved = self._env.step(actions[0].astype(np.int64) if discrete else np.clip(actions[0], -1, 1))
                 self._obs, ended = moved.obs, self._returns.add(moved)
                 final = moved.final_obs.copy() if ended else None  # environments may use their arrays again
                 told = Period(moved.reward.copy(), moved.terminated.copy(), moved.truncated.copy(), final)
@@ -105,7 +107,8 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
                 told = self._failed = f"env runner {self._worker}: {error}"
         assert self._obs is not None
         self._left -= 1
-        info = {PERIOD: [told], f"_{PERIOD}": [True]}
+        info = {PERIOD: np.empty(1, object), f"_{PERIOD}": np.ones(1, np.bool_)}
+        info[PERIOD][0] = told
         return self._obs[None].copy(), np.zeros(1), np.zeros(1, np.bool_), np.array([not self._left]), info
 
     def take_metrics(self) -> tuple[list[float], dict[str, float]]:
