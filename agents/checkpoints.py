@@ -21,14 +21,11 @@ class Checkpoints:
         keep: number of checkpoints to keep, the newest.
         made_by: learner, seed and what else a run must have in common with the checkpoint that it resumes from.
         meta: plain data for the policy files.
-        suffix: end of the checkpoints' names.
     """
 
-    def __init__(
-        self, folder: Path, keep: int, made_by: Mapping[str, Any], meta: Mapping[str, Any], suffix: str = ""
-    ) -> None:
-        self._run, self._folder, self._keep, self._suffix = folder, folder / "checkpoints", keep, suffix
-        self.made_by, self._meta = dict(made_by), meta
+    def __init__(self, folder: Path, keep: int, made_by: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
+        self._run, self._folder, self._keep, self._meta = folder, folder / "checkpoints", keep, meta
+        self.made_by = made_by
 
     def begin(self, *, resume: bool) -> Path | None:
         """The checkpoint to resume from, the newest; None: a new training begins.
@@ -45,7 +42,7 @@ class Checkpoints:
 
     def add(self, epochs: int, write: Callable[[Path], None]) -> Path:
         """Let `write` make a checkpoint, then delete the oldest beyond `keep`; earlier ones survive its errors."""
-        path = self._folder / f"checkpoint-{epochs:015d}{self._suffix}"
+        path = self._folder / f"checkpoint-{epochs:015d}"
         write(path)
         for old in self._all()[: -self._keep]:
             if old.is_dir():
@@ -62,7 +59,7 @@ class Checkpoints:
 
     def _all(self) -> list[Path]:
         """All checkpoints, the newest last."""
-        return sorted(self._folder.glob(f"checkpoint-*{self._suffix}"))
+        return sorted(self._folder.glob("checkpoint-*"))
 
 
 @contextmanager
@@ -99,6 +96,4 @@ def damaged(path: Path, error: Exception) -> ResultError:
 def check_same(where: object, found: object, asked: object) -> None:
     """Raise `ResultError` unless a checkpoint was made with what is asked for now."""
     if found != asked:
-        raise ResultError(
-            f"{where} was made with {found}, not {asked}; resume with the configuration that made it"
-        )
+        raise ResultError(f"{where} was made with {found}, not {asked}; resume with the configuration that made it")

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from multiprocessing.reduction import ForkingPickler
 from multiprocessing.synchronize import Lock
 from pathlib import Path
 
@@ -16,10 +15,11 @@ import torch.multiprocessing  # makes pipes pass tensors in shared memory
 
 from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.network import NetShape
+from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.run import TrainingRun, TrainState
 from ncc.agents.a3c.update import Update, Updater
 from ncc.agents.progress import Meter
-from ncc.core.errors import ConfigError, NccError, WorkerDiedError
+from ncc.core.errors import NccError, WorkerDiedError
 from ncc.core.seeding import generator
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
@@ -42,30 +42,30 @@ class Stopped(Exception):  # noqa: N818 - not an error, only leaves the loop
     """The parent asked to stop, or has exited."""
 
 
-@dataclass(frozen=True)
-class WorkerSetup:
-    """Data that a worker process receives when it starts."""
+def work(
+    pipe: "Connection[NetShape | Update | None, Start]",
+    index: int,
+    *,
+    make_env: EnvFactory,
+    config: A3cConfig,
+    seed: int,
+    lock: Lock,
+) -> None:
+    """Run a worker process: send the shape of the networks, then each update, and None at the end.
 
-    index: int
-    make_env: EnvFactory
-    config: A3cConfig
-    seed: int
-    lock: Lock
-    """Lock around reads and changes of the shared state, held for about 45 us of an update of some milliseconds.
-    Updating without it (Hogwild) would save no more than that, and counts and checkpoints would no longer be exact."""
-
-
-def work(pipe: "Connection[NetShape | Update | None, Start]", setup: WorkerSetup) -> None:
-    """Run a worker process: send the shape of the networks, then each update, and None at the end."""
+    The lock is held for about 45 us of an update of some milliseconds. Updating without it (Hogwild) would save no more
+    than that, and counts and checkpoints would no longer be exact.
+    """
     torch.set_num_threads(1)
-    config, env = setup.config, setup.make_env(setup.index)
+    env = make_env(index)
     try:
-        pipe.send(NetShape.of(env, config.hidden))
+        shape = NetShape.of(env, config.hidden)
+        pipe.send(shape)
         start = pipe.recv()
         # The episode in the seed keeps a resumed run from drawing the same actions again.
-        rng = generator(setup.seed, "a3c", "actions", setup.index, start.episode)
-        held = partial(_holding, setup.lock, start.stop)
-        updater = Updater(env, config, start.state, rng, start.episode, held)
+        rng = generator(seed, "a3c", "actions", index, start.episode)
+        collector = Collector(env, rng, config.steps, start.episode)
+        updater = Updater(collector, config, shape, start.state, partial(_holding, lock, start.stop))
         while update := updater.update():
             pipe.send(update)
     except Stopped:
@@ -93,13 +93,7 @@ def _holding(lock: Lock, stop: torch.Tensor) -> Iterator[None]:
 
 
 def train_async(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
-    """Train with ``run.config.workers`` processes; see `A3cLearner.train`."""
-    try:
-        ForkingPickler.dumps(make_env)
-    except Exception as error:  # pickling runs arbitrary code
-        raise ConfigError(
-            f"make_env must be picklable, for instance a class at the top of a module: workers are processes ({error})"
-        ) from error
+    """Train with ``run.config.workers`` processes; see `A3cConfig.fit`."""
     training = _Training(run, make_env)
     try:
         return training.train(report)
@@ -118,19 +112,14 @@ class _Training:
         self._lock = multiprocessing.get_context("spawn").Lock()
         self._stop = torch.zeros(1, dtype=torch.uint8)
         self._stop.share_memory_()  # type: ignore[no-untyped-call]
-        setups = [(WorkerSetup(index, make_env, run.config, run.seed, self._lock),) for index in self._all]
+        worker = partial(work, make_env=make_env, config=run.config, seed=run.seed, lock=self._lock)
         # No daemons, because an environment may start processes of its own.
-        self._workers = Workers(work, setups, [f"worker {index}" for index in self._all], daemon=False)
+        self._workers = Workers(worker, [(i,) for i in self._all], [f"worker {i}" for i in self._all], daemon=False)
 
     def train(self, report: Report) -> Path:
         """Run to the end; leave a checkpoint even if training fails."""
         run = self._run
-        shapes: set[NetShape] = {self._workers.receive(index) for index in self._all}
-        if len(shapes) > 1:
-            raise ConfigError(
-                f"all workers' environments must have one shape, got {', '.join(sorted(map(str, shapes)))}"
-            )
-        self._shape = shapes.pop()
+        self._shape: NetShape = next(iter([self._workers.receive(index) for index in self._all]))
         self._state = run.begin(self._shape)
         self._state.share()
         saved_epochs = self._state.epochs

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from ncc.agents.settings import BATCHED_RACKS, LearnerSettings, scheduled
+from ncc.agents.checkpoints import Checkpoints
+from ncc.agents.settings import BATCHED_RACKS, LearnerSettings, PolicyLearner, scheduled
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
 from ncc.core.value import Fraction, Positive
@@ -68,7 +69,15 @@ class A3cConfig(LearnerSettings, frozen=True):
         """Periods between updates, once `build` has chosen."""
         return 20 if self.rollout is None else self.rollout
 
-    def build(self, *, batching: bool = False) -> "A3cLearner":
+    @property
+    def collectors(self) -> int:
+        return self.workers if self.mode == "async" else 1
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        return {"learner": "a3c", "mode": self.mode}
+
+    def build(self, *, batching: bool = False) -> PolicyLearner:
         """Make the learner; `batching`: the datapath steps many racks in one call. PyTorch is loaded later.
 
         Without `rollout`, an update has 5 periods from `BATCHED_RACKS` racks on, which need fewer for it, and 20 below.
@@ -78,62 +87,34 @@ class A3cConfig(LearnerSettings, frozen=True):
         """
         require_extra("torch", "training")
         racks = self.racks_each(batching=batching)
-        return A3cLearner(
-            self.replace(racks=racks, rollout=self.rollout or (5 if racks >= BATCHED_RACKS else 20))
-        )
-
-
-class A3cLearner:
-    """A learner configured by `A3cConfig`; see `ncc.harness.learner.Learner`.
-
-    It writes into the run folder `policy_untrained.ncc` at the start (the weights before training), `checkpoints/`, and
-    `policy.ncc` when training is complete.
-    """
-
-    def __init__(self, config: A3cConfig) -> None:
-        self.config = config
-        self.racks_per_env = config.racks or 1
-        self.processes = self.racks_per_env * (config.workers if config.mode == "async" else 1)
-        self.total_epochs = config.epochs
+        return PolicyLearner(self.replace(racks=racks, rollout=self.rollout or (5 if racks >= BATCHED_RACKS else 20)))
 
     def check_env(self, n_actions: int, copies: int) -> None:
-        """Check settings against an environment; see `ncc.harness.learner.Learner`."""
-        config = self.config
-        if config.evolve_frac and (copies % 2 or n_actions or config.mode == "async"):
+        if self.evolve_frac and (copies % 2 or n_actions or self.mode == "async"):
             raise ConfigError(
-                "agent.evolve_frac compares mirror images whose actions are numbers, in one process: set env.pairs with "
-                "an even number of copies, env.action.kind=residual and agent.mode=sync, or agent.evolve_frac=0"
+                "agent.evolve_frac compares mirror images whose actions are numbers: set env.pairs with an even number "
+                "of copies, env.action.kind=residual and agent.mode=sync, or agent.evolve_frac=0"
             )
 
-    def train(
-        self,
-        make_env: EnvFactory,
-        folder: Path,
-        seed: int,
-        *,
-        resume: bool,
-        report: Report,
-        meta: Mapping[str, Any],
-    ) -> Path:
+    def fit(self, make_env: EnvFactory, checkpoints: Checkpoints, report: Report, *, resume: bool) -> Path:
         """Train; see `ncc.harness.learner.Learner`.
 
         Asynchronous training that ends early (a worker died, Ctrl-C, a full disk) leaves a checkpoint of that moment;
         synchronous training goes back to its last one, so that it can continue bit-for-bit. A checkpoint of a finished
-        run resumes with larger `epochs` at a new episode. Policy files hold `meta` and `training` (learner, seed).
+        run resumes with larger `epochs` at a new episode.
 
         Raises:
-            ConfigError: `meta` is not JSON, `make_env` cannot be pickled, or the environments
-                contradict themselves or each other.
+            ConfigError: the policy's meta is not JSON, or an environment contradicts itself.
             InvalidRunError: rewards, logits or gradients that are not finite.
         """
         from ncc.agents.a3c.asynchronous import train_async
         from ncc.agents.a3c.run import TrainingRun
         from ncc.agents.a3c.sync import train_sync
 
-        run = TrainingRun(self.config, folder, seed, meta, resume=resume)
-        if run.loaded is not None and run.loaded.state.epochs >= self.config.epochs:
-            return run.finish(run.loaded.shape, run.loaded.state)
-        train = train_sync if self.config.mode == "sync" else train_async
+        run = TrainingRun(self, checkpoints, resume=resume)
+        if run.loaded is not None and run.loaded.state.epochs >= self.epochs:
+            return run.finish(run.loaded.header.shape, run.loaded.state)
+        train = train_sync if self.mode == "sync" else train_async
         return train(run, make_env, report)
 
 

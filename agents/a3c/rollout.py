@@ -55,7 +55,7 @@ class Collector:
     """
 
     def __init__(self, env: BatchedEnv, rng: np.random.Generator, rollout: int, first_episode: int) -> None:
-        self._env, self._rng = env, rng
+        self._env, self._rng, self.n_racks = env, rng, env.n_racks
         agents = (rollout, env.n_racks, env.n_agents)
         self._drawn, self._seen = np.empty(env.n_racks * env.n_agents), env.obs_dim - env.n_noise
         self._values = np.empty(agents, np.float32)

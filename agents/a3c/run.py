@@ -2,7 +2,7 @@
 """The state that training changes, with the Adam step over it, and the folder that keeps it."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -91,18 +91,6 @@ class TrainState:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """A state of training between two updates."""
-
-    shape: NetShape
-    state: TrainState
-    episode: int
-    """First episode number that was not met."""
-    rng: dict[str, Any] | None
-    """State of the generator that draws actions; None in `async`. After the first weights no other one is in use."""
-
-
-@dataclass(frozen=True)
 class Header:
     """What a checkpoint's file says beside its vectors."""
 
@@ -112,56 +100,67 @@ class Header:
     updates: int
     epochs: int
     episode: int
+    """First episode number that was not met."""
     rng: dict[str, Any] | None
+    """State of the generator that draws actions; None in `async`. After the first weights no other one is in use."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A state of training between two updates."""
+
+    header: Header
+    state: TrainState
 
 
 class TrainingRun:
     """One training in one folder; `loaded` is the checkpoint that it resumes from."""
 
-    def __init__(self, config: A3cConfig, folder: Path, seed: int, meta: Mapping[str, Any], *, resume: bool) -> None:
-        self.config, self.seed = config, seed
-        made_by = {"learner": "a3c", "mode": config.mode, "seed": seed}
-        self._folder = Checkpoints(folder, config.keep_checkpoints, made_by, meta, ".safetensors")
-        path = self._folder.begin(resume=resume)
+    def __init__(self, config: A3cConfig, checkpoints: Checkpoints, *, resume: bool) -> None:
+        self.config, self._checkpoints = config, checkpoints
+        self.seed: int = checkpoints.made_by["seed"]
+        path = checkpoints.begin(resume=resume)
         self.loaded = None if path is None else self._load(path)
 
     def begin(self, shape: NetShape) -> TrainState:
         """Write the untrained policy and return the state to start from: the checkpoint's, or a new one."""
         initial = initial_params(shape, derive_seed(self.seed, "a3c", "init"))
         if self.loaded is not None:
-            check_same("the checkpoint", f"networks of {self.loaded.shape}", f"networks of {shape}")
-        self._folder.save_policy(UNTRAINED_FILE, policy_layers(shape, initial), 0)
+            check_same("the checkpoint", f"networks of {self.loaded.header.shape}", f"networks of {shape}")
+        self._checkpoints.save_policy(UNTRAINED_FILE, policy_layers(shape, initial), 0)
         return TrainState.fresh(initial) if self.loaded is None else self.loaded.state
 
     def save(self, shape: NetShape, state: TrainState, episode: int, rng: np.random.Generator | None = None) -> Path:
-        """Write a checkpoint as `Checkpoint` describes it.
+        """Write a checkpoint as `Header` describes it.
 
         Raises:
             ResultError: the file system refused; earlier checkpoints are untouched.
         """
         drawn = None if rng is None else dict(rng.bit_generator.state)
-        header = Header(FORMAT, self._folder.made_by, shape, state.updates, state.epochs, episode, drawn)
+        header = Header(FORMAT, dict(self._checkpoints.made_by), shape, state.updates, state.epochs, episode, drawn)
         arrays = {name: getattr(state, name).numpy() for name in ("params", "mean", "square")}
         data = packed_arrays(KIND, asdict(header), arrays)
-        return self._folder.add(state.epochs, lambda path: write_bytes(path, data))
+        return self._checkpoints.add(state.epochs, lambda path: write_bytes(path, data))
 
     def finish(self, shape: NetShape, state: TrainState) -> Path:
         """Write the trained policy."""
-        return self._folder.save_policy(POLICY_FILE, policy_layers(shape, state.params), state.epochs)
+        return self._checkpoints.save_policy(POLICY_FILE, policy_layers(shape, state.params), state.epochs)
 
     def _load(self, path: Path) -> Checkpoint:
         plain, arrays = unpacked_arrays(path.read_bytes(), KIND, FORMAT, str(path))
         try:
             header = msgspec.convert(plain, Header)
-            vectors = [torch.from_numpy(arrays[name].copy()) for name in ("params", "mean", "square")]
+            params, mean, square = vectors = [
+                torch.from_numpy(arrays[name].copy()) for name in ("params", "mean", "square")
+            ]
             sizes = {(*vector.shape, vector.dtype) for vector in vectors}
             if sizes != {(header.shape.size, torch.float32)}:
                 raise ValueError(f"vectors must be float32 [{header.shape.size}], got {sizes}")
         except (KeyError, ValueError) as error:
             raise damaged(path, error) from None
-        check_same(path, header.made_by, self._folder.made_by)
+        check_same(path, header.made_by, self._checkpoints.made_by)
         counts = torch.tensor([header.updates, header.epochs, header.epochs], dtype=torch.int64)
-        return Checkpoint(header.shape, TrainState(*vectors, counts), header.episode, header.rng)
+        return Checkpoint(header, TrainState(params, mean, square, counts))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ncc.agents.a3c.evolve import evolve
 from ncc.agents.a3c.network import NetShape
+from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.run import TrainingRun, one_thread
 from ncc.agents.a3c.update import Updater
 from ncc.agents.progress import Meter
@@ -14,7 +15,7 @@ from ncc.harness.learner import Report
 
 
 def train_sync(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
-    """Train on ``make_env(0)``; see `A3cLearner.train`.
+    """Train on ``make_env(0)``; see `A3cConfig.fit`.
 
     An environment cannot be stored, so checkpoints are made only between episodes: a due checkpoint waits until all
     racks end theirs together. If that does not happen within another `checkpoint_epochs`, all racks start a new
@@ -31,10 +32,10 @@ def train_sync(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
 def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
     config, shape, episode = run.config, NetShape.of(env, run.config.hidden), 0
     rng, state = generator(run.seed, "a3c", "actions"), run.begin(shape)
-    if run.loaded is not None and run.loaded.rng is not None:
-        episode, rng.bit_generator.state = run.loaded.episode, run.loaded.rng
-    updater = Updater(env, config, state, rng, episode)
-    collector = updater.collector
+    if run.loaded is not None and run.loaded.header.rng is not None:
+        episode, rng.bit_generator.state = run.loaded.header.episode, run.loaded.header.rng
+    collector = Collector(env, rng, config.steps, episode)
+    updater = Updater(collector, config, shape, state)
     if run.loaded is None:
         run.save(shape, state, episode, rng)
     meter, saved_epochs = Meter(report, state.epochs, config.epochs), state.epochs

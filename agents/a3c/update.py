@@ -13,9 +13,9 @@ from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.network import ActorCritic, NetShape
 from ncc.agents.a3c.rollout import Bool, Collector, Float, Rollout
 from ncc.agents.a3c.run import TrainState
-from ncc.agents.settings import CLIP, scheduled
+from ncc.agents.settings import scheduled
 from ncc.core.errors import InvalidRunError
-from ncc.harness.batch import BatchedEnv, ObsArray
+from ncc.harness.batch import ObsArray
 
 Scalars = dict[str, float]
 
@@ -33,27 +33,23 @@ class Updater:
     """A worker that collects from its environment, and moves weights that it may share with others.
 
     Args:
-        env: environment of the worker.
+        collector: the worker's environment, and what draws its actions.
         config: settings.
+        shape: sizes of the networks.
         state: the state that it changes.
-        rng: draws the actions.
-        episode: first episode number.
         held: context in which the state may be read and changed.
     """
 
     def __init__(
         self,
-        env: BatchedEnv,
+        collector: Collector,
         config: A3cConfig,
+        shape: NetShape,
         state: TrainState,
-        rng: np.random.Generator,
-        episode: int,
         held: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        self._config, self._state, self._held, self._n_racks = config, state, held, env.n_racks
-        self._params = torch.empty_like(state.params)
-        self._model = ActorCritic(NetShape.of(env, config.hidden), critic=config.value_coef > 0)
-        self.collector = Collector(env, rng, config.steps, episode)
+        self._collector, self._config, self._state, self._held = collector, config, state, held
+        self._model, self._params = ActorCritic(shape, critic=config.value_coef > 0), torch.empty_like(state.params)
 
     def update(self, *, stop_at_boundary: bool = False) -> Update | None:
         """Collect a rollout and apply its gradients; None if all periods are handed out.
@@ -63,13 +59,13 @@ class Updater:
         """
         config, state, model = self._config, self._state, self._model
         with self._held():
-            steps = state.claim(config.steps, self._n_racks, config.gradient_epochs)
+            steps = state.claim(config.steps, self._collector.n_racks, config.gradient_epochs)
             self._params.copy_(state.params)
         if not steps:
             return None
         model.load(self._params)
         model.deviation = config.deviation(state.epochs)
-        rollout = self.collector.collect(model, steps, stop_at_boundary=stop_at_boundary)
+        rollout = self._collector.collect(model, steps, stop_at_boundary=stop_at_boundary)
         left = rollout.epochs
         for scalars in gradients(model, rollout, config, state.epochs / config.gradient_epochs):
             with self._held():
@@ -107,7 +103,6 @@ def gradients(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction:
             value_coef=config.value_coef,
             entropy_coef=entropy_coef,
             before=None if again is None else again[1],
-            clip=CLIP,
         )
         norm = float(model.gradient.norm())
         if not math.isfinite(norm):

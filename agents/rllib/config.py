@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from ncc.agents.settings import LearnerSettings
+from ncc.agents.checkpoints import Checkpoints
+from ncc.agents.settings import LearnerSettings, PolicyLearner
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
 from ncc.core.value import Count
@@ -45,7 +46,15 @@ class RllibConfig(LearnerSettings, frozen=True):
         """The name of an agent with these settings."""
         return "rllib_ppo_pairs" if settings.get("value_coef") == 0 else "rllib_ppo"
 
-    def build(self, *, batching: bool = False) -> "RllibLearner":
+    @property
+    def collectors(self) -> int:
+        return max(1, self.env_runners)
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        return {"learner": "rllib", "algorithm": "ppo"}
+
+    def build(self, *, batching: bool = False) -> PolicyLearner:
         """Make the learner; `batching`: the datapath steps many racks in one call. Ray is loaded in training.
 
         Raises:
@@ -55,7 +64,22 @@ class RllibConfig(LearnerSettings, frozen=True):
         if self.wheel is not None:
             require_wheel(self.wheel)
         racks = self.racks_each(batching=batching)
-        return RllibLearner(self.replace(racks=racks, rollout=self.rollout or max(1, ROLLOUT_EPOCHS // racks)))
+        return PolicyLearner(self.replace(racks=racks, rollout=self.rollout or max(1, ROLLOUT_EPOCHS // racks)))
+
+    def fit(self, make_env: EnvFactory, checkpoints: Checkpoints, report: Report, *, resume: bool) -> Path:
+        """Train; see `ncc.harness.learner.Learner`.
+
+        Ctrl-C or SIGTERM ends the training after the current update and leaves a checkpoint. A resumed run continues
+        with new episodes. An env runner that dies is started again; the samples since its last answer are lost.
+        A checkpoint is a folder with RLlib's own files and `run.json`.
+
+        Raises:
+            ConfigError: the cluster cannot be reached, or Ray does not start here.
+            InvalidRunError: rewards or losses that are not finite.
+        """
+        from ncc.agents.rllib.run import train
+
+        return train(self, make_env, checkpoints, report, resume=resume)
 
 
 def check_cluster(address: str | None, wheel: str | None, of: str = "agent.") -> None:
@@ -88,46 +112,6 @@ def require_wheel(wheel: str) -> None:
     """Raise `ConfigError` unless the wheel is a file."""
     if not Path(wheel).is_file():
         raise ConfigError(f"the wheel {wheel} is not a file; build it with: pip wheel . --no-deps")
-
-
-class RllibLearner:
-    """A learner configured by `RllibConfig`; see `ncc.harness.learner.Learner`.
-
-    It writes into the run folder the files that A3C writes: `policy_untrained.ncc` at the start, `checkpoints/`, and
-    `policy.ncc` when training is complete. A checkpoint is a folder with RLlib's own files and `run.json`.
-    """
-
-    def __init__(self, config: RllibConfig) -> None:
-        self.config = config
-        self.racks_per_env = config.racks or 1
-        self.processes = self.racks_per_env * max(1, config.env_runners)
-        self.total_epochs = config.epochs
-
-    def check_env(self, n_actions: int, copies: int) -> None:
-        """Accept every environment; see `ncc.harness.learner.Learner`."""
-
-    def train(
-        self,
-        make_env: EnvFactory,
-        folder: Path,
-        seed: int,
-        *,
-        resume: bool,
-        report: Report,
-        meta: Mapping[str, Any],
-    ) -> Path:
-        """Train; see `ncc.harness.learner.Learner`.
-
-        Ctrl-C or SIGTERM ends the training after the current update and leaves a checkpoint. A resumed run continues
-        with new episodes. An env runner that dies is started again; the samples since its last answer are lost.
-
-        Raises:
-            ConfigError: the cluster cannot be reached, or Ray does not start here.
-            InvalidRunError: rewards, logits or losses that are not finite.
-        """
-        from ncc.agents.rllib.run import Job, train
-
-        return train(Job(self.config, make_env, folder, seed, meta), report, resume=resume)
 
 
 CONFIG = RllibConfig

@@ -27,6 +27,9 @@ NETWORK_METRICS_WINDOW = 16
 """Rollouts of an env runner over which these metrics are averaged."""
 
 
+METADATA = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+
+
 @dataclass(frozen=True)
 class EnvSettings:
     """Settings of the environment, sent to every env runner in RLlib's `env_config`."""
@@ -59,7 +62,7 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
     """
 
     num_envs = 1
-    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+    metadata: dict[str, Any] = METADATA
 
     def __init__(self, given: dict[str, Any]) -> None:
         self._settings: EnvSettings = given["settings"]
@@ -78,7 +81,9 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
         self._obs: ObsArray | None = None
         self._returns, self._ended = Returns(env.n_racks), list[float]()
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[ObsArray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[ObsArray, dict[str, Any]]:
         """Begin a rollout: racks go on where they are. The first one begins the first episode."""
         self._left = self._settings.rollout
         if self._obs is None:

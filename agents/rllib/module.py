@@ -50,10 +50,12 @@ class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI):
             out = self._forward(batch, t)
             inputs = out[Columns.ACTION_DIST_INPUTS]
             if self.shape.n_actions:
-                actions = torch.distributions.Categorical(logits=inputs, validate_args=False).sample()
+                actions = torch.distributions.Categorical(logits=inputs, validate_args=False).sample()  # type: ignore[no-untyped-call]
             else:
                 seen = obs.shape[-1] > self.shape.obs_dim
-                actions = inputs[..., 0] + inputs[..., 1].exp() * (obs[..., -1] if seen else torch.randn(obs.shape[:-1]))
+                actions = inputs[..., 0] + inputs[..., 1].exp() * (
+                    obs[..., -1] if seen else torch.randn(obs.shape[:-1])
+                )
         return {**out, Columns.ACTIONS: actions}
 
     def _forward_train(self, batch: Mapping[str, Any], **_: Any) -> dict[str, Tensor]:

@@ -172,7 +172,7 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings, seed: int) -> P
         learner_config_dict={"minibatches": config.minibatches},
         learner_connector=partial(HostBatches, config=config),
         add_default_connectors_to_learner_pipeline=False,
-        train_batch_size_per_learner=settings.rollout * max(1, config.env_runners),
+        train_batch_size_per_learner=settings.rollout * config.collectors,
         num_epochs=config.passes,
         minibatch_size=None,
         shuffle_batch_per_epoch=True,

@@ -10,7 +10,6 @@ import shutil
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -49,36 +48,25 @@ SCALARS = {
 """RLlib's names of the reported numbers, and A3C's."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """A training's configuration and its folder."""
-
-    config: RllibConfig
-    make_env: EnvFactory
-    folder: Path
-    seed: int
-    meta: Mapping[str, Any]
-
-
-def train(job: Job, report: Report, *, resume: bool) -> Path:
-    """Train; see `RllibLearner.train`."""
-    config = job.config
-    made_by = {"learner": "rllib", "algorithm": "ppo", "seed": job.seed}
-    checkpoints = Checkpoints(job.folder, config.keep_checkpoints, made_by, job.meta)
+def train(config: RllibConfig, make_env: EnvFactory, checkpoints: Checkpoints, report: Report, *, resume: bool) -> Path:
+    """Train; see `RllibConfig.fit`."""
     loaded, state = checkpoints.begin(resume=resume), {"epochs": 0}
     if loaded is not None:
         try:
             state = json.loads((loaded / RUN).read_bytes())
-            check_same(loaded, state["made_by"], made_by)
+            check_same(loaded, state["made_by"], checkpoints.made_by)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise damaged(loaded, error) from None
     ray = connected(config.address, config.wheel, cpus=config.env_runners + 1)
     # Ray installs a SIGTERM handler that would abort this process; `noted` replaces it.
     # With more threads than idle cores, small networks are many times slower.
     with ray, one_thread(), noted(signal.SIGINT, signal.SIGTERM) as interrupt:
-        run = Run(job, checkpoints, loaded, state, interrupt)
+        run = Run(config, make_env, checkpoints, int(state["epochs"]))
         try:
-            return run.learn(report)
+            if loaded is not None:
+                check_same(loaded, f"networks of {state['shape']}", f"networks of {run.shape}")
+                run.algorithm.restore_from_path(str(loaded.resolve()))
+            return run.learn(report, interrupt)
         finally:
             run.stop()
 
@@ -86,25 +74,19 @@ def train(job: Job, report: Report, *, resume: bool) -> Path:
 class Run:
     """An algorithm of RLlib, and the number of periods that it has learnt from."""
 
-    def __init__(
-        self, job: Job, checkpoints: Checkpoints, loaded: Path | None, state: Mapping[str, Any], interrupt: Event
-    ) -> None:
-        self._config, self._checkpoints, self._interrupt = job.config, checkpoints, interrupt
-        self.epochs = int(state["epochs"])
+    def __init__(self, config: RllibConfig, make_env: EnvFactory, checkpoints: Checkpoints, epochs: int) -> None:
+        self._config, self._checkpoints, self.epochs = config, checkpoints, epochs
         # An episode has a period at least, so a resumed run has met none of this number.
-        settings = EnvSettings(job.make_env, self._config.rollout or 1, self.epochs)
+        settings = EnvSettings(make_env, config.rollout or 1, epochs)
         try:
-            self.algorithm: Any = algorithm_config(self._config, settings, job.seed).build_algo()
+            self.algorithm: Any = algorithm_config(config, settings, checkpoints.made_by["seed"]).build_algo()
         except (IndexError, RayError) as error:  # RLlib asks the first env runner for its spaces
             raise WorkerDiedError(f"no env runner started ({type(error).__name__}); its own message is above") from None
         shutil.rmtree(self.algorithm.logdir)  # in ~/ray_results; nothing writes there
-        self._shape = str(network(self.algorithm).shape)
+        self.shape = str(network(self.algorithm).shape)
         self._save_policy(UNTRAINED_FILE)
-        if loaded is not None:
-            check_same(loaded, f"networks of {state['shape']}", f"networks of {self._shape}")
-            self.algorithm.restore_from_path(str(loaded.resolve()))
 
-    def learn(self, report: Report) -> Path:
+    def learn(self, report: Report, interrupt: Event) -> Path:
         """Iterate until all periods are used; return the path of the policy file."""
         config = self._config
         meter = Meter(report, self.epochs, config.epochs)
@@ -122,7 +104,7 @@ class Run:
                 meter.add(epochs, returns if isinstance(returns, list) else [returns], self._scalars(result))
             elif time.monotonic() - last_answer_s > SILENCE_S:
                 ends = WorkerDiedError(f"no env runner has answered for {SILENCE_S:.0f} s")
-            if self._interrupt.is_set():
+            if interrupt.is_set():
                 ends = KeyboardInterrupt()
             if ends or self.epochs - saved >= config.checkpoint_epochs or self.epochs >= config.epochs:
                 meter.flush()  # report now, because a resumed run does not repeat it
@@ -157,7 +139,7 @@ class Run:
 
     def _save_checkpoint(self) -> None:
         """Write a checkpoint; earlier ones survive its errors."""
-        state = {"made_by": self._checkpoints.made_by, "shape": self._shape, "epochs": self.epochs}
+        state = {"made_by": dict(self._checkpoints.made_by), "shape": self.shape, "epochs": self.epochs}
 
         def write(path: Path) -> None:
             with replacing_folder(path) as folder:

@@ -11,9 +11,9 @@ import pytest
 
 from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.run import Checkpoint, TrainingRun
+from ncc.agents.checkpoints import Checkpoints
 from ncc.agents.policy import POLICY_FILE, load_policy
-from ncc.core.errors import ConfigError, WorkerDiedError
-from ncc.harness.batch import BatchedEnv
+from ncc.core.errors import WorkerDiedError
 from ncc.harness.learner import Progress
 from tests.agents.fitting import fit
 from tests.agents.toy_envs import Identity, Killing, broken
@@ -22,21 +22,22 @@ CONFIG = A3cConfig(mode="async", workers=2, epochs=8_001, rollout=10, gamma=0.0,
 
 
 def newest(folder: Path) -> Checkpoint:
-    loaded = TrainingRun(CONFIG, folder, 1, {}, resume=True).loaded
+    made_by = {"learner": "a3c", "mode": "async", "seed": 1}
+    loaded = TrainingRun(CONFIG, Checkpoints(folder, 3, made_by, {}), resume=True).loaded
     assert loaded is not None
     return loaded
 
 
 def test_a_killed_worker_is_named_and_the_run_that_goes_on_learns_and_counts_exactly(tmp_path: Path) -> None:
-    factory, config = Killing(tmp_path / "marker"), CONFIG.replace(checkpoint_epochs=2000)
-    with pytest.raises(WorkerDiedError, match=r"worker 1: the worker process \d+ was killed by SIGKILL") as e:
+    factory, config = Killing(tmp_path / "marker"), CONFIG.replace(workers=1, checkpoint_epochs=2000)
+    with pytest.raises(WorkerDiedError, match=r"worker 0: the worker process \d+ was killed by SIGKILL") as e:
         fit(config, factory, tmp_path)
     assert "resume this run" in str(e.value)
     assert multiprocessing.active_children() == []
     assert not (tmp_path / POLICY_FILE).exists()
     saved = newest(tmp_path)
     assert 0 < saved.state.epochs < CONFIG.epochs
-    assert saved.episode == saved.state.epochs, "an episode that nobody met"
+    assert saved.header.episode == saved.state.epochs, "an episode that nobody met"
     reports = fit(config, factory, tmp_path, resume=True)
     # It first says where it resumes, then goes on from there.
     assert (reports[0].epochs, reports[0].returns) == (saved.state.epochs, ())
@@ -74,11 +75,3 @@ def test_an_error_in_a_worker_is_told(tmp_path: Path) -> None:
     with pytest.raises(WorkerDiedError, match=r"worker 0: the simulator gave up at 0\.25 s; resume this run"):
         fit(CONFIG.replace(workers=1), broken, tmp_path)
     assert newest(tmp_path).state.epochs == 0
-
-
-def test_a_factory_that_cannot_travel_is_refused(tmp_path: Path) -> None:
-    def local(worker: int) -> BatchedEnv:
-        return Identity()(worker)
-
-    with pytest.raises(ConfigError, match="make_env must be picklable"):
-        fit(CONFIG, local, tmp_path)

@@ -11,9 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncc.agents.a3c.network import ActorCritic, Losses, NetShape, initial_params, policy_layers
+from ncc.agents.a3c.network import ActorCritic, NetShape, initial_params
 from ncc.agents.a3c.run import BETA1, BETA2, EPS, TrainState
-from ncc.agents.policy import MlpPolicy
 
 SHAPE = NetShape(5, (8, 7), 4)
 Floats = npt.NDArray[np.float32]
@@ -48,25 +47,6 @@ def scattered(shape: NetShape, seed: int = 1) -> torch.Tensor:
     """Weights without any symmetry."""
     noise = torch.randn(shape.size, generator=torch.Generator().manual_seed(seed))
     return initial_params(shape, seed) + 0.2 * noise
-
-
-def test_two_actions_by_hand() -> None:
-    # All weights 0: logits 0, pi = (1/2, 1/2), entropy ln 2. Action 0 with advantage 2: -ln(1/2) * 2 = 2 ln 2.
-    # Value 1 by its bias, return 3: (3 - 1)^2 / 2 = 2.
-    shape = NetShape(1, (1,), 2)
-    params = torch.zeros(shape.size)
-    params[-1] = 1
-    model = ready(shape, params)
-    actions, values = act(model, np.ones((1, 1), np.float32), np.array([0.49]))
-    assert (actions.tolist(), values.tolist()) == ([0], [1])
-    losses = model.learn(
-        actions, np.array([2.0], np.float32), np.array([3.0], np.float32), value_coef=0.5, entropy_coef=0.1
-    )
-    assert losses == pytest.approx(Losses(2 * math.log(2), 2, math.log(2)), rel=1e-6)
-    # advantage * (pi - chosen) = 2 * (-1/2, 1/2); the entropy is at its maximum; value_coef * (1 - 3)
-    policy, value = shape.split(model.gradient)
-    assert policy[-1][1].tolist() == pytest.approx([-1, 1], rel=1e-6)
-    assert value[-1][1].tolist() == pytest.approx([-1], rel=1e-6)
 
 
 @settings(deadline=None, max_examples=60)
@@ -150,17 +130,6 @@ def test_epochs_are_handed_out_exactly_once() -> None:
     state = TrainState.fresh(torch.zeros(1))
     # 100 epochs of 8 racks, 5 steps a time: 40, 40, then 20 left, that is 3 steps (24 epochs) to reach them
     assert [state.claim(5, 8, 100) for _ in range(5)] == [5, 5, 3, 0, 0]
-
-
-def test_exported_policy_agrees() -> None:
-    params = scattered(SHAPE, 3)
-    obs = np.random.default_rng(1).standard_normal((2, 16, 5)).astype(np.float32)
-    expected, _ = logits_and_values(SHAPE, params, torch.from_numpy(obs))
-    policy = MlpPolicy(policy_layers(SHAPE, params))
-    assert np.abs(policy.logits(obs) - expected.numpy()).max() < 1e-6
-    rows, rng = obs.reshape(-1, 5), np.random.default_rng(2)
-    drawn, _ = act(ready(SHAPE, params), rows, np.random.default_rng(2).random(32))
-    assert (policy.act(rows, rng) == drawn).all(), "the same uniform numbers, the same actions"
 
 
 def test_weights_start_orthogonal_near_uniform_actions_and_repeat() -> None:

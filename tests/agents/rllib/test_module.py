@@ -76,7 +76,7 @@ def batch(made: HostModule, *rollouts: SingleAgentEpisode, **settings: Any) -> A
     class Modules(dict[str, Any]):
         pass
 
-    made.unwrapped = lambda: made  # type: ignore[method-assign]
+    made.unwrapped = lambda: made
     pipeline = HostBatches(config=RllibConfig(gamma=GAMMA, **settings))
     return pipeline(rl_module=Modules(default_policy=made), batch={}, episodes=list(rollouts))["default_policy"]
 
@@ -141,7 +141,9 @@ def test_advantages_are_a3cs(*, critic: bool) -> None:
     made = module(critic=critic)
     drift(made)
     rollouts = [rollout(made, 1), rollout(made, 2)]
-    advantage, returns = (np.stack(parts).reshape(-1) for parts in zip(*(expected(made, each) for each in rollouts)))
+    advantage, returns = (
+        np.stack(parts).reshape(-1) for parts in zip(*(expected(made, each) for each in rollouts), strict=True)
+    )
     scaled = advantage / np.sqrt((advantage**2).mean())
     found = batch(made, *rollouts)
     np.testing.assert_allclose(found["advantages"].numpy(), scaled, rtol=1e-4)
@@ -156,7 +158,7 @@ def test_advantages_are_a3cs(*, critic: bool) -> None:
 def test_numbers_have_gaussian_odds_and_networks_do_not_see_noise() -> None:
     made = module(numbers=True)
     drift(made)
-    found = batch(made, rollout(made, 1, told=[each._replace(truncated=each.terminated) for each in periods(np.random.default_rng(1))], width=OBS + 1))
+    found = batch(made, rollout(made, 1, width=OBS + 1))
     assert found["obs"].shape == (T * RACKS * HOSTS, OBS)
     error = (found["actions"] - found["action_dist_inputs"][:, :1])[:, 0] / 0.15
     torch.testing.assert_close(found["action_logp"], -0.5 * error**2 - np.log(0.15 * np.sqrt(2 * np.pi)))
