@@ -25,9 +25,8 @@ NETWORK_METRICS = "ncc_network"
 """Metrics of the environment's networks by name (`ncc.harness.batch.Measuring`)."""
 NETWORK_METRICS_WINDOW = 16
 """Rollouts of an env runner over which these metrics are averaged."""
-
-
 METADATA = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+"""What RLlib asks of a vector of environments."""
 
 
 @dataclass(frozen=True)

@@ -49,14 +49,10 @@ class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI):
         with torch.no_grad():
             out = self._forward(batch, t)
             inputs = out[Columns.ACTION_DIST_INPUTS]
-            if self.shape.n_actions:
-                actions = torch.distributions.Categorical(logits=inputs, validate_args=False).sample()  # type: ignore[no-untyped-call]
-            else:
-                seen = obs.shape[-1] > self.shape.obs_dim
-                actions = inputs[..., 0] + inputs[..., 1].exp() * (
-                    obs[..., -1] if seen else torch.randn(obs.shape[:-1])
-                )
-        return {**out, Columns.ACTIONS: actions}
+            if obs.shape[-1] > self.shape.obs_dim:
+                return {**out, Columns.ACTIONS: inputs[..., 0] + inputs[..., 1].exp() * obs[..., -1]}
+            actions = self.get_exploration_action_dist_cls().from_logits(inputs).sample()
+        return {**out, Columns.ACTIONS: actions if self.shape.n_actions else actions.squeeze(-1)}
 
     def _forward_train(self, batch: Mapping[str, Any], **_: Any) -> dict[str, Tensor]:
         """As `_forward`, with the deviations of real-valued actions that were in use."""

@@ -153,6 +153,8 @@ def test_numbers_are_learnt(tmp_path: Path, changes: dict[str, Any], make_env: E
     reports = fit(config, make_env, tmp_path)
     assert missed(tmp_path / "policy.ncc") < 0.5 * missed(tmp_path / "policy_untrained.ncc")
     assert max(value for report in reports for value in report.returns) < 0, "they are what hosts earn themselves"
+    spread = 0.5 * np.log(2 * np.pi * np.e) + np.log(0.2)
+    assert reports[-1].scalars["policy/entropy"] == pytest.approx(spread, abs=0.05), "noise has fallen"
 
 
 @pytest.mark.usefixtures("every_update")
