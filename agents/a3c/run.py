@@ -92,7 +92,7 @@ class TrainState:
 
 @dataclass(frozen=True)
 class Header:
-    """What a checkpoint's file says beside its vectors."""
+    """The part of a checkpoint beside its vectors."""
 
     format: int
     made_by: dict[str, Any]

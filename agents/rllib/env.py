@@ -26,7 +26,7 @@ NETWORK_METRICS = "ncc_network"
 NETWORK_METRICS_WINDOW = 16
 """Rollouts of an env runner over which these metrics are averaged."""
 METADATA = {"autoreset_mode": AutoresetMode.NEXT_STEP}
-"""What RLlib asks of a vector of environments."""
+"""Data that Gymnasium asks of every vector of environments."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class EnvSettings:
 
 
 class Period(NamedTuple):
-    """What RLlib's episodes have no place for."""
+    """Results of a period that RLlib's episodes have no place for."""
 
     rewards: Any
     """[n_racks, n_agents]"""

@@ -190,7 +190,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_resumed_run_counts_on(tmp_path: Path) 
     with pytest.raises(ResultError, match="resume with the configuration that made it"):
         fit(config.replace(hidden=(9,), epochs=800), Noted(notes), run, resume=True)
     kept = sorted(path.name for path in (run / "checkpoints").iterdir())
-    assert kept == ["checkpoint-000000000000320", "checkpoint-000000000000400"]
+    assert kept == ["checkpoint-000000000000360", "checkpoint-000000000000400"]
     (run / "checkpoints" / kept[1] / "run.json").write_text("{}")
     with pytest.raises(ResultError, match="delete it to resume from the one before"):
         fit(config, Noted(notes), run, resume=True)
