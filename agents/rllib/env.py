@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """All racks of an env runner as one environment of RLlib, whose episodes are rollouts."""
 
+import logging
 import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -69,6 +70,7 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
     def make(self, worker_index: int) -> None:
         """Make the racks of that env runner, which RLlib counts from 1; 0: the process of the training."""
         torch.set_num_threads(1)
+        logging.getLogger("ray").setLevel(logging.ERROR)  # RLlib warns about its own code
         self._worker, self._is_actor = max(0, worker_index - 1), worker_index > 0
         self._env = self._settings.make_env(self._worker)
         env = self._env
