@@ -1,31 +1,48 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The checkpoints of a run, in files or folders that are complete or absent."""
+"""The folder of a training: checkpoints, in files or folders that are complete or absent, and policy files."""
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from ncc.agents.policy import Layer, save_policy
 from ncc.core.errors import ResultError
 from ncc.harness.atomic import remove, sync_folder
 
 
 class Checkpoints:
-    """Files or folders in a run's `checkpoints`, named by the number of periods learnt from.
+    """The checkpoints and policy files of a run.
 
     Args:
         folder: folder of the run.
         keep: number of checkpoints to keep, the newest.
-        suffix: end of their names.
+        made_by: learner, seed and what else a run must have in common with the checkpoint that it resumes from.
+        meta: plain data for the policy files.
     """
 
-    def __init__(self, folder: Path, keep: int, suffix: str = "") -> None:
-        self._folder, self._keep, self._suffix = folder / "checkpoints", keep, suffix
+    def __init__(self, folder: Path, keep: int, made_by: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
+        self._run, self._folder, self._keep, self._meta = folder, folder / "checkpoints", keep, meta
+        self.made_by = made_by
+
+    def begin(self, *, resume: bool) -> Path | None:
+        """The checkpoint to resume from, the newest; None: a new training begins.
+
+        Raises:
+            ResultError: there is none, or there are some of an earlier training.
+        """
+        known = self._all()
+        if resume and not known:
+            raise ResultError(f"{self._folder} holds no checkpoint to resume from; train without resume first")
+        if known and not resume:
+            raise ResultError(f"{known[-1]} belongs to an earlier training; resume that run or choose another folder")
+        return known[-1] if known else None
 
     def add(self, epochs: int, write: Callable[[Path], None]) -> Path:
         """Let `write` make a checkpoint, then delete the oldest beyond `keep`; earlier ones survive its errors."""
-        path = self._folder / f"checkpoint-{epochs:015d}{self._suffix}"
+        path = self._folder / f"checkpoint-{epochs:015d}"
         write(path)
         for old in self._all()[: -self._keep]:
             if old.is_dir():
@@ -34,24 +51,15 @@ class Checkpoints:
                 remove(old)
         return path
 
-    def must_be_empty(self) -> None:
-        """Raise `ResultError` if there are checkpoints, so that two runs are not mixed."""
-        if known := self._all():
-            raise ResultError(f"{known[-1]} belongs to an earlier training; resume that run or choose another folder")
-
-    def newest(self) -> Path:
-        """The last checkpoint.
-
-        Raises:
-            ResultError: there is none.
-        """
-        if not (checkpoints := self._all()):
-            raise ResultError(f"{self._folder} holds no checkpoint to resume from; train without resume first")
-        return checkpoints[-1]
+    def save_policy(self, name: str, layers: Sequence[Layer], epochs: int) -> Path:
+        """Write a policy file that says what made it, after so many periods."""
+        path = self._run / name
+        save_policy(path, layers, {**self._meta, "training": {**self.made_by, "epochs": epochs}})
+        return path
 
     def _all(self) -> list[Path]:
         """All checkpoints, the newest last."""
-        return sorted(self._folder.glob(f"checkpoint-*{self._suffix}"))
+        return sorted(self._folder.glob("checkpoint-*"))
 
 
 @contextmanager
@@ -80,17 +88,12 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def check_made_with(path: Path, *pairs: tuple[str, object, object]) -> None:
-    """Raise `ResultError` unless each (name, found, asked) pair matches; `path` names the checkpoint."""
-    for what, found, asked in pairs:
-        if found != asked:
-            raise ResultError(f"{path} was made with {what} {found}, not {asked}; resume with {what}={found}")
+def damaged(path: Path, error: Exception) -> ResultError:
+    """The error of a checkpoint that cannot be read."""
+    return ResultError(f"the checkpoint {path} is damaged ({error}); delete it to resume from the one before")
 
 
-def check_networks(found: object, asked: object) -> None:
-    """Raise `ResultError` if a checkpoint's networks do not fit the environment and the configuration."""
+def check_same(where: object, found: object, asked: object) -> None:
+    """Raise `ResultError` unless a checkpoint was made with what is asked for now."""
     if found != asked:
-        raise ResultError(
-            f"the checkpoint holds networks of shape {found} (obs_dim-hidden-n_actions), but the environment and "
-            f"agent.hidden ask for {asked}; resume with the configuration that made it"
-        )
+        raise ResultError(f"{where} was made with {found}, not {asked}; resume with the configuration that made it")

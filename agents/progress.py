@@ -5,6 +5,9 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from ncc.harness.batch import Transition
 from ncc.harness.learner import Progress, Report
 
 REPORT_EVERY_S = 0.5
@@ -17,28 +20,20 @@ class Meter:
     """
 
     def __init__(self, report: Report, epochs: int, total_epochs: int) -> None:
-        self._report, self._epochs, self._total = report, epochs, total_epochs
-        self._returns: list[float] = []
-        self._sums: defaultdict[str, float] = defaultdict(float)
-        self._counts: defaultdict[str, int] = defaultdict(int)
-        self._updates = 0
-        self._since_s, self._since_epochs = time.perf_counter(), epochs
+        self._report, self._total = report, total_epochs
+        self.epochs = epochs
+        """Periods counted so far."""
         # Report the starting point: in a resumed run, this makes earlier reports of later epochs obsolete.
         report(Progress(epochs, total_epochs))
-
-    @property
-    def epochs(self) -> int:
-        """Periods counted so far."""
-        return self._epochs
+        self._begin()
 
     def add(self, epochs: int, returns: Sequence[float], scalars: Mapping[str, float]) -> None:
         """Count one update over `epochs` more periods."""
-        self._epochs += epochs
+        self.epochs += epochs
         self._updates += 1
         self._returns.extend(returns)
         for name, value in scalars.items():
-            self._sums[name] += value
-            self._counts[name] += 1
+            self._values[name].append(value)
         if time.perf_counter() - self._since_s >= REPORT_EVERY_S:
             self.flush()
 
@@ -46,10 +41,31 @@ class Meter:
         """Report now, if there is anything to report."""
         if not self._updates:
             return
-        now_s = time.perf_counter()
-        scalars = {name: total / self._counts[name] for name, total in self._sums.items()}
-        scalars["speed/epochs_per_s"] = (self._epochs - self._since_epochs) / max(now_s - self._since_s, 1e-9)
-        returns = tuple(self._returns)
-        self._returns, self._sums, self._counts, self._updates = [], defaultdict(float), defaultdict(int), 0
-        self._since_s, self._since_epochs = now_s, self._epochs
-        self._report(Progress(self._epochs, self._total, returns, scalars))
+        scalars = {name: sum(values) / len(values) for name, values in self._values.items()}
+        elapsed_s = max(time.perf_counter() - self._since_s, 1e-9)
+        scalars["speed/epochs_per_s"] = (self.epochs - self._since_epochs) / elapsed_s
+        self._report(Progress(self.epochs, self._total, tuple(self._returns), scalars))
+        self._begin()
+
+    def _begin(self) -> None:
+        self._returns: list[float] = []
+        self._values: defaultdict[str, list[float]] = defaultdict(list)
+        self._updates, self._since_s, self._since_epochs = 0, time.perf_counter(), self.epochs
+
+
+class Returns:
+    """Mean rewards per host and period of episodes, of what hosts earn by themselves."""
+
+    def __init__(self, n_racks: int) -> None:
+        self._sums = np.zeros(n_racks)
+        self.lengths = np.zeros(n_racks, np.int64)
+        """Periods [n_racks] of the running episodes."""
+
+    def add(self, step: Transition) -> list[float]:
+        """Count a period of every rack; return the means of the episodes that ended in it."""
+        self._sums += (step.reward if step.earned is None else step.earned).mean(axis=-1)
+        self.lengths += 1
+        ended = step.terminated | step.truncated
+        means: list[float] = (self._sums[ended] / self.lengths[ended]).tolist()
+        self._sums[ended] = self.lengths[ended] = 0
+        return means

@@ -5,23 +5,21 @@ import multiprocessing
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
-from multiprocessing.reduction import ForkingPickler
 from multiprocessing.synchronize import Lock
 from pathlib import Path
 
 import torch
 import torch.multiprocessing  # makes pipes pass tensors in shared memory
 
-from ncc.agents.a3c.adam import TrainState
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.a3c.evolve import evolve
-from ncc.agents.a3c.network import ActorCritic, NetShape
+from ncc.agents.a3c.network import NetShape
 from ncc.agents.a3c.rollout import Collector
-from ncc.agents.a3c.run import TrainingRun
-from ncc.agents.a3c.update import Scalars, gradients
+from ncc.agents.a3c.run import TrainingRun, TrainState
+from ncc.agents.a3c.update import Update, Updater
 from ncc.agents.progress import Meter
-from ncc.core.errors import ConfigError, NccError, WorkerDiedError
+from ncc.core.errors import NccError, WorkerDiedError
 from ncc.core.seeding import generator
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
@@ -40,75 +38,36 @@ class Start:
     episode: int
 
 
-@dataclass(frozen=True)
-class Update:
-    """Message: one gradient was applied."""
-
-    epochs: int
-    episode: int
-    returns: tuple[float, ...]
-    scalars: Scalars
-
-
 class Stopped(Exception):  # noqa: N818 - not an error, only leaves the loop
     """The parent asked to stop, or has exited."""
 
 
-@dataclass(frozen=True)
-class WorkerSetup:
-    """Data that a worker process receives when it starts."""
+def work(
+    pipe: "Connection[NetShape | Update | None, Start]",
+    index: int,
+    *,
+    make_env: EnvFactory,
+    config: A3cConfig,
+    seed: int,
+    lock: Lock,
+) -> None:
+    """Run a worker process: send the shape of the networks, then each update, and None at the end.
 
-    index: int
-    make_env: EnvFactory
-    config: A3cConfig
-    seed: int
-    lock: Lock
-    """Lock around reads and changes of the shared state, held for about 45 us of an update of some milliseconds.
-    Updating without it (Hogwild) would save no more than that, and counts and checkpoints would no longer be exact."""
-
-
-def work(pipe: "Connection[NetShape | Update | None, Start]", setup: WorkerSetup) -> None:
-    """Run a worker process: send the shape of the networks, then each update, and None at the end."""
+    The lock is held for about 45 us of an update of some milliseconds. Updating without it (Hogwild) would save no more
+    than that, and counts and checkpoints would no longer be exact.
+    """
     torch.set_num_threads(1)
-    config, lock, env = setup.config, setup.lock, setup.make_env(setup.index)
+    env = make_env(index)
     try:
         shape = NetShape.of(env, config.hidden)
         pipe.send(shape)
         start = pipe.recv()
-        state, params = start.state, torch.empty_like(start.state.params)
-        model = ActorCritic(shape, critic=config.value_coef > 0)
-        # The epoch in the seed keeps a resumed run from drawing the same actions again.
-        rng = generator(setup.seed, "a3c", "actions", setup.index, state.epochs)
+        # The episode in the seed keeps a resumed run from drawing the same actions again.
+        rng = generator(seed, "a3c", "actions", index, start.episode)
         collector = Collector(env, rng, config.steps, start.episode)
-        while True:
-            with _holding(lock, start.stop):
-                steps = state.claim(config.steps, env.n_racks, config.gradient_epochs)
-                params.copy_(state.params)
-            if not steps:
-                break
-            model.load(params)
-            model.deviation = config.deviation(state.epochs)
-            rollout = collector.collect(model, steps)
-            left = rollout.epochs
-            for scalars in gradients(model, rollout, config, state.epochs / config.gradient_epochs):
-                with _holding(lock, start.stop):
-                    state.apply(model.gradient, scalars["update/learning_rate"], left)
-                    params.copy_(state.params)
-                model.load(params)
-                left = 0
-            pipe.send(Update(rollout.epochs, env.episode, rollout.returns, {**scalars, **rollout.metrics}))
-        episode, played = collector.next_episode, env.n_racks
-        while config.evolve_frac:
-            with _holding(lock, start.stop):
-                if not state.claim_episode(played, config.epochs):
-                    break
-                params.copy_(state.params)
-            step, played, earned = evolve(env, episode, shape, params, noise=config.evolve_noise, rng=rng)
-            episode += 1
-            with _holding(lock, start.stop):
-                size = config.step_size(min(state.epochs, config.epochs))
-                state.move(size * step, played)
-            pipe.send(Update(played, episode, (earned,), {"evolve/step_size": size}))
+        updater = Updater(collector, config, shape, start.state, partial(_holding, lock, start.stop))
+        while update := updater.update():
+            pipe.send(update)
     except Stopped:
         return
     finally:
@@ -134,13 +93,7 @@ def _holding(lock: Lock, stop: torch.Tensor) -> Iterator[None]:
 
 
 def train_async(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
-    """Train with ``run.config.workers`` processes; see `A3cLearner.train`."""
-    try:
-        ForkingPickler.dumps(make_env)
-    except Exception as error:  # pickling runs arbitrary code
-        raise ConfigError(
-            f"make_env must be picklable, for instance a class at the top of a module: workers are processes ({error})"
-        ) from error
+    """Train with ``run.config.workers`` processes; see `A3cConfig.fit`."""
     training = _Training(run, make_env)
     try:
         return training.train(report)
@@ -149,7 +102,7 @@ def train_async(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
 
 
 class _Training:
-    """The worker processes, the state that they share, and the progress of each.
+    """The worker processes and the state that they share.
 
     They also share a lock around the state, and a flag that stops them.
     """
@@ -159,33 +112,25 @@ class _Training:
         self._lock = multiprocessing.get_context("spawn").Lock()
         self._stop = torch.zeros(1, dtype=torch.uint8)
         self._stop.share_memory_()  # type: ignore[no-untyped-call]
-        setups = [(WorkerSetup(index, make_env, run.config, run.seed, self._lock),) for index in self._all]
+        worker = partial(work, make_env=make_env, config=run.config, seed=run.seed, lock=self._lock)
         # No daemons, because an environment may start processes of its own.
-        self._workers = Workers(work, setups, [f"worker {index}" for index in self._all], daemon=False)
-        stored = (0,) if run.loaded is None else run.loaded.episodes
-        # With a different number of workers than before, all start at an episode that none has used.
-        self._episodes = list(stored) if len(stored) == len(self._all) else [max(stored)] * len(self._all)
+        self._workers = Workers(worker, [(i,) for i in self._all], [f"worker {i}" for i in self._all], daemon=False)
 
     def train(self, report: Report) -> Path:
         """Run to the end; leave a checkpoint even if training fails."""
         run = self._run
-        shapes: set[NetShape] = {self._workers.receive(index) for index in self._all}
-        if len(shapes) > 1:
-            raise ConfigError(
-                f"all workers' environments must have one shape, got {', '.join(sorted(map(str, shapes)))}"
-            )
-        self._shape = shapes.pop()
+        self._shape: NetShape = next(iter([self._workers.receive(index) for index in self._all]))
         self._state = run.begin(self._shape)
         self._state.share()
         saved_epochs = self._state.epochs
+        start = Start(self._state, self._stop, saved_epochs)  # an episode has a period at least, so nobody met this one
         if run.loaded is None:
             self._save()
         meter = Meter(report, saved_epochs, run.config.epochs)
         try:
-            for index, episode in enumerate(self._episodes):
-                self._workers.send(index, Start(self._state, self._stop, episode))
-            for index, update in self._updates():
-                self._episodes[index] = update.episode
+            for index in self._all:
+                self._workers.send(index, start)
+            for update in self._updates():
                 meter.add(update.epochs, update.returns, update.scalars)
                 if meter.epochs - saved_epochs >= run.config.checkpoint_epochs:
                     meter.flush()  # report now, because a resumed run does not repeat it
@@ -206,7 +151,7 @@ class _Training:
         self._stop[0] = 1
         self._workers.close(GRACE_S)
 
-    def _updates(self) -> Iterator[tuple[int, Update]]:
+    def _updates(self) -> Iterator[Update]:
         """Yield the updates of all workers as they come, until all are done.
 
         Raises:
@@ -219,7 +164,7 @@ class _Training:
                     if update is None:
                         working.discard(index)
                     else:
-                        yield index, update
+                        yield update
         except NccError as error:
             raise WorkerDiedError(str(error)) from error
 
@@ -235,4 +180,4 @@ class _Training:
         finally:
             if locked:
                 self._lock.release()
-        return self._run.save(self._shape, state, self._episodes), state.epochs
+        return self._run.save(self._shape, state, state.epochs), state.epochs

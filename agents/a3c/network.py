@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ncc.agents.policy import Layer
+from ncc.agents.settings import CLIP
 from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray
 from ncc.harness.native.network import Float, Network, network
 
@@ -150,7 +151,6 @@ class ActorCritic:
         value_coef: float,
         entropy_coef: float,
         before: Tensor | None = None,
-        clip: float = 0.2,
     ) -> Losses:
         """Compute the gradient of the actor-critic loss (Mnih et al., ICML 2016, Alg. S3) and end the rollout.
 
@@ -166,7 +166,6 @@ class ActorCritic:
             entropy_coef: weight of the entropy.
             before: [samples] log-probabilities of the actions by the policy that took them, for the loss of PPO
                 (Schulman et al., 2017, eq. 7) in place of -log pi(a) times the advantage.
-            clip: largest deviation from 1 of the ratio of probabilities in it.
         """
         taken, advantage, target = (torch.from_numpy(array).reshape(-1) for array in (actions, advantages, returns))
         logits, values = self._outputs(self._policy), self._outputs(self._value) if self._critic else None
@@ -175,13 +174,12 @@ class ActorCritic:
         gain = chosen * advantage
         if before is not None:
             ratio = torch.exp(chosen - before)
-            gain = torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+            gain = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage)
         policy = -gain.mean()
-        if not self.n_actions:
-            self._differentiate(policy + value_coef * value, logits, values)
-            return Losses(policy.item(), value.item(), 0.0)
-        log_probs = torch.log_softmax(logits, -1)
-        entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+        entropy = torch.zeros(())
+        if self.n_actions:
+            log_probs = torch.log_softmax(logits, -1)
+            entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
         self._differentiate(policy + value_coef * value - entropy_coef * entropy, logits, values)
         return Losses(policy.item(), value.item(), entropy.item())
 

@@ -3,24 +3,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from ncc.agents.a3c.network import ActorCritic
+from ncc.agents.progress import Returns
 from ncc.core.errors import ConfigError, InvalidRunError
 from ncc.harness.batch import ActionArray, BatchedEnv, Measuring, ObsArray
 
 Float = npt.NDArray[np.float32]
 Bool = npt.NDArray[np.bool_]
-
-
-class Actor(Protocol):
-    """A chooser of actions, such as `ActorCritic`."""
-
-    def act(self, obs: ObsArray, drawn: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
-        """Draw actions as `ActorCritic.act` does."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +36,7 @@ class Rollout:
     """(t, rack) of episodes that were truncated"""
     cut_obs: list[ObsArray]
     """[n_agents, obs_dim] last observation of each of them"""
-    returns: tuple[float, ...]
+    returns: tuple[float, ...] = ()
     """Mean reward per host and period of each episode that ended."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Metrics of the environment for these periods (`ncc.harness.batch.Measuring`)."""
@@ -62,7 +55,7 @@ class Collector:
     """
 
     def __init__(self, env: BatchedEnv, rng: np.random.Generator, rollout: int, first_episode: int) -> None:
-        self._env, self._rng = env, rng
+        self._env, self._rng, self.n_racks = env, rng, env.n_racks
         agents = (rollout, env.n_racks, env.n_agents)
         self._drawn, self._seen = np.empty(env.n_racks * env.n_agents), env.obs_dim - env.n_noise
         self._values = np.empty(agents, np.float32)
@@ -70,8 +63,6 @@ class Collector:
         self._rewards = np.empty(agents, np.float32)
         self._terminated = np.empty(agents[:2], np.bool_)
         self._truncated = np.empty(agents[:2], np.bool_)
-        self._sums = np.zeros(env.n_racks)
-        self._lengths = np.zeros(env.n_racks, np.int64)
         self._ended = np.zeros(env.n_racks, np.int64)
         self.reset(first_episode)
 
@@ -83,21 +74,20 @@ class Collector:
             raise ConfigError(
                 f"the environment must observe {list(expected)} as it states, got {list(self._last.shape)}"
             )
-        self._sums[:] = 0
-        self._lengths[:] = 0
+        self._returns = Returns(self._env.n_racks)
         self._ended[:] = episode
 
     @property
     def at_boundary(self) -> bool:
         """True if every rack is at the start of an episode."""
-        return not self._lengths.any()
+        return not self._returns.lengths.any()
 
     @property
     def next_episode(self) -> int:
         """The first episode number in which no rack has taken a step."""
-        return int((self._ended + (self._lengths > 0)).max())
+        return int((self._ended + (self._returns.lengths > 0)).max())
 
-    def collect(self, net: Actor, steps: int, *, stop_at_boundary: bool = False) -> Rollout:
+    def collect(self, net: ActorCritic, steps: int, *, stop_at_boundary: bool = False) -> Rollout:
         """Take `steps` steps, or fewer if `stop_at_boundary` is set and all racks end their episodes together.
 
         Raises:
@@ -118,29 +108,18 @@ class Collector:
             step = self._env.step(self._actions[t] if self._env.n_actions else self._actions[t].clip(-1, 1))
             self._rewards[t], self._terminated[t], self._truncated[t] = step.reward, step.terminated, step.truncated
             self._last = step.obs
-            self._sums += (self._rewards[t] if step.earned is None else step.earned).mean(axis=-1)
-            self._lengths += 1
             taken += 1
-            done = self._terminated[t] | self._truncated[t]
-            if not done.any():
+            if not (ended := self._returns.add(step)):
                 continue
-            returns.extend((self._sums[done] / self._lengths[done]).tolist())
+            returns += ended
             for rack in np.flatnonzero(self._truncated[t] & ~self._terminated[t]).tolist():
                 cut.append((t, rack))
                 cut_obs.append(step.final_obs[rack, :, : self._seen].copy())
-            self._ended += done
-            self._sums[done] = 0
-            self._lengths[done] = 0
-        rewards = self._rewards[:taken]
-        if not np.isfinite(rewards).all():
-            t, rack, host = np.argwhere(~np.isfinite(rewards))[0].tolist()
-            raise InvalidRunError(
-                f"reward of host {host} in rack {rack} is {rewards[t, rack, host]}; rewards must be finite"
-            )
+            self._ended += self._terminated[t] | self._truncated[t]
         return Rollout(
             self._actions[:taken],
             self._values[:taken],
-            rewards,
+            require_finite(self._rewards[:taken]),
             self._terminated[:taken],
             self._truncated[:taken],
             np.array(self._last[..., : self._seen], np.float32),
@@ -158,3 +137,17 @@ class Collector:
             self._rng.random(out=self._drawn)
         else:
             self._rng.standard_normal(out=self._drawn)
+
+
+def require_finite(rewards: Float) -> Float:
+    """Return rewards [T, n_racks, n_agents].
+
+    Raises:
+        InvalidRunError: one is not finite.
+    """
+    if not np.isfinite(rewards).all():
+        t, rack, host = np.argwhere(~np.isfinite(rewards))[0].tolist()
+        raise InvalidRunError(
+            f"reward of host {host} in rack {rack} is {rewards[t, rack, host]}; rewards must be finite"
+        )
+    return rewards

@@ -1,147 +1,166 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The folder of a training: checkpoints, which hold all that training needs to go on, and policy files."""
+"""The state that training changes, with the Adam step over it, and the folder that keeps it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 from torch import Tensor
 
-from ncc.agents.a3c.adam import TrainState
 from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.network import NetShape, initial_params, policy_layers
-from ncc.agents.arrays import Arrays, packed_arrays, unpacked_arrays
-from ncc.agents.checkpoints import Checkpoints, check_made_with, check_networks
-from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE, save_policy
-from ncc.core.errors import ResultError
+from ncc.agents.arrays import packed_arrays, unpacked_arrays
+from ncc.agents.checkpoints import Checkpoints, check_same, damaged
+from ncc.agents.policy import POLICY_FILE, UNTRAINED_FILE
 from ncc.core.seeding import derive_seed
 from ncc.harness.atomic import write_bytes
 
 KIND = "checkpoint of A3C"
-FORMAT = 2
+FORMAT = 3
+BETA1, BETA2, EPS = 0.9, 0.999, 1e-5
+"""Constants of Adam. EPS as usual for actor-critic: with 1e-8, weights with rare gradients take full-size steps."""
+
+
+@dataclass
+class TrainState:
+    """Weights, Adam's moments and the counters, as vectors that can lie in shared memory."""
+
+    params: Tensor
+    """[size] float32"""
+    mean: Tensor
+    """[size] Adam's first moment"""
+    square: Tensor
+    """[size] Adam's second moment"""
+    counts: Tensor
+    """[3] int64: updates made, periods learnt from, periods handed out to be collected"""
+
+    @classmethod
+    def fresh(cls, params: Tensor) -> "TrainState":
+        """The state before the first update."""
+        return cls(params, torch.zeros_like(params), torch.zeros_like(params), torch.zeros(3, dtype=torch.int64))
+
+    def share(self) -> None:
+        """Move to shared memory."""
+        for tensor in (self.params, self.mean, self.square, self.counts):
+            tensor.share_memory_()  # type: ignore[no-untyped-call]
+
+    def clone(self) -> "TrainState":
+        """An independent copy."""
+        return TrainState(self.params.clone(), self.mean.clone(), self.square.clone(), self.counts.clone())
+
+    @property
+    def updates(self) -> int:
+        """Updates made so far."""
+        return int(self.counts[0])
+
+    @property
+    def epochs(self) -> int:
+        """Periods whose gradients are in `params`."""
+        return int(self.counts[1])
+
+    def claim(self, rollout: int, n_racks: int, total_epochs: int) -> int:
+        """Return the number of steps for the caller to collect next; 0 when all periods are handed out."""
+        claimed = int(self.counts[2])
+        steps = min(rollout, math.ceil((total_epochs - claimed) / n_racks))
+        if steps <= 0:
+            return 0
+        self.counts[2] = claimed + steps * n_racks
+        return steps
+
+    def move(self, step: Tensor, epochs: int) -> None:
+        """Add a step [size] to the weights, and count `epochs` more periods."""
+        self.counts[0] += 1
+        self.counts[1] += epochs
+        self.params += step
+
+    def apply(self, grads: Tensor, learning_rate: float, epochs: int) -> None:
+        """Do one Adam step (Kingma and Ba, ICLR 2015, Alg. 1), and count `epochs` more periods."""
+        self.counts[0] += 1
+        self.counts[1] += epochs
+        updates = self.updates
+        self.mean.lerp_(grads, 1 - BETA1)
+        self.square.mul_(BETA2).addcmul_(grads, grads, value=1 - BETA2)
+        denominator = self.square.sqrt().div_(math.sqrt(1 - BETA2**updates)).add_(EPS)
+        self.params.addcdiv_(self.mean, denominator, value=-learning_rate / (1 - BETA1**updates))
+
+
+@dataclass(frozen=True)
+class Header:
+    """The part of a checkpoint beside its vectors."""
+
+    format: int
+    made_by: dict[str, Any]
+    shape: NetShape
+    updates: int
+    epochs: int
+    episode: int
+    """First episode number that was not met."""
+    rng: dict[str, Any] | None
+    """State of the generator that draws actions; None in `async`. After the first weights no other one is in use."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """A state of training between two updates."""
 
-    shape: NetShape
-    mode: str
-    seed: int
+    header: Header
     state: TrainState
-    episodes: tuple[int, ...]
-    """Next episode number of each worker (one entry for the synchronous learner)."""
-    rng: dict[str, Any] | None = None
-    """State of the generator that draws actions; None in `async`. After the first weights no other one is in use."""
 
 
-class CheckpointFolder(Checkpoints):
-    """The checkpoints of one run, one file each."""
+class TrainingRun:
+    """One training in one folder; `loaded` is the checkpoint that it resumes from."""
 
-    def __init__(self, folder: Path, keep: int) -> None:
-        super().__init__(folder, keep, ".safetensors")
+    def __init__(self, config: A3cConfig, checkpoints: Checkpoints, *, resume: bool) -> None:
+        self.config, self._checkpoints = config, checkpoints
+        self.seed: int = checkpoints.made_by["seed"]
+        path = checkpoints.begin(resume=resume)
+        self.loaded = None if path is None else self._load(path)
 
-    def save(self, checkpoint: Checkpoint) -> Path:
-        """Write a checkpoint, then delete the oldest beyond `keep`.
+    def begin(self, shape: NetShape) -> TrainState:
+        """Write the untrained policy and return the state to start from: the checkpoint's, or a new one."""
+        initial = initial_params(shape, derive_seed(self.seed, "a3c", "init"))
+        if self.loaded is not None:
+            check_same("the checkpoint", f"networks of {self.loaded.header.shape}", f"networks of {shape}")
+        self._checkpoints.save_policy(UNTRAINED_FILE, policy_layers(shape, initial), 0)
+        return TrainState.fresh(initial) if self.loaded is None else self.loaded.state
+
+    def save(self, shape: NetShape, state: TrainState, episode: int, rng: np.random.Generator | None = None) -> Path:
+        """Write a checkpoint as `Header` describes it.
 
         Raises:
             ResultError: the file system refused; earlier checkpoints are untouched.
         """
-        state = checkpoint.state
-        arrays = {"params": state.params.numpy(), "mean": state.mean.numpy(), "square": state.square.numpy()}
-        shape = checkpoint.shape
-        meta = {
-            "shape": {"obs_dim": shape.obs_dim, "hidden": list(shape.hidden), "n_actions": shape.n_actions},
-            "mode": checkpoint.mode,
-            "seed": checkpoint.seed,
-            "updates": state.updates,
-            "epochs": state.epochs,
-            "episodes": list(checkpoint.episodes),
-            "rng": checkpoint.rng,
-            "format": FORMAT,
-        }
-        return self.add(state.epochs, lambda path: write_bytes(path, packed_arrays(KIND, meta, arrays)))
-
-    def load(self, mode: str, seed: int) -> Checkpoint:
-        """Load the newest checkpoint.
-
-        Raises:
-            ResultError: none there, damaged, or made with another mode or seed.
-        """
-        path = self.newest()
-        meta, arrays = unpacked_arrays(path.read_bytes(), KIND, FORMAT, str(path))
-        try:
-            checkpoint = _checkpoint(arrays, meta)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ResultError(
-                f"the checkpoint {path} is damaged ({error!r}); delete it to resume from the one before"
-            ) from None
-        check_made_with(path, ("mode", checkpoint.mode, mode), ("seed", checkpoint.seed, seed))
-        return checkpoint
-
-
-def _checkpoint(arrays: Arrays, meta: dict[str, Any]) -> Checkpoint:
-    sizes = meta["shape"]
-    shape = NetShape(int(sizes["obs_dim"]), tuple(int(size) for size in sizes["hidden"]), int(sizes["n_actions"]))
-    expected = (shape.size,)
-    vectors = [arrays[name] for name in ("params", "mean", "square")]
-    for vector in vectors:
-        if vector.shape != expected or vector.dtype != np.float32 or not np.isfinite(vector).all():
-            raise ValueError(f"vectors must be float32 {expected} and finite, got {vector.dtype} {vector.shape}")
-    counts = torch.tensor([int(meta["updates"]), int(meta["epochs"]), int(meta["epochs"])], dtype=torch.int64)
-    params, mean, square = (torch.from_numpy(vector.copy()) for vector in vectors)
-    state = TrainState(params, mean, square, counts)
-    mode, rng, episodes = str(meta["mode"]), meta["rng"], tuple(int(episode) for episode in meta["episodes"])
-    if not (isinstance(rng, dict) if mode == "sync" else rng is None) or not episodes:
-        raise ValueError("rng or episodes missing")
-    return Checkpoint(shape, mode, int(meta["seed"]), state, episodes, rng)
-
-
-class TrainingRun:
-    """One training in one folder."""
-
-    def __init__(self, config: A3cConfig, folder: Path, seed: int, meta: Mapping[str, Any], *, resume: bool) -> None:
-        self.config, self.folder, self.seed, self._meta = config, folder, seed, meta
-        self.checkpoints = CheckpointFolder(folder, config.keep_checkpoints)
-        self.loaded: Checkpoint | None = None
-        if resume:
-            self.loaded = self.checkpoints.load(config.mode, seed)
-        else:
-            self.checkpoints.must_be_empty()
-
-    @property
-    def finished(self) -> bool:
-        """True if the checkpoint already has all periods."""
-        return self.loaded is not None and self.loaded.state.epochs >= self.config.epochs
-
-    def begin(self, shape: NetShape) -> TrainState:
-        """Write the untrained policy and return the state to start from: the checkpoint's, or a new one."""
-        if self.loaded is not None:
-            check_networks(self.loaded.shape, shape)
-        initial = initial_params(shape, derive_seed(self.seed, "a3c", "init"))
-        self._save_policy(UNTRAINED_FILE, shape, initial, 0)
-        return TrainState.fresh(initial) if self.loaded is None else self.loaded.state
-
-    def save(
-        self, shape: NetShape, state: TrainState, episodes: Sequence[int], rng: np.random.Generator | None = None
-    ) -> Path:
-        """Write a checkpoint. `episodes` are as in `Checkpoint`; `rng` is given in `sync` only."""
         drawn = None if rng is None else dict(rng.bit_generator.state)
-        return self.checkpoints.save(Checkpoint(shape, self.config.mode, self.seed, state, tuple(episodes), drawn))
+        header = Header(FORMAT, dict(self._checkpoints.made_by), shape, state.updates, state.epochs, episode, drawn)
+        arrays = {name: getattr(state, name).numpy() for name in ("params", "mean", "square")}
+        data = packed_arrays(KIND, asdict(header), arrays)
+        return self._checkpoints.add(state.epochs, lambda path: write_bytes(path, data))
 
     def finish(self, shape: NetShape, state: TrainState) -> Path:
         """Write the trained policy."""
-        return self._save_policy(POLICY_FILE, shape, state.params, state.epochs)
+        return self._checkpoints.save_policy(POLICY_FILE, policy_layers(shape, state.params), state.epochs)
 
-    def _save_policy(self, name: str, shape: NetShape, params: Tensor, epochs: int) -> Path:
-        path = self.folder / name
-        training = {"learner": "a3c", "mode": self.config.mode, "seed": self.seed, "epochs": epochs}
-        save_policy(path, policy_layers(shape, params), {**self._meta, "training": training})
-        return path
+    def _load(self, path: Path) -> Checkpoint:
+        plain, arrays = unpacked_arrays(path.read_bytes(), KIND, FORMAT, str(path))
+        try:
+            header = msgspec.convert(plain, Header)
+            params, mean, square = vectors = [
+                torch.from_numpy(arrays[name].copy()) for name in ("params", "mean", "square")
+            ]
+            sizes = {(*vector.shape, vector.dtype) for vector in vectors}
+            if sizes != {(header.shape.size, torch.float32)}:
+                raise ValueError(f"vectors must be float32 [{header.shape.size}], got {sizes}")
+        except (KeyError, ValueError) as error:
+            raise damaged(path, error) from None
+        check_same(path, header.made_by, self._checkpoints.made_by)
+        counts = torch.tensor([header.updates, header.epochs, header.epochs], dtype=torch.int64)
+        return Checkpoint(header, TrainState(params, mean, square, counts))
 
 
 @contextmanager

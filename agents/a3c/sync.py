@@ -4,10 +4,10 @@
 from pathlib import Path
 
 from ncc.agents.a3c.evolve import evolve
-from ncc.agents.a3c.network import ActorCritic, NetShape
+from ncc.agents.a3c.network import NetShape
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.run import TrainingRun, one_thread
-from ncc.agents.a3c.update import gradients
+from ncc.agents.a3c.update import Updater
 from ncc.agents.progress import Meter
 from ncc.core.seeding import generator
 from ncc.harness.batch import BatchedEnv, EnvFactory
@@ -15,7 +15,7 @@ from ncc.harness.learner import Report
 
 
 def train_sync(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
-    """Train on ``make_env(0)``; see `A3cLearner.train`.
+    """Train on ``make_env(0)``; see `A3cConfig.fit`.
 
     An environment cannot be stored, so checkpoints are made only between episodes: a due checkpoint waits until all
     racks end theirs together. If that does not happen within another `checkpoint_epochs`, all racks start a new
@@ -30,34 +30,28 @@ def train_sync(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
 
 
 def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
-    config, shape = run.config, NetShape.of(env, run.config.hidden)
-    rng = generator(run.seed, "a3c", "actions")
-    state, first_episode = run.begin(shape), 0
-    model = ActorCritic(shape, critic=config.value_coef > 0)
-    if run.loaded is not None and run.loaded.rng is not None:
-        first_episode = run.loaded.episodes[0]
-        rng.bit_generator.state = run.loaded.rng
-    collector = Collector(env, rng, config.steps, first_episode)
+    config, shape, episode = run.config, NetShape.of(env, run.config.hidden), 0
+    rng, state = generator(run.seed, "a3c", "actions"), run.begin(shape)
+    if run.loaded is not None and run.loaded.header.rng is not None:
+        episode, rng.bit_generator.state = run.loaded.header.episode, run.loaded.header.rng
+    collector = Collector(env, rng, config.steps, episode)
+    updater = Updater(collector, config, shape, state)
     if run.loaded is None:
-        run.save(shape, state, (collector.next_episode,), rng)
+        run.save(shape, state, episode, rng)
     meter, saved_epochs = Meter(report, state.epochs, config.epochs), state.epochs
-    model.load(state.params)
-    while steps := state.claim(config.steps, env.n_racks, config.gradient_epochs):
-        due = state.epochs - saved_epochs >= config.checkpoint_epochs
-        model.deviation = config.deviation(state.epochs)
-        rollout = collector.collect(model, steps, stop_at_boundary=due)
-        left = rollout.epochs
-        for scalars in gradients(model, rollout, config, state.epochs / config.gradient_epochs):
-            state.apply(model.gradient, scalars["update/learning_rate"], left)
-            model.load(state.params)
-            left = 0
+
+    def save(episode: int) -> None:
+        nonlocal saved_epochs
+        meter.flush()  # report now, because a resumed run does not repeat it
+        run.save(shape, state, episode, rng)
+        saved_epochs = state.epochs
+
+    while update := updater.update(stop_at_boundary=state.epochs - saved_epochs >= config.checkpoint_epochs):
         state.counts[2] = state.epochs  # a rollout that stopped at a boundary returns the epochs that it did not use
-        meter.add(rollout.epochs, rollout.returns, {**scalars, **rollout.metrics})
+        meter.add(update.epochs, update.returns, update.scalars)
         waited = state.epochs - saved_epochs
         if waited >= 2 * config.checkpoint_epochs or (waited >= config.checkpoint_epochs and collector.at_boundary):
-            meter.flush()  # report now, because a resumed run does not repeat it
-            run.save(shape, state, (collector.next_episode,), rng)
-            saved_epochs = state.epochs
+            save(collector.next_episode)
             collector.reset(collector.next_episode)
     episode = collector.next_episode
     while config.evolve_frac and state.epochs < config.epochs:
@@ -67,10 +61,8 @@ def _train(run: TrainingRun, env: BatchedEnv, report: Report) -> Path:
         state.move(size * step, epochs)
         meter.add(epochs, [earned], {"evolve/step_size": size})
         if state.epochs - saved_epochs >= config.checkpoint_epochs:
-            meter.flush()
-            run.save(shape, state, (episode,), rng)
-            saved_epochs = state.epochs
+            save(episode)
     meter.flush()
     if state.epochs != saved_epochs:
-        run.save(shape, state, (episode,), rng)
+        save(episode)
     return run.finish(shape, state)

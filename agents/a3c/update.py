@@ -1,17 +1,79 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Advantages and n-step returns of a rollout, for all racks and hosts at once, and the clipped gradient of its loss."""
+"""An update: a rollout, its advantages and n-step returns for all racks and hosts at once, and clipped gradients."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 import numpy as np
+import torch
 
-from ncc.agents.a3c.config import A3cConfig, scheduled
-from ncc.agents.a3c.network import ActorCritic
-from ncc.agents.a3c.rollout import Bool, Float, Rollout
+from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.a3c.network import ActorCritic, NetShape
+from ncc.agents.a3c.rollout import Bool, Collector, Float, Rollout
+from ncc.agents.a3c.run import TrainState
+from ncc.agents.settings import scheduled
 from ncc.core.errors import InvalidRunError
+from ncc.harness.batch import ObsArray
 
 Scalars = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Update:
+    """Numbers of an update for progress reports."""
+
+    epochs: int
+    returns: tuple[float, ...]
+    scalars: Scalars
+
+
+class Updater:
+    """A worker that collects from its environment, and moves weights that it may share with others.
+
+    Args:
+        collector: the worker's environment, and what draws its actions.
+        config: settings.
+        shape: sizes of the networks.
+        state: the state that it changes.
+        held: context in which the state may be read and changed.
+    """
+
+    def __init__(
+        self,
+        collector: Collector,
+        config: A3cConfig,
+        shape: NetShape,
+        state: TrainState,
+        held: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self._collector, self._config, self._state, self._held = collector, config, state, held
+        self._model, self._params = ActorCritic(shape, critic=config.value_coef > 0), torch.empty_like(state.params)
+
+    def update(self, *, stop_at_boundary: bool = False) -> Update | None:
+        """Collect a rollout and apply its gradients; None if all periods are handed out.
+
+        Args:
+            stop_at_boundary: as in `Collector.collect`.
+        """
+        config, state, model = self._config, self._state, self._model
+        with self._held():
+            steps = state.claim(config.steps, self._collector.n_racks, config.gradient_epochs)
+            self._params.copy_(state.params)
+        if not steps:
+            return None
+        model.load(self._params)
+        model.deviation = config.deviation(state.epochs)
+        rollout = self._collector.collect(model, steps, stop_at_boundary=stop_at_boundary)
+        left = rollout.epochs
+        for scalars in gradients(model, rollout, config, state.epochs / config.gradient_epochs):
+            with self._held():
+                state.apply(model.gradient, scalars["update/learning_rate"], left)
+                self._params.copy_(state.params)
+            model.load(self._params)
+            left = 0
+        return Update(rollout.epochs, rollout.returns, {**scalars, **rollout.metrics})
 
 
 def gradients(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction: float) -> Iterator[Scalars]:
@@ -22,12 +84,13 @@ def gradients(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction:
     Raises:
         InvalidRunError: the gradient is not finite.
     """
-    advantage, returns = returns_of(model, rollout, config)
+    advantage, returns = returns_of(model.value, rollout, config.gamma)
     explained = 1 - float(advantage.var()) / variance if (variance := float(returns.var())) > 0 else 0.0
     logged = {"value/mean": float(rollout.values.mean()), "value/explained_variance": explained}
     entropy_coef = scheduled(config.entropy_coef, config.entropy_coef_final, fraction)
     learning_rate = scheduled(config.learning_rate, config.learning_rate_final, fraction)
-    scaled, taken, target = _scaled(advantage, config).ravel(), rollout.actions.ravel(), returns.ravel()
+    scaled = normalized(advantage, config.max_advantage, (0, 2) if config.normalize_per_rack else None).ravel()
+    taken, target = rollout.actions.ravel(), returns.ravel()
     # With a single pass, the network still has the rollout, and the loss is A3C's.
     again = None if config.passes == 1 else (model.observed().clone(), model.chosen(taken))
     for _ in range(config.passes):
@@ -40,7 +103,6 @@ def gradients(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction:
             value_coef=config.value_coef,
             entropy_coef=entropy_coef,
             before=None if again is None else again[1],
-            clip=config.clip,
         )
         norm = float(model.gradient.norm())
         if not math.isfinite(norm):
@@ -59,61 +121,44 @@ def gradients(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction:
         }
 
 
-def _scaled(advantage: Float, config: A3cConfig) -> Float:
-    # Divide by the root mean square without subtracting the mean, so that a rollout of a single sample keeps its sign.
-    over = (0, 2) if config.normalize_per_rack else None
-    advantage = advantage / (np.sqrt(np.mean(advantage**2, axis=over, keepdims=True)) + np.float32(1e-8))
-    if config.max_advantage is not None:
-        advantage = np.clip(advantage, -config.max_advantage, config.max_advantage)
-    return advantage
+def normalized(advantage: Float, at_most: float | None, axes: tuple[int, ...] | None = None) -> Float:
+    """Divide advantages by their root mean square over these axes (None: all), and cut those above `at_most`.
+
+    The mean is not subtracted, so that a rollout of a single sample keeps its sign.
+    """
+    advantage = advantage / (np.sqrt(np.mean(advantage**2, axis=axes, keepdims=True)) + np.float32(1e-8))
+    return advantage if at_most is None else np.clip(advantage, -at_most, at_most)
 
 
-def returns_of(model: ActorCritic, rollout: Rollout, config: A3cConfig) -> tuple[Float, Float]:
-    """Advantages and returns, each [T, n_racks, n_agents], in units of the mean reward per period."""
-    cut_values = model.value(np.stack(rollout.cut_obs)) if rollout.cut else ()
-    values = rollout.values
-    following = following_values(values, model.value(rollout.last_obs), rollout.cut, cut_values)
+def returns_of(value: Callable[[ObsArray], Float], rollout: Rollout, gamma: float) -> tuple[Float, Float]:
+    """Advantages and returns, each [T, n_racks, n_agents], in units of the mean reward per period.
+
+    Args:
+        value: values [...] of observations [..., obs_dim].
+        rollout: what was collected.
+        gamma: discount per period.
+    """
+    following = np.concatenate([rollout.values[1:], value(rollout.last_obs)[None]])
+    if rollout.cut:
+        for (t, rack), each in zip(rollout.cut, value(np.stack(rollout.cut_obs)), strict=True):
+            following[t, rack] = each
     return advantages(
-        rollout.rewards * np.float32(1 - config.gamma),
-        values,
+        rollout.rewards * np.float32(1 - gamma),
+        rollout.values,
         following,
         terminated=rollout.terminated,
         truncated=rollout.truncated,
-        gamma=config.gamma,
-        gae_lambda=config.gae_lambda,
+        gamma=gamma,
     )
 
 
-def following_values(values: Float, last: Float, cut: Iterable[tuple[int, int]], cut_values: Iterable[Float]) -> Float:
-    """Values [T, n_racks, n_agents] of the observation after each step in the same episode.
-
-    Args:
-        values: [T, n_racks, n_agents] value of the observation acted on in each step.
-        last: [n_racks, n_agents] value of the observation after the last step.
-        cut: (t, rack) of episodes that were truncated.
-        cut_values: [n_agents] value of the last observation of each of them.
-    """
-    following = np.concatenate([values[1:], last[None]])
-    for (t, rack), value in zip(cut, cut_values, strict=True):
-        following[t, rack] = value
-    return following
-
-
 def advantages(
-    rewards: Float,
-    values: Float,
-    next_values: Float,
-    *,
-    terminated: Bool,
-    truncated: Bool,
-    gamma: float,
-    gae_lambda: float,
+    rewards: Float, values: Float, next_values: Float, *, terminated: Bool, truncated: Bool, gamma: float
 ) -> tuple[Float, Float]:
-    """Estimate generalised advantages (Schulman et al., ICLR 2016, eq. 16) up to the ends of episodes.
+    """Compute n-step returns (Mnih et al., 2016), and what they are above the values.
 
-    With ``gae_lambda=1`` the returns are the n-step returns of Mnih et al. (2016): rewards up to the end of the rollout
-    or the episode, then the value of the next observation. Truncated episodes are bootstrapped; terminated ones are
-    not.
+    A return has the rewards up to the end of the rollout or the episode, then the value of the next observation.
+    Truncated episodes are bootstrapped; terminated ones are not.
 
     Args:
         rewards: [T, n_racks, n_agents] reward of step t.
@@ -123,7 +168,6 @@ def advantages(
         terminated: [T, n_racks] the episode reached its end in step t.
         truncated: [T, n_racks] time was up in step t.
         gamma: discount per period.
-        gae_lambda: 1 for n-step returns, 0 for one-step ones.
 
     Returns:
         Advantages and returns (advantage + value), each [T, n_racks, n_agents].
@@ -131,7 +175,7 @@ def advantages(
     following_values: Float = np.where(terminated[..., None], np.float32(0), next_values)
     goes_on = np.where(terminated | truncated, np.float32(0), np.float32(1))[..., None]
     deltas: Float = rewards + np.float32(gamma) * following_values - values
-    decay = np.float32(gamma * gae_lambda) * goes_on
+    decay = np.float32(gamma) * goes_on
     result = np.empty_like(deltas)
     following = np.zeros_like(deltas[0])
     for t in range(len(deltas) - 1, -1, -1):

@@ -39,8 +39,6 @@ EXIT_S = 20.0
 REMOVER = 'read -r folder; read -r over && exit; sleep 5; rm -rf "$folder"'
 """Shell commands that remove a folder when the process that named it is killed, which closes the pipe; Ray's processes
 die then too. The folder comes through the pipe, because Ray's processes are found by their arguments."""
-TOKEN = "~/.ray/auth_token"
-"""Token that a plain `ray.init` leaves behind (2.60)."""
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -153,16 +151,10 @@ def _join(address: str, wheel: str | None) -> None:
     except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         ray.shutdown()
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        asks = f"; one that was started beside {TOKEN} asks for it: set RAY_AUTH_MODE=token" if _has_token() else ""
         raise ConfigError(
-            f"no Ray cluster answers at {address!r} ({reason}){asks}; start one with ray start --head, or set address "
-            "to null"
+            f"no Ray cluster answers at {address!r} ({reason}); start one with ray start --head, set "
+            "RAY_AUTH_MODE=token if it asks for one, or set address to null"
         ) from None
-
-
-def _has_token() -> bool:
-    """True if there is a token that `ray start` uses and this process does not."""
-    return "RAY_AUTH_MODE" not in os.environ and Path(TOKEN).expanduser().exists()
 
 
 def _end_processes(session: Path) -> None:

@@ -2,6 +2,7 @@
 """The networks, their loss and gradient by hand and beside the plain formulas; their export and the optimiser."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -10,13 +11,24 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncc.agents.a3c.adam import BETA1, BETA2, EPS, TrainState
-from ncc.agents.a3c.network import ActorCritic, Losses, NetShape, initial_params, policy_layers
-from ncc.agents.policy import MlpPolicy
-from tests.agents.reference import logits_and_values, loss_terms
+from ncc.agents.a3c.network import ActorCritic, NetShape, initial_params
+from ncc.agents.a3c.run import BETA1, BETA2, EPS, TrainState
 
 SHAPE = NetShape(5, (8, 7), 4)
 Floats = npt.NDArray[np.float32]
+
+
+def mlp(layers: list[tuple[torch.Tensor, torch.Tensor]], obs: torch.Tensor) -> torch.Tensor:
+    """Outputs of tanh layers and a last one without tanh, by PyTorch, whose derivatives are its own."""
+    for (weight, bias), _ in pairwise(layers):
+        obs = torch.tanh(obs @ weight.T + bias)
+    weight, bias = layers[-1]
+    return obs @ weight.T + bias
+
+
+def logits_and_values(shape: NetShape, params: torch.Tensor, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    policy, value = shape.split(params)
+    return mlp(policy, obs), mlp(value, obs).squeeze(-1)
 
 
 def ready(shape: NetShape, params: torch.Tensor) -> ActorCritic:
@@ -35,25 +47,6 @@ def scattered(shape: NetShape, seed: int = 1) -> torch.Tensor:
     """Weights without any symmetry."""
     noise = torch.randn(shape.size, generator=torch.Generator().manual_seed(seed))
     return initial_params(shape, seed) + 0.2 * noise
-
-
-def test_two_actions_by_hand() -> None:
-    # All weights 0: logits 0, pi = (1/2, 1/2), entropy ln 2. Action 0 with advantage 2: -ln(1/2) * 2 = 2 ln 2.
-    # Value 1 by its bias, return 3: (3 - 1)^2 / 2 = 2.
-    shape = NetShape(1, (1,), 2)
-    params = torch.zeros(shape.size)
-    params[-1] = 1
-    model = ready(shape, params)
-    actions, values = act(model, np.ones((1, 1), np.float32), np.array([0.49]))
-    assert (actions.tolist(), values.tolist()) == ([0], [1])
-    losses = model.learn(
-        actions, np.array([2.0], np.float32), np.array([3.0], np.float32), value_coef=0.5, entropy_coef=0.1
-    )
-    assert losses == pytest.approx(Losses(2 * math.log(2), 2, math.log(2)), rel=1e-6)
-    # advantage * (pi - chosen) = 2 * (-1/2, 1/2); the entropy is at its maximum; value_coef * (1 - 3)
-    policy, value = shape.split(model.gradient)
-    assert policy[-1][1].tolist() == pytest.approx([-1, 1], rel=1e-6)
-    assert value[-1][1].tolist() == pytest.approx([-1], rel=1e-6)
 
 
 @settings(deadline=None, max_examples=60)
@@ -88,7 +81,13 @@ def test_a_rollout_in_parts_gives_the_gradient_of_the_whole(
 
     advantages, returns = rng.standard_normal((2, rows)).astype(np.float32)
     losses = model.learn(actions, advantages, returns, value_coef=0.7, entropy_coef=entropy_coef)
-    terms = loss_terms(logits, expected, *map(torch.from_numpy, (actions, advantages, returns)))
+    # Each the mean over samples (Mnih et al., ICML 2016, Alg. S3).
+    odds, row_t = torch.log_softmax(logits, dim=-1), torch.arange(rows)
+    terms = (
+        -(odds[row_t, torch.from_numpy(actions)] * torch.from_numpy(advantages)).mean(),
+        0.5 * (torch.from_numpy(returns) - expected).square().mean(),
+        -(odds.exp() * odds).sum(dim=-1).mean(),
+    )
     assert losses == pytest.approx(tuple(term.item() for term in terms), rel=1e-4, abs=1e-5)
     torch.autograd.backward([terms[0] + 0.7 * terms[1] - entropy_coef * terms[2]])
     assert params.grad is not None
@@ -133,18 +132,7 @@ def test_epochs_are_handed_out_exactly_once() -> None:
     assert [state.claim(5, 8, 100) for _ in range(5)] == [5, 5, 3, 0, 0]
 
 
-def test_exported_policy_agrees() -> None:
-    params = scattered(SHAPE, 3)
-    obs = np.random.default_rng(1).standard_normal((2, 16, 5)).astype(np.float32)
-    expected, _ = logits_and_values(SHAPE, params, torch.from_numpy(obs))
-    policy = MlpPolicy(policy_layers(SHAPE, params))
-    assert np.abs(policy.logits(obs) - expected.numpy()).max() < 1e-6
-    rows, rng = obs.reshape(-1, 5), np.random.default_rng(2)
-    drawn, _ = act(ready(SHAPE, params), rows, np.random.default_rng(2).random(32))
-    assert (policy.act(rows, rng) == drawn).all(), "the same uniform numbers, the same actions"
-
-
-def test_training_starts_near_uniform_and_repeats() -> None:
+def test_weights_start_orthogonal_near_uniform_actions_and_repeat() -> None:
     first, again, other = (initial_params(SHAPE, seed) for seed in (3, 3, 4))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
@@ -152,11 +140,7 @@ def test_training_starts_near_uniform_and_repeats() -> None:
     probabilities = torch.softmax(logits_and_values(SHAPE, first, obs)[0], -1).numpy()
     # Hidden units lie in [-1, 1], gain 0.01: |logit| <= 0.01 * sqrt(7) = 0.026
     assert probabilities == pytest.approx(np.full((64, 4), 0.25), abs=0.02)
-
-
-def test_hidden_weights_start_orthogonal() -> None:
-    shape = NetShape(5, (8, 3), 4)
-    for layers, gain in zip(shape.split(initial_params(shape, 1)), (0.01, 1.0), strict=True):
+    for layers, gain in zip(SHAPE.split(first), (0.01, 1.0), strict=True):
         for weight, bias in layers:
             scale = gain if weight is layers[-1][0] else math.sqrt(2)
             small = weight if weight.shape[0] <= weight.shape[1] else weight.T

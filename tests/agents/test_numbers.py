@@ -14,7 +14,6 @@ from ncc.agents.a3c.network import ActorCritic, NetShape, initial_params, policy
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.update import gradients
 from ncc.agents.policy import NumberPolicy, load_policy
-from ncc.core.errors import ConfigError
 from ncc.core.seeding import generator
 from ncc.envs.pairs import Paired, Pairs
 from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray, Transition
@@ -96,7 +95,7 @@ UNTRAINED = 0.4761
         pytest.param({}, lucky, 0.2, id="pairs, and luck that decides more"),
         pytest.param({"passes": 4}, lucky, 0.3, id="passes"),
         pytest.param({"evolve_frac": 0.95, "evolve_noise": 0.1, "evolve_rate": 0.05}, lucky, 0.5, id="evolution"),
-        pytest.param({"mode": "async", "workers": 2, "evolve_frac": 0.3}, lucky, 0.3, id="two workers"),
+        pytest.param({"mode": "async", "workers": 2}, lucky, 0.3, id="two workers"),
     ],
 )
 def test_it_learns_from_the_untrained_formula(
@@ -195,8 +194,3 @@ def test_a_step_of_the_evolution_strategy_points_uphill() -> None:
     found = step.numpy()[: shape.policy_size]
     assert np.sqrt(np.mean(found**2)) == pytest.approx(1)
     assert found @ uphill / np.linalg.norm(found) > 0.95
-
-
-def test_all_epochs_for_the_evolution_strategy_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"A3cConfig\.evolve_frac must leave A3C some epochs, got 1"):
-        A3cConfig(evolve_frac=1.0)

@@ -10,26 +10,12 @@ from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.atomic import file_digest
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
-from ncc.harness.manifest import provenance, seal
 from ncc.results.notebook import scenario_of
-from ncc.run.compose import composed
 from ncc.run.controllers import controller_names, load_controller
 from ncc.run.limiters import LEFT_TO_LOCAL, RECEIVERS_ALONE, LimiterFactory
 from ncc.run.old_names import OLD
-from ncc.run.plan import TrainPlan, planned
 from tests.support.experiments import small_rack
 from tests.support.policies import package, write_policy
-
-
-def finished_run(folder: Path) -> Path:
-    """A run folder as `ncc.train` leaves it, as far as an export looks at it."""
-    kept = TrainPlan.from_plain(planned(composed("train", ["seed=7"])))
-    kept.save(folder)
-    for i, name in enumerate(("policy.ncc", "policy_untrained.ncc")):
-        write_policy(folder / name, kept.scenario, action=i)
-    made = {**provenance(), "command": "ncc train out=mine seed=7"}
-    seal(folder, "training", {"seed": 7, "valid": True}, ["config.json", "policy.ncc", "policy_untrained.ncc"], made)
-    return folder
 
 
 def test_a_scenario_outside_of_the_training_is_warned_of(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@
 import numpy as np
 import pytest
 
-from ncc.agents.a3c.config import A3cConfig, scheduled
+from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.a3c.network import ActorCritic, NetShape, initial_params, policy_layers
 from ncc.agents.a3c.rollout import Collector
 from ncc.agents.a3c.update import gradients
 from ncc.agents.policy import MlpPolicy
+from ncc.agents.settings import scheduled
 from ncc.harness.batch import ActionArray, ObsArray, Transition
 
 STEPS, RACKS, HOSTS, OBS = 6, 2, 3, 4

@@ -3,7 +3,6 @@
 
 import os
 import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -112,31 +111,14 @@ class KillingEnv(IdentityEnv):
         return super().step(actions)
 
 
-class WaitingEnv(IdentityEnv):
-    """Waits after some steps until another environment has died, and is slow then until its own process ends."""
-
-    def __init__(self, marker: Path, after_steps: int) -> None:
-        super().__init__(1, (50, 50))
-        self._marker, self._left = marker, after_steps
-        self._waits = not marker.exists()
-
-    def step(self, actions: ActionArray) -> Transition:
-        self._left -= 1
-        while self._waits and self._left < 0 and not self._marker.exists():
-            time.sleep(0.01)
-        if self._waits and self._left < 0:
-            time.sleep(0.01)
-        return super().step(actions)
-
-
 @dataclass(frozen=True)
 class Killing:
-    """Worker 1 dies in its 400th step; worker 0 is well, and leaves it the epochs that it needs for that."""
+    """Dies in its 400th step, once."""
 
     marker: Path
 
     def __call__(self, worker: int) -> BatchedEnv:
-        return KillingEnv(self.marker, 400) if worker == 1 else WaitingEnv(self.marker, 200)
+        return KillingEnv(self.marker, 400)
 
 
 class BrokenEnv(IdentityEnv):

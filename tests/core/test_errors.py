@@ -19,7 +19,7 @@ CONTROLLERS = ("cubic", "dctcp", "linux_dctcp", "ncc", "ncc_order", "newreno", "
         ("reno", CONTROLLERS, "newreno"),
         ("order", CONTROLLERS, "ncc_order"),
         ("tcp_vegas", CONTROLLERS, "vegas"),
-        ("ppo", ("a2c", "a3c", "rllib_appo", "rllib_ppo"), "rllib_ppo"),
+        ("ppo", ("a2c", "a3c", "a3c_pairs", "rllib_ppo"), "rllib_ppo"),
         ("incast_32", ("incast", "rack"), "incast"),
     ],
 )

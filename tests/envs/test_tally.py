@@ -70,6 +70,6 @@ class Last:
 def test_a_rollout_hands_it_on() -> None:
     env = RackBatch(spec(rack(poisson(), periods=50)), FLOWS, seed=1, n_racks=2)
     collector = Collector(env, generator(1, "test"), 40, 0)
-    assert set(collector.collect(Last(), 40).metrics) >= {"network/goodput_bps", "network/queue_delay_s"}
-    assert collector.collect(Last(), 40).metrics["network/limit_frac"] < 0.2
+    assert set(collector.collect(Last(), 40).metrics) >= {"network/goodput_bps", "network/queue_delay_s"}  # type: ignore[arg-type]
+    assert collector.collect(Last(), 40).metrics["network/limit_frac"] < 0.2  # type: ignore[arg-type]
     env.close()

@@ -15,7 +15,7 @@ from ncc.core.errors import ConfigError, NccError, ResultError, UnknownNameError
 from ncc.envs.entries import entry_names
 from ncc.export import look, main
 from ncc.harness.controller import PolicyLimit
-from ncc.harness.manifest import read_manifest, seal
+from ncc.harness.manifest import provenance, read_manifest, seal
 from ncc.harness.pool import Processes
 from ncc.policies import load_policy_file
 from ncc.policies.export import ExportSpec, LimitsChosen, export
@@ -24,12 +24,23 @@ from ncc.results.evaluation import run_controllers
 from ncc.run.compose import composed, load_datapath
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
-from ncc.run.plan import EvaluationSpec
-from tests.agents.test_packaged import finished_run
+from ncc.run.plan import EvaluationSpec, TrainPlan, planned
 from tests.mains.commands import ncc
 from tests.policies.files import exported
 from tests.support.experiments import small_rack
+from tests.support.policies import write_policy
 from tests.support.tables import table
+
+
+def finished_run(folder: Path) -> Path:
+    """A run folder as `ncc.train` leaves it, as far as an export looks at it."""
+    kept = TrainPlan.from_plain(planned(composed("train", ["seed=7"])))
+    kept.save(folder)
+    for i, name in enumerate(("policy.ncc", "policy_untrained.ncc")):
+        write_policy(folder / name, kept.scenario, action=i)
+    made = {**provenance(), "command": "ncc train out=mine seed=7"}
+    seal(folder, "training", {"seed": 7, "valid": True}, ["config.json", "policy.ncc", "policy_untrained.ncc"], made)
+    return folder
 
 
 def test_a_run_is_exported_with_all_that_made_it(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ IN_PAIRS = env_spec(
     action={"kind": "residual", "formula": "local_hold"}, observation={"neighbours": "ordered"}, pairs="mirror"
 )
 SHORT = {"env_runners": 0, "rollout": 8}
-"""Settings of RLlib's learners with which an update takes a moment."""
+"""Settings of RLlib's PPO with which an update takes a moment."""
 
 
 def over_ns3(
@@ -79,9 +79,7 @@ def each(epochs: int, repeats: int, *, small: bool = False) -> Figures:
     ours: dict[str, tuple[A3cConfig | RllibConfig, EnvSpec | None]] = {
         "a3c": (A3cConfig(workers=1 if small else 2, **length), None),
         "a2c": (a2c, None),
-        "ppo": (rllib(algorithm="ppo"), None),
-        "appo": (rllib(algorithm="appo"), None),
-        "impala": (rllib(algorithm="impala"), None),
+        "ppo": (rllib(), None),
         "a3c_pairs": (a2c.replace(racks=16, **PAIRED), IN_PAIRS),
         "ppo_pairs": (rllib(**PAIRED, env_runners=0), IN_PAIRS),
     }

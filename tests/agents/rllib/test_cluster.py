@@ -79,19 +79,6 @@ def test_no_cluster_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> No
         pass
 
 
-def test_a_cluster_that_may_want_a_token_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "token").touch()
-    monkeypatch.setattr(cluster, "ray", NoRay())
-    monkeypatch.setattr(cluster, "TOKEN", str(tmp_path / "token"))
-    for mode, said in ((None, True), ("token", False)):
-        monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
-        if mode is not None:
-            monkeypatch.setenv("RAY_AUTH_MODE", mode)
-        with pytest.raises(ConfigError) as refused, connected("127.0.0.1:1", None, cpus=1):
-            pass
-        assert ("asks for it: set RAY_AUTH_MODE=token" in str(refused.value)) is said
-
-
 SESSION = """
 import signal, sys
 from ncc.agents.rllib import cluster

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trainings by the command: PPO on ns-3 to its end, and IMPALA on packetsim with a Ray of its own until a signal."""
+"""Trainings by the command: on ns-3 to its end, and on packetsim with a Ray of its own until a signal."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from tests.support.ray import left_behind, short_folder
 
 pytestmark = pytest.mark.rllib
 SMALL = (
-    *("agent.env_runners=1", "agent.racks=1", "agent.rollout=20", "agent.minibatch=80", "agent.hidden=[8]"),
+    *("agent.env_runners=1", "agent.racks=1", "agent.rollout=20", "agent.minibatches=1", "agent.hidden=[8]"),
     *("agent.checkpoint_epochs=200", "evaluation.datapaths=[packetsim]", "evaluation.controllers=[ncc]"),
     "evaluation.bounds=false",
 )
@@ -43,7 +43,7 @@ def test_a_signal_says_how_to_go_on_and_ends_ray(tmp_path: Path) -> None:
         places = {"HOME": str(short), "TMPDIR": str(short), "MPLCONFIGDIR": str(tmp_path / "mpl")}
         places["RAY_ADDRESS"] = "127.0.0.1:1"  # of a cluster that is not there, which a Ray of its own must not seek
         run = subprocess.Popen(
-            command("train", "agent=rllib_impala", "agent.epochs=1000000", *SMALL, *TINY, f"out={tmp_path / 'run'}"),
+            command("train", "agent=rllib_ppo", "agent.epochs=1000000", *SMALL, *TINY, f"out={tmp_path / 'run'}"),
             cwd=tmp_path,
             env={**os.environ, **places},
             stdout=subprocess.PIPE,

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RLlib's network is A3C's; train batches hold what A3C would make of the same epochs. Nothing here starts Ray."""
+"""RLlib's network is A3C's, rollouts go through its environment, and batches hold A3C's advantages; no Ray starts."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,17 +11,18 @@ pytest.importorskip("ray", reason="rllib: ray is not installed (the extra rllib)
 torch = pytest.importorskip("torch")
 
 from gymnasium.spaces import Box, Discrete  # noqa: E402 - behind the skip
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode  # noqa: E402
 
 from ncc.agents.a3c.network import NetShape, initial_params  # noqa: E402
 from ncc.agents.a3c.network import policy_layers as a3c_layers  # noqa: E402
 from ncc.agents.a3c.update import advantages  # noqa: E402
-from ncc.agents.policy import NumberPolicy, load_policy, save_policy  # noqa: E402
-from ncc.agents.rllib.batches import ppo_batch, values_of, vtrace_batch  # noqa: E402
-from ncc.agents.rllib.env_runner import RackRollout  # noqa: E402
+from ncc.agents.policy import MlpPolicy, NumberPolicy, load_policy, save_policy  # noqa: E402
+from ncc.agents.rllib.config import RllibConfig  # noqa: E402
+from ncc.agents.rllib.env import PERIOD, EnvSettings, Period, RolloutEnv  # noqa: E402
 from ncc.agents.rllib.module import HostModule, policy_layers  # noqa: E402
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from ncc.agents.rllib.ppo import HostBatches  # noqa: E402
+from ncc.core.errors import InvalidRunError  # noqa: E402
+from tests.agents.toy_envs import Identity, broken  # noqa: E402
 
 OBS, ACTIONS, HIDDEN, SEED = 5, 4, (8, 6), 11
 T, RACKS, HOSTS, GAMMA = 6, 3, 2, 0.9
@@ -30,16 +30,10 @@ pytestmark = pytest.mark.rllib
 
 
 def module(*, numbers: bool = False, critic: bool = True) -> HostModule:
-    noise = (0.2, 0.1, 1000)
     return HostModule(
         observation_space=Box(-np.inf, np.inf, (OBS,), np.float32),
         action_space=Box(-np.inf, np.inf, (1,), np.float32) if numbers else Discrete(ACTIONS),
-        model_config={
-            "hidden": HIDDEN,
-            "seed": SEED,
-            "critic": critic,
-            "noise": noise,
-        },
+        model_config={"hidden": HIDDEN, "seed": SEED, "critic": critic, "noise": (0.2, 0.1, 1000)},
     )
 
 
@@ -50,164 +44,162 @@ def drift(made: HostModule) -> None:
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)) * 0.3)
 
 
-def rollout(rng: np.random.Generator) -> RackRollout:
+def periods(rng: np.random.Generator) -> list[Period]:
     """Rack 0 terminates in step 2 and rack 1 is truncated in step 3 and, as rack 2 terminates, at the end."""
-    terminated, truncated = np.zeros((T, RACKS), np.bool_), np.zeros((T, RACKS), np.bool_)
+    terminated, truncated = np.zeros((2, T, RACKS), np.bool_)
     terminated[2, 0] = truncated[3, 1] = truncated[T - 1, 1] = terminated[T - 1, 2] = True
-    normal = rng.standard_normal
-    return RackRollout(
-        obs=normal((T, RACKS, HOSTS, OBS)).astype(np.float32),
-        actions=rng.integers(ACTIONS, size=(T, RACKS, HOSTS)),
-        logits=normal((T, RACKS, HOSTS, ACTIONS)).astype(np.float32),
-        rewards=normal((T, RACKS, HOSTS)).astype(np.float32),
-        terminated=terminated,
-        truncated=truncated,
-        last_obs=normal((RACKS, HOSTS, OBS)).astype(np.float32),
-        cut=((3, 1), (T - 1, 1)),
-        cut_obs=normal((2, HOSTS, OBS)).astype(np.float32),
+    rewards = rng.standard_normal((T, RACKS, HOSTS)).astype(np.float32)
+    final = rng.standard_normal((T, RACKS, HOSTS, OBS)).astype(np.float32)
+    return [Period(*each) for each in zip(rewards, terminated, truncated, final, strict=True)]
+
+
+def rollout(made: HostModule, seed: int, *, told: list[Any] | None = None, width: int = OBS) -> SingleAgentEpisode:
+    """A rollout as RLlib hands it to the learner; `width` numbers are observed, of which the module sees `OBS`."""
+    rng = np.random.default_rng(seed)
+    obs = rng.standard_normal((T + 1, RACKS, HOSTS, width)).astype(np.float32)
+    told = told or list(periods(rng))
+    with torch.no_grad():
+        out = [made.forward_exploration({"obs": torch.from_numpy(each)}, t=500) for each in obs[:-1]]
+    one = SingleAgentEpisode(
+        observations=list(obs),
+        actions=[each["actions"].numpy() for each in out],
+        rewards=[0.0] * T,
+        infos=[{}, *({PERIOD: each} for each in told)],
+        extra_model_outputs={"action_dist_inputs": [each["action_dist_inputs"].numpy() for each in out]},
+        truncated=True,
+        len_lookback_buffer=0,
     )
+    return one.to_numpy()
 
 
-def test_equal_seeds_give_a3cs_weights() -> None:
-    shape = NetShape(OBS, HIDDEN, ACTIONS)
-    params = initial_params(shape, SEED)
-    made = module()
+def batch(made: HostModule, *rollouts: SingleAgentEpisode, **settings: Any) -> Any:
+    class Modules(dict[str, Any]):
+        pass
+
+    made.unwrapped = lambda: made
+    pipeline = HostBatches(config=RllibConfig(gamma=GAMMA, **settings))
+    return pipeline(rl_module=Modules(default_policy=made), batch={}, episodes=list(rollouts))["default_policy"]
+
+
+def expected(made: HostModule, one: SingleAgentEpisode) -> tuple[np.ndarray, np.ndarray]:
+    """Advantages and returns, from the value of what followed in the same episode."""
+
+    def values(obs: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return made.compute_values({"obs": torch.from_numpy(obs)}).numpy()
+
+    obs, told = one.get_observations(), [info[PERIOD] for info in one.get_infos(slice(1, None))]
+    following = values(obs[1:])
+    for t, rack in ((3, 1), (T - 1, 1)):
+        following[t, rack] = values(told[t].final_obs[rack])
+    rewards, terminated, truncated = (np.stack([period[i] for period in told]) for i in range(3))
+    paid = rewards * np.float32(1 - GAMMA)
+    return advantages(paid, values(obs[:-1]), following, terminated=terminated, truncated=truncated, gamma=GAMMA)
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_equal_seeds_give_a3cs_weights_and_the_policy_file_answers_as_the_module(
+    tmp_path: Path, *, numbers: bool
+) -> None:
+    made, shape = module(numbers=numbers), NetShape(OBS, HIDDEN, 0 if numbers else ACTIONS)
     assert made.shape == shape
+    params = initial_params(shape, SEED)
     for ours, theirs in zip(policy_layers(made), a3c_layers(shape, params), strict=True):
         np.testing.assert_array_equal(ours[0], theirs[0])
         np.testing.assert_array_equal(ours[1], theirs[1])
-    _, value = shape.split(params)
-    for (weight, bias), layer in zip(value, [made.value[0], made.value[2], made.value[4]], strict=True):
+    for (weight, bias), layer in zip(shape.split(params)[1], [made.value[i] for i in (0, 2, 4)], strict=True):
         assert torch.equal(layer.weight, weight)
         assert torch.equal(layer.bias, bias)
-
-
-def test_the_policy_file_answers_as_the_module_does(tmp_path: Path) -> None:
-    made = module()
-    drift(made)
-    save_policy(tmp_path / "policy.ncc", policy_layers(made), {})
-    policy, _ = load_policy(tmp_path / "policy.ncc")
-    obs = np.random.default_rng(0).standard_normal((50, OBS)).astype(np.float32)
-    with torch.no_grad():
-        logits = made.forward_inference({"obs": torch.from_numpy(obs)})["action_dist_inputs"].numpy()
-    np.testing.assert_allclose(policy.logits(obs), logits, atol=1e-5)
-
-
-def test_a_policy_of_numbers_starts_as_the_formula_and_its_file_holds_the_mean(tmp_path: Path) -> None:
-    shape, made = NetShape(OBS, HIDDEN, 0), module(numbers=True)
-    assert made.shape == shape
-    for ours, theirs in zip(policy_layers(made), a3c_layers(shape, initial_params(shape, SEED)), strict=True):
-        np.testing.assert_array_equal(ours[0], theirs[0])
     obs = np.random.default_rng(0).standard_normal((50, OBS)).astype(np.float32)
     given = {"obs": torch.from_numpy(obs)}
-    with torch.no_grad():
-        np.testing.assert_array_equal(made.forward_inference(given)["action_dist_inputs"][:, 0], 0)
-        drift(made)
-        mean = made.forward_inference(given)["action_dist_inputs"].numpy()[:, 0]
+    if numbers:
+        assert not made.forward_inference(given)["action_dist_inputs"][:, 0].any(), "the formula as it is"
+    drift(made)
+    answered = made.forward_inference(given)["action_dist_inputs"].numpy()
     save_policy(tmp_path / "policy.ncc", policy_layers(made), {})
-    numbers = NumberPolicy(load_policy(tmp_path / "policy.ncc")[0].layers).act(obs, None)
-    np.testing.assert_allclose(numbers, mean, atol=1e-5)
-    assert mean.std() > 0.1
+    layers = load_policy(tmp_path / "policy.ncc")[0].layers
+    read = NumberPolicy(layers).act(obs, None) if numbers else MlpPolicy(layers).logits(obs)
+    np.testing.assert_allclose(read, answered[:, 0] if numbers else answered, atol=1e-5)
+    assert answered[:, 0].std() > 0.1
 
 
-def test_noise_falls_and_travels_with_the_weights() -> None:
-    made, other, obs = module(numbers=True), module(numbers=True), {"obs": torch.ones(1, OBS)}
-    other.make_target_networks()
-    for epochs, expected in ((0, 0.2), (500, 0.15), (1000, 0.1), (2000, 0.1)):
-        made.lower_noise(epochs)
-        other.set_state(made.get_state(inference_only=True))
-        inputs = other.forward_exploration(obs)["action_dist_inputs"]
-        drawn = other.get_exploration_action_dist_cls().from_logits(inputs.expand(4000, 2)).sample()
-        assert drawn.std().item() == pytest.approx(expected, rel=0.1)
-        torch.testing.assert_close(other.forward_target(obs)["target_network_action_dist_inputs"], inputs)
+def test_noise_falls_unless_it_is_observed_and_learning_keeps_what_was_in_use() -> None:
+    made, obs = module(numbers=True), torch.ones(4000, OBS)
+    for t, deviation in ((0, 0.2), (500, 0.15), (1000, 0.1), (2000, 0.1)):
+        out = made.forward_exploration({"obs": obs}, t=t)
+        assert out["actions"].std().item() == pytest.approx(deviation, rel=0.1)
+        trained = made.forward_train({"obs": obs, "action_dist_inputs": out["action_dist_inputs"]})
+        torch.testing.assert_close(trained["action_dist_inputs"], out["action_dist_inputs"])
+    drift(made)
+    noise = torch.linspace(-2, 2, 4000)
+    seen = made.forward_exploration({"obs": torch.cat([obs, noise[:, None]], 1)}, t=500)
+    torch.testing.assert_close(seen["actions"], seen["action_dist_inputs"][:, 0] + 0.15 * noise)
 
 
-def test_numbers_have_gaussian_odds_in_batches() -> None:
-    made, rng = module(numbers=True), np.random.default_rng(1)
-    mean, noise = 0.5, 0.2
-    logits = np.broadcast_to(np.array([mean, np.log(noise)], np.float32), (T, RACKS, HOSTS, 2))
-    error = rng.standard_normal((T, RACKS, HOSTS)).astype(np.float32)
-    one = replace(rollout(rng), logits=logits, actions=(mean + noise * error).astype(np.float32))
-    density = -0.5 * error**2 - np.log(noise * np.sqrt(2 * np.pi))
-    ppo = ppo_batch(made, [one], gamma=GAMMA, gae_lambda=1)
-    np.testing.assert_allclose(ppo["action_logp"].numpy(), density.reshape(-1), rtol=1e-4)
-    np.testing.assert_array_equal(ppo["actions"].numpy(), one.actions.reshape(-1, 1))
-    vtrace = vtrace_batch(made, [one], gamma=GAMMA)
-    np.testing.assert_allclose(vtrace["action_logp"].numpy(), np.moveaxis(density, 0, 2).reshape(-1), rtol=1e-4)
-
-
-def test_without_a_critic_advantages_are_returns_of_the_rollout_and_can_be_cut() -> None:
-    made, one = module(numbers=True, critic=False), rollout(np.random.default_rng(1))
-    batch = ppo_batch(made, [one], gamma=GAMMA, gae_lambda=1, max_advantage=1.5)
-    nothing = np.zeros_like(one.rewards)
-    ends = {"terminated": one.terminated, "truncated": one.truncated}
-    expected, _ = advantages(one.rewards, nothing, nothing, **ends, gamma=GAMMA, gae_lambda=1)
-    scaled = expected.reshape(-1) / np.sqrt((expected**2).mean())
-    np.testing.assert_allclose(batch["advantages"].numpy(), scaled.clip(-1.5, 1.5), rtol=1e-4)
+@pytest.mark.parametrize("critic", [True, False])
+def test_advantages_are_a3cs(*, critic: bool) -> None:
+    made = module(critic=critic)
+    drift(made)
+    rollouts = [rollout(made, 1), rollout(made, 2)]
+    advantage, returns = (
+        np.stack(parts).reshape(-1) for parts in zip(*(expected(made, each) for each in rollouts), strict=True)
+    )
+    scaled = advantage / np.sqrt((advantage**2).mean())
+    found = batch(made, *rollouts)
+    np.testing.assert_allclose(found["advantages"].numpy(), scaled, rtol=1e-4)
+    np.testing.assert_allclose(found["value_targets"].numpy(), returns, rtol=1e-5)
+    odds = torch.log_softmax(found["action_dist_inputs"], -1)
+    torch.testing.assert_close(found["action_logp"], odds.gather(1, found["actions"][:, None])[:, 0])
+    cut = batch(made, *rollouts, max_advantage=1.5)["advantages"].numpy()
+    np.testing.assert_allclose(cut, scaled.clip(-1.5, 1.5), rtol=1e-4)
     assert np.abs(scaled).max() > 1.5
 
 
-def test_the_target_network_follows_only_when_told() -> None:
-    made = module()
-    made.make_target_networks()
-    obs = {"obs": torch.ones(1, OBS)}
-    with torch.no_grad():
-        before = made.forward_target(obs)["target_network_action_dist_inputs"].clone()
-        next(made.policy.parameters()).add_(1.0)
-        assert torch.equal(made.forward_target(obs)["target_network_action_dist_inputs"], before)
-        assert not torch.allclose(made.forward_inference(obs)["action_dist_inputs"], before)
+def test_numbers_have_gaussian_odds_and_networks_do_not_see_noise() -> None:
+    made = module(numbers=True)
+    drift(made)
+    found = batch(made, rollout(made, 1, width=OBS + 1))
+    assert found["obs"].shape == (T * RACKS * HOSTS, OBS)
+    error = (found["actions"] - found["action_dist_inputs"][:, :1])[:, 0] / 0.15
+    torch.testing.assert_close(found["action_logp"], -0.5 * error**2 - np.log(0.15 * np.sqrt(2 * np.pi)))
 
 
-def expected_of(made: HostModule, one: RackRollout, gae_lambda: float) -> tuple[np.ndarray, np.ndarray]:
-    """Advantages and returns, from the value of what followed in the same episode."""
-    values = values_of(made, one.obs)
-    following = np.concatenate([values[1:], values_of(made, one.last_obs)[None]])
-    for (t, rack), obs in zip(one.cut, one.cut_obs, strict=True):
-        following[t, rack] = values_of(made, obs)
-    ends = {"terminated": one.terminated, "truncated": one.truncated}
-    return advantages(one.rewards, values, following, **ends, gamma=GAMMA, gae_lambda=gae_lambda)
+def test_what_cannot_be_learnt_from_is_told() -> None:
+    made, told = module(), periods(np.random.default_rng(1))
+    with pytest.raises(InvalidRunError, match="env runner 0: the simulator gave up"):
+        batch(made, rollout(made, 1, told=[*told[:-1], "env runner 0: the simulator gave up"]))
+    told[2].rewards[1, 0] = np.nan
+    with pytest.raises(InvalidRunError, match="reward of host 0 in rack 1 is nan"):
+        batch(made, rollout(made, 1, told=told))
 
 
-def test_ppos_advantages_are_a3cs() -> None:
-    made, rng = module(), np.random.default_rng(1)
-    rollouts = [rollout(rng), rollout(rng)]
-    batch = ppo_batch(made, rollouts, gamma=GAMMA, gae_lambda=0.8)
-    expected, targets = [], []
-    for one in rollouts:
-        advantage, target = expected_of(made, one, gae_lambda=0.8)
-        expected.append(advantage.reshape(-1))
-        targets.append(target.reshape(-1))
-    found = batch["advantages"].numpy()
-    assert (found**2).mean() == pytest.approx(1, abs=1e-4)
-    whole = np.concatenate(expected)
-    np.testing.assert_allclose(found, whole / np.sqrt((whole**2).mean()), rtol=1e-4)
-    np.testing.assert_allclose(batch["value_targets"].numpy(), np.concatenate(targets), rtol=1e-5)
-    assert len(batch["obs"]) == 2 * T * RACKS * HOSTS
+def test_rollouts_follow_each_other_and_racks_begin_episodes_by_themselves() -> None:
+    env = RolloutEnv({"settings": EnvSettings(Identity((5, 5)), rollout=3, episode=7)})
+    env.make(0)
+    inner: Any = env._env
+    obs, _ = env.reset()
+    for rollout_number in range(4):
+        for t in range(3):
+            obs, _, terminated, truncated, info = env.step(obs.argmax(-1))
+            assert (bool(terminated[0]), bool(truncated[0])) == (False, t == 2)
+            told = info[PERIOD][0]
+            assert told.rewards.tolist() == [[1, 1], [1, 1]]
+            ended = (3 * rollout_number + t) % 5 == 4
+            assert told.truncated.tolist() == [ended, ended]
+            assert (told.final_obs is not None) == ended
+        np.testing.assert_array_equal(env.reset()[0], obs)
+    assert inner.resets == [7]
+    assert env.take_metrics() == ([1.0] * 4, {})
+    assert env.take_metrics() == ([], {})
+    env.close()
+    assert inner.closed
 
 
-def test_vtrace_on_policy_gives_n_step_returns() -> None:
-    """With the policy that acted, V-trace's targets are the n-step returns (Espeholt et al., 2018, remark 1)."""
-    from ray.rllib.algorithms.impala.torch.vtrace_torch_v2 import make_time_major, vtrace_torch
-
-    made, one = module(), rollout(np.random.default_rng(2))
-    with torch.no_grad():
-        logits = made.forward_inference({"obs": torch.from_numpy(one.obs)})["action_dist_inputs"].numpy()
-    one = replace(one, logits=logits)
-    batch = vtrace_batch(made, [one], gamma=GAMMA)
-    values = values_of(made, batch["obs"].numpy())
-
-    def by_time(flat: "Tensor") -> "Tensor":
-        swapped: Tensor = make_time_major(flat, trajectory_len=T)
-        return swapped
-
-    discounts = GAMMA * (1 - by_time(batch["terminateds"]).float())
-    targets, _ = vtrace_torch(
-        target_action_log_probs=by_time(batch["action_logp"]),
-        behaviour_action_log_probs=by_time(batch["action_logp"]),
-        discounts=discounts,
-        rewards=by_time(batch["rewards"]),
-        values=by_time(torch.from_numpy(values)),
-        bootstrap_values=torch.full((RACKS * HOSTS,), 1e6),  # RLlib's, of some other row: must not matter
-    )
-    _, expected = expected_of(made, one, gae_lambda=1.0)
-    np.testing.assert_allclose(targets.numpy(), expected.reshape(T, -1), rtol=1e-4, atol=1e-5)
+def test_an_environment_that_fails_says_so_to_the_end_of_the_rollout() -> None:
+    env = RolloutEnv({"settings": EnvSettings(broken, rollout=2, episode=0)})
+    env.make(0)
+    env.reset()
+    for last in (False, True):
+        _, _, _, truncated, info = env.step(np.zeros((1, 2, 2), np.int64))
+        assert info[PERIOD].tolist() == ["env runner 0: the simulator gave up at 0.25 s"]
+        assert truncated.tolist() == [last]

@@ -15,19 +15,19 @@ pytest.importorskip("ray", reason="rllib: ray is not installed (the extra rllib)
 
 from ncc.agents import progress
 from ncc.agents.policy import POLICY_FILE, load_policy
-from ncc.agents.rllib import algorithms, run
+from ncc.agents.rllib import ppo, run
 from ncc.agents.rllib.config import RllibConfig
-from ncc.core.errors import DatapathError, InvalidRunError, ResultError, WorkerDiedError
+from ncc.core.errors import InvalidRunError, ResultError, WorkerDiedError
 from ncc.envs.pairs import Paired, Pairs
 from ncc.harness.batch import ActionArray, BatchedEnv, EnvFactory, Transition
 from ncc.harness.learner import Progress
 from tests.agents.fitting import fit
 from tests.agents.test_numbers import AimingEnv, missed
-from tests.agents.toy_envs import Identity, IdentityEnv
+from tests.agents.toy_envs import Identity, IdentityEnv, broken
 
 pytestmark = [pytest.mark.rllib, pytest.mark.usefixtures("ray_here")]
 SMALL = RllibConfig(
-    env_runners=0, racks=4, rollout=10, epochs=400, hidden=(8,), minibatch=40, checkpoint_epochs=100, gamma=0.9
+    env_runners=0, racks=4, rollout=10, epochs=400, hidden=(8,), minibatches=2, checkpoint_epochs=100, gamma=0.9
 )
 
 
@@ -61,30 +61,6 @@ class NotingEnv(IdentityEnv):
             self._marker.touch()
             signal.raise_signal(signal.SIGKILL)
         return super().step(actions)
-
-
-class NanEnv(IdentityEnv):
-    def step(self, actions: ActionArray) -> Transition:
-        moved = super().step(actions)
-        moved.reward[-1, 0] = np.nan
-        return moved
-
-
-def nan(worker: int) -> BatchedEnv:
-    return NanEnv(1, (20, 20))
-
-
-class BreakingEnv(IdentityEnv):
-    """Raises in its 220th step."""
-
-    def step(self, actions: ActionArray) -> Transition:
-        if len(self.actions) == 219:
-            raise DatapathError("the simulator gave up at 0.25 s")
-        return super().step(actions)
-
-
-def breaking(worker: int) -> BatchedEnv:
-    return BreakingEnv(1, (20,))
 
 
 @dataclass(frozen=True)
@@ -125,18 +101,17 @@ def right_frac(folder: Path, name: str = POLICY_FILE) -> float:
 def every_update(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each update is reported, however fast they follow each other."""
     monkeypatch.setattr(progress, "REPORT_EVERY_S", 0.0)
-    monkeypatch.setattr(algorithms, "WAIT_S", 0.02)
 
 
-@pytest.mark.parametrize(("algorithm", "env_runners", "epochs"), [("ppo", 0, 1_200), ("appo", 1, 6_000)])
-def test_identity_is_learnt(tmp_path: Path, algorithm: Any, env_runners: int, epochs: int) -> None:
+@pytest.mark.parametrize("env_runners", [0, 2])
+def test_identity_is_learnt(tmp_path: Path, env_runners: int) -> None:
+    epochs = 1_200 * max(1, env_runners)
     config = RllibConfig(
-        algorithm=algorithm,
         env_runners=env_runners,
         racks=8,
         rollout=25,
         epochs=epochs,
-        minibatch=100,
+        minibatches=4 * max(1, env_runners),
         gamma=0.5,
         learning_rate=2e-2,
         entropy_coef=0.001,
@@ -149,12 +124,11 @@ def test_identity_is_learnt(tmp_path: Path, algorithm: Any, env_runners: int, ep
     assert right_frac(tmp_path) > 0.8
     assert np.mean(returns[:8]) < 0.5
     assert np.mean(returns[-8:]) > 0.7
-    assert reports[-1].epochs == run_state(tmp_path)["epochs"] >= epochs
+    assert reports[-1].epochs == run_state(tmp_path)["epochs"] == epochs
     assert {"loss/policy", "loss/value", "policy/entropy", "update/grad_norm"} <= set(reports[-1].scalars)
     for value in returns:  # the mean of what 2 hosts earned in 50 epochs, each time 0 or 1
         assert value * 100 == pytest.approx(round(value * 100), abs=1e-4)
-    if algorithm == "ppo":  # an asynchronous training does not wait for what its env runners have not told yet
-        assert len(returns) == epochs / 50
+    assert len(returns) == epochs / 50
 
 
 def paired(worker: int) -> BatchedEnv:
@@ -168,9 +142,8 @@ def unpaired(worker: int) -> BatchedEnv:
 @pytest.mark.parametrize(
     ("changes", "make_env"),
     [
-        ({"value_coef": 0.0, "max_advantage": 3.0}, paired),
+        ({"value_coef": 0.0, "max_advantage": 3.0, "minibatches": 1}, paired),
         ({}, unpaired),
-        ({"algorithm": "appo"}, unpaired),
     ],
 )
 def test_numbers_are_learnt(tmp_path: Path, changes: dict[str, Any], make_env: EnvFactory) -> None:
@@ -180,6 +153,8 @@ def test_numbers_are_learnt(tmp_path: Path, changes: dict[str, Any], make_env: E
     reports = fit(config, make_env, tmp_path)
     assert missed(tmp_path / "policy.ncc") < 0.5 * missed(tmp_path / "policy_untrained.ncc")
     assert max(value for report in reports for value in report.returns) < 0, "they are what hosts earn themselves"
+    spread = 0.5 * np.log(2 * np.pi * np.e) + np.log(0.2)
+    assert reports[-1].scalars["policy/entropy"] == pytest.approx(spread, abs=0.05), "noise has fallen"
 
 
 @pytest.mark.usefixtures("every_update")
@@ -194,7 +169,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_resumed_run_counts_on(tmp_path: Path) 
         if reached.epochs >= 100:
             signal.raise_signal(signal.SIGINT)  # SIGTERM: test_command.py
 
-    config = SMALL.replace(racks=2, rollout=20, epochs=400)
+    config = SMALL.replace(racks=2, rollout=20, epochs=400, keep_checkpoints=2)
     with pytest.raises(KeyboardInterrupt):
         fit(config, Noted(notes), run, on_progress=press)
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == handlers
@@ -209,17 +184,20 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_resumed_run_counts_on(tmp_path: Path) 
     assert meta["training"]["epochs"] == 400
     used = [int(line.split()[1]) for line in first.splitlines()]
     later = [int(line.split()[1]) for line in (notes / "worker0").read_text()[len(first) :].splitlines()]
-    assert min(later) == state["episodes"][0] >= max(used) - 1  # the last of the first life was drawn, not stepped
+    assert min(later) == 120 > max(used)
     with pytest.raises(ResultError, match="earlier training"):
         fit(config, Noted(notes), run)
-    with pytest.raises(ResultError, match="resume with algorithm=ppo"):
-        fit(config.replace(algorithm="appo"), Noted(notes), run, resume=True)
     with pytest.raises(ResultError, match="resume with the configuration that made it"):
         fit(config.replace(hidden=(9,), epochs=800), Noted(notes), run, resume=True)
+    kept = sorted(path.name for path in (run / "checkpoints").iterdir())
+    assert kept == ["checkpoint-000000000000360", "checkpoint-000000000000400"]
+    (run / "checkpoints" / kept[1] / "run.json").write_text("{}")
+    with pytest.raises(ResultError, match="delete it to resume from the one before"):
+        fit(config, Noted(notes), run, resume=True)
 
 
 def test_a_killed_env_runner_costs_what_was_in_flight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(algorithms, "PROBE_S", 600.0)  # nobody else collects meanwhile: test_cluster.py
+    monkeypatch.setattr(ppo, "PROBE_S", 600.0)  # nobody else collects meanwhile: test_cluster.py
     notes, run = tmp_path / "notes", tmp_path / "run"
     notes.mkdir()
     run.mkdir()
@@ -229,36 +207,17 @@ def test_a_killed_env_runner_costs_what_was_in_flight(tmp_path: Path, monkeypatc
     assert reports[-1].epochs == 400
     starts = [tuple(map(int, line.split())) for line in (notes / "worker0").read_text().splitlines()]
     assert len(set(starts)) == len(starts), "an episode was met twice"
-    gaps = np.diff(sorted(episode for rack, episode in starts if rack == 0))
-    assert gaps.max() > 1, "it never started again"
-    assert gaps.max() <= algorithms.ROLLOUTS_LOST * 20 + 1
+    assert max(np.diff(sorted(episode for rack, episode in starts if rack == 0))) > 1, "it never started again"
 
 
 def test_an_error_in_an_env_runner_is_shown(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRunError, match="env runner 0: reward of host 0 in rack 1 is nan"):
-        fit(SMALL, nan, tmp_path)
+    with pytest.raises(InvalidRunError, match=r"env runner 0: the simulator gave up at 0\.25 s"):
+        fit(SMALL.replace(env_runners=1), broken, tmp_path)
     assert not (tmp_path / POLICY_FILE).exists()
-
-
-@pytest.mark.usefixtures("every_update")
-def test_v_trace_runs_until_an_env_runner_fails(tmp_path: Path) -> None:
-    reports: list[Progress] = []
-    config = SMALL.replace(algorithm="impala", env_runners=1, racks=1, rollout=20, epochs=10_000)
-    with pytest.raises(InvalidRunError, match="env runner 0: the simulator gave up"):
-        fit(config, breaking, tmp_path, on_progress=reports.append)
-    assert not (tmp_path / POLICY_FILE).exists()
-    epochs = [report.epochs for report in reports]
-    assert epochs == sorted(epochs)
-    assert 0 < epochs[-1] <= 200
-    assert not any(each % 20 for each in epochs)
-    assert run_state(tmp_path)["epochs"] in epochs
-    returns = [value for report in reports for value in report.returns]
-    assert 0 < len(returns) <= epochs[-1] / 20, "none is counted twice"
-    assert {"loss/policy", "loss/value", "policy/entropy"} <= set(reports[-1].scalars)
 
 
 def test_an_env_runner_that_hangs_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (algorithms, run):
+    for module in (ppo, run):
         monkeypatch.setattr(module, "SILENCE_S", 1.0)
     monkeypatch.setattr(run, "STOP_S", 0.5)
     goes_on = tmp_path / "goes_on"
@@ -268,13 +227,3 @@ def test_an_env_runner_that_hangs_ends_the_training(tmp_path: Path, monkeypatch:
     finally:
         goes_on.touch()  # Ray does not end a process that hangs
     assert run_state(tmp_path)["epochs"] == 0
-
-
-def test_checkpoints_are_kept_by_number_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
-    config = SMALL.replace(keep_checkpoints=2)
-    fit(config, Identity((20,) * 4), tmp_path)
-    kept = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
-    assert kept == ["checkpoint-000000000000360", "checkpoint-000000000000400"]
-    (tmp_path / "checkpoints" / kept[1] / "run.json").write_text("{}")
-    with pytest.raises(ResultError, match="delete it to resume from the one before"):
-        fit(config, Identity((20,) * 4), tmp_path, resume=True)
