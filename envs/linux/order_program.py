@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`OrderProgram`: the program (bpf/order.bpf.c) that gives each packet its class before a host's queue."""
+"""Programs that give a host's packets their class: in its queue (`OrderProgram`), and at ports (`TagProgram`)."""
 
 import ctypes
 import os
@@ -15,7 +15,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux.extension import extension, memory, open_object
 from ncc.envs.linux.objects import require_built
-from ncc.envs.native.params import Params
+from ncc.envs.native.params import Params, with_defaults
 
 CLASSES = 8
 """Number of classes of the order."""
@@ -27,6 +27,8 @@ MODES = get_args(Mode)
 COUNTERS = ("messages", "demotions", "hinted", "silent_pkts")
 """Counters of the program: messages that began, moves of messages to a later class, messages with an announced size,
 and packets that left outside the limit because user space was silent."""
+PARAMS_MAX = 16
+"""Most parameters of a tag: NCC_CC_PARAMS_MAX of cc.h."""
 CONFIG = np.dtype([*((name, "<u8") for name in ("beat_ns", "timeout_ns", "mode")), ("upto_bytes", "<u8", (7,))])
 """`struct ncc_order_config`."""
 COUNTS = np.dtype([(name, "<u8") for name in COUNTERS])
@@ -38,7 +40,7 @@ _FSOPEN, _FSCONFIG, _FSMOUNT, _CREATE, _CLOEXEC = 430, 431, 432, 6, 1
 
 
 class OrderProgram:
-    """The program that names the class of each packet, for all `HostQueue` of this process.
+    """The program (bpf/order.bpf.c) that names the class of each packet, for all `HostQueue` of this process.
 
     Args:
         timeout_s: seconds without `beat` after which packets leave outside the limits, > 0.
@@ -83,6 +85,39 @@ class OrderProgram:
 
     def close(self) -> None:
         """Unload the program; devices that still use it keep it, and soon lose their limit."""
+        self._object.close()
+
+
+class TagProgram:
+    """A tag of baselines/tags (bpf/tag.bpf.c) at all hosts of a rack, which gives data packets the class of their flow.
+
+    Packets without data, or of protocols other than TCP, have class 0.
+
+    A flow is the data that a connection sends until all that was written is acknowledged; its size is the part that the
+    host knows. `close` may be called twice.
+
+    Args:
+        name: name of a tag in `baselines/tags/`.
+        params: parameters that differ from their defaults.
+
+    Attributes:
+        fd: file descriptor of the program.
+        takes_sizes: as in `OrderProgram`.
+
+    Raises:
+        DatapathError: the program is not built, or the kernel refuses it.
+    """
+
+    def __init__(self, name: str, params: Params = ()) -> None:
+        row = np.zeros(PARAMS_MAX, np.uint64)
+        values = list(with_defaults(extension().tag_params(name), params).values())
+        row[: len(values)] = values
+        self._object = open_object(require_built()[f"tag_{name}"], {".rodata.tag": row.tobytes()})
+        self.fd: int = self._object.programs["ncc_tag"]
+        self.takes_sizes = take_sizes(self._object)
+
+    def close(self) -> None:
+        """Unload the program; devices that still have it keep it until their namespace is removed."""
         self._object.close()
 
 

@@ -31,6 +31,8 @@ from ncc.host.message import StateArray
 from ncc.host.peers import HOSTS_MOST
 from ncc.policies.file import PolicyFile
 
+Period = Annotated[float, Meta(ge=1e-4, le=10)]
+"""Seconds between decisions."""
 LINKS = 3
 """Links from a host to one outside its neighbourhood: to the switch, up, and down."""
 
@@ -48,7 +50,7 @@ class NeighbourhoodSpec(Value, frozen=True):
     """Buffer of that port."""
     base_rtt_s: Annotated[float, Meta(gt=0, le=1)] | None = None
     """RTT to a host outside, without other traffic; None: that of links of 10 us each, as in most trainings."""
-    period_s: Annotated[float, Meta(ge=1e-4, le=10)] = 1 * MS
+    period_s: Period = 1 * MS
     knows: Knows = "backlog"
     """Meaning of the bytes that wait in a flow's socket: the whole rest of the flow, or its written part."""
 

@@ -31,7 +31,7 @@ HEARTBEAT_S = 1.0
 SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
 BEFORE = SYSCTLS[0]
 
-pytestmark = needs(*TRAFFIC, "ip")
+pytestmark = needs(*TRAFFIC)
 
 
 def test_who_stands_still_hands_back_and_who_only_looks_changes_nothing(policy_path: Path) -> None:

@@ -30,7 +30,7 @@ NAMED = [*OPTIONS, "--name", "ncc_test_q"]
 MESSAGE_BYTES = 120 + 8 + 20 + 14
 """With headers of UDP, IPv4 and Ethernet."""
 
-pytestmark = needs(*TRAFFIC, "ip")
+pytestmark = needs(*TRAFFIC)
 
 
 def classes(on: Line) -> list[int]:

@@ -40,7 +40,7 @@ LESS_THAN_MB = 70
 
 SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
 
-pytestmark = needs(*TRAFFIC, "ip")
+pytestmark = needs(*TRAFFIC)
 
 
 @pytest.mark.parametrize("name", ["policy_path", "learned_path"])

@@ -65,7 +65,7 @@ def test_a_dead_traffic_program_ends_the_run_in_a_sentence(datapath: LinuxDatapa
         all(datapath.step(UNLIMITED) for _ in range(2 * CHECK_PERIODS))
 
 
-@needs(*TRAFFIC, "ip")
+@needs(*TRAFFIC)
 def test_a_host_that_leaves_is_a_problem_of_the_run() -> None:
     class Leaving(LinuxDatapath):
         """Host s0 loses its line in period 10 or soon after."""
@@ -122,7 +122,7 @@ def decide(datapath: LinuxDatapath, limits: FloatArray) -> None:
         datapath.step(limits)
 
 
-@needs(*TRAFFIC, "ip")
+@needs(*TRAFFIC)
 def test_without_its_agent_flows_fall_back_and_another_takes_over() -> None:
     settings = SETTINGS.replace(scheduling="other", cores="shared", heartbeat_timeout_s=1.0, queues=True)
     limits = np.array([10e6, 10e6])

@@ -20,7 +20,7 @@ from tests.linux.host import LIMIT_BPS, Host
 from tests.linux.lab import FOR_EVER_S
 from tests.linux.rates import Count
 from tests.linux.sockets import Bulk, bulk, round_trips_s
-from tests.linux.test_delay import WAN_S, ends, wan
+from tests.linux.test_delay import ends, wan
 from tests.linux.test_switch import DROP_TAIL, RATE_BPS
 from tests.linux.test_traffic import CUBIC, finish, hosts, table
 from tests.support.linux import TRAFFIC, needs, wake_up_late_s
@@ -66,12 +66,6 @@ def test_a_round_trip_takes_twice_the_delay(delay_s: float) -> None:
     with Rack(wan(delay_s)) as rack:
         least_s = round_trips_s(rack, *ends(rack), 60, gap_s=2e-3).min()
     assert 0.98 * 2 * delay_s < least_s < 1.02 * 2 * delay_s + 6 * max(50e-6, wake_up_late_s())
-
-
-def test_a_flow_fills_a_delayed_link() -> None:
-    """Its goodput."""
-    with Rack(wan(WAN_S)) as rack, bulk(rack, [ends(rack)]) as run:
-        assert goodput_bps(run)[0] == pytest.approx(GOODPUT_BPS, rel=0.1)
 
 
 def test_a_host_s_queue_keeps_to_its_limit(host: Host) -> None:
