@@ -233,7 +233,7 @@ class TestNothingIsLeft:
         def fail(*_: object) -> None:
             raise DatapathError("no routes today")
 
-        monkeypatch.setattr(Rack, "_add_routes", fail)
+        monkeypatch.setattr(Rack, "_routes", fail)
         with pytest.raises(DatapathError, match="no routes today"):
             Rack(WAN.build())
         assert not namespaces_of(os.getpid())
