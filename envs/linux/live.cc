@@ -9,7 +9,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
-#include <stdexcept>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -46,13 +45,6 @@ class Connections
         : reports_(reports), columns_(columns), counts_(counts), rtt_s_(rtt_s), reals_(reals), n_hosts_(rtt_s.shape(0)),
           before_(reports.slots())
     {
-        if (columns.shape(0) != kColumns || columns.shape(1) < reports.slots()) {
-            throw std::invalid_argument("reports and columns do not fit each other");
-        }
-        if (reals.shape(0) != HostSums::kReals || reals.shape(1) != n_hosts_ || counts.shape(0) != HostSums::kCounts ||
-            counts.shape(1) != n_hosts_) {
-            throw std::invalid_argument("columns of hosts have the wrong shape");
-        }
     }
 
     // Fills the signals and the columns from the first `used` reports. Returns the number of connections with a new

@@ -101,16 +101,18 @@ def waited_s() -> float:
 
 
 def split_cores() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the cores for the decisions and those for the traffic; a single core serves both."""
+    """Return the last core, for the decisions, and the others, for the traffic; a single core serves both.
+
+    Packet processing on a core delays even SCHED_FIFO.
+    """
     cores = sorted(os.sched_getaffinity(0))
     return tuple(cores[-1:]), tuple(cores[:-1] or cores)
 
 
 def stay_on(cores: tuple[int, ...], undo: ExitStack) -> None:
-    """Bind the calling thread to cores until any thread closes `undo`; without cores, nothing changes."""
-    if cores:
-        undo.callback(_give_back, os.sched_setaffinity, threading.get_native_id(), os.sched_getaffinity(0))
-        os.sched_setaffinity(0, cores)
+    """Bind the calling thread to cores until any thread closes `undo`."""
+    undo.callback(_give_back, os.sched_setaffinity, threading.get_native_id(), os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores)
 
 
 def go_first(undo: ExitStack) -> None:

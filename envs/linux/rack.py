@@ -119,8 +119,6 @@ class Rack:
 
     def address(self, host: int) -> str:
         """IPv4 address of a host."""
-        if self.topology.nodes[host].kind is not NodeKind.HOST:
-            raise ConfigError(f"Node {self.topology.nodes[host].name} is a switch, which has no address.")
         return f"10.{host + 1 >> 16}.{host + 1 >> 8 & 255}.{host + 1 & 255}"
 
     def port(self, host: int) -> int:

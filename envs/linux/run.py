@@ -56,7 +56,7 @@ class Run:
         self.scenario, self.flows, self.settings = scenario, flows, settings
         self.topology, self._stack, self._seed = scenario.network(), stack, seed
         self._undo = ExitStack()
-        self._own_cores, self._traffic_cores = machine.split_cores() if settings.cores == "split" else ((), ())
+        self._own_cores, self._traffic_cores = machine.split_cores()
         self._scheduling = self._undo.enter_context(ExitStack())
         self._periods = Periods(to_ns(scenario.period_s))
         self._latency_ns = to_ns(scenario.decision_latency_s)

@@ -17,6 +17,7 @@ from typing import Any, Self
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
 from ncc.host.__main__ import main
+from tests.linux.lines import sent_by
 from tests.linux.patience import exclusively
 from tests.linux.rates import Count, counted
 from tests.support.processes import PATIENCE_S, eventually
@@ -110,14 +111,6 @@ def arguments(rack: Rack, host: int, policy: Path, *more: str, most_frac: float)
         "1",
         *more,
     ]
-
-
-def sent_by(namespace: str, interface: str) -> tuple[int, int]:
-    """Bytes of IP packets that have left an interface, and the number of packets."""
-    with namespaces.inside(namespace):
-        text = Path("/proc/thread-self/net/dev").read_text()
-    sent_bytes, packets = map(int, text.split(f"{interface}:")[1].split()[8:10])
-    return sent_bytes - 14 * packets, packets
 
 
 def leaving(rack: Rack, host: int) -> Callable[[], Count]:

@@ -10,8 +10,8 @@ import pytest
 from ncc.envs.linux import run
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.rack import Rack
-from tests.linux.host import PAIR, Host
 from tests.linux.lab import bottleneck
+from tests.linux.lines import PAIR, Line, line_of
 from tests.linux.runs import SETTINGS
 
 
@@ -38,14 +38,14 @@ def rack() -> Iterator[Rack]:
 
 
 @pytest.fixture(scope="module")
-def _line() -> Iterator[Host]:
+def _line() -> Iterator[Line]:
     with Rack(PAIR.build()) as made:
-        yield Host(made)
+        yield line_of(made)
 
 
 @pytest.fixture
-def host(_line: Host) -> Iterator[Host]:
+def host(_line: Line) -> Iterator[Line]:
     """A host with a line; the test must leave its queue as it was."""
-    before = _line.root()
+    before = _line.shown("qdisc")
     yield _line
-    assert _line.root() == before
+    assert _line.shown("qdisc") == before

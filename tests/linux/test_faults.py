@@ -124,7 +124,7 @@ def decide(datapath: LinuxDatapath, limits: FloatArray) -> None:
 
 @needs(*TRAFFIC)
 def test_without_its_agent_flows_fall_back_and_another_takes_over() -> None:
-    settings = SETTINGS.replace(scheduling="other", cores="shared", heartbeat_timeout_s=1.0, queues=True)
+    settings = SETTINGS.replace(scheduling="other", heartbeat_timeout_s=1.0, queues=True)
     limits = np.array([10e6, 10e6])
     with closing(LinuxDatapath(settings)) as datapath:
         start(datapath, LONG)

@@ -202,10 +202,6 @@ class TestNetwork:
             assert global_settings() == before
         assert global_settings() == before
 
-    def test_a_switch_has_no_address(self) -> None:
-        with Rack(SMALL.build()) as rack, pytest.raises(ConfigError, match="tor is a switch, which has no address"):
-            rack.address(0)
-
 
 @needs(*TRAFFIC)
 class TestNothingIsLeft:

@@ -151,11 +151,3 @@ def test_settings_that_cannot_be_are_refused() -> None:
         Shim("dctcp", [("h", 1)], timeout_s=1.0)
     with pytest.raises(ConfigError, match="Parameter g_shift of dctcp must be from 1 to 10, got 11"):
         Shim("dctcp", [("g_shift", 11)], timeout_s=1.0)
-
-
-@needs(*KERNEL)
-def test_hosts_that_cannot_be_never_reach_the_kernel() -> None:
-    with registered("newreno", timeout_s=1.0) as shim:
-        with pytest.raises(ConfigError, match="index must be from 0 to 255, got 256"):
-            shim.add_host(256, "10.0.0.1", 1)
-        assert shim.counters() == dict.fromkeys(layout.COUNTERS, 0)

@@ -43,9 +43,9 @@ struct ncc_traffic_header {
     uint32_t over;                 /* enum ncc_traffic_over */
     uint32_t connections_per_pair; /* connections open from the start for each pair with flows; 0: one per flow */
     char congestion[16];
-    uint32_t marks;   /* 1: the SO_MARK of a flow's connection is its number + 1 */
-    uint32_t tells;   /* most bytes of a first write that senders announce (NCC_ORDER_SIZE); INT32_MAX: flow sizes */
-    uint32_t fins;    /* 1: a sender closes its side after its last byte; programs of ports count flows by the FIN */
+    uint32_t marks; /* 1: the SO_MARK of a flow's connection is its number + 1 */
+    uint32_t tells; /* most bytes of a first write that senders announce (NCC_ORDER_SIZE); INT32_MAX: flow sizes */
+    uint32_t fins;  /* 1: a sender closes its side after its last byte; programs of ports count flows by the FIN */
     uint32_t unused;
     uint64_t pad[3];
 };
