@@ -102,7 +102,7 @@ def test_a_report_that_is_being_written_is_left_to_the_next_period() -> None:
 def test_arrays_of_another_type_are_refused_not_copied() -> None:
     kernel = Kernel()
     with pytest.raises(TypeError):
-        kernel.connected(kernel.columns.astype(np.float64), kernel.reals)  # type: ignore[arg-type]
+        kernel.connected(kernel.columns.astype(np.float64), kernel.reals)
 
 
 def test_an_interface_that_is_not_there_is_named() -> None:
