@@ -8,7 +8,6 @@ from ncc.core.topologies import SingleSwitch
 from ncc.envs.linux.rack import Rack
 from tests.host.agents import (
     AVAILABLE,
-    NETWORK,
     AgentProcess,
     arguments,
     beside_others,

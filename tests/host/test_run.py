@@ -2,8 +2,6 @@
 """Agents on hosts of real traffic: their limits, their messages, and their remains."""
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +11,6 @@ from ncc.core.topologies import ManyToOne
 from ncc.envs.linux.rack import Rack
 from tests.host.agents import (
     AVAILABLE,
-    NETWORK,
-    ROOT,
     AgentProcess,
     arguments,
     beside_others,
@@ -26,9 +22,8 @@ from tests.host.agents import (
     sysctl,
 )
 from tests.linux.rates import check_limit
-from tests.linux.spaces import spaces, wire
 from tests.support.linux import TRAFFIC, needs
-from tests.support.processes import PATIENCE_S, eventually
+from tests.support.processes import eventually
 
 LINK_BPS = 1e8
 LAB = ManyToOne(senders=2, rate_bps=LINK_BPS, buffer_bytes=150_000, mark_threshold_bytes=30_000)
