@@ -68,15 +68,15 @@ def test_a_dead_traffic_program_ends_the_run_in_a_sentence(datapath: LinuxDatapa
 @needs(*TRAFFIC)
 def test_a_host_that_leaves_is_a_problem_of_the_run() -> None:
     class Leaving(LinuxDatapath):
-        """Host s0 loses its line in period 10 or soon after."""
+        """Host s0 loses its line in period 10 of each run or soon after."""
 
-        gone = False
+        gone: object = None
 
         def step(self, rate_limits_bps: FloatArray) -> Measurement:
             now = super().step(rate_limits_bps)
-            if now.epoch >= 10 and not self.gone:
-                self.gone = True
+            if now.epoch >= 10 and self.gone is not self._run:
                 assert self._run is not None
+                self.gone = self._run
                 rack, host = self._run._rack, self._run.topology.agent_hosts[0]
                 say("-n", rack.namespace(host), "link set", rack.interface(host), "down")
             return now
