@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.core.extras import require_extra
 from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import Grants
@@ -35,9 +34,9 @@ from ncc.core.value import from_dict
 from ncc.envs.linux.layout import FLOWS_MAX
 from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.run import Run
-from ncc.envs.linux.senders import KERNEL, check_stack, transports
 from ncc.envs.linux.settings import LinuxSettings
 from ncc.envs.linux.shim import Shim
+from ncc.envs.linux.stack import KERNEL, check_stack, transports
 from ncc.harness.datapath import HostStack, Records
 
 
@@ -78,10 +77,8 @@ class LinuxDatapath:
         """List our headers that were built for the kernel, and the kernel's own congestion controls.
 
         Raises:
-            MissingExtraError: pyroute2 is not installed.
             DatapathError: nothing was built for the kernel; the message says what the build lacked.
         """
-        require_extra("linux", "datapath=linux")
         require_built()
         return transports()
 

@@ -28,7 +28,8 @@ TCX_EGRESS = 47
 """BPF_TCX_EGRESS of linux/bpf.h."""
 RESTORABLE = ("pfifo", "bfifo", "pfifo_fast", "fq", "fq_codel", "codel", "tbf", "mq", "noqueue")
 """Queues without classes of their own, which can be put back as they were."""
-INGRESS, _EGRESS, _PREFERENCE = 0xFFFFFFF2, 0xFFFFFFF3, 0x4E43
+INGRESS, EGRESS, PREFERENCE = 0xFFFFFFF2, 0xFFFFFFF3, 0x4E43
+"""Places of filters on a clsact, for packets as they arrive and before they are queued; and our filter's preference."""
 _ANY_PROTOCOL = 0x0300
 """ETH_P_ALL in network order."""
 _INIT = 2
@@ -106,19 +107,32 @@ def htb(index: int, handle: int, default: int, *, parent: int = netlink.ROOT, fl
     return qdisc(index, "htb", handle=handle, parent=parent, options=options, flags=flags)
 
 
-def bpf_filter(index: int, handle: int, program: int, parent: int = _EGRESS) -> bytes:
-    """Return a request that attaches a program (descriptor) to a device's outgoing packets, or incoming (`INGRESS`)."""
+def clsact(index: int, flags: int = 0) -> bytes:
+    """Return a request that gives a device a clsact, the place of its filters."""
+    return qdisc(index, "clsact", handle=CLSACT, parent=CLSACT_PARENT, flags=flags)
+
+
+def bpf_filter(
+    index: int,
+    program: int,
+    *,
+    name: bytes = FILTER,
+    handle: int = 1,
+    parent: int = EGRESS,
+    preference: int = PREFERENCE,
+) -> bytes:
+    """Return a request that attaches a program (descriptor) to a device; lower preferences come first."""
     options = (
         attribute(_BPF_FD, struct.pack("=I", program))
-        + attribute(_BPF_NAME, FILTER + b"\0")
+        + attribute(_BPF_NAME, name + b"\0")
         + attribute(_BPF_FLAGS, struct.pack("=I", _DIRECT_ACTION))
     )
     body = attribute(netlink.KIND, b"bpf\0") + attribute(netlink.OPTIONS, options)
-    info = _PREFERENCE << 16 | _ANY_PROTOCOL
+    info = preference << 16 | _ANY_PROTOCOL
     return request(netlink.NEW_FILTER, netlink.CREATE, index, handle=handle, parent=parent, info=info, body=body)
 
 
-def filters(route: Route, index: int, parent: int = _EGRESS) -> list[Answer]:
+def filters(route: Route, index: int, parent: int = EGRESS) -> list[Answer]:
     """Return the filters of a device's outgoing packets, or those at another `parent`; none without a clsact."""
     try:
         return list(route.ask(request(netlink.GET_FILTER, netlink.DUMP, index, parent=parent)))
@@ -139,7 +153,7 @@ def check_first(route: Route, index: int, interface: str) -> None:
     """Raise `DatapathError` if another program runs before ours: then a limit could outlive the heartbeat."""
     tcx = ctypes.c_uint32(0)  # stays 0 on kernels without tcx
     ctypes.CDLL("libbpf.so.1").bpf_prog_query(index, TCX_EGRESS, 0, None, None, ctypes.byref(tcx))
-    if tcx.value or any(answer.info >> 16 < _PREFERENCE for answer in filters(route, index)):
+    if tcx.value or any(answer.info >> 16 < PREFERENCE for answer in filters(route, index)):
         shown = f"bpftool net show dev {interface}" if tcx.value else f"tc filter show dev {interface} egress"
         raise DatapathError(
             f"{interface} has a program of somebody else's ({shown}) that could keep packets from ours, so that the "
@@ -203,9 +217,9 @@ def remove(route: Route, index: int, before: str = "", *, clsact: bool) -> None:
             route.send(qdisc(index, kind, handle=int(handle, 16), options=body, flags=netlink.REPLACE))
         else:
             _try(route, request(netlink.DEL_QDISC, 0, index, parent=netlink.ROOT))
-    info = _PREFERENCE << 16 | _ANY_PROTOCOL
-    _try(route, request(netlink.DEL_FILTER, 0, index, parent=_EGRESS, info=info))
-    if clsact and not any(filters(route, index, parent) for parent in (_EGRESS, _EGRESS - 1)):
+    info = PREFERENCE << 16 | _ANY_PROTOCOL
+    _try(route, request(netlink.DEL_FILTER, 0, index, parent=EGRESS, info=info))
+    if clsact and not any(filters(route, index, parent) for parent in (EGRESS, EGRESS - 1)):
         _try(route, request(netlink.DEL_QDISC, 0, index, handle=CLSACT, parent=CLSACT_PARENT))
 
 

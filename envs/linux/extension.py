@@ -26,8 +26,7 @@ LIVE_COLUMNS = ("slot", "generation", "left_bytes", "unsent_bytes", "delivered_b
 def extension() -> Any:
     """Load the extension module `_linux`.
 
-    Its functions raise `ValueError` for unknown names and for arrays of different lengths. They copy no array: one of
-    the wrong type raises `TypeError`.
+    Its functions raise `ValueError` for unknown names. They copy no array: one of the wrong type raises `TypeError`.
 
     Raises:
         DatapathError: it is not built; the message says how.

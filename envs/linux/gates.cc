@@ -12,7 +12,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <stdexcept>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -47,21 +46,6 @@ class Pairs
         : pair_(pair), heard_s_(heard_s), as_of_s_(as_of_s), start_s_(start_s), rate_bps_(rate_bps),
           window_pkts_(window_pkts), flows_(flows), edges_(edges), columns_(columns), place_(edges.shape(0))
     {
-        const size_t n = edges.shape(0);
-        for (const size_t length : {as_of_s.shape(0), start_s.shape(0), rate_bps.shape(0), window_pkts.shape(0),
-                                    flows.shape(0), columns.shape(1)}) {
-            if (length != n) {
-                throw std::invalid_argument("columns of pairs differ in length");
-            }
-        }
-        if (pair.shape(0) != heard_s.shape(0) || columns.shape(0) != kEdgeColumns) {
-            throw std::invalid_argument("columns of flows or edges do not fit each other");
-        }
-        for (size_t row = 0; row < pair.shape(0); ++row) {
-            if (pair(row) < 0 || static_cast<size_t>(pair(row)) >= n) {
-                throw std::invalid_argument("there is no such pair");
-            }
-        }
     }
 
     // Fills the edges of live flows with `from` <= state < `until`, in the order of their first flows. Returns the
@@ -69,9 +53,6 @@ class Pairs
     size_t Edges(const Flows &flows, Column<const int64_t> live, Column<const int64_t> states, int64_t from,
                  int64_t until, double time_s)
     {
-        if (states.shape(0) != pair_.shape(0) || flows.size.shape(0) != pair_.shape(0)) {
-            throw std::invalid_argument("states and flows differ in length");
-        }
         const std::vector<int64_t> before(edges_.data(), edges_.data() + n_edges_);
         for (const int64_t pair : before) {
             flows_(pair) = 0;

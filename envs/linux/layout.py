@@ -32,12 +32,10 @@ REPORT = np.dtype(
         *_u4("seq state generation flow host"),
         ("mss_bytes", "<u2"),
         ("window", "<u2"),
-        *_u8(
-            "began_ns updated_ns min_rtt_ns rtt_sum_ns rtt_samples delivered_bytes acked_bytes marked_bytes lost_bytes"
-        ),
+        *_u8("began_ns updated_ns rtt_sum_ns rtt_samples delivered_bytes marked_bytes"),
         *_u8("sent_bytes retrans_bytes sent_packets unsent_bytes cwnd_bytes"),
-        ("reserved", "<u8", (2,)),
-        *_u4("header_bytes acks recoveries timeouts fallbacks held una rcv_nxt"),
+        ("reserved", "<u8", (6,)),
+        *_u4("unused header_bytes acks held una rcv_nxt"),
         ("port", "<u2"),
         ("peer_port", "<u2"),
         ("peer", ">u4"),

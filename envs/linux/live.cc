@@ -9,7 +9,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
-#include <stdexcept>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -46,19 +45,11 @@ class Connections
         : reports_(reports), columns_(columns), counts_(counts), rtt_s_(rtt_s), reals_(reals), n_hosts_(rtt_s.shape(0)),
           before_(reports.slots())
     {
-        if (columns.shape(0) != kColumns || columns.shape(1) < reports.slots()) {
-            throw std::invalid_argument("reports and columns do not fit each other");
-        }
-        if (reals.shape(0) != HostSums::kReals || reals.shape(1) != n_hosts_ || counts.shape(0) != HostSums::kCounts ||
-            counts.shape(1) != n_hosts_) {
-            throw std::invalid_argument("columns of hosts have the wrong shape");
-        }
     }
 
-    // Fills the signals from the first `used` reports, and the columns if `listed`. Returns the number of connections
-    // with a new report, the number of live ones (at the front of the columns), and the results of `Reports::Each`.
-    std::tuple<size_t, size_t, std::vector<int64_t>, size_t> Measure(size_t used, int64_t now_ns, double interval_s,
-                                                                     bool listed)
+    // Fills the signals and the columns from the first `used` reports. Returns the number of connections with a new
+    // report, the number of live ones (at the front of the columns), and the results of `Reports::Each`.
+    std::tuple<size_t, size_t, std::vector<int64_t>, size_t> Measure(size_t used, int64_t now_ns, double interval_s)
     {
         const HostSums hosts(reals_.data(), counts_.data(), n_hosts_);
         const double now_s = static_cast<double>(now_ns) / 1e9;
@@ -79,14 +70,14 @@ class Connections
             const Counts now{report.delivered_bytes, left, report.rtt_samples,
                              static_cast<double>(report.rtt_sum_ns) / 1e9};
             hosts.Add(static_cast<size_t>(report.host), now, before.counts, now_s, live ? report.unsent_bytes : 0);
-            if (live && listed) {
+            if (live) {
                 const int64_t values[kColumns] = {static_cast<int64_t>(slot), report.generation, left,
                                                   report.unsent_bytes, report.delivered_bytes};
                 for (size_t column = 0; column < kColumns; ++column) {
                     columns_(column, n_live) = values[column];
                 }
+                ++n_live;
             }
-            n_live += live;
         });
         hosts.End(interval_s, rtt_s_);
         return {reported, n_live, std::move(ended), torn};
@@ -108,5 +99,5 @@ void bind_live(nb::module_ &m)
     nb::class_<Connections>(m, "Connections")
         .def(nb::init<const Reports &, Columns, Column<double>, Reals, Columns>(), nb::kw_only(), "reports"_a,
              "columns"_a.noconvert(), "rtt_s"_a.noconvert(), "reals"_a.noconvert(), "counts"_a.noconvert())
-        .def("measure", &Connections::Measure, "used"_a, "now_ns"_a, "interval_s"_a, "listed"_a);
+        .def("measure", &Connections::Measure, "used"_a, "now_ns"_a, "interval_s"_a);
 }

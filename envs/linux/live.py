@@ -25,7 +25,7 @@ from ncc.core.signals import SIGNALS, names
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux import device
 from ncc.envs.linux.extension import LIVE_COLUMNS, extension, reports_of
-from ncc.envs.linux.queues import Queues
+from ncc.envs.linux.queue import Queues
 from ncc.envs.linux.shim import Shim
 
 Counter = Callable[[], int]
@@ -40,8 +40,6 @@ class HostColumns(NamedTuple):
 
     columns: dict[str, FloatArray | IntArray]
     """Columns [k] of `ON_HOSTS`, by name; the next measurement overwrites them."""
-    interval_s: float
-    """Length of the period; 0 for the first."""
     reported: int
     """Number of connections with a new report."""
     connections: int
@@ -57,7 +55,6 @@ class Live:
         base_rtt_s: RTT [k] of each host before its first sample.
         counters: counter [k] of each host's interface.
         queues: queues of the interfaces; None: measure only.
-        lists: True lists the live connections in every period.
 
     Attributes:
         queues: as given.
@@ -72,10 +69,9 @@ class Live:
         *,
         counters: Sequence[Counter],
         queues: Queues | None = None,
-        lists: bool = False,
     ) -> None:
         self.shim, self.torn, self._n = shim, 0, len(sources)
-        self._counters, self.queues, self._lists = counters, queues, lists
+        self._counters, self.queues = counters, queues
         reports = shim.reports
         self._columns = np.zeros((len(LIVE_COLUMNS), len(reports)), np.int64)
         reals, counts = np.zeros((len(_REALS), self._n)), np.zeros((len(_COUNTS), self._n), np.int64)
@@ -99,9 +95,7 @@ class Live:
         """Measure the time since the last call; `now_ns` is `time.monotonic_ns()`."""
         interval_s = (now_ns - self._read_ns) / NS_PER_S if self._read_ns else 0.0
         self._read_ns = now_ns
-        reported, self._n_live, ended, torn = self._connections.measure(
-            self.shim.used(), now_ns, interval_s, self._lists
-        )
+        reported, self._n_live, ended, torn = self._connections.measure(self.shim.used(), now_ns, interval_s)
         self.torn += torn
         if ended:
             self.shim.give_back(ended)
@@ -109,7 +103,7 @@ class Live:
         bits_per_s = BITS_PER_BYTE / interval_s if interval_s > 0 else 0.0
         for row, sent_bytes in enumerate(self._sent_bytes):
             self._throughput_bps[row] = (sent_bytes - before[row]) * bits_per_s
-        return HostColumns(self._hosts, interval_s, reported=reported, connections=self._n_live)
+        return HostColumns(self._hosts, reported=reported, connections=self._n_live)
 
     def put(self, limits_bps: FloatArray, now_ns: int) -> None:
         """Put limits [k] (bits/s, inf: none) into force, and renew the heartbeat."""
@@ -125,7 +119,7 @@ class Live:
 
     @property
     def listed(self) -> IntArray:
-        """Columns (`LIVE_COLUMNS`) of the connections that lived at the last measurement, if `lists`."""
+        """Columns (`LIVE_COLUMNS`) of the connections that lived at the last measurement."""
         return self._columns[:, : self._n_live]
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The machine that runs take place on: a lock for one run at a time, its load, and scheduling of the run's threads."""
+"""The machine that runs take place on: a lock for one run at a time, its load, scheduling of threads, and periods."""
 
 import fcntl
 import os
@@ -7,6 +7,7 @@ import socket
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
@@ -16,7 +17,7 @@ import psutil
 
 from ncc.core.errors import DatapathError
 from ncc.core.units import NS_PER_S
-from ncc.envs.linux.check import State, check_machine
+from ncc.envs.linux.check import check_machine
 
 FOLDER = Path("/run/ncc")
 """Folder of locks and records; it belongs to root or to the agent's user."""
@@ -35,7 +36,7 @@ WATCHED_S = 0.2
 def require() -> None:
     """Check once per process that runs are possible on this machine."""
     for row in check_machine():
-        if row.needed and row.state is not State.THERE:
+        if row.needed and not row.there:
             raise DatapathError(f"No run on linux is possible here: {row.name}: {row.sentence.rstrip('.')}.")
 
 
@@ -56,25 +57,28 @@ def open_lock(name: str) -> int:
         raise DatapathError(f"Cannot open {FOLDER / name}: {error.strerror}; it takes root (sudo).") from None
 
 
-def take_machine(*, shared: bool = False) -> int:
-    """Take the machine; return a descriptor that holds it until it is closed.
+@contextmanager
+def taken(*, shared: bool = False) -> Iterator[None]:
+    """Hold the machine for as long as the block lasts.
 
     Args:
         shared: share the machine with others that also set this; a run never does.
     """
     lock = open_lock(LOCK)
     try:
-        fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
+        try:
+            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
+            raise DatapathError(
+                f"Another run on linux has this machine (process {holder}), and only one can have it at a time: wait "
+                "for it to end."
+            ) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
         os.close(lock)
-        raise DatapathError(
-            f"Another run on linux has this machine (process {holder}), and only one can have it at a time: wait for "
-            "it to end."
-        ) from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-    return lock
 
 
 def namespace_cookie() -> int:
@@ -84,16 +88,6 @@ def namespace_cookie() -> int:
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as asking:
         return int.from_bytes(asking.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8), sys.byteorder)
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Hold the machine for as long as the block lasts; raises as `take_machine`."""
-    lock = take_machine()
-    try:
-        yield
-    finally:
-        os.close(lock)
 
 
 def busy_frac(watched_s: float = WATCHED_S) -> float:
@@ -107,16 +101,18 @@ def waited_s() -> float:
 
 
 def split_cores() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the cores for the decisions and those for the traffic; a single core serves both."""
+    """Return the last core, for the decisions, and the others, for the traffic; a single core serves both.
+
+    Packet processing on a core delays even SCHED_FIFO.
+    """
     cores = sorted(os.sched_getaffinity(0))
     return tuple(cores[-1:]), tuple(cores[:-1] or cores)
 
 
 def stay_on(cores: tuple[int, ...], undo: ExitStack) -> None:
-    """Bind the calling thread to cores until any thread closes `undo`; without cores, nothing changes."""
-    if cores:
-        undo.callback(_give_back, os.sched_setaffinity, threading.get_native_id(), os.sched_getaffinity(0))
-        os.sched_setaffinity(0, cores)
+    """Bind the calling thread to cores until any thread closes `undo`."""
+    undo.callback(_give_back, os.sched_setaffinity, threading.get_native_id(), os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores)
 
 
 def go_first(undo: ExitStack) -> None:
@@ -135,3 +131,33 @@ def go_first(undo: ExitStack) -> None:
 def _give_back(call: Callable[..., None], *before: object) -> None:
     with suppress(ProcessLookupError, PermissionError):  # the thread has ended, or has given up the right to
         call(*before)
+
+
+class Periods:
+    """The ends of periods on CLOCK_MONOTONIC, in whole nanoseconds.
+
+    Attributes:
+        start_ns: start of the first period; set it before calling `next_end_ns`.
+        epoch: number of periods that have ended.
+        missed: number of these whose end had passed when `next_end_ns` was called.
+    """
+
+    def __init__(self, period_ns: int) -> None:
+        self.period_ns = period_ns
+        self.start_ns = self.epoch = self.missed = 0
+
+    def next_end_ns(self) -> int:
+        """Return the end of the current period; if it has passed, count the missed periods and return the next end."""
+        self.epoch += 1
+        end_ns, now_ns = self.start_ns + self.epoch * self.period_ns, time.monotonic_ns()
+        if now_ns >= end_ns:
+            missed = 1 + (now_ns - end_ns) // self.period_ns
+            self.missed, self.epoch = self.missed + missed, self.epoch + missed
+            end_ns += missed * self.period_ns
+        return end_ns
+
+
+def sleep_until(at_ns: int) -> None:
+    """Sleep until a time of CLOCK_MONOTONIC; return at once if it has passed."""
+    while (left_ns := at_ns - time.monotonic_ns()) > 0:
+        time.sleep(left_ns / NS_PER_S)

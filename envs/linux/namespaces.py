@@ -5,29 +5,30 @@ A name (`ncc-<pid>-<start time of that process>-<its pid namespace>-...`) identi
 uses it to tell the namespaces of a crashed run from those of a running one, or of another container.
 """
 
+import ctypes
 import os
 import re
 import select
 import signal
-import threading
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
-from ncc.core.errors import DatapathError
-from ncc.core.extras import require_extra
-from ncc.envs.linux.enter import in_namespace, not_root
+from ncc.core.errors import ConfigError, DatapathError
 
-require_extra("linux", "datapath=linux")
-
-from pyroute2 import netns  # noqa: E402 - after the check
-
+T = TypeVar("T")
 PREFIX = "ncc"
 NAME_MAX = 55
 """Longest name in characters; the traffic program has room for no more."""
+FOLDER = Path("/run/netns")
+"""Folder of the network namespaces that have a name."""
 GONE_WITHIN_S = 5.0
 """Seconds that a killed process may take to end."""
 _OWNED = re.compile(rf"{PREFIX}-(\d+)-(\d+)-(\d+)-")
+_CLONE_NEWNET = 0x40000000
 
 
 def start_ticks(pid: int) -> int | None:
@@ -51,32 +52,88 @@ def _pid_namespace() -> int:
 
 def path(name: str) -> Path:
     """Path of the file of a namespace; a process that opens it may enter the namespace."""
-    return Path(netns.NETNS_RUN_DIR) / name
+    return FOLDER / name
+
+
+def names() -> list[str]:
+    """List the namespaces of this machine that have a name, in order."""
+    return sorted(entry.name for entry in FOLDER.iterdir()) if FOLDER.is_dir() else []
 
 
 def create(name: str) -> None:
-    """Make a namespace."""
-    if len(name) > NAME_MAX:
-        raise DatapathError(f"A namespace's name must have at most {NAME_MAX} characters, got {name!r}.")
+    """Make a namespace, whose loopback is up."""
+    iproute2("ip", "netns", "add", name)
+    iproute2("ip", "-n", name, "link", "set", "lo", "up")
+
+
+def iproute2(*command: str, lines: Sequence[str] = ()) -> None:
+    """Run a command of iproute2 (`ip` or `tc`), with `lines` for its standard input.
+
+    Raises:
+        DatapathError: it is refused, or iproute2 is not installed.
+    """
     try:
-        in_namespace(None, lambda: netns.attach(name, threading.get_native_id()))
-    except OSError as error:
-        remove(name)
-        raise DatapathError(f"Cannot make network namespace {name}: {error}.") from None
+        done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise DatapathError(f"{command[0]} is not installed (package iproute2).") from None
+    if done.returncode:
+        if os.geteuid():
+            raise _not_root(done.stderr.strip())
+        raise DatapathError(f"The kernel refuses `{' '.join(command)}`: {done.stderr.strip()}.")
+
+
+def _not_root(refusal: str) -> DatapathError:
+    return DatapathError(
+        f"Network namespaces take root (sudo), or CAP_SYS_ADMIN and CAP_NET_ADMIN ({refusal}): run as root, or use "
+        "datapath=packetsim."
+    )
 
 
 @contextmanager
 def inside(name: str) -> Iterator[None]:
-    """Move the calling thread into a namespace for the block; sockets opened there stay in that namespace."""
-    here = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        netns.setns(name, flags=0)
+    """Move the calling thread into a namespace for the block; sockets opened there stay in that namespace.
+
+    Args:
+        name: name of the namespace, or path of a file of it.
+
+    Raises:
+        ConfigError: there is no such namespace, or this process may not enter it.
+    """
+    libc, where = ctypes.CDLL(None, use_errno=True), path(name)
+    with ExitStack() as undo:
+        here, there = (_opened(file, undo) for file in (Path("/proc/thread-self/ns/net"), where))
+        if libc.setns(there, _CLONE_NEWNET):
+            raise ConfigError(
+                f"Network namespace {where} cannot be entered ({os.strerror(ctypes.get_errno())}): it takes root "
+                "(sudo), or CAP_SYS_ADMIN, and a file of a network namespace."
+            )
         try:
             yield
         finally:
-            netns.setns(here)
-    finally:
-        os.close(here)
+            if libc.setns(here, _CLONE_NEWNET):
+                raise DatapathError(f"A network namespace cannot be left: {os.strerror(ctypes.get_errno())}.")
+
+
+def _opened(file: Path, undo: ExitStack) -> int:
+    try:
+        opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ConfigError(f"Network namespace {file} cannot be opened: {error.strerror}.") from None
+    undo.callback(os.close, opened)
+    return opened
+
+
+def in_new(call: Callable[[], T]) -> T:
+    """Run `call` in a new network namespace, which ends with the call, in a thread of its own; return its result."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def run() -> T:
+        if libc.unshare(_CLONE_NEWNET):  # of this thread only
+            raise _not_root(os.strerror(ctypes.get_errno()))
+        return call()
+
+    with ThreadPoolExecutor(1, "ncc-namespace") as thread:
+        return thread.submit(run).result()
 
 
 def processes(name: str) -> list[int]:
@@ -102,12 +159,8 @@ def remove(name: str) -> None:
     """
     for pid in processes(name):
         _kill(pid, name)
-    try:
-        netns.remove(name)
-    except FileNotFoundError:
-        return
-    except PermissionError as error:
-        raise not_root(str(error.strerror)) from None
+    if path(name).exists():
+        iproute2("ip", "netns", "delete", name)
 
 
 def _kill(pid: int, name: str) -> None:
@@ -123,7 +176,7 @@ def _kill(pid: int, name: str) -> None:
 def sweep() -> tuple[str, ...]:
     """Remove the namespaces of runs whose process has ended, with any processes in them; return their names."""
     swept, here = [], _pid_namespace()
-    for name in sorted(netns.listnetns()):
+    for name in names():
         owned = _OWNED.match(name)
         if owned and int(owned[3]) == here and start_ticks(int(owned[1])) != int(owned[2]):
             remove(name)

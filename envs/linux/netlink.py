@@ -2,7 +2,7 @@
 """Requests to the kernel's traffic control (rtnetlink), in the network namespace in which a socket was opened.
 
 `tc` could only set queues up: it is too slow for a limit that changes every period, and a child process of the agent
-cannot remove queues, because it inherits no capabilities. pyroute2 has neither 64-bit rates nor link overheads.
+cannot remove queues, because it inherits no capabilities.
 """
 
 import socket
@@ -20,6 +20,8 @@ ROOT = 0xFFFFFFFF
 """Parent of a device's root queue."""
 _REQUEST, _ACK, _ERROR, _DONE = 1, 4, 2, 3
 _HEADER, _TC, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=BxxxiIII"), struct.Struct("=HH")
+_BASIC, _QUEUE = 1, 3
+"""TCA_STATS_BASIC and TCA_STATS_QUEUE."""
 _NESTED = 0x3FFF
 """Mask of an attribute's type without its flags."""
 BUFFER_BYTES = 65536
@@ -58,6 +60,16 @@ class Answer:
     def __init__(self, body: memoryview) -> None:
         _, self.index, self.handle, self.parent, self.info = _TC.unpack_from(body)
         self.attributes = attributes(body[_TC.size :])
+
+    @property
+    def counts(self) -> tuple[int, int, int] | None:
+        """Bytes sent, bytes waiting and packets dropped, with link-layer headers; None if the kernel counts nothing."""
+        stats = attributes(self.attributes.get(STATS, memoryview(b"")))
+        if _BASIC not in stats or _QUEUE not in stats:
+            return None
+        (sent,) = struct.unpack_from("=Q", stats[_BASIC])
+        _, waiting, dropped = struct.unpack_from("=3I", stats[_QUEUE])
+        return sent, waiting, dropped
 
     @property
     def kind(self) -> str:

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`OrderProgram`: the program (bpf/order.bpf.c) that gives each packet its class before a host's queue."""
+"""Programs that give a host's packets their class: in its queue (`OrderProgram`), and at ports (`TagProgram`)."""
 
-import ctypes
-import os
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -15,7 +11,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux.extension import extension, memory, open_object
 from ncc.envs.linux.objects import require_built
-from ncc.envs.native.params import Params
+from ncc.envs.native.params import Params, with_defaults
 
 CLASSES = 8
 """Number of classes of the order."""
@@ -27,18 +23,18 @@ MODES = get_args(Mode)
 COUNTERS = ("messages", "demotions", "hinted", "silent_pkts")
 """Counters of the program: messages that began, moves of messages to a later class, messages with an announced size,
 and packets that left outside the limit because user space was silent."""
+PARAMS_MAX = 16
+"""Most parameters of a tag: NCC_CC_PARAMS_MAX of cc.h."""
 CONFIG = np.dtype([*((name, "<u8") for name in ("beat_ns", "timeout_ns", "mode")), ("upto_bytes", "<u8", (7,))])
 """`struct ncc_order_config`."""
 COUNTS = np.dtype([(name, "<u8") for name in COUNTERS])
 """`struct ncc_order_counts`."""
 STRUCTS = {"ncc_order_config": CONFIG, "ncc_order_counts": COUNTS}
 """Row types by the names of their structs in C."""
-_FSOPEN, _FSCONFIG, _FSMOUNT, _CREATE, _CLOEXEC = 430, 431, 432, 6, 1
-"""System calls, FSCONFIG_CMD_CREATE and FSOPEN_CLOEXEC of linux/mount.h, which the C library may not have yet."""
 
 
 class OrderProgram:
-    """The program that names the class of each packet, for all `HostQueue` of this process.
+    """The program (bpf/order.bpf.c) that names the class of each packet, for all `HostQueue` of this process.
 
     Args:
         timeout_s: seconds without `beat` after which packets leave outside the limits, > 0.
@@ -86,11 +82,43 @@ class OrderProgram:
         self._object.close()
 
 
+class TagProgram:
+    """A tag of baselines/tags (bpf/tag.bpf.c) at all hosts of a rack, which gives data packets the class of their flow.
+
+    Packets without data, or of protocols other than TCP, have class 0.
+
+    A flow is the data that a connection sends until all that was written is acknowledged; its size is the part that the
+    host knows. `close` may be called twice.
+
+    Args:
+        name: name of a tag in `baselines/tags/`.
+        params: parameters that differ from their defaults.
+
+    Attributes:
+        fd: file descriptor of the program.
+        takes_sizes: as in `OrderProgram`.
+
+    Raises:
+        DatapathError: the program is not built, or the kernel refuses it.
+    """
+
+    def __init__(self, name: str, params: Params = ()) -> None:
+        row = np.zeros(PARAMS_MAX, np.uint64)
+        values = list(with_defaults(extension().tag_params(name), params).values())
+        row[: len(values)] = values
+        self._object = open_object(require_built()[f"tag_{name}"], {".rodata.tag": row.tobytes()})
+        self.fd: int = self._object.programs["ncc_tag"]
+        self.takes_sizes = take_sizes(self._object)
+
+    def close(self) -> None:
+        """Unload the program; devices that still have it keep it until their namespace is removed."""
+        self._object.close()
+
+
 def take_sizes(opened: Any) -> bool:
     """Give a loaded object the sizes that applications of this machine announce; return False if that fails."""
     try:
-        with _control_groups() as group:
-            opened.attach("ncc_message_told", group)
+        opened.attach("ncc_message_told", _control_groups())
     except (DatapathError, OSError):  # no such folder, or a kernel without CONFIG_CGROUP_BPF
         return False
     return True
@@ -103,30 +131,14 @@ def _thresholds_bytes(params: Params) -> list[int]:
     return [given.get(name, default) for name, default, *_ in rows if name.startswith("class")]
 
 
-@contextmanager
-def _control_groups() -> Iterator[str]:
-    """Yield the folder of the control groups of version 2.
-
-    `ip netns exec` hides it from its command. If it is hidden, mount it, visible to this process alone.
+def _control_groups() -> str:
+    """Return the folder of the control groups of version 2; `ip netns exec` hides it from its command.
 
     Raises:
-        OSError: it is not mounted, and this process may not mount it.
+        OSError: neither this process nor the machine's first one has it.
     """
-    mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
-    if mounted := next((mount[1] for mount in mounts if mount[2] == "cgroup2"), None):
-        yield mounted
-        return
-    with ExitStack() as opened:
-        filesystem = _call(_FSOPEN, b"cgroup2", _CLOEXEC)
-        opened.callback(os.close, filesystem)
-        _call(_FSCONFIG, filesystem, _CREATE, None, None, 0)
-        mount = _call(_FSMOUNT, filesystem, _CLOEXEC, 0)
-        opened.callback(os.close, mount)
-        yield f"/proc/self/fd/{mount}"
-
-
-def _call(number: int, *arguments: int | bytes | None) -> int:
-    done: int = ctypes.CDLL(None, use_errno=True).syscall(number, *arguments)
-    if done < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return done
+    for process, root in (("self", ""), ("1", "/proc/1/root")):
+        mounts = (line.split() for line in Path(f"/proc/{process}/mounts").read_text().splitlines())
+        if mounted := next((mount[1] for mount in mounts if mount[2] == "cgroup2"), None):
+            return root + mounted
+    raise FileNotFoundError("no control groups of version 2")

@@ -18,17 +18,21 @@ its own message. The limit holds for all packets that leave the device except th
 control.
 """
 
+import math
 import os
 import struct
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 from ncc.core.errors import DatapathError
+from ncc.core.flows import FloatArray
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux import device, netlink
 from ncc.envs.linux.device import LIMIT
-from ncc.envs.linux.netlink import Route, attribute, attributes, request
+from ncc.envs.linux.netlink import Route, attribute, request
 from ncc.envs.linux.order_program import CLASSES, OrderProgram
+from ncc.envs.linux.shim import Shim
 
 OPEN = 0x10003
 """Class outside the limit; a socket chooses it by SO_PRIORITY, which takes CAP_NET_ADMIN."""
@@ -45,10 +49,12 @@ PROMPT_S, SETTLED_S = 2e-3, 0.05
 """A packet delays the next one by its transmission time at the limit in force, even if the limit rises meanwhile. A low
 limit, at which a full packet takes more than `PROMPT_S`, is therefore raised to that rate at first. It holds unchanged
 `SETTLED_S` after the last higher limit."""
+HELD_BYTES = 65_536
+"""Bytes of a message that may wait in the queue of a host with a limit."""
+GROWING = ("limited_bytes", "open_bytes", "dropped_pkts")
 QUEUE_PKTS = 20_000
 """Packets that each class holds."""
 _PARMS, _RATE64, _CEIL64 = 1, 6, 7
-_BASIC, _QUEUE = 1, 3
 _TICK_NS = 64
 _SOURCE, _ETHERNET = struct.Struct("=BBHhHI"), 1
 """struct tc_ratespec; TC_LINKLAYER_ETHERNET, with which the kernel computes transmission times itself."""
@@ -103,13 +109,10 @@ class HostQueue:
         self._ours = True
         # The filter is added first and removed last, so that it marks whatever a killed process leaves.
         with suppress(FileExistsError):
-            route.send(
-                device.qdisc(
-                    index, "clsact", handle=device.CLSACT, parent=device.CLSACT_PARENT, flags=netlink.EXCLUSIVE
-                )
-            )
+            route.send(device.clsact(index, netlink.EXCLUSIVE))
             self._clsact = True
-        route.send(device.bpf_filter(index, device.WITH_CLSACT if self._clsact else device.WITHIN_CLSACT, program.fd))
+        handle = device.WITH_CLSACT if self._clsact else device.WITHIN_CLSACT
+        route.send(device.bpf_filter(index, program.fd, handle=handle))
         route.send(device.htb(index, device.ROOT, LIMIT, flags=netlink.REPLACE))
         line, never = self._rate(self._line_bps), RATE_MAX
         route.all(
@@ -187,16 +190,11 @@ class HostQueue:
         """
         counts = dict.fromkeys(("limited_bytes", "open_bytes", "backlog_bytes", "dropped_pkts"), 0)
         for answer in self._opened().ask(request(netlink.GET_CLASS, netlink.DUMP, self._index)):
-            if answer.handle not in (LIMIT, OPEN):
-                continue
-            stats = attributes(answer.attributes.get(netlink.STATS, memoryview(b"")))
-            if _BASIC not in stats or _QUEUE not in stats:
-                continue
-            (sent,) = struct.unpack_from("=Q", stats[_BASIC])
-            counts["limited_bytes" if answer.handle == LIMIT else "open_bytes"] = sent
-            _, backlog, dropped = struct.unpack_from("=3I", stats[_QUEUE])
-            counts["backlog_bytes"] += backlog
-            counts["dropped_pkts"] += dropped
+            if answer.handle in (LIMIT, OPEN) and answer.counts is not None:
+                sent, waiting, dropped = answer.counts
+                counts["limited_bytes" if answer.handle == LIMIT else "open_bytes"] = sent
+                counts["backlog_bytes"] += waiting
+                counts["dropped_pkts"] += dropped
         return counts
 
     def check(self) -> None:
@@ -225,3 +223,58 @@ class HostQueue:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Queues:
+    """Queues of hosts 0 to k - 1 that enforce limits and an order.
+
+    Attributes:
+        counts: bytes sent under the limits and outside them, with link-layer headers, and packets dropped, as of the
+            last `check`.
+    """
+
+    def __init__(self, program: OrderProgram, queues: Sequence[HostQueue]) -> None:
+        self.program, self._queues = program, queues
+        self.counts = dict.fromkeys(GROWING, 0)
+        self._silent_pkts: int | None = None
+        self._windows = list[int]()
+
+    def decide(self, limits_bps: FloatArray, now_ns: int, shim: Shim | None = None) -> None:
+        """Put limits [k] (bits/s, inf: none) into force, or renew them.
+
+        On hosts with a limit, `shim` lets connections send whole messages into the queue, which orders them.
+        """
+        if self._silent_pkts is None:  # packets before the first decision do not count
+            self._silent_pkts = self.program.counters()["silent_pkts"]
+        self.program.beat(now_ns)
+        limits = limits_bps.tolist()
+        windows = [HELD_BYTES if limit < math.inf else 0 for limit in limits]
+        if shim is not None and windows != self._windows:
+            shim.hold(windows)
+            self._windows = windows
+        for queue, limit_bps in zip(self._queues, limits, strict=True):
+            queue.limit(limit_bps, now_ns)
+
+    def counters(self) -> dict[str, int]:
+        """Return counts of the program since the first decision, and of all queues."""
+        counts = self.program.counters()
+        counts["silent_pkts"] -= self._silent_pkts or 0
+        for queue in self._queues:
+            for name, count in queue.counters().items():
+                counts[name] = counts.get(name, 0) + count
+        return counts
+
+    def check(self) -> None:
+        """Bring `counts` up to date, from the thread that limits.
+
+        Raises:
+            DatapathError: another program has replaced a queue, or comes before ours (`HostQueue.check`).
+        """
+        counters = self.counters()
+        counts = {name: counters[name] for name in GROWING}
+        if any(counts[name] < self.counts[name] for name in GROWING):
+            names = ", ".join(queue.interface for queue in self._queues)
+            raise DatapathError(f"Another program has replaced the queue of {names}: nothing limits what leaves.")
+        self.counts = counts
+        for queue in self._queues:
+            queue.check()

@@ -15,16 +15,11 @@ machine: lines that are full at the same time carry together no more than those 
 waits in hosts.
 """
 
-import os
-import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from itertools import count
 from types import TracebackType
 
-from pyroute2 import IPRoute, NetlinkError
-
-from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.errors import ConfigError
 from ncc.core.scenario import Nic, Transport
 from ncc.core.topology import Link, NodeKind, Topology
 from ncc.core.units import BITS_PER_BYTE
@@ -32,10 +27,9 @@ from ncc.envs.linux import device, machine, namespaces, stack
 from ncc.envs.linux.delay import HOP_S, MIN_DELAY_S, Delay, End
 from ncc.envs.linux.device import ETHERNET_BYTES
 from ncc.envs.linux.netlink import Route
-from ncc.envs.linux.order_program import OrderProgram
+from ncc.envs.linux.order_program import OrderProgram, TagProgram
 from ncc.envs.linux.queue import FIRST, HostQueue
 from ncc.envs.linux.switch import FIRST_INDEX, Switch, check_switch, programs_of
-from ncc.envs.linux.tags import TagProgram
 
 BURST_S = 100e-6
 """Burst of a port, in seconds at its rate: timers that wake the queue are late by tens of microseconds."""
@@ -47,7 +41,6 @@ BUCKET = 3
 """Handle of a port's token bucket, the parent of its HTB; `HostQueue` has other handles."""
 NEVER = "rate 8tbit burst 10mb cburst 10mb quantum 60000"
 """Settings of classes that never reach their rate, so that an HTB serves them in strict order (queue.py)."""
-_ONLINK = 4
 _serial = count()
 
 
@@ -115,12 +108,7 @@ class Rack:
         self._undo = ExitStack()
         namespaces.sweep()
         try:
-            # pyroute2 runs an event loop. A thread can have only one, and a notebook's thread has one already.
-            with ThreadPoolExecutor(1, "ncc-rack") as builder:
-                builder.submit(self._build).result()
-        except NetlinkError as error:
-            self.close()
-            raise DatapathError(f"The kernel refuses a part of the Linux rack: {error}.") from error
+            self._build()
         except BaseException:
             self.close()
             raise
@@ -131,8 +119,6 @@ class Rack:
 
     def address(self, host: int) -> str:
         """IPv4 address of a host."""
-        if self.topology.nodes[host].kind is not NodeKind.HOST:
-            raise ConfigError(f"Node {self.topology.nodes[host].name} is a switch, which has no address.")
         return f"10.{host + 1 >> 16}.{host + 1 >> 8 & 255}.{host + 1 & 255}"
 
     def port(self, host: int) -> int:
@@ -152,7 +138,7 @@ class Rack:
         """Attach a tc program (a descriptor) to a host's incoming packets, before its TCP."""
         index = FIRST_INDEX + self.port(host)
         with namespaces.inside(self.namespace(host)), closing(Route()) as route:
-            route.send(device.bpf_filter(index, device.WITHIN_CLSACT, program, device.INGRESS))
+            route.send(device.bpf_filter(index, program, name=b"ncc_signal", parent=device.INGRESS))
 
     def close(self) -> None:
         """Remove everything, with any process that is left inside; may be called twice."""
@@ -167,19 +153,26 @@ class Rack:
         self.close()
 
     def _build(self) -> None:
-        with ExitStack() as sockets:
-            self._routes = [self._add_node(node, sockets) for node in range(len(self.topology.nodes))]
-            self.switch = Switch(self.topology, self.transport.frame_overhead_bytes, self.transport.mtu_bytes)
-            self._undo.callback(self.switch.close)
-            for i, link in enumerate(self.topology.links):
-                self._add_link(i, link)
-            for port in range(2 * len(self.topology.links)):
-                self._add_port(port)
-            for node in range(len(self.topology.nodes)):
-                self._add_routes(node)
+        nodes = range(len(self.topology.nodes))
+        for node in nodes:
+            self._add_node(node)
+        self.switch = Switch(self.topology, self.transport.frame_overhead_bytes, self.transport.mtu_bytes)
+        self._undo.callback(self.switch.close)
+        for i, link in enumerate(self.topology.links):
+            self._add_link(i, link)
+        for node in nodes:
+            ports = [port for port in range(2 * len(self.topology.links)) if self._ends(port)[0] == node]
+            # A mark must hit one packet.
+            options = f"mtu {self.transport.mtu_bytes} txqueuelen 4096 gso_max_segs 1"
+            self._ip(node, [f"link set {_device(port)} {options}" for port in ports])
+            for port in ports:
+                self._add_queue(node, port)
+            self._ip(node, [line for port in ports for line in self._port_up(port)] + self._routes(node))
 
-    def _add_node(self, node: int, sockets: ExitStack) -> IPRoute:
-        """Make a node's namespace; return a connection to its kernel settings."""
+    def _ip(self, node: int, lines: list[str]) -> None:
+        namespaces.iproute2("ip", "-n", self.namespace(node), "-batch", "-", lines=lines)
+
+    def _add_node(self, node: int) -> None:
         name = self.namespace(node)
         namespaces.create(name)
         self._undo.callback(namespaces.remove, name)
@@ -188,11 +181,7 @@ class Rack:
             stack.apply(stack.of_every_node())
             mode = self.order.mode if self.order and node in self.topology.agent_hosts else None
             stack.apply(stack.of_host(self.transport, self.nic, mode) if is_host else stack.of_switch())
-            route = IPRoute()
             self._cookies.append(machine.namespace_cookie())
-        sockets.callback(route.close)
-        route.link("set", index=1, state="up")
-        return route
 
     def _add_link(self, i: int, link: Link) -> None:
         if link.delay_s >= MIN_DELAY_S:
@@ -203,105 +192,73 @@ class Rack:
             self.delays[i] = Delay(ends[0], ends[1], link.delay_s, link.rate_bps, self.transport.mtu_bytes)
             self._undo.callback(self.delays[i].close)
             return
-        other = os.open(namespaces.path(self.namespace(link.b)), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            peer = {
-                "index": FIRST_INDEX + 2 * i + 1,
-                "attrs": [
-                    ["IFLA_IFNAME", _device(2 * i + 1)],
-                    ["IFLA_ADDRESS", _mac(2 * i + 1)],
-                    ["IFLA_NET_NS_FD", other],
-                ],
-            }
-            data = ["IFLA_INFO_DATA", {"attrs": [["VETH_INFO_PEER", peer]]}]
-            self._routes[link.a].link(
-                "add",
-                ifname=_device(2 * i),
-                index=FIRST_INDEX + 2 * i,
-                address=_mac(2 * i),
-                linkinfo={"attrs": [["IFLA_INFO_KIND", "veth"], data]},
-            )
-        finally:
-            os.close(other)
+        one, other = (f"{_device(port)} index {FIRST_INDEX + port} address {_mac(port)}" for port in (2 * i, 2 * i + 1))
+        self._ip(link.a, [f"link add {one} type veth peer name {other} netns {self.namespace(link.b)}"])
 
     def _ends(self, port: int) -> tuple[int, int]:
         link = self.topology.links[port // 2]
         return (link.b, link.a) if port % 2 else (link.a, link.b)
 
-    def _add_port(self, port: int) -> None:
-        """Set up a port: size of packets, queue, program, and address of the other end."""
-        node, _ = self._ends(port)
-        route, device, delayed = self._routes[node], FIRST_INDEX + port, port // 2 in self.delays
-        route.link(
-            "set", index=device, mtu=self.transport.mtu_bytes, txqlen=4096, gso_max_segs=1
-        )  # a mark hits one packet
-        header_bytes = 0 if delayed else ETHERNET_BYTES
-        if self._tags is not None and self.topology.nodes[node].kind is NodeKind.HOST:
-            self.switch.attach(route, port, tags=self._tags.fd)
-        else:
-            self.switch.attach(route, port)
-        if self.order is not None and node in self.topology.agent_hosts:
-            self._add_queue(node, port, header_bytes, self.order)
-        else:
-            self._add_bucket(node, port, header_bytes)
-        route.link("set", index=device, state="up")
-        if not delayed:
-            route.neigh("add", dst=_gateway(port ^ 1), lladdr=_mac(port ^ 1), ifindex=device, state="permanent")
-
-    def _add_queue(self, node: int, port: int, header_bytes: int, order: OrderProgram) -> None:
-        """Set up the queue of an agent's host."""
+    def _add_queue(self, node: int, port: int) -> None:
+        """Set up a port's programs and queue."""
+        header_bytes = 0 if port // 2 in self.delays else ETHERNET_BYTES
+        is_host = self.topology.nodes[node].kind is NodeKind.HOST
+        tags = self._tags.fd if self._tags is not None and is_host else None
         with namespaces.inside(self.namespace(node)):
+            with closing(Route()) as route:
+                self.switch.attach(route, port, tags)
+            if self.order is None or node not in self.topology.agent_hosts:
+                namespaces.iproute2("tc", "-batch", "-", lines=self._bucket(port, header_bytes))
+                return
             self.queues[node] = HostQueue(
                 _device(port),
                 self.topology.port_rate_bps(port),
-                program=order,
+                program=self.order,
                 overhead_bytes=self.transport.frame_overhead_bytes - header_bytes,
             )
         self._undo.callback(self.queues[node].close)
 
-    def _add_bucket(self, node: int, port: int, header_bytes: int) -> None:
-        """Set up a port's queue without an order: a token bucket at the line's rate."""
+    def _bucket(self, port: int, header_bytes: int) -> list[str]:
+        """Return commands for a port's queue without an order: a token bucket at the line's rate, perhaps classes."""
         rate_bytes_per_s = round(self.topology.port_rate_bps(port) / BITS_PER_BYTE)
         burst_bytes = max(2 * (self.transport.mtu_bytes + header_bytes), round(rate_bytes_per_s * BURST_S))
         name, buffer = _device(port), self.topology.port_buffer(port)
-        queue = [
+        lines = [
             f"qdisc add dev {name} root handle {BUCKET}: tbf rate {rate_bytes_per_s}bps burst {burst_bytes} limit "
             f"{UNBOUNDED_BYTES} overhead {self.transport.frame_overhead_bytes - header_bytes}"
         ]
         if buffer is not None and buffer.classes > 1:
             last = FIRST + buffer.classes - 1
-            queue.append(f"qdisc add dev {name} parent {BUCKET}:1 handle 2: htb default {last & 0xFFFF:x}")
+            lines.append(f"qdisc add dev {name} parent {BUCKET}:1 handle 2: htb default {last & 0xFFFF:x}")
             for prio, classid in enumerate(f"2:{handle & 0xFFFF:x}" for handle in range(FIRST, last + 1)):
-                queue += [
+                lines += [
                     f"class add dev {name} parent 2: classid {classid} htb {NEVER} prio {prio}",
                     f"qdisc add dev {name} parent {classid} pfifo limit {UNBOUNDED_PKTS}",
                 ]
-        with namespaces.inside(self.namespace(node)):  # by tc: pyroute2 has neither overheads nor rates above 32 bits
-            done = subprocess.run(
-                ["tc", "-batch", "-"], input="\n".join(queue), capture_output=True, text=True, check=False
-            )
-        if done.returncode:
-            raise DatapathError(
-                f"The kernel refuses the queue of port {self.topology.port_name(port)} (CONFIG_NET_SCH_TBF, and "
-                f"CONFIG_NET_SCH_HTB for classes): {done.stderr.strip()}."
-            )
+        return lines
 
-    def _add_routes(self, node: int) -> None:
-        """Add a node's routes: a switch has one to every host; a host has a single one, with the metrics of its TCP."""
+    def _port_up(self, port: int) -> list[str]:
+        """Return commands that make a port work, with the address of the other end."""
+        lines = [f"link set {_device(port)} up"]
+        if port // 2 not in self.delays:
+            other = port ^ 1
+            lines.append(f"neigh add {_gateway(other)} lladdr {_mac(other)} dev {_device(port)} nud permanent")
+        return lines
+
+    def _routes(self, node: int) -> list[str]:
+        """Return commands for a node's routes: a switch's to every host; a host's one, with the metrics of its TCP."""
         if self.topology.nodes[node].kind is NodeKind.HOST:
-            port = self.port(node)
-            route, device = self._routes[node], FIRST_INDEX + port
-            route.addr("add", index=device, address=self.address(node), prefixlen=32)
+            port, address = self.port(node), self.address(node)
             metrics = stack.metrics(self.transport, self.order.mode if self.order else None)
-            self._add_route(node, "0.0.0.0/0", port, prefsrc=self.address(node), metrics=metrics)
-            return
-        for host in self.topology.hosts:
-            self._add_route(node, f"{self.address(host)}/32", self.topology.path(node, host)[0])
+            return [
+                f"address add {address}/32 dev {_device(port)}",
+                f"{_route('default', port)} src {address} {metrics}",
+            ]
+        return [_route(f"{self.address(host)}/32", self.topology.path(node, host)[0]) for host in self.topology.hosts]
 
-    def _add_route(self, node: int, to: str, port: int, **more: object) -> None:
-        self._routes[node].route(
-            "add", dst=to, gateway=_gateway(port ^ 1), oif=FIRST_INDEX + port, flags=_ONLINK, **more
-        )
+
+def _route(to: str, port: int) -> str:
+    return f"route add {to} via {_gateway(port ^ 1)} dev {_device(port)} onlink"
 
 
 def _device(port: int) -> str:

@@ -6,7 +6,7 @@ import os
 import platform
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,25 +17,22 @@ from ncc.core.receivers import Grants
 from ncc.core.scenario import BUFFER_BYTES, Scenario
 from ncc.core.units import NS_PER_S, to_ns
 from ncc.core.writes import pieces
-from ncc.envs.linux import machine, traffic
+from ncc.envs.linux import machine, namespaces, traffic
 from ncc.envs.linux.gates import Gates
+from ncc.envs.linux.machine import Periods, sleep_until
 from ncc.envs.linux.measure import PORT_COUNTERS, Meter
-from ncc.envs.linux.order_program import OrderProgram
-from ncc.envs.linux.periods import Periods, sleep_until
-from ncc.envs.linux.queues import Queues
-from ncc.envs.linux.senders import KERNEL, KernelSenders, Senders, ShimSenders, queue_mode
+from ncc.envs.linux.order_program import OrderProgram, TagProgram
+from ncc.envs.linux.queue import Queues
+from ncc.envs.linux.rack import Rack
+from ncc.envs.linux.senders import KernelSenders, Senders, ShimSenders
 from ncc.envs.linux.settings import GRACE_S, LinuxSettings
 from ncc.envs.linux.shim import Shim
-from ncc.envs.linux.stack import not_honoured, told_bytes
+from ncc.envs.linux.stack import KERNEL, mode_of, not_honoured, told_bytes
 from ncc.envs.linux.switch import STATS, programs_of
-from ncc.envs.linux.tags import TagProgram
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 from ncc.envs.linux.wake import Waker
 from ncc.harness.datapath import HostStack, Records
 from ncc.harness.messages import patience_s
-
-if TYPE_CHECKING:  # transports must be listed without pyroute2, too
-    from ncc.envs.linux.rack import Rack
 
 LEAD_NS = 5_000_000
 """Nanoseconds from the first `step` to time 0, enough for all programs to be ready."""
@@ -59,7 +56,7 @@ class Run:
         self.scenario, self.flows, self.settings = scenario, flows, settings
         self.topology, self._stack, self._seed = scenario.network(), stack, seed
         self._undo = ExitStack()
-        self._own_cores, self._traffic_cores = machine.split_cores() if settings.cores == "split" else ((), ())
+        self._own_cores, self._traffic_cores = machine.split_cores()
         self._scheduling = self._undo.enter_context(ExitStack())
         self._periods = Periods(to_ns(scenario.period_s))
         self._latency_ns = to_ns(scenario.decision_latency_s)
@@ -80,7 +77,7 @@ class Run:
 
     def _prepare(self) -> None:
         """Take the machine and check that it can run this."""
-        self._undo.enter_context(machine.alone())
+        self._undo.enter_context(machine.taken())
         machine.require()
         if self.settings.scheduling == "fifo":  # fails now rather than at the first step
             with ExitStack() as tried:
@@ -88,11 +85,8 @@ class Run:
         self._busy_frac = machine.busy_frac()
 
     def _build(self, stack: HostStack) -> None:
-        # Imported here, because transports must be listed without pyroute2, too.
-        from ncc.envs.linux.rack import Rack
-
         topology, scenario, settings, transport = self.topology, self.scenario, self.settings, self.scenario.sockets
-        self.mode = queue_mode(stack, settings)
+        self.mode = None if stack.order == "fifo" and not settings.queues else mode_of(stack.order)
         program = None
         if self.mode is not None:
             program = OrderProgram(settings.heartbeat_timeout_s, self.mode, stack.order_params)
@@ -147,9 +141,7 @@ class Run:
         self.meter = Meter(scenario, self.flows, self._ports())
         self._gates = self._make_gates(rack) if scenario.has_receivers else None
 
-    def _make_gates(self, rack: "Rack") -> Gates:
-        from ncc.envs.linux import namespaces
-
+    def _make_gates(self, rack: Rack) -> Gates:
         wakers: dict[int, Waker] = {}
         for host in np.unique(self.flows.src).tolist() if self._stack.hold else ():
             with namespaces.inside(rack.namespace(host)):

@@ -2,37 +2,25 @@
 """Congestion control of a run's connections: one of our headers in the shim, or one of the kernel's own."""
 
 from abc import ABC, abstractmethod
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
+from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
-from ncc.envs.linux.check import has_queue
 from ncc.envs.linux.extension import extension, reports_of
 from ncc.envs.linux.measure import Meter
-from ncc.envs.linux.order_program import Mode
-from ncc.envs.linux.queues import Queues
-from ncc.envs.linux.settings import LinuxSettings
+from ncc.envs.linux.queue import Queues
+from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.shim import Shim
+from ncc.envs.linux.stack import KERNEL
 from ncc.envs.linux.traffic import Traffic
-from ncc.envs.native.params import check_params
 from ncc.harness.datapath import HostStack
 
-if TYPE_CHECKING:  # transports must be listed without pyroute2, too
-    from ncc.envs.linux.rack import Rack
-
-KERNEL = "linux::"
-"""Prefix of the names of the kernel's own congestion controls."""
 NO_ECN = ("bbr",)
 """Kernel controls that ignore marks. They run without ECN; otherwise switches would mark, never drop, their packets."""
-KNOWN = ("known", "sjf", "srpt")
-"""Orders by size, which hosts' queues keep as far as they know sizes."""
-DEPTH = "kappa"
-"""Parameter of orders: the number of flows that are ordered. Hosts' queues support only 0."""
 US = 1_000_000
 
 
@@ -100,75 +88,6 @@ class Senders(ABC):
             self.shim.close()
 
 
-def transports() -> tuple[str, ...]:
-    """List our headers, and the kernel's own as ``linux::cubic`` and so on."""
-    return (*extension().transports(), *(KERNEL + name for name in kernel_controls()))
-
-
-def kernel_controls() -> tuple[str, ...]:
-    """List the kernel's own congestion controls, without those that a shim registered."""
-    try:
-        names = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-    except OSError:  # not Linux, or a kernel without networking
-        return ()
-    return tuple(sorted(name for name in names if not name.startswith("ncc_")))
-
-
-def mode_of(order: str) -> Mode:
-    """Return the mode of hosts' queues for an order among flows."""
-    return "fifo" if order == "fifo" else "known"
-
-
-def queue_mode(stack: HostStack, settings: LinuxSettings) -> Mode | None:
-    """Return the mode of hosts' queues for a stack; None if it needs none.
-
-    Raises:
-        DatapathError: this kernel offers no such queue.
-    """
-    if stack.order == "fifo" and not settings.queues:
-        return None
-    try:
-        has_queue("htb")
-    except OSError as error:
-        raise DatapathError(
-            f"Hosts can have no queue for limits and orders here ({error}): boot a kernel with CONFIG_NET_SCH_HTB."
-        ) from None
-    return mode_of(stack.order)
-
-
-def check_stack(stack: HostStack) -> None:
-    """Raise `UnknownNameError` or `ConfigError`, as `Datapath.start`, for a stack that cannot run on linux."""
-    if stack.transport in extension().simulated():
-        raise ConfigError(
-            f"Controller {stack.transport} needs a timer or telemetry, which the kernel gives none: use a simulator"
-        )
-    if stack.transport not in (known := transports()):
-        raise UnknownNameError("transport", stack.transport, known)
-    if stack.order not in (orders := extension().orders()):
-        raise UnknownNameError("flow order", stack.order, orders)
-    if stack.order not in ("fifo", *KNOWN) or dict(stack.order_params).get(DEPTH):
-        raise ConfigError(
-            f"Hosts on linux keep the orders {', '.join(KNOWN)}, each with {DEPTH} 0, and not {stack.order} with "
-            f"{dict(stack.order_params)}: set stack.order to one of them or to fifo, or use a simulator"
-        )
-    if stack.components:
-        raise ConfigError(
-            "The Linux datapath gives all traffic one stack, and the controller has stack.components: leave them out, "
-            "or use a simulator"
-        )
-    if stack.tags not in (tags := extension().tags()):
-        raise UnknownNameError("tags", stack.tags, tags)
-    check_params(f"tags {stack.tags}", extension().tag_params(stack.tags), stack.tag_params)
-    if stack.transport.startswith(KERNEL):
-        if stack.params:
-            raise ConfigError(
-                f"Transport {stack.transport} is the kernel's own and takes no parameters, got {stack.params[0][0]}"
-            )
-        return
-    check_params(stack.transport, extension().params(stack.transport), stack.params)
-    check_params(f"flow order {stack.order}", extension().order_params(stack.order), stack.order_params)
-
-
 class ShimSenders(Senders):
     """One of our headers in the kernel, reported by the shim."""
 
@@ -177,7 +96,7 @@ class ShimSenders(Senders):
     def __init__(
         self,
         stack: HostStack,
-        rack: "Rack",
+        rack: Rack,
         topology: Topology,
         queues: Queues | None,
         *,

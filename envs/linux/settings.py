@@ -19,9 +19,6 @@ class LinuxSettings(Value, frozen=True):
 
     scheduling: Literal["fifo", "other"] = "fifo"
     """Scheduling of the decisions; `fifo` (SCHED_FIFO) puts them before all else, and the traffic at nice -20."""
-    cores: Literal["split", "shared"] = "split"
-    """Cores of the run; `split` gives the last core to the decisions and the others to the traffic, because packet
-    processing on a core delays even SCHED_FIFO. A single core is always shared."""
     heartbeat_timeout_s: Annotated[float, Meta(ge=1e-3, le=10)] = 0.05
     """Seconds without a decision after which limits and orders end, which is counted."""
     busy_frac: Fraction = 0.25

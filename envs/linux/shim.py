@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.errors import DatapathError
 from ncc.core.flows import IntArray
 from ncc.envs.linux import layout, objects
 from ncc.envs.linux.extension import bpf, extension, memory, open_object
@@ -101,8 +101,6 @@ class Shim:
             address: IPv4 address of the host.
             cookie: cookie of the network namespace (`ncc.envs.linux.machine.namespace_cookie`).
         """
-        if index is not None and not 0 <= index < layout.HOSTS_MAX:
-            raise ConfigError(f"A host's index must be from 0 to {layout.HOSTS_MAX - 1}, got {index!r}")
         source = np.array([(cookie, int(ipaddress.IPv4Address(address)), 0)], layout.SOURCE).tobytes()
         self._object.update("addresses", source, struct.pack("=I", layout.NO_HOST if index is None else index))
 

@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A scenario's transport in terms of the kernel's TCP: settings of a namespace, metrics of a route, differences."""
+"""A scenario's transport and stack in the kernel: settings of namespaces, metrics of routes, and differences."""
 
 import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ncc.core.errors import DatapathError
+from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.scenario import BUFFER_BYTES, Nic, Transport
 from ncc.core.units import BITS_PER_BYTE
+from ncc.envs.linux.extension import extension
 from ncc.envs.linux.order_program import CLASSES, Mode
-from ncc.envs.linux.queue import BURST_PKTS, BURST_S, PROMPT_S, SETTLED_S
+from ncc.envs.linux.queue import BURST_PKTS, BURST_S, HELD_BYTES, PROMPT_S, SETTLED_S
+from ncc.envs.native.params import check_params
+from ncc.harness.datapath import HostStack
 
+KERNEL = "linux::"
+"""Prefix of the names of the kernel's own congestion controls."""
+KNOWN = ("known", "sjf", "srpt")
+"""Orders by size, which hosts' queues keep as far as they know sizes."""
+DEPTH = "kappa"
+"""Parameter of orders: the number of flows that are ordered. Hosts' queues support only 0."""
 MS_PER_S = 1000
 KERNEL_INITIAL_RTO_S = 1.0
 """Initial retransmission timeout of the kernel, TCP_TIMEOUT_INIT."""
@@ -23,18 +32,66 @@ TELLS_SIZES = 2**31 - 1
 KERNEL_TIMER_SLACK_S = 2e-3
 """Addition to the kernel's timers of loss probes and of reordering, TCP_TIMEOUT_MIN_US."""
 ROUNDING = 1e-6
-_RTAX_RTO_MIN = 13
-"""Constant of linux/rtnetlink.h."""
 _MONOTONIC_COARSE = 6
 """Clock CLOCK_MONOTONIC_COARSE of linux/time.h, which advances with the jiffies."""
-HELD_BYTES = 65_536
-"""Bytes of a message that may wait in a host's queue (`queue`)."""
 HELD_RTO_S = 0.4
 """Least retransmission timeout of hosts with such a queue: shorter ones expire while packets wait there."""
 HEADER_BYTES = 40
 """IP and TCP headers of a data packet, without timestamps."""
 SKB_OVERHEAD = 2
 """Largest ratio of a packet's charged memory to its payload, for packets of 1500 bytes."""
+
+
+def transports() -> tuple[str, ...]:
+    """List our headers, and the kernel's own as ``linux::cubic`` and so on."""
+    return (*extension().transports(), *(KERNEL + name for name in kernel_controls()))
+
+
+def kernel_controls() -> tuple[str, ...]:
+    """List the kernel's own congestion controls, without those that a shim registered."""
+    try:
+        names = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    except OSError:  # not Linux, or a kernel without networking
+        return ()
+    return tuple(sorted(name for name in names if not name.startswith("ncc_")))
+
+
+def mode_of(order: str) -> Mode:
+    """Return the mode of hosts' queues for an order among flows."""
+    return "fifo" if order == "fifo" else "known"
+
+
+def check_stack(stack: HostStack) -> None:
+    """Raise `UnknownNameError` or `ConfigError`, as `Datapath.start`, for a stack that cannot run on linux."""
+    if stack.transport in extension().simulated():
+        raise ConfigError(
+            f"Controller {stack.transport} needs a timer or telemetry, which the kernel gives none: use a simulator"
+        )
+    if stack.transport not in (known := transports()):
+        raise UnknownNameError("transport", stack.transport, known)
+    if stack.order not in (orders := extension().orders()):
+        raise UnknownNameError("flow order", stack.order, orders)
+    if stack.order not in ("fifo", *KNOWN) or dict(stack.order_params).get(DEPTH):
+        raise ConfigError(
+            f"Hosts on linux keep the orders {', '.join(KNOWN)}, each with {DEPTH} 0, and not {stack.order} with "
+            f"{dict(stack.order_params)}: set stack.order to one of them or to fifo, or use a simulator"
+        )
+    if stack.components:
+        raise ConfigError(
+            "The Linux datapath gives all traffic one stack, and the controller has stack.components: leave them out, "
+            "or use a simulator"
+        )
+    if stack.tags not in (tags := extension().tags()):
+        raise UnknownNameError("tags", stack.tags, tags)
+    check_params(f"tags {stack.tags}", extension().tag_params(stack.tags), stack.tag_params)
+    if stack.transport.startswith(KERNEL):
+        if stack.params:
+            raise ConfigError(
+                f"Transport {stack.transport} is the kernel's own and takes no parameters, got {stack.params[0][0]}"
+            )
+        return
+    check_params(stack.transport, extension().params(stack.transport), stack.params)
+    check_params(f"flow order {stack.order}", extension().order_params(stack.order), stack.order_params)
 
 
 def of_every_node() -> dict[str, str]:
@@ -56,10 +113,11 @@ def of_host(transport: Transport, nic: Nic, mode: Mode | None = None) -> dict[st
 
     `tcp_tso_rtt_log` 0 lets paced flows send packet by packet. With classic recovery, `tcp_early_retrans` 0 leaves lost
     tails to the timeout as in simulators; with probes, Linux would have a third of the timeouts in bursts over a short
-    buffer. Buffer sizes are in bytes of memory. A packet takes about twice its payload, so the sizes are doubled to let
-    the window reach the scenario's size. Where hosts know the backlog only, a send buffer begins at Linux's default and
-    grows with the window. A host's queue delays packets. TCP must not wait for these before it sends more, neither to
-    fill up a packet (`tcp_autocorking`) nor to stay within `tcp_limit_output_bytes`.
+    buffer. Buffer sizes are in bytes of memory. A packet takes about twice its payload, so the largest sizes are
+    doubled to let the window reach the scenario's size; the kernel itself doubles the sizes that the traffic program
+    gives its sockets. Where hosts know the backlog only, a send buffer begins at Linux's default, or at twice the
+    scenario's first write, and grows with the window. A host's queue delays packets. TCP must not wait for these before
+    it sends more, neither to fill up a packet (`tcp_autocorking`) nor to stay within `tcp_limit_output_bytes`.
     """
     queued = max(nic.small_queue_bytes, HELD_BYTES) if mode is not None else nic.small_queue_bytes
     send, receive = transport.send_buffer_bytes or BUFFER_BYTES, transport.receive_buffer_bytes or BUFFER_BYTES
@@ -100,22 +158,20 @@ def told_bytes(transport: Transport, nic: Nic) -> int:
     return nic.first_write_pkts * (transport.mtu_bytes - HEADER_BYTES)
 
 
-def metrics(transport: Transport, mode: Mode | None = None) -> dict[str, int]:
-    """Return metrics of a host's route by iproute2's names; `rto_min` is in ms, rounded up to jiffies by the kernel.
+def metrics(transport: Transport, mode: Mode | None = None) -> str:
+    """Return metrics of a host's route, as `ip` takes them.
 
     `mode` is that of the host's queue, None without one. With a queue, the receiver's first window takes `HELD_BYTES`.
     """
-    least_s = max(transport.min_rto_s, HELD_RTO_S) if mode is not None else transport.min_rto_s
-    values = {
-        "initcwnd": transport.initial_window_pkts,
-        "rto_min": max(1, round(least_s * MS_PER_S)),
-        "lock": 1 << _RTAX_RTO_MIN,  # otherwise TCP ignores rto_min
-    }
+    values = f"initcwnd {transport.initial_window_pkts} rto_min {_rto_min_ms(transport, mode)}ms"
     if mode is not None:
-        values["initrwnd"] = math.ceil(HELD_BYTES / (transport.mtu_bytes - HEADER_BYTES))
-    if transport.delayed_ack_pkts == 1:
-        values["quickack"] = 1
-    return values
+        values += f" initrwnd {math.ceil(HELD_BYTES / (transport.mtu_bytes - HEADER_BYTES))}"
+    return f"{values} quickack 1" if transport.delayed_ack_pkts == 1 else values
+
+
+def _rto_min_ms(transport: Transport, mode: Mode | None) -> int:
+    least_s = max(transport.min_rto_s, HELD_RTO_S) if mode is not None else transport.min_rto_s
+    return max(1, round(least_s * MS_PER_S))
 
 
 def jiffy_s() -> float:
@@ -124,8 +180,8 @@ def jiffy_s() -> float:
 
 
 def min_rto_s(transport: Transport, mode: Mode | None = None) -> float:
-    """Return the kernel's least retransmission timeout for the scenario's setting."""
-    jiffies = math.ceil(metrics(transport, mode)["rto_min"] / MS_PER_S / jiffy_s() - ROUNDING)
+    """Return the kernel's least retransmission timeout for the scenario's setting, in whole jiffies."""
+    jiffies = math.ceil(_rto_min_ms(transport, mode) / MS_PER_S / jiffy_s() - ROUNDING)
     return jiffies * jiffy_s()
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`Switch`: the program at every port of a rack (bpf/switch.bpf.c), with its settings and counters."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,12 +10,12 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import PortRecords, records
 from ncc.core.topology import Program, Red, Topology
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
+from ncc.envs.linux import device
+from ncc.envs.linux.device import EGRESS, INGRESS
 from ncc.envs.linux.extension import bpf, extension, memory, open_object
+from ncc.envs.linux.netlink import Route
 from ncc.envs.linux.objects import require_built
 from ncc.envs.native.params import check_params, with_defaults
-
-if TYPE_CHECKING:
-    from pyroute2 import IPRoute
 
 PORTS_MAX = 256
 """Most directed ports of a rack, including those of hosts."""
@@ -23,10 +23,8 @@ POOLS_MAX = 16
 POOL_PORTS_MAX = 32
 FIRST_INDEX = 16
 """Index of port 0's network device. The program finds its port by this index, which must be unique in a rack."""
-EGRESS, INGRESS = 0xFFFFFFF3, 0xFFFFFFF2
-"""Places of programs that see packets before they are queued, and as they arrive: TC_H_CLSACT with TC_H_MIN_EGRESS and
-TC_H_MIN_INGRESS."""
-PLACES = (("ncc_switch_join", EGRESS), ("ncc_switch_reverse", INGRESS))
+TAG_PREFERENCE, PREFERENCE = 0xBFFF, 0xC000
+"""Preferences of filters of tags and of the switch: a host's queue comes first, and tags before they are read."""
 NO_POOL = 0xFFFFFFFF
 ALPHA_ONE = 1024
 PROBABILITY_ONE = 2**32
@@ -196,28 +194,26 @@ class Switch:
         self._stats = memory(self._object, "port_stats", STATS)[: len(rows)]
         self.programs: dict[str, int] = dict(self._object.programs)
 
-    def attach(self, route: "IPRoute", port: int, tags: int | None = None) -> None:
+    def attach(self, route: Route, port: int, tags: int | None = None) -> None:
         """Attach the program to a port; `route` is connected to the namespace of the port's node.
 
         `tags` is the descriptor of a host's tag program, which is attached too.
         """
-        device = FIRST_INDEX + port
-        route.tc("add", "clsact", device)
-        hooks = ((self.programs.get(name), parent) for name, parent in PLACES)
-        for fd, parent in (*hooks, (tags, EGRESS)):
-            if fd is not None:
-                route.tc(
-                    "add-filter", "bpf", device, ":1", fd=fd, name="ncc_switch", parent=parent, classid=1,
-                    direct_action=True,
-                )  # fmt: skip
+        index = FIRST_INDEX + port
+        route.send(device.clsact(index))
+        for program, parent, preference in (
+            (self.programs.get("ncc_switch_join"), EGRESS, PREFERENCE),
+            (self.programs.get("ncc_switch_reverse"), INGRESS, PREFERENCE),
+            (tags, EGRESS, TAG_PREFERENCE),
+        ):
+            if program is not None:
+                route.send(device.bpf_filter(index, program, name=b"ncc_switch", parent=parent, preference=preference))
 
     def sample(self) -> Stats:
         """Return counters [n_ports] of `STATS` of all ports, in a view that the next call overwrites.
 
         This takes microseconds.
         """
-        if not self.programs:
-            raise DatapathError("The rack is closed: its ports can no longer be sampled.")
         bpf().run(self.programs["ncc_switch_sample"])
         return self._stats
 

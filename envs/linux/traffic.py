@@ -48,9 +48,8 @@ HEADER = np.dtype(
         ("nice", "<i4"),
         *_fields("<u4", "over connections_per_pair"),
         ("congestion", "S16"),
-        ("samples", "<u8"),
         *_fields("<u4", "marks tells fins unused"),
-        ("pad", "<u8", (2,)),
+        ("pad", "<u8", (3,)),
     ]
 )
 """`struct ncc_traffic_header`."""
@@ -62,8 +61,8 @@ FLOW = np.dtype(
         *_fields("<u4", "src dst state"),
         ("error", "<i4"),
         *_fields("<u8", "opened_ns finish_ns handed_bytes received_bytes acked_bytes left_bytes rtt_sum_us"),
-        *_fields("<u4", "rtt_samples rtt_us min_rtt_us sent_pkts retransmitted_pkts timeouts ce_pkts"),
-        *_fields("<u4", "cwnd_pkts chunk_bytes every_us"),
+        *_fields("<u4", "rtt_samples min_rtt_us sent_pkts retransmitted_pkts timeouts ce_pkts chunk_bytes every_us"),
+        ("unused", "<u4", (2,)),
     ]
 )
 """`struct ncc_traffic_flow`."""

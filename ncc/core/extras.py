@@ -10,7 +10,6 @@ EXTRAS: dict[str, dict[str, str]] = {
     "ns3": {"ns": "ns3"},
     "torch": {"torch": "torch", "tensorboard": "tensorboard"},
     "rllib": {"ray": "ray[rllib]", "torch": "torch", "tensorboard": "tensorboard"},
-    "linux": {"pyroute2": "pyroute2"},
     "export": {"onnx": "onnx", "onnxruntime": "onnxruntime"},
     "ns3gym": {"zmq": "pyzmq", "google.protobuf": "protobuf"},
     "sb3": {"stable_baselines3": "stable-baselines3", "sb3_contrib": "sb3-contrib"},

@@ -4,11 +4,14 @@
 import argparse
 import codecs
 import io
+import math
 import os
 import re
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
+
+import msgspec
 
 from ncc.core.errors import ConfigError, NccError, UnknownNameError
 
@@ -22,6 +25,22 @@ class Parser(argparse.ArgumentParser):
         if message.startswith("argument "):
             message = message.removeprefix("argument ").replace(":", "", 1)
         raise ConfigError(f"{message}; see {self.prog} --help")
+
+
+def typed(kind: Any) -> Callable[[str], Any]:
+    """Return an option type that takes what `msgspec` takes for a type with a range."""
+
+    def parse(text: str) -> Any:
+        try:
+            value = msgspec.convert(text, kind, strict=False)
+        except msgspec.ValidationError as error:
+            expected = str(error).removeprefix("Expected ").partition(", got `")[0]
+            raise argparse.ArgumentTypeError(f"must be {expected}, got {text}") from None
+        if isinstance(value, float) and not math.isfinite(value):
+            raise argparse.ArgumentTypeError(f"must be finite, got {text}")
+        return value
+
+    return parse
 
 
 ASCII = {"\N{MINUS SIGN}": "-", "\N{PLUS-MINUS SIGN}": "+-", "\N{MULTIPLICATION SIGN}": "x", "\N{MICRO SIGN}": "u"}

@@ -20,22 +20,19 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any
 
 from ncc.core.options import Parser, exit_status
 
 COMMANDS = {
-    "run": ("run:command", "run_options", "decide for this host by a policy file"),
-    "uplink": ("uplink:command", "uplink_options", "send hosts the state of the port that they share"),
-    "unit": ("unit:command", "no_options", "print a unit by which systemd runs the agent"),
-    "restore": ("restore:command", "no_options", "put back the settings that a killed agent left"),
-    "check": ("check:check", "no_options", "what this machine can do of the Linux datapath"),
-    "sweep": ("check:sweep", "no_options", "remove what killed runs left behind"),
+    "run": ("run:command", "plan:add_options", "decide for this host by a policy file"),
+    "uplink": ("uplink:command", "uplink:add_options", "send hosts the state of the port that they share"),
+    "unit": ("check:unit", "", "print a unit by which systemd runs the agent"),
+    "restore": ("restore:command", "", "put back the settings that a killed agent left"),
+    "check": ("check:check", "", "what this machine can do of the Linux datapath"),
+    "sweep": ("check:sweep", "", "remove what killed runs left behind"),
 }
-"""For each command: its function in this package, the function of `ncc.host.options` for its options, and its help.
-
-A command's module is loaded when it is called, because most need far more modules than the agent may load.
-"""
-
+"""For each command its function in this package, the one that adds its options (empty: it has none), and its help."""
 
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables that keep numpy's libraries from starting threads, which would keep capabilities that an agent gives up."""
@@ -43,12 +40,12 @@ ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 def parser() -> argparse.ArgumentParser:
     """Parser of all `COMMANDS`."""
-    from ncc.host import options
-
     top = Parser(prog="ncc host", description=(__doc__ or "").split("\n")[0])
     commands = top.add_subparsers(required=True, metavar="command", dest="command")
     for name, (_, add_options, help_) in COMMANDS.items():
-        getattr(options, add_options)(commands.add_parser(name, help=help_))
+        added = commands.add_parser(name, help=help_)
+        if add_options:
+            _function(add_options)(added)
     return top
 
 
@@ -63,9 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _command(options: argparse.Namespace) -> int:
-    module, function = COMMANDS[options.command][0].split(":")
-    command: Callable[[argparse.Namespace], int] = getattr(import_module(f"ncc.host.{module}"), function)
-    return command(options)
+    status: int = _function(COMMANDS[options.command][0])(options)
+    return status
+
+
+def _function(name: str) -> Callable[..., Any]:
+    """Load ``module:function`` of this package; a command may need modules that no other should load."""
+    module, function = name.split(":")
+    found: Callable[..., Any] = getattr(import_module(f"ncc.host.{module}"), function)
+    return found
 
 
 def open_standard_streams() -> None:

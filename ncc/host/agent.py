@@ -18,7 +18,8 @@ from ncc.host.message import STATE, StateArray, TimeArray, idle
 from ncc.host.neighbourhood import SHARED, Columns, Neighbourhood
 
 STALE_PERIODS = 20
-"""Periods after which a state counts as stale."""
+"""Periods after which a state is stale. A stale state of the uplink is not used; a peer's is used up to an age of
+`HELD_NS`."""
 HELD_NS = 5 * NS_PER_S
 """Time for which a silent peer keeps its last state, so that nobody gains its share at once by silencing it.
 
@@ -47,8 +48,6 @@ class Agent:
         neighbourhood: neighbourhood of the hosts.
         guard: guard of the decisions.
         exchange: exchange with the peers.
-        stale_periods: periods after which a state is stale. A stale state of the uplink is not used; a peer's is used
-            up to an age of `HELD_NS`.
         in_force: false if nothing enforces the guard's limits; hosts then count as unlimited, also for their peers.
         wall_ns: machine's clock, ns since 1970. All hosts number periods by it. If clocks differ, hosts disagree for
             that long at each change of turns on which of equal hosts goes first.
@@ -65,7 +64,6 @@ class Agent:
         guard: Guard,
         exchange: Exchange,
         *,
-        stale_periods: float = STALE_PERIODS,
         in_force: bool = True,
         wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
@@ -77,7 +75,7 @@ class Agent:
         self._none: FloatArray = np.full(len(neighbourhood.link_bps), np.inf)
         self._idle = idle(exchange.n_peers)
         self._period_ns = to_ns(neighbourhood.scenario.period_s)
-        self._stale_ns = to_ns(stale_periods * neighbourhood.scenario.period_s)
+        self._stale_ns = to_ns(STALE_PERIODS * neighbourhood.scenario.period_s)
         self._began_ns, self._wall_ns = 0, wall_ns
         self._state: StateArray = np.zeros(len(neighbourhood.link_bps), STATE)
 

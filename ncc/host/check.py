@@ -1,48 +1,42 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``ncc host check`` and ``sweep``: requirements of the Linux datapath, and remains of killed runs."""
+"""``ncc host check``, ``sweep`` and ``unit``: requirements, remains of killed runs, a systemd unit for the agent."""
 
 import argparse
-from collections.abc import Sequence
+import sys
+from pathlib import Path
+from string import Template
 
-from rich.console import Console
-from rich.table import Table
+from ncc.envs.linux import machine, namespaces
+from ncc.envs.linux.check import can_run, check_machine
 
-from ncc.envs.linux.check import Row, State, can_run, check_machine
-
-STYLES = {State.THERE: "green", State.MISSING: "red", State.UNTRIED: "yellow"}
-
-
-def table(rows: Sequence[Row]) -> Table:
-    """Return a table for the terminal, in the order of the checks."""
-    result = Table(title="This machine and the Linux datapath", title_justify="left")
-    result.add_column("what", no_wrap=True)
-    result.add_column("there", no_wrap=True)
-    result.add_column("needed", no_wrap=True)
-    result.add_column("purpose, or what to do", overflow="fold")
-    for row in rows:
-        style = STYLES[row.state] if row.needed or row.state is State.THERE else "yellow"
-        result.add_row(row.name, f"[{style}]{row.state.value}[/]", "yes" if row.needed else "no", row.sentence)
-    return result
+TEMPLATE = Path(__file__).with_name("ncc-host.service.in")
+THERE = {True: "yes", False: "no", None: "not tried"}
 
 
 def check(_: argparse.Namespace) -> int:
-    """Print the table; return 0 if a run is possible, else 1."""
-    console, rows = Console(), check_machine()
-    console.print(table(rows))
-    if not can_run(rows):
-        first = next(row for row in rows if row.needed and row.state is not State.THERE)
-        console.print(f"No run on linux is possible here; the first thing missing is {first.name}.", highlight=False)
-        return 1
-    console.print("Runs on linux are possible here.", highlight=False)
-    return 0
+    """Print a line for each requirement; return 0 if a run is possible, else 1."""
+    rows = check_machine()
+    cells = [("what", "there", "needed", "purpose, or what to do")]
+    cells += [(row.name, THERE[row.there], "yes" if row.needed else "no", row.sentence) for row in rows]
+    for name, there, needed, sentence in cells:
+        print(f"{name:<16}{there:<11}{needed:<8}{sentence}")
+    if can_run(rows):
+        print("Runs on linux are possible here.")
+        return 0
+    first = next(row for row in rows if row.needed and not row.there)
+    print(f"No run on linux is possible here; the first thing missing is {first.name}.")
+    return 1
 
 
 def sweep(_: argparse.Namespace) -> int:
     """Remove the remains of dead runs and print them; return 0."""
-    from ncc.envs.linux import machine, namespaces
-
-    with machine.alone():
+    with machine.taken():
         swept = namespaces.sweep()
-    sentence = f"Removed {len(swept)} namespaces: {', '.join(swept)}." if swept else "No run left anything behind."
-    Console().print(sentence, highlight=False, soft_wrap=True)
+    print(f"Removed {len(swept)} namespaces: {', '.join(swept)}." if swept else "No run left anything behind.")
+    return 0
+
+
+def unit(_: argparse.Namespace) -> int:
+    """Print a unit that runs the agent with this interpreter and no more rights than it uses; return 0."""
+    print(Template(TEMPLATE.read_text()).substitute(python=sys.executable), end="")
     return 0

@@ -1,61 +1,42 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The exchange of hosts' states by UDP, with each peer singly or with a multicast group; or with nobody."""
+"""The exchange of hosts' states with peers by UDP, or with nobody. Sockets never block and buffer little."""
 
+import ctypes
+import errno
+import os
 import socket
+import struct
 import time
-from typing import Annotated
-
-from msgspec import Meta
+from collections.abc import Sequence
+from ipaddress import IPv4Address
 
 from ncc.core.errors import ConfigError
-from ncc.core.units import to_ns
-from ncc.core.value import Positive, Value
-from ncc.host.keys import ANY, Keys
+from ncc.host.keys import Keys
 from ncc.host.listener import Inbox, Listener
-from ncc.host.message import SIZE, TO_ONE, Kind, Sender, StateArray
-from ncc.host.peers import Peer, parse_agent, parse_one, parse_peers
-from ncc.host.sockets import drops, join_group, open_socket
+from ncc.host.message import MAGIC, SIZE, TO_ONE, VERSION, Kind, Sender, StateArray
+from ncc.host.peers import Address, Peer
 
 SPARE = 16
 """Messages that `receive` takes beyond two of each sender and kind."""
-BUFFER_BYTES = 3000, 2**32 - 1
-"""Least and most buffer of a receiver's port: two packets, and more than any switch has."""
 DROPS_EVERY = 256
 """Calls of `receive` between two readings of the kernel's count of dropped messages."""
-
-
-class ExchangeSpec(Value, frozen=True):
-    """The peers of an agent, and how they are reached."""
-
-    listen: str
-    """The agent itself, ``ADDRESS:PORT*HOSTS`` as in `ncc.host.peers.parse_agent`: the address of this machine that its
-    peers use."""
-    late_s: Positive = 1.0
-    """Age in seconds above which an arriving state is dropped."""
-    peers: tuple[str, ...] = ()
-    """The other agents, each with its hosts."""
-    uplink: str | None = None
-    """The sender of the uplink's state, if there is one."""
-    group: str | None = None
-    """A multicast group, ``ADDRESS:PORT``: one message then serves all peers, which must name the same group."""
-    interface: str | None = None
-    """Network interface by which the group is reached."""
-    buffer_bytes: Annotated[int, Meta(ge=BUFFER_BYTES[0], le=BUFFER_BYTES[1])] | None = None
-    """Buffer of the switch's port to each host, for receivers that grant starts to their senders; None: no receiver
-    does."""
-    loop: bool = False
-    """Let other agents on this machine receive messages to the group."""
-
-    def check(self) -> None:
-        if (self.group is None) != (self.interface is None):
-            raise ConfigError("ExchangeSpec.group and interface go together: name both or none")
-        if self.buffer_bytes is not None and self.group is not None:
-            raise ConfigError("receivers tell each sender something else, and a group is told one: leave --group out")
-
-    @property
-    def own(self) -> tuple[Peer, ...]:
-        """Hosts of the agent; errors as `parse_agent`."""
-        return parse_agent(self.listen, "address to listen on")
+MESSAGE_MEMORY_BYTES = 2304
+"""Kernel memory that a waiting message takes at most: a descriptor and half a page."""
+DSCP = 48
+"""Network control (RFC 4594 section 3.1)."""
+_MEMORY, _DROPS, _FIELDS = 55, 8, struct.Struct("9I")
+"""SO_MEMINFO, and the field SK_MEMINFO_DROPS (linux/sock_diag.h)."""
+_SO_ATTACH_FILTER = 26
+"""asm-generic/socket.h."""
+_LENGTH, _BYTE, _HALF, _WORD, _EQUAL, _JUMP, _RETURN = 0x80, 0x30, 0x28, 0x20, 0x15, 0x05, 0x06
+"""Instructions of classic BPF (linux/bpf_common.h): loads, a jump on equality, a jump, and the verdict."""
+_UDP_BYTES, _SOURCE_AT = 8, 0xFFF0_0000 + 12
+"""Size of the UDP header, where a filter's data begins, and place of IP's source address (SKF_NET_OFF)."""
+_REMEDIES = {
+    errno.EADDRINUSE: "the port is in use; is an agent running already? Stop it, or name another port",
+    errno.EADDRNOTAVAIL: "this machine has no such address; name one that `ip address` shows",
+    errno.EACCES: "this needs more rights; name a port of 1024 or above",
+}
 
 
 class Exchange:
@@ -105,54 +86,54 @@ class Exchange:
 
 
 class UdpExchange(Exchange):
-    """An `Exchange` by UDP, as `ExchangeSpec` says.
+    """An `Exchange` by UDP.
 
     A call of `receive` takes at most two messages of each sender and kind, and `SPARE` more. If more are waiting, it
     counts one ``flood``. The rest waits in a kernel buffer for about twice that number, until it is ``late`` or the
     kernel drops it (``kernel_drops``). The kernel also drops, and counts there, packets without the size and version of
     a message, and packets from an address or port that is no sender's.
 
+    Args:
+        keys: keys of the messages.
+        own: hosts of this agent; the address is one of this machine that its peers use.
+        peers: hosts of the other agents.
+        uplink: sender of the uplink's state, if there is one.
+        kind: kind of the messages that `send` sends; of `UPLINK`, the peers send nothing.
+        late_ns: age above which an arriving state is dropped.
+        buffer_bytes: as in `Listener`.
+
     Raises:
-        ConfigError: an address, group or interface that cannot be used, a port in use, or a peer without a key.
+        ConfigError: an address that cannot be used, a port in use, or a peer without a key.
     """
 
     alone = False
 
-    def __init__(self, spec: ExchangeSpec, keys: Keys, kind: Kind = Kind.STATE) -> None:
-        own, peers = spec.own, parse_peers(spec.peers, spec.own)
-        uplink = None if spec.uplink is None else parse_one(spec.uplink, "uplink")
+    def __init__(
+        self,
+        keys: Keys,
+        own: Sequence[Peer],
+        peers: Sequence[Peer] = (),
+        uplink: Peer | None = None,
+        *,
+        kind: Kind = Kind.STATE,
+        late_ns: int,
+        buffer_bytes: int | None = None,
+    ) -> None:
         self._to = list(dict.fromkeys(peer.address for peer in peers))
         self._place = [self._to.index(peer.address) for peer in peers]
         state_peers = peers if kind == Kind.STATE else ()
         senders = [peer.address for peer in (*state_peers, *([uplink] if uplink else []))]
-        group = None if spec.group is None else parse_one(spec.group, "group").address
-        to = [ANY] if group else [address.host for address in self._to]
+        to = [address.host for address in self._to]
         self._kind, self._sender = kind, Sender(keys, own, time.monotonic_ns(), to=to)
         self.inbox = self._listener = Listener(
-            keys,
-            own,
-            state_peers,
-            uplink,
-            group=group is not None,
-            late_ns=to_ns(spec.late_s),
-            buffer_bytes=spec.buffer_bytes,
+            keys, own, state_peers, uplink, late_ns=late_ns, buffer_bytes=buffer_bytes
         )
         self.counters.update(dict.fromkeys(("sent", "send_errors", "flood", "receive_errors", "kernel_drops"), 0))
-        kinds = 1 if spec.buffer_bytes is None else 1 + len(TO_ONE)
+        kinds = 1 if buffer_bytes is None else 1 + len(TO_ONE)
         self._most = 2 * (kinds * self.n_peers + 1) + SPARE
         self._buffer = memoryview(bytearray(SIZE + 1))
         self._calls = 0
-        self._socket = open_socket(own[0].address, self._most, senders)
-        self._sockets = [self._socket]
-        try:
-            if group is not None and spec.interface is not None:
-                self._to = [group]
-                self._sockets.append(
-                    join_group(self._socket, group, spec.interface, self._most, senders, loop=spec.loop)
-                )
-        except BaseException:
-            self.close()
-            raise
+        self._socket = _opened(own[0].address, self._most, senders)
 
     def send(self, own: StateArray, now_ns: int) -> None:
         sending_ns, errors = max(time.monotonic_ns(), now_ns), 0
@@ -179,33 +160,73 @@ class UdpExchange(Exchange):
 
     def receive(self, now_ns: int) -> None:
         """Receive as in `Exchange`; a message counts as received when it is read."""
-        left = self._most
-        for receiving in self._sockets:
-            left = self._drain(receiving, left)
-        if not left:
-            self.counters["flood"] += 1
+        drained = self._drain()
+        self.counters["flood"] += not drained
         self._calls += 1
-        if self._calls % DROPS_EVERY == 0 or not left:
-            self.counters["kernel_drops"] = sum(drops(receiving) for receiving in self._sockets)
+        if self._calls % DROPS_EVERY == 0 or not drained:
+            self.counters["kernel_drops"] = self.kernel_drops()
 
-    def _drain(self, receiving: socket.socket, most: int) -> int:
-        """Take at most `most` messages; return how many more could have been taken."""
-        buffer, receive, take, clock_ns = self._buffer, receiving.recv_into, self._listener.take, time.monotonic_ns
-        for taken in range(most):
+    def _drain(self) -> bool:
+        """Take at most `_most` messages; return False if there may be more."""
+        buffer, receive, take, clock_ns = self._buffer, self._socket.recv_into, self._listener.take, time.monotonic_ns
+        for _ in range(self._most):
             try:
                 size = receive(buffer)
             except BlockingIOError:
-                return most - taken
+                return True
             except OSError:
                 self.counters["receive_errors"] += 1
-                return most - taken
+                return True
             take(buffer[:size], clock_ns())
-        return 0
+        return False
+
+    def kernel_drops(self) -> int:
+        """Return the number of messages that the kernel has dropped, by the filter or for lack of room."""
+        fields: tuple[int, ...] = _FIELDS.unpack(self._socket.getsockopt(socket.SOL_SOCKET, _MEMORY, _FIELDS.size))
+        return fields[_DROPS]
 
     def prioritise(self, priority: int) -> None:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
 
     def close(self) -> None:
-        for opened in self._sockets:
-            opened.close()
-        self._sockets.clear()
+        self._socket.close()
+
+
+def _opened(address: Address, messages: int, senders: Sequence[Address]) -> socket.socket:
+    """Open a socket at an address of this machine for messages of `senders`, with room for about twice `messages`."""
+    opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, messages * MESSAGE_MEMORY_BYTES)
+        program = b"".join(struct.pack("=HBBI", *instruction) for instruction in _filter(senders))
+        code = ctypes.create_string_buffer(program)
+        filter_ = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+        opened.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, filter_)  # before it is bound and receives anything
+        opened.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, DSCP << 2)
+        opened.bind(address)
+    except OSError as error:
+        opened.close()
+        number = error.errno or 0
+        raise ConfigError(f"cannot listen on {address}: {_REMEDIES.get(number, os.strerror(number))}") from None
+    return opened
+
+
+def _filter(senders: Sequence[Address]) -> list[tuple[int, int, int, int]]:
+    """Return a program that takes packets of our size and version from these addresses and ports, and drops all others.
+
+    Dropped packets take no room in the socket and no time of the agent. A packet with a forged source passes.
+    """
+    drop, take = (_RETURN, 0, 0, 0), (_RETURN, 0, 0, 0xFFFF_FFFF)
+    program = []
+    for load, wanted in (
+        ((_LENGTH, 0, 0, 0), _UDP_BYTES + SIZE),
+        ((_WORD, 0, 0, _UDP_BYTES), int.from_bytes(MAGIC, "big")),
+        ((_BYTE, 0, 0, _UDP_BYTES + len(MAGIC)), VERSION),
+    ):
+        program += [load, (_EQUAL, 1, 0, wanted), drop]
+    for port in dict.fromkeys(address.port for address in senders):
+        hosts = [int(IPv4Address(host)) for host in dict.fromkeys(one.host for one in senders if one.port == port)]
+        of_port = [(_WORD, 0, 0, _SOURCE_AT)]
+        for host in hosts:
+            of_port += [(_EQUAL, 0, 1, host), take]
+        program += [(_HALF, 0, 0, 0), (_EQUAL, 1, 0, port), (_JUMP, 0, 0, len(of_port) + 1), *of_port, drop]
+    return [*program, drop]

@@ -20,7 +20,7 @@ from ncc.core.value import Count, Fraction, Natural, Value
 from ncc.policies.limits import RateBounds
 
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]
-"""A time that any clock in nanoseconds can hold."""
+"""A time; more than thirty years is a mistake, or too long for a clock in nanoseconds."""
 
 
 class GuardSettings(Value, frozen=True):

@@ -21,7 +21,7 @@ from ncc.host.log import Log
 FIRST_LINE = "ncc-keys 2"
 """Version 1 was one secret alone."""
 ANY = "*"
-"""Any agent; as a receiver also a multicast group."""
+"""Any agent."""
 MAKE = f"(umask 077; printf '{FIRST_LINE}\\n1 * * %s\\n' $(openssl rand -hex 32) > FILE)"
 """A command that makes a file with one key for all."""
 LEAST_BYTES, MOST_BYTES = 16, 64
@@ -107,8 +107,7 @@ def _chosen(named: Named, pair: tuple[str, str]) -> tuple[Key, ...]:
     for entry in (pair, (sender, ANY), (ANY, receiver), (ANY, ANY)):
         if keys := named.get(entry):
             return tuple(keys)
-    whom = "a group" if receiver == ANY else receiver
-    raise ConfigError(f"the key file has no key for what {sender} sends {whom}: add a line for them, or for * *")
+    raise ConfigError(f"the key file has no key for what {sender} sends {receiver}: add a line for them, or for * *")
 
 
 def _read(path: Path) -> Named:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ncc.core.units import NS_PER_S
-from ncc.host.keys import ANY, Keys
+from ncc.host.keys import Keys
 from ncc.host.message import (
     FLOWS,
     GRANT,
@@ -31,13 +31,12 @@ from ncc.host.peers import Peer
 
 RECEIVED, RESYNCED = "received", "resynced"
 DROPPED = (
-    "undersized", "oversized", "foreign", "version", "kind", "own", "unknown_sender", "replayed", "unknown_key",
-    "forged", "clock", "late", "values",
+    "undersized", "oversized", "foreign", "version", "kind", "unknown_sender", "replayed", "unknown_key", "forged",
+    "clock", "late", "values",
 )  # fmt: skip
 """Reasons for dropping a message:
 
 - ``undersized``, ``oversized``, ``foreign``, ``version``, ``kind``: it is no message of this version;
-- ``own``: it is from a host of this agent, returned by multicast;
 - ``unknown_sender``: its sender is no peer;
 - ``replayed``: it is newer than the last of its sender neither by sequence in the session nor by the sender's clock;
   also a message that was overtaken on its way, and one for another host;
@@ -159,7 +158,6 @@ class Listener(Inbox):
         peers: senders of states; peer i fills row i of `states`.
         uplink: sender of the uplink's state.
         late_ns: age above which a state is too old.
-        group: true if messages come by a multicast group and are signed for all.
         buffer_bytes: buffer of receivers' ports, the largest granted window; None: drop messages of flows and grants.
         clock_ns: largest difference of clocks when a session is first received; older recordings cannot be replayed to
             an agent that has just started.
@@ -173,7 +171,6 @@ class Listener(Inbox):
         peers: Sequence[Peer],
         uplink: Peer | None = None,
         *,
-        group: bool = False,
         late_ns: int,
         buffer_bytes: float | None = None,
         clock_ns: int = 60 * NS_PER_S,
@@ -181,7 +178,7 @@ class Listener(Inbox):
     ) -> None:
         super().__init__(len(peers))
         self._keys, self._late_ns, self._clock_ns, self._wall_ns = keys, late_ns, clock_ns, wall_ns
-        self._own, self._receiver = frozenset(peer.id for peer in own), ANY if group else own[0].address.host
+        self._own, self._receiver = frozenset(peer.id for peer in own), own[0].address.host
         self.counters = dict.fromkeys((RECEIVED, *DROPPED, RESYNCED), 0)
         self._records = {
             (_STATE, peer.id): _Record(
@@ -251,6 +248,4 @@ class Listener(Inbox):
         """Return the record of the sender that a message names, or the reason to drop the message unchecked."""
         if kind not in self._kinds:
             return "kind"
-        if sender in self._own:
-            return "own"
         return self._records.get((kind, sender)) or "unknown_sender"

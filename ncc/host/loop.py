@@ -2,14 +2,12 @@
 """The loop of an agent: each period it measures, receives, decides, writes limits, and sends its state."""
 
 import time
-from collections.abc import Callable
 
 import numpy as np
 
 from ncc.core.flows import FloatArray
-from ncc.core.units import NS_PER_S
 from ncc.envs.linux.live import HostColumns, Live
-from ncc.envs.linux.periods import Periods, sleep_until
+from ncc.envs.linux.machine import Periods, sleep_until
 from ncc.host.agent import Agent
 from ncc.host.metrics import Durations
 from ncc.host.receivers import Receivers
@@ -39,34 +37,21 @@ class Loop:
         self.limits_bps: FloatArray = agent.guard.held_bps
         self.handed_back = False
         self._fallbacks = live.shim.fallbacks
-        self._checked_ns = 0
 
-    def run(self, ends: Callable[[int], bool], between: Callable[[int], None], check: Callable[[], str | None]) -> None:
-        """Run until `ends` returns true, or the guard has given up.
-
-        Args:
-            ends: called with the time (ns) at every period's end.
-            between: called once a period, after limits are in force and states are sent.
-            check: called once a second; None, or the reason for which hosts must be handed back.
-        """
-        periods, guard = self.periods, self.agent.guard
-        periods.start_ns = time.monotonic_ns() + LEAD_NS
-        sleep_until(periods.start_ns)
+    def begin(self) -> None:
+        """Begin the first period, and sleep until then."""
+        self.periods.start_ns = time.monotonic_ns() + LEAD_NS
+        sleep_until(self.periods.start_ns)
         self.live.measure(time.monotonic_ns())
-        while not guard.given_up:
-            missed = periods.missed
-            end_ns = periods.next_end_ns()
-            sleep_until(end_ns)
-            now_ns = time.monotonic_ns()
-            self.late.add(now_ns - end_ns)
-            if ends(now_ns):
-                return
-            self.period(now_ns, periods.missed - missed)
-            between(now_ns)
-            if now_ns - self._checked_ns > NS_PER_S:
-                self._checked_ns = now_ns
-                if (why := check()) is not None:
-                    guard.hand_back(why, now_ns)
+
+    def wait(self) -> tuple[int, int]:
+        """Sleep until the end of the current period; return the time (ns), and the number of periods missed before."""
+        missed = self.periods.missed
+        end_ns = self.periods.next_end_ns()
+        sleep_until(end_ns)
+        now_ns = time.monotonic_ns()
+        self.late.add(now_ns - end_ns)
+        return now_ns, self.periods.missed - missed
 
     def period(self, now_ns: int, missed: int) -> None:
         """Handle the period that has just ended, and count the `missed` periods before it."""

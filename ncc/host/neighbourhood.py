@@ -31,6 +31,8 @@ from ncc.host.message import StateArray
 from ncc.host.peers import HOSTS_MOST
 from ncc.policies.file import PolicyFile
 
+Period = Annotated[float, Meta(ge=1e-4, le=10)]
+"""Seconds between decisions."""
 LINKS = 3
 """Links from a host to one outside its neighbourhood: to the switch, up, and down."""
 
@@ -48,7 +50,7 @@ class NeighbourhoodSpec(Value, frozen=True):
     """Buffer of that port."""
     base_rtt_s: Annotated[float, Meta(gt=0, le=1)] | None = None
     """RTT to a host outside, without other traffic; None: that of links of 10 us each, as in most trainings."""
-    period_s: Annotated[float, Meta(ge=1e-4, le=10)] = 1 * MS
+    period_s: Period = 1 * MS
     knows: Knows = "backlog"
     """Meaning of the bytes that wait in a flow's socket: the whole rest of the flow, or its written part."""
 
@@ -111,7 +113,6 @@ def limiter_of(file: PolicyFile) -> PolicyLimiter:
 def check_fits(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
     """Raise `ConfigError` if a policy cannot serve hosts of such a neighbourhood."""
     header = file.header
-    check_on_hosts(header.observation)
     if header.neighbours is not None and header.neighbours != spec.hosts - 1:
         raise ConfigError(
             f"policy {header.name!r} takes exactly {header.neighbours} neighbours and this neighbourhood has "
@@ -150,12 +151,7 @@ class Neighbourhood:
     """
 
     def __init__(self, limiter: PolicyLimiter, scenario: Scenario, local: Sequence[int], peers: Sequence[int]) -> None:
-        scales, rows = scales_of(scenario), [*local, *peers]
-        if len(set(rows)) < len(rows) or not local or not all(0 <= row < scales.n_agents for row in rows):
-            raise ConfigError(
-                f"A neighbourhood's local hosts {list(local)} and peers {list(peers)} must be different rows from 0 to "
-                f"{scales.n_agents - 1}, and one of them local"
-            )
+        scales = scales_of(scenario)
         if scenario.sharing_delay_periods != 1 or not reliable(scenario):
             raise ConfigError(
                 "Agents on hosts send each other real messages: Scenario.sharing_delay_periods must be 1, and "

@@ -71,9 +71,9 @@ def parse_one(text: str, what: str) -> Peer:
     return hosts[0]
 
 
-def parse_peers(texts: Sequence[str], own: Sequence[Peer]) -> tuple[Peer, ...]:
-    """Parse the hosts of several agents, in their order; `own` hosts must not be among them."""
-    peers = tuple(peer for text in texts for peer in parse_agent(text))
+def parse_peers(text: str, own: Sequence[Peer]) -> tuple[Peer, ...]:
+    """Parse a list, with commas, of the hosts of several agents, in their order; `own` must not be among them."""
+    peers = tuple(peer for entry in text.split(",") if entry.strip() for peer in parse_agent(entry))
     seen = {peer.id: "this agent itself" for peer in own}
     for peer in peers:
         if (other := seen.get(peer.id)) is not None:

@@ -1,36 +1,42 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The plan of an agent: its options, checked as far as possible without changing the host."""
+"""The plan of an agent: the options of ``ncc host run``, and what they make, checked without changing the host."""
 
 import argparse
-import os
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
 
+import msgspec
 import psutil
+from msgspec import NODEFAULT, Meta
 
 from ncc.core.errors import ConfigError
+from ncc.core.options import typed
+from ncc.core.value import Value
+from ncc.envs.linux import namespaces
 from ncc.envs.linux.device import interface_index, occupied
-from ncc.envs.linux.enter import in_namespace
 from ncc.envs.linux.machine import namespace_cookie
 from ncc.envs.linux.objects import check_name
-from ncc.envs.linux.senders import KERNEL, check_stack
-from ncc.host.exchange import ExchangeSpec
-from ncc.host.guard import GuardSettings
+from ncc.envs.linux.stack import KERNEL, check_stack
+from ncc.host.guard import GuardSettings, Seconds
 from ncc.host.keys import Keys
 from ncc.host.neighbourhood import NeighbourhoodSpec, check_fits, check_trained
-from ncc.host.options import listed
-from ncc.host.peers import parse_peers
+from ncc.host.peers import PORT, Address, Peer, parse_one, parse_peers, peer_at
 from ncc.policies.file import PolicyFile, load_policy_file
 from ncc.policies.limits import RateBounds
 
+Share = Annotated[float, Meta(gt=0, le=1)]
+PortNumber = Annotated[int, Meta(ge=1, le=65535)]
+PortBuffer = Annotated[int, Meta(ge=3000, le=2**32 - 1)]
+"""Bytes of a switch's buffer: at least two packets, and no more than any switch has."""
+SendBuffer = Annotated[int, Meta(ge=1 << 14, le=1 << 26)]
+"""Bytes of a socket's buffer: the kernel's own is larger than the least, and a socket can hold twice the most."""
 SPEED_UNKNOWN = 65535
 """Speed in Mbit/s that psutil may report for an interface of unknown speed."""
-GUARDED = ("bad_periods", "missed_frac", "silent_s", "hold_off_s", "tries")
-"""Fields of `GuardSettings` that are options."""
 BROADCAST = IPv4Address("255.255.255.255")
 LATE_PERIODS = 10.0
 """Age in periods above which an arriving message is dropped."""
@@ -38,12 +44,135 @@ HEARTBEATS = 2
 """Least timeout of the heartbeat in periods."""
 HEARTBEAT_MOST_S = 60.0
 """Longest timeout of the heartbeat: without decisions, a host keeps its last limits no longer than this."""
-
-
-NAMED = Path("/run/netns")
-"""Folder of the network namespaces that have a name."""
 Source = tuple[str, int]
 """Local end of connections: an IPv4 address, and the cookie of a network namespace."""
+
+NETWORK = {
+    "--link-rate": ("link_rate_bps", "bits/s of each host's link (the interface's)"),
+    "--uplink-rate": ("uplink_rate_bps", "bits/s of the port that all share"),
+    "--uplink-buffer": ("uplink_buffer_bytes", "bytes that its queue holds (%(default)s)"),
+    "--base-rtt": ("base_rtt_s", "seconds to a host beyond and back (10 us a link)"),
+    "--period": ("period_s", "seconds between decisions (the policy file's)"),
+    "--knows": (
+        "knows",
+        "sizes: applications write each message at once, and send buffers hold it, so that all bytes left of it wait "
+        "there (%(default)s: they may not)",
+    ),
+}
+"""Options that are fields of `NeighbourhoodSpec`: the field, and the help."""
+GUARD = {
+    "--missed-frac": (
+        "missed_frac",
+        "share of the last periods; more without a decision hand back (%(default)s)",
+    ),
+    "--hold-off-s": ("hold_off_s", "seconds for which the controller then has the host (%(default)s)"),
+    "--tries": ("tries", "times that the policy is started again; then this ends with status 1 (%(default)s)"),
+}
+"""The same for `GuardSettings`."""
+
+
+def _prom(text: str) -> Path:
+    """Parse a path that node_exporter's textfile collector reads."""
+    if not text.endswith(".prom"):
+        raise argparse.ArgumentTypeError(f"must end in .prom, as node_exporter reads no other file, got {text}")
+    return Path(text)
+
+
+def _sha256(text: str) -> str:
+    """Return the hexadecimal digits of ``sha256:<digits>``."""
+    if (match := re.fullmatch(r"sha256:([0-9a-f]{64})", text)) is None:
+        raise argparse.ArgumentTypeError(
+            f"must be sha256: and 64 hexadecimal digits, as ncc export prints them, got {text}"
+        )
+    return match[1]
+
+
+def _add_fields(parser: Any, kind: type[Value], rows: Mapping[str, tuple[str, str]]) -> None:
+    """Add an option for each row, with the type and the default of the field."""
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    for flag, (name, help_) in rows.items():
+        default = None if (given := fields[name].default) is NODEFAULT else given
+        if get_origin(type_ := fields[name].type) is Literal:
+            parser.add_argument(flag, dest=name, choices=get_args(type_), default=default, help=help_)
+        else:
+            parser.add_argument(
+                flag, dest=name, type=typed(type_), default=default, metavar=flag[2:].upper(), help=help_
+            )
+
+
+def _given(options: argparse.Namespace, rows: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    return {name: value for name, _ in rows.values() if (value := getattr(options, name)) is not None}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``run``."""
+    add = parser.add_argument
+    add("policy", type=Path, help="a policy file, as `ncc export` writes")
+    add("--digest", type=_sha256, metavar="sha256:HEX", help="digest that the file must have (`ncc export` prints it)")
+    add(
+        "--interface",
+        action="append",
+        required=True,
+        metavar="NAME",
+        help="interface of this host, whose queue limits all packets that leave; one for each local host",
+    )
+    add(
+        "--address",
+        action="append",
+        metavar="IPV4",
+        help="local address of the measured connections (all of the interface); one for each interface, in turn",
+    )
+    add(
+        "--netns",
+        action="append",
+        metavar="NAME|PATH",
+        help="network namespace of each --address, as of containers (this one): one for all, or one for each in turn",
+    )
+    add("--outside-training", action="store_true", help="start on a network unlike those of the policy's training")
+    add = parser.add_argument_group("the neighbourhood").add_argument
+    add("--peers", metavar="LIST", default="", help="the other agents, with commas: ADDRESS[:PORT][*HOSTS]")
+    add("--key", type=Path, metavar="FILE", help="file of the keys (docs/host/messages.md); needed with peers")
+    add("--port", type=typed(PortNumber), default=PORT, help="UDP port for messages (%(default)s)")
+    add("--uplink", metavar="ADDRESS[:PORT]", help="sender of the uplink's state, if there is one (`uplink`)")
+    add(
+        "--receivers",
+        type=typed(PortBuffer),
+        metavar="BYTES",
+        help="flows wait for a grant of their receiver, so that the switch's port to it, with a buffer of BYTES, does "
+        "not overflow; the same on all peers",
+    )
+    _add_fields(parser.add_argument_group("the network, which a host cannot measure"), NeighbourhoodSpec, NETWORK)
+    add = parser.add_argument_group("bounds of the limits; they narrow the policy file's").add_argument
+    add(
+        "--floor",
+        type=typed(Share),
+        default=0.01,
+        metavar="FRAC",
+        help="of the link's rate: no limit is lower, whatever the policy file says (%(default)s)",
+    )
+    add("--max-rate-frac", type=typed(Share), metavar="FRAC", help="of the link's rate: no limit is higher")
+    _add_fields(parser.add_argument_group("when hosts are handed back to their controller"), GuardSettings, GUARD)
+    add = parser.add_argument_group("what is done").add_argument
+    add(
+        "--send-buffer",
+        type=typed(SendBuffer),
+        metavar="BYTES",
+        help="payload that applications can write at once to a new connection, in this network namespace (the kernel's "
+        "choice, some 30 KB): of a message that fits, the agent knows the size",
+    )
+    add("--default", action="store_true", help="set two sysctls: the policy's controller as the default, and its ECN")
+    add("--name", metavar="NAME", help="TCP_CONGESTION by which sockets choose the controller (ncc_<controller>)")
+    add("--dry-run", action="store_true", help="measure and decide; write no limit or sysctl")
+    add("--heartbeat-s", type=typed(Seconds), default=0.1, help="silence that ends all limits (%(default)s)")
+    add("--seconds", type=typed(Seconds), metavar="S", help="end after so many seconds")
+    add("--realtime", action="store_true", help="SCHED_FIFO, ahead of everything else")
+    add("--metrics", type=_prom, metavar="FILE", help="file.prom for node_exporter's textfile collector (none)")
+    add(
+        "--log-s",
+        type=typed(Seconds),
+        default=10.0,
+        help="seconds between two reports, or files of metrics (%(default)s)",
+    )
 
 
 @dataclass(frozen=True)
@@ -52,13 +181,16 @@ class Plan:
 
     file: PolicyFile
     bounds: RateBounds
-    interfaces: list[str]
     addresses: list[str]
     """[k] Addresses of the local hosts, as peers use them."""
     sources: list[tuple[Source, ...]]
     """[k] Local ends of the measured connections: all addresses of an interface, or the named ones."""
     network: NeighbourhoodSpec
-    exchange: ExchangeSpec
+    own: tuple[Peer, ...]
+    """[k] The local hosts."""
+    peers: tuple[Peer, ...]
+    uplink: Peer | None
+    """Sender of the uplink's state, if there is one."""
     keys: Keys | None
     """Keys of the messages; None: there are no peers and no uplink."""
     guard: GuardSettings
@@ -71,22 +203,20 @@ def planned(options: argparse.Namespace) -> Plan:
         ConfigError: options are invalid, or contradict each other or the policy.
         ResultError: there is no such policy file.
     """
-    cores = sorted(os.sched_getaffinity(0))
-    if options.core is not None and options.core not in cores:
-        raise ConfigError(f"--core {options.core} is none that this process may use: {', '.join(map(str, cores))}")
     if options.name is not None:
         check_name(options.name)
     file = load_policy_file(options.policy, options.digest)
     bounds = narrowed(file, options)
     _check_transport(file)
     addresses, sources = _hosts(options)
-    exchange, keys = _exchange(options, file, addresses)
-    if options.receivers is not None and len(sources[0]) > 1:
-        raise ConfigError(
-            f"--receivers knows a host by one address, and the interface has {len(sources[0])}: name one, --address"
-        )
-    n_peers = len(parse_peers(exchange.peers, exchange.own))
-    network = neighbourhood_of(options, file, len(addresses) + n_peers)
+    own = tuple(peer_at(Address(addresses[0], options.port), which) for which in range(len(addresses)))
+    peers = parse_peers(options.peers, own)
+    uplink = None if options.uplink is None else parse_one(options.uplink, "uplink")
+    _check_receivers(options, (*own, *peers), sources)
+    alone = not peers and uplink is None
+    if not alone and options.key is None:
+        raise ConfigError("messages are signed: name the file of the agents' keys, --key")
+    network = _network(options, file, len(own) + len(peers))
     check_fits(file, network)
     if not (least_s := HEARTBEATS * network.period_s) <= options.heartbeat_s <= HEARTBEAT_MOST_S:
         raise ConfigError(
@@ -98,22 +228,15 @@ def planned(options: argparse.Namespace) -> Plan:
     return Plan(
         file=file,
         bounds=bounds,
-        interfaces=options.interface,
         addresses=addresses,
         sources=sources,
         network=network,
-        exchange=exchange,
-        keys=keys,
-        guard=_guard(options),
+        own=own,
+        peers=peers,
+        uplink=uplink,
+        keys=None if alone else Keys.read(options.key),
+        guard=GuardSettings(**_given(options, GUARD)),
     )
-
-
-def _guard(options: argparse.Namespace) -> GuardSettings:
-    try:
-        return GuardSettings(**{name: getattr(options, name) for name in GUARDED})
-    except ConfigError as error:
-        field, rest = str(error).split(" ", 1)
-        raise ConfigError(f"--{field.rpartition('.')[2].replace('_', '-')} {rest}") from None
 
 
 def _check_transport(file: PolicyFile) -> None:
@@ -141,36 +264,28 @@ def _check_transport(file: PolicyFile) -> None:
 def narrowed(file: PolicyFile, options: argparse.Namespace) -> RateBounds:
     """Return the file's bounds, narrowed by options and never below the operator's floor."""
     bounds = file.header.limits
-    changes: dict[str, float] = {}
-    for name in ("max_rate_frac", "rise_ratio", "fall_ratio"):
-        asked, own = getattr(options, name), getattr(bounds, name)
-        if asked is None:
-            continue
-        if own is not None and asked > own:
-            raise ConfigError(
-                f"--{name.replace('_', '-')} {asked:g} is wider than the policy file's {own:g}: bounds may be narrowed "
-                "only; export the policy with others (limits.*)"
-            )
-        changes[name] = asked
-    if (most := changes.get("max_rate_frac", bounds.max_rate_frac)) < options.floor:
+    most = bounds.max_rate_frac if options.max_rate_frac is None else options.max_rate_frac
+    if most > bounds.max_rate_frac:
+        raise ConfigError(
+            f"--max-rate-frac {most:g} is wider than the policy file's {bounds.max_rate_frac:g}: bounds may be "
+            "narrowed only; export the policy with others (limits.*)"
+        )
+    if most < options.floor:
         raise ConfigError(
             f"limits may be at most {most:g} of the link's rate, and --floor is {options.floor:g} of it: name a lower "
             "floor, or another policy file"
         )
-    return bounds.replace(min_rate_frac=max(bounds.min_rate_frac, options.floor), **changes)
+    return bounds.replace(min_rate_frac=max(bounds.min_rate_frac, options.floor), max_rate_frac=most)
 
 
-def neighbourhood_of(options: argparse.Namespace, file: PolicyFile, hosts: int) -> NeighbourhoodSpec:
+def _network(options: argparse.Namespace, file: PolicyFile, hosts: int) -> NeighbourhoodSpec:
     """Return the network as options say; without `--link-rate`, the rate is the interface's."""
-    network = NeighbourhoodSpec(
-        hosts=hosts,
-        link_rate_bps=options.link_rate or _speed_bps(options.interface[0]),
-        uplink_rate_bps=options.uplink_rate,
-        uplink_buffer_bytes=options.uplink_buffer,
-        base_rtt_s=options.base_rtt,
-        period_s=options.period or file.header.period_s,
-        knows=options.knows,
-    )
+    given = _given(options, NETWORK)
+    if "uplink_rate_bps" not in given:
+        raise ConfigError("the rate of the port that all hosts share is not known: say --uplink-rate, in bits/s")
+    if "link_rate_bps" not in given:
+        given["link_rate_bps"] = _speed_bps(options.interface[0])
+    network = NeighbourhoodSpec(hosts=hosts, **{"period_s": file.header.period_s, **given})
     network.scenario()
     return network
 
@@ -186,7 +301,7 @@ def _hosts(options: argparse.Namespace) -> tuple[list[str], list[tuple[Source, .
     """Return the addresses of the local hosts, and `Plan.sources`; raise `ConfigError` if they cannot be used."""
     interfaces: list[str] = options.interface
     named: list[str] = options.netns or []
-    host_addresses = [tuple(dict.fromkeys(_addresses(name, socket.AF_INET))) for name in interfaces]
+    host_addresses = [tuple(dict.fromkeys(_addresses(name))) for name in interfaces]
     for name in () if options.dry_run else interfaces:
         if queue := occupied(name):
             raise ConfigError(
@@ -204,11 +319,12 @@ def _hosts(options: argparse.Namespace) -> tuple[list[str], list[tuple[Source, .
         raise ConfigError(f"the interface {lacking[0]} has no IPv4 address: give it one, or name the host's, --address")
     if named and (not options.address or len(named) not in (1, len(host_addresses))):
         raise ConfigError("--netns is of an --address: name one for all addresses, or one for each in turn")
-    namespaces = named * len(host_addresses) if len(named) == 1 else named or [""] * len(host_addresses)
+    spaces = named * len(host_addresses) if len(named) == 1 else named or [""] * len(host_addresses)
     sources = []
-    for own, name in zip(host_addresses, namespaces, strict=True):
+    for own, name in zip(host_addresses, spaces, strict=True):
         if name:
-            cookie = in_namespace(NAMED / name, partial(_checked, own[0], f"in {name}"))
+            with namespaces.inside(name):
+                cookie = _checked(own[0], f"in {name}")
         else:
             cookie = _checked(own[0], "here")
         sources.append(tuple((address, cookie) for address in own))
@@ -230,10 +346,10 @@ def _checked(address: str, where: str) -> int:
     return namespace_cookie()
 
 
-def _addresses(interface: str, family: socket.AddressFamily) -> Iterator[str]:
-    """Return the addresses of an interface of the calling thread's network namespace."""
+def _addresses(interface: str) -> Iterator[str]:
+    """Return the IPv4 addresses of an interface of the calling thread's network namespace."""
     interface_index(interface)
-    return (one.address for one in psutil.net_if_addrs().get(interface, ()) if one.family == family)
+    return (one.address for one in psutil.net_if_addrs().get(interface, ()) if one.family == socket.AF_INET)
 
 
 def _begins_here(address: str) -> bool:
@@ -252,36 +368,21 @@ def _begins_here(address: str) -> bool:
     return True
 
 
-def _check_receivers(options: argparse.Namespace, spec: ExchangeSpec) -> None:
+def _check_receivers(options: argparse.Namespace, hosts: tuple[Peer, ...], sources: list[tuple[Source, ...]]) -> None:
     """Raise `ConfigError` if `--receivers` cannot be used."""
     if options.receivers is None:
         return
-    if not spec.peers:
+    if not options.peers:
         raise ConfigError("--receivers is about flows between this host and its --peers: name them")
-    hosts = [*spec.own, *parse_peers(spec.peers, spec.own)]
     if several := [host for host in hosts if host.id >> 48]:
         raise ConfigError(
             f"--receivers knows a host by its agent's address, and {several[0].address} speaks for several hosts: have "
             "an agent for each"
         )
+    if len(sources[0]) > 1:
+        raise ConfigError(
+            f"--receivers knows a host by one address, and the interface has {len(sources[0])}: name one, --address"
+        )
     if options.netns or options.dry_run:
         what = "--netns" if options.netns else "--dry-run"
         raise ConfigError(f"--receivers holds flows of this network namespace back: leave {what} out")
-
-
-def _exchange(options: argparse.Namespace, file: PolicyFile, addresses: list[str]) -> tuple[ExchangeSpec, Keys | None]:
-    period_s = options.period or file.header.period_s
-    spec = ExchangeSpec(
-        listen=f"{addresses[0]}:{options.port}*{len(addresses)}",
-        late_s=LATE_PERIODS * period_s,
-        peers=listed(options.peers),
-        uplink=options.uplink,
-        group=options.group,
-        interface=options.interface[0] if options.group else None,
-        buffer_bytes=options.receivers,
-    )
-    _check_receivers(options, spec)
-    alone = not (spec.peers or spec.uplink)
-    if not alone and options.key is None:
-        raise ConfigError("messages are signed: name the file of the agents' keys, --key")
-    return spec, None if alone else Keys.read(options.key)

@@ -3,7 +3,7 @@
 
 import argparse
 import gc
-import os
+import math
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,32 +11,30 @@ from pathlib import Path
 from ncc import __version__
 from ncc.core.errors import DatapathError
 from ncc.core.memory import memory_bytes
-from ncc.core.units import to_ns
+from ncc.core.units import NS_PER_S, to_ns
 from ncc.envs.linux import layout, machine
 from ncc.envs.linux.device import ETHERNET_BYTES
 from ncc.envs.linux.extension import extension
 from ncc.envs.linux.live import InterfaceCounter, Live
 from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.order_program import OrderProgram
-from ncc.envs.linux.queue import OPEN, HostQueue
-from ncc.envs.linux.queues import Queues
-from ncc.envs.linux.senders import mode_of
+from ncc.envs.linux.queue import OPEN, HostQueue, Queues
 from ncc.envs.linux.shim import Shim
+from ncc.envs.linux.stack import mode_of
 from ncc.envs.linux.wake import Waker
 from ncc.harness.signals import StopRequest
 from ncc.host import privileges
 from ncc.host.agent import Agent, Silence
 from ncc.host.exchange import Exchange, UdpExchange
-from ncc.host.grants import receiver_scenario
 from ncc.host.guard import Guard
 from ncc.host.keys import reader
 from ncc.host.log import Log, Notifier
 from ncc.host.loop import Loop
 from ncc.host.metrics import AgentCollector, MetricsFile
 from ncc.host.neighbourhood import Neighbourhood, limiter_of, outside_of
-from ncc.host.peers import parse_peers, rows_of
-from ncc.host.plan import Plan, planned
-from ncc.host.receivers import Receivers
+from ncc.host.peers import rows_of
+from ncc.host.plan import LATE_PERIODS, Plan, planned
+from ncc.host.receivers import Receivers, receiver_scenario
 from ncc.host.restore import AUTOCORKING, DEFAULT, ECN, SEND_BUFFER, alone, changed, check_settable, first_send_buffer
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -53,25 +51,23 @@ def command(options: argparse.Namespace) -> int:
     """
     plan = planned(options)
     header, network, log = plan.file.header, plan.network, Log()
-    rows = rows_of(plan.exchange.own, parse_peers(plan.exchange.peers, plan.exchange.own))
-    neighbourhood = Neighbourhood(limiter_of(plan.file), network.scenario(), *rows)
+    neighbourhood = Neighbourhood(limiter_of(plan.file), network.scenario(), *rows_of(plan.own, plan.peers))
     with ExitStack() as undo:
         stop = StopRequest(None if plan.keys is None else reader(plan.keys, log))
         undo.enter_context(stop.noted())
         notifier = Notifier()
         undo.callback(notifier.close)
-        exchange = Exchange() if plan.keys is None else UdpExchange(plan.exchange, plan.keys)
-        undo.callback(exchange.close)
+        exchange = _exchange(options, plan, undo)
         guard = Guard(plan.guard, plan.bounds, neighbourhood.link_bps, lambda said: log.warning("guard", said=said))
-        agent = Agent(neighbourhood, guard, exchange, stale_periods=options.stale_periods, in_force=not options.dry_run)
+        agent = Agent(neighbourhood, guard, exchange, in_force=not options.dry_run)
         privileges.check()
         require_built()
         sysctls = _sysctls(options, plan, undo)
         _schedule(options, undo)
-        undo.callback(os.close, machine.take_machine(shared=True))
+        undo.enter_context(machine.taken(shared=True))
         queues = _queues(options, plan, neighbourhood, exchange, undo)
         live = _live(options, plan, neighbourhood, queues, undo)
-        receivers = _receivers(plan, exchange, live, undo)
+        receivers = _receivers(options, plan, exchange, live, undo)
         privileges.drop()  # before any message is read
         loop = Loop(agent, live, to_ns(network.period_s), receivers)
         shown = None
@@ -94,7 +90,7 @@ def command(options: argparse.Namespace) -> int:
             default=options.default,
             order=header.stack.order,
             takes_sizes=queues is not None and queues.program.takes_sizes,
-            receivers_bytes=plan.exchange.buffer_bytes,
+            receivers_bytes=options.receivers,
         )
         if header.action.within is not None and (outside := outside_of(plan.file, network)):
             log.warning("untrusted", said=f"hosts have the limits of the formula LOCAL: {outside}")
@@ -128,6 +124,18 @@ def command(options: argparse.Namespace) -> int:
         return int(guard.given_up)
 
 
+def _exchange(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> Exchange:
+    """Open the exchange with the peers, or one with nobody."""
+    exchange = Exchange()
+    if plan.keys is not None:
+        late_ns = to_ns(LATE_PERIODS * plan.network.period_s)
+        exchange = UdpExchange(
+            plan.keys, plan.own, plan.peers, plan.uplink, late_ns=late_ns, buffer_bytes=options.receivers
+        )
+    undo.callback(exchange.close)
+    return exchange
+
+
 def _queues(
     options: argparse.Namespace,
     plan: Plan,
@@ -143,7 +151,7 @@ def _queues(
     overhead_bytes = neighbourhood.scenario.transport.frame_overhead_bytes - ETHERNET_BYTES
     queues = [
         undo.enter_context(HostQueue(name, rate_bps, program=program, overhead_bytes=overhead_bytes))
-        for name, rate_bps in zip(plan.interfaces, neighbourhood.link_bps.tolist(), strict=True)
+        for name, rate_bps in zip(options.interface, neighbourhood.link_bps.tolist(), strict=True)
     ]
     exchange.prioritise(OPEN)
     return Queues(program, queues)
@@ -154,7 +162,7 @@ def _live(
 ) -> Live:
     """Register the shim; return the local hosts, measured and limited from now on."""
     counters = []
-    for name in plan.interfaces:
+    for name in options.interface:
         counters.append(counter := InterfaceCounter(name))
         undo.callback(counter.close)
     stack = plan.file.header.stack
@@ -166,13 +174,14 @@ def _live(
         neighbourhood.base_rtt_s,
         counters=counters,
         queues=queues,
-        lists=plan.exchange.buffer_bytes is not None,
     )
 
 
-def _receivers(plan: Plan, exchange: Exchange, live: Live, undo: ExitStack) -> Receivers | None:
+def _receivers(
+    options: argparse.Namespace, plan: Plan, exchange: Exchange, live: Live, undo: ExitStack
+) -> Receivers | None:
     """Make flows to peers wait for grants, and send grants to this host's senders; None without `--receivers`."""
-    if plan.exchange.buffer_bytes is None:
+    if options.receivers is None:
         return None
     try:
         waker = Waker(plan.addresses[0])
@@ -181,10 +190,9 @@ def _receivers(plan: Plan, exchange: Exchange, live: Live, undo: ExitStack) -> R
             "--receivers takes CAP_NET_RAW, to wake flows that wait: run the agent as root, or add it to the unit."
         ) from None
     undo.callback(waker.close)
-    peers = parse_peers(plan.exchange.peers, plan.exchange.own)
     network = plan.network
-    scenario = receiver_scenario(len(peers), network.link_rate_bps, plan.exchange.buffer_bytes, network.period_s)
-    receivers = Receivers(scenario, exchange, peers, live.shim, waker)
+    scenario = receiver_scenario(len(plan.peers), network.link_rate_bps, options.receivers, network.period_s)
+    receivers = Receivers(scenario, exchange, plan.peers, live.shim, waker)
     undo.callback(lambda: receivers.lift(time.monotonic_ns()))
     return receivers
 
@@ -217,39 +225,35 @@ def _serve(
     stop: StopRequest,
 ) -> dict[str, float]:
     """Decide until the end; return the share of a core used, and the seconds spent waiting for a core."""
-    began_ns = reported_ns = time.monotonic_ns()
-    until_ns = began_ns + to_ns(options.seconds) if options.seconds is not None else None
-    name, silence = loop.live.shim.name, Silence(loop.agent, began_ns)
-
-    def ends(now_ns: int) -> bool:
-        return stop.name is not None or (until_ns is not None and now_ns >= until_ns)
-
-    def between(now_ns: int) -> None:
-        nonlocal reported_ns
-        notifier.alive(now_ns)
-        stop.read_again()
-        if (sentence := silence.notice(now_ns)) is not None:
-            log.warning("silence", said=sentence)
-        if now_ns - reported_ns >= to_ns(options.log_s):
-            reported_ns = now_ns
-            count()
-            log.info("report", **loop.summary(), log_lost=log.lost)
-
-    def count() -> None:
-        if loop.live.queues is not None:
-            loop.live.queues.check()
-
-    def check() -> str | None:
-        count()
-        if name in AVAILABLE.read_text().split():
-            return None
-        return f"congestion control {name} is no longer registered"
-
+    guard, queues, name = loop.agent.guard, loop.live.queues, loop.live.shim.name
     gc.collect()
     gc.freeze()
     cpu_s, wall_s, waited_s = time.process_time(), time.monotonic(), machine.waited_s()
+    loop.begin()
+    began_ns = checked_ns = reported_ns = time.monotonic_ns()
+    until_ns = math.inf if options.seconds is None else began_ns + to_ns(options.seconds)
+    silence = Silence(loop.agent, began_ns)
     try:
-        loop.run(ends, between, check)
+        while not guard.given_up:
+            now_ns, missed = loop.wait()
+            if stop.name is not None or now_ns >= until_ns:
+                break
+            loop.period(now_ns, missed)
+            notifier.alive(now_ns)
+            stop.read_again()
+            if (sentence := silence.notice(now_ns)) is not None:
+                log.warning("silence", said=sentence)
+            reports = now_ns - reported_ns >= to_ns(options.log_s)
+            checks = now_ns - checked_ns >= NS_PER_S
+            if queues is not None and (reports or checks):
+                queues.check()
+            if reports:
+                reported_ns = now_ns
+                log.info("report", **loop.summary(), log_lost=log.lost)
+            if checks:
+                checked_ns = now_ns
+                if name not in AVAILABLE.read_text().split():
+                    guard.hand_back(f"congestion control {name} is no longer registered", now_ns)
     finally:
         gc.unfreeze()
     cpu_frac = (time.process_time() - cpu_s) / (time.monotonic() - wall_s)
@@ -257,8 +261,6 @@ def _serve(
 
 
 def _schedule(options: argparse.Namespace, undo: ExitStack) -> None:
-    if options.core is not None:
-        machine.stay_on((options.core,), undo)
     if options.realtime:
         try:
             machine.go_first(undo)

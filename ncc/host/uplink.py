@@ -2,38 +2,98 @@
 """``ncc host uplink``: sends hosts the state of their uplink, from the machine that has this port."""
 
 import argparse
+import os
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.options import typed
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S, to_ns
-from ncc.envs.linux.periods import Periods, sleep_until
-from ncc.envs.linux.port import Port
+from ncc.envs.linux import netlink
+from ncc.envs.linux.device import interface_index
+from ncc.envs.linux.machine import Periods, sleep_until
+from ncc.envs.linux.netlink import Route, request
 from ncc.harness.signals import StopRequest
-from ncc.host.exchange import ExchangeSpec, UdpExchange
+from ncc.host.exchange import UdpExchange
+from ncc.host.guard import Seconds
 from ncc.host.keys import Keys, reader
 from ncc.host.log import Log, Notifier
 from ncc.host.message import UPLINK, Kind
-from ncc.host.options import listed
-from ncc.host.peers import parse_one
+from ncc.host.neighbourhood import Period
+from ncc.host.peers import PORT, Peer, parse_one, parse_peers
+
+
+class PortState(NamedTuple):
+    """Counters of a port at one moment."""
+
+    sent_bytes: int
+    """Bytes sent since the queue was set up, with link-layer headers."""
+    backlog_bytes: int
+    """Bytes that wait in the queue, with link-layer headers."""
+
+
+class Port:
+    """The counters of a network device's queue (`tc -s qdisc show dev ...`): the root and everything below it.
+
+    Reading takes one request to the kernel and no privileges.
+    """
+
+    def __init__(self, interface: str) -> None:
+        """Find the device in the calling thread's namespace."""
+        index = interface_index(interface)
+        # Without NLM_F_ECHO the kernel does not answer; an ACK comes even without a queue.
+        self._question = request(netlink.GET_QDISC, netlink.ECHO, index, parent=netlink.ROOT)
+        self.interface = interface
+        self._route = Route()
+        try:
+            self.read()
+        except DatapathError as error:
+            self.close()
+            raise ConfigError(str(error)) from None
+
+    def read(self) -> PortState:
+        """Read the counters."""
+        try:
+            queues = list(self._route.ask(self._question))
+        except TimeoutError as error:
+            raise DatapathError(f"the kernel does not tell the queue of {self.interface}: {error}") from None
+        except OSError as error:
+            raise DatapathError(
+                f"the queue of {self.interface} cannot be read: {os.strerror(error.errno or 0)}; is the interface "
+                "still there?"
+            ) from None
+        counts = queues[-1].counts if queues and queues[-1].kind != "noqueue" else None
+        if counts is None:
+            raise DatapathError(
+                f"{self.interface} has no queue that counts (noqueue); name the port at which packets wait, or give it "
+                f"a queue: tc qdisc add dev {self.interface} root ..."
+            )
+        return PortState(*counts[:2])
+
+    def close(self) -> None:
+        """Close the socket to the kernel; may be called twice."""
+        self._route.close()
 
 
 class UplinkSender:
     """Sends agents the uplink's state.
 
     Args:
-        spec: this machine, and the agents as its peers, or the agents' multicast group.
         keys: keys for this machine's messages.
+        own: this machine.
+        agents: hosts to send the state to.
 
     Raises:
-        ConfigError: an address, group or interface that cannot be used, or a port in use.
+        ConfigError: an address that cannot be used, or a port in use.
     """
 
-    def __init__(self, spec: ExchangeSpec, keys: Keys) -> None:
-        parse_one(spec.listen, "address to listen on")
-        self.exchange = UdpExchange(spec, keys, Kind.UPLINK)
+    def __init__(self, keys: Keys, own: Peer, agents: Sequence[Peer]) -> None:
+        self.exchange = UdpExchange(keys, (own,), agents, kind=Kind.UPLINK, late_ns=NS_PER_S)
         self._last: tuple[int, int] | None = None
 
     def send(self, sent_bytes: int, backlog_bytes: int, now_ns: int) -> None:
@@ -57,6 +117,19 @@ class UplinkSender:
         self.exchange.close()
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``uplink``."""
+    add = parser.add_argument
+    add("interface", help="interface whose queue the hosts share: the switch's port to the outside")
+    add("--listen", required=True, metavar="ADDRESS[:PORT]", help=f"address of this machine (port {PORT})")
+    add("--key", type=Path, required=True, metavar="FILE", help="file of the keys (docs/host/messages.md)")
+    add("--agents", required=True, metavar="LIST", help="agents to send the state to, with commas: ADDRESS[:PORT]")
+    # Shorter periods would flood hosts with messages, longer ones leave them with an old state.
+    add("--period", type=typed(Period), default=1e-3, metavar="S", help="seconds, of the agents (%(default)s)")
+    add("--seconds", type=typed(Seconds), metavar="S", help="end after so many seconds")
+    add("--log-s", type=typed(Seconds), default=10.0, metavar="S", help="seconds between two reports (%(default)s)")
+
+
 def command(options: argparse.Namespace) -> int:
     """Send until a signal or `--seconds`; return 0 then.
 
@@ -64,23 +137,17 @@ def command(options: argparse.Namespace) -> int:
         ConfigError: invalid options.
         DatapathError: the port or its queue has gone.
     """
-    if bool(options.agents) == (options.group is not None):
-        raise ConfigError("name who is sent the uplink's state: --agents, or else the --group on which they listen")
-    spec = ExchangeSpec(
-        listen=options.listen,
-        peers=listed(options.agents),
-        group=options.group,
-        interface=options.through,
-    )
+    own = parse_one(options.listen, "address to listen on")
+    agents = parse_peers(options.agents, [own])
     keys, log = Keys.read(options.key), Log()
     stop = StopRequest(reader(keys, log))
     with ExitStack() as undo:
         port = undo.enter_context(closing(Port(options.interface)))
-        sender = undo.enter_context(closing(UplinkSender(spec, keys)))
+        sender = undo.enter_context(closing(UplinkSender(keys, own, agents)))
         notifier = undo.enter_context(closing(Notifier()))
         undo.enter_context(stop.noted())
         undo.enter_context(stop.insisted())
-        log.info("started", interface=options.interface, to=spec.to_dict())
+        log.info("started", interface=options.interface, to=[str(agent) for agent in agents])
         notifier.ready(f"tells of {options.interface}")
         try:
             missed = _serve(options, port, sender, notifier=notifier, log=log, stop=stop)

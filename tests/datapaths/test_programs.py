@@ -11,7 +11,7 @@ from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne
 from ncc.core.topology import Program
 from ncc.envs.linux.rack import check_rack
-from ncc.envs.linux.senders import check_stack
+from ncc.envs.linux.stack import check_stack
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack

@@ -12,7 +12,7 @@ from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne, Pods
 from ncc.core.topology import Program
 from ncc.core.units import MS
 from ncc.core.workload import Fixed
-from ncc.envs.linux.senders import check_stack
+from ncc.envs.linux.stack import check_stack
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import ComponentStack, HostStack

@@ -3,7 +3,6 @@
 
 import io
 import json
-import os
 import re
 import signal
 import socket
@@ -11,14 +10,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from ncc.envs.linux import machine, namespaces
+from ncc.envs.linux import namespaces
 from ncc.envs.linux.rack import Rack
 from ncc.host.__main__ import main
-from tests.linux.patience import patiently
+from tests.linux.lines import sent_by
+from tests.linux.patience import exclusively
 from tests.linux.rates import Count, counted
 from tests.support.processes import PATIENCE_S, eventually
 
@@ -113,14 +113,6 @@ def arguments(rack: Rack, host: int, policy: Path, *more: str, most_frac: float)
     ]
 
 
-def sent_by(namespace: str, interface: str) -> tuple[int, int]:
-    """Bytes of IP packets that have left an interface, and the number of packets."""
-    with namespaces.inside(namespace):
-        text = Path("/proc/thread-self/net/dev").read_text()
-    sent_bytes, packets = map(int, text.split(f"{interface}:")[1].split()[8:10])
-    return sent_bytes - 14 * packets, packets
-
-
 def leaving(rack: Rack, host: int) -> Callable[[], Count]:
     """IP packets that leave a host of a rack, including its agent's messages."""
     name = rack.interface(host)
@@ -159,14 +151,9 @@ def sysctl(namespace: str, name: str) -> str:
         return Path(f"/proc/sys/net/ipv4/{name}").read_text().strip()
 
 
-@contextmanager
-def beside_others() -> Iterator[None]:
+def beside_others() -> AbstractContextManager[None]:
     """Share the machine with agents, without a run."""
-    held = patiently(lambda: machine.take_machine(shared=True))
-    try:
-        yield
-    finally:
-        os.close(held)
+    return exclusively(shared=True)
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def namespace() -> Iterator[str]:
         yield name
 
 
-@needs(*TRAFFIC, "ip")
+@needs(*TRAFFIC)
 def test_all_addresses_of_an_interface_are_limited_and_an_agent_whose_interface_goes_says_so(policy_path: Path) -> None:
     with beside_others(), namespace() as name:
         before = sysctl(name, SETTING)
@@ -58,7 +58,7 @@ def test_all_addresses_of_an_interface_are_limited_and_an_agent_whose_interface_
     assert "".join(agent.rest) == f"error: {ended['why']}\n"
 
 
-@needs(*TRAFFIC, "ip")
+@needs(*TRAFFIC)
 def test_an_agent_whose_log_nobody_reads_ends_as_it_is_told(policy_path: Path) -> None:
     reading, writing = os.pipe()
     os.write(writing, bytes(fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, select.PIPE_BUF)))

@@ -1,27 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exchanges by UDP over loopback: with single peers, with a group, with strangers and floods."""
+"""Exchanges by UDP over loopback: with peers, with strangers and floods."""
 
-import gc
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError
-from ncc.host.exchange import Exchange, ExchangeSpec, UdpExchange
+from ncc.core.units import NS_PER_S
+from ncc.host.exchange import Exchange, UdpExchange
 from ncc.host.keys import Key, Keys
 from ncc.host.message import BEGIN, MAGIC, SIZE, Kind
-from ncc.host.peers import parse_one
-from ncc.host.sockets import drops
+from ncc.host.peers import parse_agent, parse_one, parse_peers
 from tests.host.hosts import KEYS, MS, flows_to, states
 from tests.support.processes import eventually
-
-GROUP = "239.255.71.94"
-ON_LO = {"group": GROUP, "interface": "lo"}
 
 
 def free_ports(n: int) -> list[int]:
@@ -33,15 +30,17 @@ def free_ports(n: int) -> list[int]:
         return [each.getsockname()[1] for each in opened]
 
 
-def spec(listen: str, /, *peers: str, **changes: Any) -> ExchangeSpec:
-    given: dict[str, Any] = {"listen": listen, "peers": peers, "late_s": 60.0, **changes}
-    return ExchangeSpec(**given)
+def opened(listen: str, /, *peers: str, keys: Keys = KEYS, uplink: str | None = None, **changes: Any) -> UdpExchange:
+    """An exchange of the agent at an address."""
+    own = parse_agent(listen)
+    sender = None if uplink is None else parse_one(uplink, "uplink")
+    return UdpExchange(keys, own, parse_peers(",".join(peers), own), sender, **{"late_ns": 60 * NS_PER_S, **changes})
 
 
 @contextmanager
-def exchanges(*specs: ExchangeSpec, keys: Keys = KEYS) -> Iterator[list[UdpExchange]]:
+def exchanges(*agents: UdpExchange) -> Iterator[tuple[UdpExchange, ...]]:
     with ExitStack() as stack:
-        yield [stack.enter_context(closing(UdpExchange(each, keys))) for each in specs]
+        yield tuple(stack.enter_context(closing(agent)) for agent in agents)
 
 
 def until(done: Callable[[], bool], *receiving: Exchange, sending: Callable[[], None] = lambda: None) -> None:
@@ -58,7 +57,7 @@ def until(done: Callable[[], bool], *receiving: Exchange, sending: Callable[[], 
 
 def test_two_agents_tell_each_other() -> None:
     one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
-    with exchanges(spec(one, f"{two}*2"), spec(f"{two}*2", one)) as (a, b):
+    with exchanges(opened(one, f"{two}*2"), opened(f"{two}*2", one)) as (a, b):
         assert (a.n_peers, b.n_peers) == (2, 1)
         before_ns = time.monotonic_ns()
         a.send(states(1, queued_bytes=5, rate_limit_bps=1e9), before_ns)
@@ -72,8 +71,8 @@ def test_two_agents_tell_each_other() -> None:
 
 def test_one_peer_is_told_alone() -> None:
     one, two, three = (f"127.0.0.1:{port}" for port in free_ports(3))
-    specs = [spec(a, *(b for b in (one, two, three) if b != a), buffer_bytes=5000) for a in (one, two, three)]
-    with exchanges(*specs) as (a, b, c):
+    agents = [opened(a, *(b for b in (one, two, three) if b != a), buffer_bytes=5000) for a in (one, two, three)]
+    with exchanges(*agents) as (a, b, c):
         to = parse_one(three, "receiver")
         a.tell(Kind.FLOWS, 1, flows_to(to, flows=1, waiting_bytes=7), time.monotonic_ns())
         until(lambda: c.counters["received"] == 1, b, c)
@@ -84,7 +83,7 @@ def test_one_peer_is_told_alone() -> None:
 def test_what_waited_while_an_agent_was_held_up_makes_nothing_after_it_late() -> None:
     """A period that began long ago is not when a message was received."""
     one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
-    with exchanges(spec(one, two, late_s=5.0), spec(two, one)) as (a, b):
+    with exchanges(opened(one, two, late_ns=5 * NS_PER_S), opened(two, one)) as (a, b):
         began_ns = time.monotonic_ns() - 10 * 1000 * MS
         b.send(states(1, queued_bytes=1), time.monotonic_ns())
         until(lambda: a.counters["received"] == 1, a)
@@ -99,11 +98,10 @@ def test_what_waited_while_an_agent_was_held_up_makes_nothing_after_it_late() ->
 def test_strangers_are_counted_and_do_no_harm() -> None:
     one, two, three = (f"127.0.0.1:{port}" for port in free_ports(3))
     other = Keys.shared(Key(bytes(16)))
-    with exchanges(spec(one, two)) as (a,), exchanges(spec(two, one), keys=other) as (forger,):
-        with exchanges(spec(three, one)) as (stranger,):
-            stranger.send(states(1), time.monotonic_ns())
-            forger.send(states(1), time.monotonic_ns())
-            until(lambda: a.counters["forged"] == 1 and drops(a._socket) == 1, a)
+    with exchanges(opened(one, two), opened(two, one, keys=other), opened(three, one)) as (a, forger, stranger):
+        stranger.send(states(1), time.monotonic_ns())
+        forger.send(states(1), time.monotonic_ns())
+        until(lambda: a.counters["forged"] == 1 and a.kernel_drops() == 1, a)
         assert a.inbox.states_ns.tolist() == [0]
 
 
@@ -111,7 +109,7 @@ def test_a_flood_of_strangers_takes_no_room_from_peers() -> None:
     """Without a filter in the kernel what waits is the strangers', and the peer's messages are dropped."""
     one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
     with (
-        exchanges(spec(one, two), spec(two, one)) as (a, b),
+        exchanges(opened(one, two), opened(two, one)) as (a, b),
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flooding,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as elsewhere,
     ):
@@ -125,12 +123,12 @@ def test_a_flood_of_strangers_takes_no_room_from_peers() -> None:
             b.send(states(1), time.monotonic_ns())
         a.receive(time.monotonic_ns())
         assert {name: n for name, n in a.counters.items() if n} == {"received": 10}
-        assert drops(a._socket) == 10 * 105
+        assert a.kernel_drops() == 10 * 105
 
 
 def test_a_flood_from_a_peer_s_address_costs_a_bounded_number_of_messages() -> None:
     one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
-    with exchanges(spec(one, two), spec(two, one)) as (a, b):
+    with exchanges(opened(one, two), opened(two, one)) as (a, b):
         most = 2 * (a.n_peers + 1) + 16
         for _ in range(most * 20):
             b._socket.sendto((BEGIN + bytes(SIZE))[:SIZE], parse_one(one, "x").address)
@@ -146,7 +144,7 @@ def test_agents_of_many_addresses_and_ports_are_all_heard() -> None:
     ports = free_ports(3)
     me, *others = [f"127.0.0.1:{ports[0]}", *(f"127.0.0.{i}:{ports[i % 2 + 1]}" for i in range(2, 252))]
     some = [others[0], others[1], others[-1]]
-    with exchanges(spec(me, *others), *(spec(each, me) for each in some)) as (a, *senders):
+    with exchanges(opened(me, *others), *(opened(each, me) for each in some)) as (a, *senders):
         for each in senders:
             each.send(states(1, queued_bytes=1), time.monotonic_ns())
         until(lambda: a.counters["received"] == len(some), a)
@@ -158,25 +156,25 @@ def test_each_pair_of_agents_may_have_keys_of_its_own() -> None:
     first, second, third = (f"127.0.0.{i}" for i in (1, 2, 3))
     pairs = [(a, b) for a in (first, second, third) for b in (first, second, third) if a != b]
     whole = {pair: [Key(bytes([i]) * 16, i)] for i, pair in enumerate(pairs, 1)}
-    specs = [
-        spec(f"{one}:{port}", *(f"{other}:{port}" for other in (first, second, third) if other != one))
+    agents = [
+        opened(
+            f"{one}:{port}",
+            *(f"{other}:{port}" for other in (first, second, third) if other != one),
+            keys=Keys({pair: whole[pair] for pair in pairs if one in pair}),
+        )
         for one in (first, second, third)
     ]
-    with ExitStack() as stack:
-        a, b, c = (
-            stack.enter_context(closing(UdpExchange(each, Keys({pair: whole[pair] for pair in pairs if one in pair}))))
-            for one, each in zip((first, second, third), specs, strict=True)
-        )
+    with exchanges(*agents) as (a, b, c):
         for each in (a, b, c):
             each.send(states(1), time.monotonic_ns())
         until(lambda: all(each.inbox.states_ns.all() for each in (a, b, c)), a, b, c)
         with pytest.raises(ConfigError, match=r"no key for what 127\.0\.0\.1 sends 127\.0\.0\.4: add a line"):
-            UdpExchange(spec(f"{first}:{port}", f"127.0.0.4:{port}"), Keys(whole))
+            opened(f"{first}:{port}", f"127.0.0.4:{port}", keys=Keys(whole))
 
 
 def test_a_peer_that_is_not_there_is_no_error() -> None:
     one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
-    with exchanges(spec(one, two)) as (a,):
+    with exchanges(opened(one, two)) as (a,):
         for _ in range(10):
             a.send(states(1), time.monotonic_ns())
             a.receive(time.monotonic_ns())
@@ -187,50 +185,20 @@ def test_a_peer_that_is_not_there_is_no_error() -> None:
 def test_what_cannot_be_sent_is_counted() -> None:
     """A broadcast address takes a right that the socket has not asked for."""
     (port,) = free_ports(1)
-    with exchanges(spec(f"127.0.0.1:{port}", "255.255.255.255")) as (a,):
+    with exchanges(opened(f"127.0.0.1:{port}", "255.255.255.255")) as (a,):
         a.send(states(1), time.monotonic_ns())
         assert (a.counters["sent"], a.counters["send_errors"]) == (0, 1)
 
 
-def test_one_message_to_a_group_serves_all() -> None:
-    *ports, meeting = free_ports(4)
-    agents = [f"127.0.0.1:{port}" for port in ports]
-    by = {"group": f"{GROUP}:{meeting}", "interface": "lo", "loop": True}
-    with exchanges(*(spec(agent, *(set(agents) - {agent}), **by) for agent in agents)) as all_of_them:
-        for each in all_of_them:
-            each.send(states(1, queued_bytes=1), time.monotonic_ns())
-            assert each.counters["sent"] == 1
-        until(lambda: all(each.inbox.states_ns.all() for each in all_of_them), *all_of_them)
-        assert all(each.inbox.states["queued_bytes"].tolist() == [1, 1] for each in all_of_them)
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"group": GROUP}, "group and interface go together"),
-        ({"interface": "lo"}, "group and interface go together"),
-        ({"group": "10.0.0.9", "interface": "lo"}, "10.0.0.9:9471 is no multicast address: name one of 239"),
-        ({"group": GROUP, "interface": "no-such-one"}, "there is no network interface 'no-such-one'"),
-        ({"buffer_bytes": 5000, **ON_LO}, "a group is told one: leave --group out"),
-        ({"buffer_bytes": 0}, "buffer_bytes: Expected `int` >= 3000"),
-        ({"listen": "192.0.2.1:9"}, "cannot listen on 192.0.2.1:9: this machine has no such address"),
-        ({"uplink": "10.0.0.9*2"}, r"the uplink '10.0.0.9\*2' must be one"),
-        ({"late_s": 0.0}, "late_s: Expected `float` > 0"),
-    ],
-)  # fmt: skip
-def test_specs_that_cannot_be(changes: dict[str, Any], said: str) -> None:
-    (port,) = free_ports(1)
-    before = len(socket_numbers())
-    with pytest.raises(ConfigError, match=said):
-        UdpExchange(spec(f"127.0.0.1:{port}", **{"peers": ("10.0.0.2",), **changes}), KEYS)
-    gc.collect()
-    assert len(socket_numbers()) == before
+def test_an_address_that_is_not_here_is_refused_and_leaves_no_socket() -> None:
+    before = socket_numbers()
+    with pytest.raises(ConfigError, match=r"cannot listen on 192\.0\.2\.1:9: this machine has no such address"):
+        opened("192.0.2.1:9", "10.0.0.2")
+    assert socket_numbers() == before
 
 
 def socket_numbers() -> set[str]:
     """Sockets that this process has open."""
-    from pathlib import Path
-
     links = (link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
     return {str(target) for target in links if str(target).startswith("socket:")}
 

@@ -8,18 +8,15 @@ from ncc.core.topologies import SingleSwitch
 from ncc.envs.linux.rack import Rack
 from tests.host.agents import (
     AVAILABLE,
-    NETWORK,
     AgentProcess,
     arguments,
     beside_others,
     leaving,
     limited_to,
-    restored,
     sending,
     sysctl,
 )
 from tests.linux.rates import check_limit, exceeds
-from tests.linux.spaces import spaces
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
@@ -31,7 +28,7 @@ HEARTBEAT_S = 1.0
 SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
 BEFORE = SYSCTLS[0]
 
-pytestmark = needs(*TRAFFIC, "ip")
+pytestmark = needs(*TRAFFIC)
 
 
 def test_who_stands_still_hands_back_and_who_only_looks_changes_nothing(policy_path: Path) -> None:
@@ -89,24 +86,3 @@ def would_limit(agent: AgentProcess) -> bool:
     """True if an agent reports a limit for connections."""
     reports = [line for line in agent.events("report") if line.get("connections")]
     return any(limit is not None and limit <= LIMIT_BPS for line in reports for limit in line["limits_bps"])
-
-
-def test_settings_that_a_killed_agent_left_are_put_back_by_the_next_or_by_hand(policy_path: Path) -> None:
-    asked = [str(policy_path), "--interface", "lo", *NETWORK, "--name", "ncc_test_k", "--default"]
-    with beside_others(), spaces("killed") as (name,):
-        before = [sysctl(name, setting) for setting in SYSCTLS]
-        for by_hand in (True, False):
-            with AgentProcess(name, asked) as killed:
-                killed.wait_for("started")
-                assert sysctl(name, BEFORE) == "ncc_test_k"
-                status, said = restored(name)
-                assert (status, "Another agent has changed settings" in said) == (1, True)
-            assert sysctl(name, BEFORE) == "ncc_test_k"  # nobody is left to put it back
-            if by_hand:
-                assert f"{BEFORE} is {before[0]} again" in restored(name)[1]
-                assert [sysctl(name, setting) for setting in SYSCTLS] == before
-        with AgentProcess(name, asked) as next_one:
-            next_one.wait_for("started")
-            assert next_one.end() == 0
-        assert [sysctl(name, setting) for setting in SYSCTLS] == before
-        assert "No agent left anything" in restored(name)[1]

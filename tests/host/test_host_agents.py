@@ -19,7 +19,6 @@ from ncc.core.topologies import LeafSpine
 from ncc.core.value import from_dict
 from ncc.core.workload import Incast, Permutation
 from ncc.envs.action import rate_map
-from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.observation import ObservationSpec, SharedObserver, aged, names_of, obs_dim
 from ncc.envs.observation.losses import Losses
 from ncc.envs.packetsim import PacketsimDatapath
@@ -33,15 +32,13 @@ from ncc.host.host_agents import SWITCHES, HostAgents, _peer
 from ncc.host.message import HEAD
 from ncc.host.neighbourhood import NeighbourhoodSpec, limiter_of
 from ncc.policies import RateBounds
-from ncc.policies.file import PolicyFile, load_policy_file
+from ncc.policies.file import PolicyFile
 from ncc.policies.limits import HeldLimiter
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from tests.envs.cases import measured, rack
 from tests.host.policies import untrained
 from tests.host.test_limiter import INCAST, drawn
-from tests.linux import runs
-from tests.support.linux import TRAFFIC, needs
 
 
 class Both:
@@ -275,24 +272,3 @@ def test_agents_are_chosen_by_name(policy_path: Path) -> None:
     assert type(LimiterFactory(None)(Controller(name="x", limit=HostsLimit(pretrained="ncc")), INCAST)) is HostAgents
     with pytest.raises(ConfigError, match=r"an agent on each host, which decides greedily: set limit.greedy to true"):
         LimiterFactory(None)(Controller(name="x", limit=HostsLimit(pretrained="ncc", greedy=False)), INCAST)
-
-
-@needs(*TRAFFIC)
-def test_agents_limit_real_traffic(policy_path: Path) -> None:
-    """The same agents on namespaces of this machine."""
-    scenario = INCAST.replace(topology=runs.LAB, workload=runs.LONG.workload, transport=runs.TRANSPORT, duration_s=0.5)
-    controller = LimiterFactory(None).resolved(load_controller(f"hosts:{policy_path}"))
-    limiter, datapath = HostAgents(load_policy_file(policy_path)), LinuxDatapath(runs.SETTINGS)
-    limits: list[FloatArray] = []
-    try:
-        limiter.reset(scenario, 1)
-        measurement = runs.start(datapath, scenario, controller.stack)
-        for _ in range(400):
-            limits.append(limiter.decide(measurement))
-            measurement = datapath.step(limits[-1])
-    finally:
-        datapath.close()
-    assert np.isfinite(limits[-100:]).any()
-    messages = limiter.facts["messages"]
-    assert messages["received"] == 2 * 2 * 399
-    assert limiter.fallbacks == ()

@@ -114,5 +114,7 @@ def test_a_key_of_another_user_is_refused(tmp_path: Path) -> None:
 
 def test_who_has_no_key_is_named() -> None:
     named: Named = {("10.0.0.1", "10.0.0.2"): [KEY]}
-    with pytest.raises(ConfigError, match=r"no key for what 10.0.0.1 sends a group: add a line for them, or for \* \*"):
-        Keys(named).between("10.0.0.1", "*")
+    with pytest.raises(
+        ConfigError, match=r"no key for what 10.0.0.1 sends 10.0.0.3: add a line for them, or for \* \*"
+    ):
+        Keys(named).between("10.0.0.1", "10.0.0.3")

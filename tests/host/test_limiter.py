@@ -3,7 +3,6 @@
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,15 +11,15 @@ from ncc.agents.policy import MlpPolicy, save_policy
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
-from ncc.core.topologies import LeafSpine, ManyToOne
-from ncc.core.workload import Incast, Permutation
+from ncc.core.topologies import ManyToOne
+from ncc.core.workload import Incast
 from ncc.envs.action import ActionSpec, RateTable
 from ncc.envs.observation import ObservationSpec, SharedObserver
 from ncc.harness.controller import PolicyLimit
 from ncc.harness.limiter import PolicyLimiter
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
-from tests.envs.cases import measured, rack
+from tests.envs.cases import measured
 
 INCAST = Scenario(
     name="incast",
@@ -76,42 +75,6 @@ def drawn(scenario: Scenario, n: int, seed: int) -> list[Measurement]:
             )
         )
     return found
-
-
-@pytest.mark.parametrize(("neighbours", "ages"), [("pooled", False), ("pooled", True), ("ranked", False)])
-@pytest.mark.parametrize(
-    "scenario",
-    [
-        INCAST,
-        INCAST.replace(topology=ManyToOne(senders=1)),
-        rack(hosts=4, sharing_delay_periods=2),
-        INCAST.replace(
-            topology=LeafSpine(leaves=3, spines=2, hosts_per_leaf=3),
-            workload=(("p", Permutation(hosts="hosts", size_bytes=1)),),
-            sharing_delay_periods=3,
-        ),
-    ],
-    ids=["incast", "alone", "rack", "leaf_spine"],
-)
-def test_the_likeliest_action_is_that_of_the_weights(
-    neighbours: Literal["pooled", "ranked"], ages: bool, scenario: Scenario
-) -> None:
-    """Decisions equal the network's definition, on any measurement."""
-    limiter = random_limiter(ObservationSpec(neighbours=neighbours, ages=ages, ceiling=1.5), ActionSpec(), scenario)
-    limiter.reset(scenario, 1)
-    chosen = set()
-    for measurement in drawn(scenario, 200, 11):
-        obs = limiter.observer.observe(measurement)
-        *hidden, (weight, bias) = limiter.policy.layers  # type: ignore[attr-defined]
-        inner = obs.astype(np.float64)
-        for by, plus in hidden:
-            inner = np.tanh(inner @ by.T + plus)
-        logits = inner @ weight.T + bias
-        np.testing.assert_allclose(limiter.policy.logits(obs), logits, rtol=1e-5, atol=1e-5)  # type: ignore[attr-defined]
-        actions = limiter.policy.act(obs, None)
-        np.testing.assert_array_equal(actions, logits.argmax(axis=-1))
-        chosen |= set(actions.tolist())
-    assert len(chosen) > 3
 
 
 def test_a_policy_that_does_not_fit_is_refused_by_name() -> None:

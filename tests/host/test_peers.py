@@ -54,15 +54,15 @@ def test_any_text_is_a_peer_or_refused(text: str) -> None:
 
 def test_a_neighbourhood_has_each_host_once() -> None:
     own = parse_agent("10.0.0.1*2")
-    assert [str(peer) for peer in parse_peers(["10.0.0.3", "10.0.0.2*2"], own)] == [
+    assert [str(peer) for peer in parse_peers("10.0.0.3, 10.0.0.2*2,", own)] == [
         f"10.0.0.3:{PORT}", f"10.0.0.2:{PORT}", f"10.0.0.2:{PORT}#1",
     ]  # fmt: skip
     with pytest.raises(ConfigError, match=r"the peer 10.0.0.1:9471 is this agent itself"):
-        parse_peers(["10.0.0.2", "10.0.0.1"], own)
+        parse_peers("10.0.0.2,10.0.0.1", own)
     with pytest.raises(ConfigError, match=r"the peer 10.0.0.2:9471 is named twice"):
-        parse_peers(["10.0.0.2", "10.0.0.2:9471"], own)
+        parse_peers("10.0.0.2,10.0.0.2:9471", own)
     with pytest.raises(ConfigError, match="at most 256 hosts, got 258"):
-        parse_peers(["10.0.0.2*256"], own)
+        parse_peers("10.0.0.2*256", own)
     with pytest.raises(ConfigError, match=r"the uplink '10.0.0.2\*2' must be one"):
         parse_one("10.0.0.2*2", "uplink")
 

@@ -66,7 +66,7 @@ def connect(name: str, congestion: str) -> None:
                 received += len(receiver.recv(65536))
 
 
-@needs(*TRAFFIC, "ip", "everybody's python")
+@needs(*TRAFFIC, "everybody's python")
 def test_an_agent_without_root_keeps_one_capability(host: str, policy_path: Path) -> None:
     by = by_nobody(policy_path)
     before = [sysctl(host, SETTING), queue(host)]

@@ -18,7 +18,8 @@ from ncc.host.__main__ import main
 from ncc.policies.export import ExportSpec, export
 from ncc.policies.file import load_policy_file, packed
 from tests.host.agents import ROOT, AgentProcess, limited_to, sysctl
-from tests.host.lines import LIMIT_BPS, OPTIONS, PEER, Line, kill, line, sending
+from tests.host.lines import LIMIT_BPS, OPTIONS, PEER, PEER_IPV6, kill, line, restore, state
+from tests.linux.lines import Line, sending
 from tests.linux.rates import check_limit, exceeds
 from tests.linux.sockets import unacknowledged
 from tests.support.linux import TRAFFIC, needs
@@ -30,7 +31,7 @@ NAMED = [*OPTIONS, "--name", "ncc_test_q"]
 MESSAGE_BYTES = 120 + 8 + 20 + 14
 """With headers of UDP, IPv4 and Ethernet."""
 
-pytestmark = needs(*TRAFFIC, "ip")
+pytestmark = needs(*TRAFFIC)
 
 
 def classes(on: Line) -> list[int]:
@@ -52,24 +53,24 @@ def takes_sizes(sender: socket.socket) -> bool:
 
 def test_all_that_leaves_an_interface_is_limited_together(policy_path: Path) -> None:
     with line() as on, ExitStack() as opened:
-        before = on.state()
-        old = opened.enter_context(on.connected())
+        before = state(on)
+        old = opened.enter_context(on.flowing())
         with sending(old):
             assert exceeds(on.count, 2 * LIMIT_BPS)
             agent = opened.enter_context(AgentProcess(on.host, [str(policy_path), *NAMED]))
             assert eventually(lambda: limited_to(agent) == [LIMIT_BPS])
             check_limit(on.count, LIMIT_BPS)
         senders = (
-            opened.enter_context(on.connected("cubic")),
+            opened.enter_context(on.flowing("cubic")),
             opened.enter_context(on.datagrams()),
-            opened.enter_context(on.connected(ipv6=True)),
-            opened.enter_context(on.connected()),  # by the agent's own controller
+            opened.enter_context(on.flowing(to=PEER_IPV6, family=socket.AF_INET6)),
+            opened.enter_context(on.flowing()),  # by the agent's own controller
         )
         for together in (*((sender,) for sender in senders), (old, *senders)):
             with sending(*together):
                 check_limit(on.count, LIMIT_BPS)
         assert agent.end() == 0
-        assert on.state() == before
+        assert state(on) == before
     ended = agent.wait_for("ended")
     assert ended["guard"]["hand_backs"] == 0
     assert ended["queue"]["limited_bytes"] > 1e6
@@ -97,7 +98,7 @@ def test_a_send_buffer_makes_whole_messages_known_and_is_put_back(policy_path: P
 
     def room() -> int:
         """Send buffer of a new connection."""
-        with on.connected() as sender:
+        with on.flowing() as sender:
             return sender.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
 
     with line() as on:
@@ -105,7 +106,7 @@ def test_a_send_buffer_makes_whole_messages_known_and_is_put_back(policy_path: P
         with AgentProcess(on.host, [str(policy_path), *NAMED, "--send-buffer", "1000000"]) as agent:
             agent.wait_for("started")
             during = buffers(), room()
-            with on.connected() as sender:
+            with on.flowing() as sender:
                 sender.setblocking(False)
                 at_once_bytes = sender.send(bytes(1_000_000))
             assert agent.end() == 0
@@ -118,24 +119,24 @@ def test_a_send_buffer_makes_whole_messages_known_and_is_put_back(policy_path: P
 
 @pytest.mark.parametrize("after_s", [-0.1, 0.5])
 def test_an_agent_that_is_killed_leaves_no_limit_and_restore_leaves_nothing(policy_path: Path, after_s: float) -> None:
-    with line() as on, on.connected() as sender, sending(sender):
-        before = on.state()
+    with line() as on, on.flowing() as sender, sending(sender):
+        before = state(on)
         kill(on, policy_path, after_s)
         assert exceeds(on.count, 2 * LIMIT_BPS)
-        on.restore()
-        assert on.state() == before
+        restore(on)
+        assert state(on) == before
 
 
 def test_an_agent_goes_on_where_another_was_killed(policy_path: Path) -> None:
-    with line() as on, on.connected() as sender, sending(sender):
-        before = on.state()
+    with line() as on, on.flowing() as sender, sending(sender):
+        before = state(on)
         assert kill(on, policy_path, -0.1)
-        assert on.state() != before
+        assert state(on) != before
         with AgentProcess(on.host, [str(policy_path), *NAMED]) as after:
             after.wait_for("report")
             check_limit(on.count, LIMIT_BPS)
             assert after.end() == 0
-        assert on.state() == before
+        assert state(on) == before
 
 
 def test_a_queue_that_somebody_set_up_is_left_alone(policy_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -144,29 +145,29 @@ def test_a_queue_that_somebody_set_up_is_left_alone(policy_path: Path, capfd: py
     with line() as on:
         tbf = "qdisc add dev line0 root handle 7: tbf rate 50mbit burst 10kb limit 100kb"
         subprocess.run(["tc", "-n", on.host, *tbf.split()], check=True)
-        before = on.state()
+        before = state(on)
         with namespaces.inside(on.host):
             assert main(["run", str(policy_path), *NAMED]) == 2
         said = capfd.readouterr().err
         assert "line0 has a queue that somebody set up (tbf 7:): remove it (tc qdisc del dev line0 root)" in said
         assert said.count("\n") == 1
-        assert on.state() == before
+        assert state(on) == before
 
 
 def test_a_queue_that_somebody_replaces_ends_the_agent(policy_path: Path) -> None:
-    with line() as on, on.connected() as sender, sending(sender):
+    with line() as on, on.flowing() as sender, sending(sender):
         with AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
             agent.wait_for("report")  # its limit is in force
             subprocess.run(["tc", "-n", on.host, *["qdisc", "replace", "dev", "line0", "root", "pfifo"]], check=True)
             assert agent.ended() == 1
         assert "Another program has replaced the queue of line0" in agent.wait_for("ended")["why"]
-        assert on.state()[0].startswith("qdisc pfifo "), "what somebody set up stays"
+        assert state(on)[0].startswith("qdisc pfifo "), "what somebody set up stays"
 
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_filter_that_somebody_removes_leaves_no_limit(policy_path: Path, killed: bool) -> None:
-    with line() as on, on.connected() as sender, sending(sender):
-        before = on.state()
+    with line() as on, on.flowing() as sender, sending(sender):
+        before = state(on)
         with AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
             agent.wait_for("report")
             if killed:
@@ -176,8 +177,8 @@ def test_a_filter_that_somebody_removes_leaves_no_limit(policy_path: Path, kille
                 assert agent.ended() == 1
                 assert "removed the filter ncc_order of line0" in agent.wait_for("ended")["why"]
         if killed:
-            assert "line0 is without an agent's queue again" in on.restore()
-        assert on.state() == before
+            assert "line0 is without an agent's queue again" in restore(on)
+        assert state(on) == before
         assert exceeds(on.count, 2 * LIMIT_BPS)
 
 
@@ -186,8 +187,8 @@ def test_the_size_that_an_application_tells_gives_its_place_in_the_order(tmp_pat
     largest = tuple((f"class{i}_bytes", PIECE_BYTES * i) for i in range(1, 8))
     stack = file.header.stack.replace(order="known", order_params=largest)
     (policy := tmp_path / "policy.ncc").write_bytes(packed(file.header.replace(stack=stack), file.policy))
-    with line() as on, on.connected() as sender:
-        before = on.state()
+    with line() as on, on.flowing() as sender:
+        before = state(on)
         with AgentProcess(on.host, [str(policy), *NAMED]) as agent:
             assert agent.wait_for("started")["takes_sizes"]
             agent.wait_for("report")  # it decides
@@ -205,5 +206,5 @@ def test_the_size_that_an_application_tells_gives_its_place_in_the_order(tmp_pat
                 assert sent.sum() - sent[place] < PIECE_BYTES / 10, "nothing with payload"
         assert eventually(lambda: not takes_sizes(sender))
         send_message(sender, bytes(PIECE_BYTES))  # all the same
-        on.restore()
-        assert on.state() == before
+        restore(on)
+        assert state(on) == before

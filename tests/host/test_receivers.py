@@ -13,11 +13,10 @@ from ncc.envs.linux import layout
 from ncc.envs.linux.extension import LIVE_COLUMNS
 from ncc.host import run
 from ncc.host.exchange import Exchange
-from ncc.host.grants import FORGET_PERIODS, Granter, receiver_scenario
 from ncc.host.listener import Inbox
 from ncc.host.message import FLOWS, GRANT, START_MOST_S, Kind
 from ncc.host.peers import parse_agent
-from ncc.host.receivers import PATIENCE_PERIODS, REPEAT_PERIODS, Receivers
+from ncc.host.receivers import FORGET_PERIODS, PATIENCE_PERIODS, REPEAT_PERIODS, Granter, Receivers, receiver_scenario
 from tests.host.hosts import MS
 
 PERIOD_NS = 10 * MS
@@ -201,10 +200,11 @@ def test_an_agent_that_may_not_wake_flows_does_not_start(monkeypatch: pytest.Mon
         raise PermissionError
 
     monkeypatch.setattr(run, "Waker", refuses)
-    plan: Any = SimpleNamespace(exchange=SimpleNamespace(buffer_bytes=BUFFER_BYTES), addresses=["10.0.0.1"])
+    options: Any = SimpleNamespace(receivers=BUFFER_BYTES)
+    plan: Any = SimpleNamespace(addresses=["10.0.0.1"])
     live: Any = None
     with ExitStack() as undo, pytest.raises(DatapathError, match="--receivers takes CAP_NET_RAW"):
-        run._receivers(plan, Exchange(), live, undo)
+        run._receivers(options, plan, Exchange(), live, undo)
 
 
 def heard(inbox: Inbox, row: int, at_ns: int, **values: float) -> None:

@@ -19,7 +19,7 @@ from tests.linux.sockets import info
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
-pytestmark = needs(*TRAFFIC, "ip")
+pytestmark = needs(*TRAFFIC)
 SERVERS, LINE_BPS, BUFFER_BYTES, PERIOD_S = 3, 2e7, 100_000, 0.01
 STAR = ManyToOne(senders=SERVERS, rate_bps=LINE_BPS, buffer_bytes=BUFFER_BYTES, mark_threshold_bytes=30_000)
 FRONT, PORT = 1, 5005

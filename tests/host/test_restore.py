@@ -98,7 +98,7 @@ def test_a_folder_that_others_may_write_in_is_refused(
     assert sysctls[0].read_text() == "ncc_dctcp", "nothing was changed"
 
 
-@needs("root", "net", "pyroute2")
+@needs("root", "net", "ip")
 def test_what_was_left_in_a_namespace_that_is_gone_is_no_other_ones() -> None:
     """The record is named by the cookie, which stays unique; an inode number may be reused."""
     found = set()

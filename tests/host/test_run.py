@@ -2,8 +2,6 @@
 """Agents on hosts of real traffic: their limits, their messages, and their remains."""
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +11,6 @@ from ncc.core.topologies import ManyToOne
 from ncc.envs.linux.rack import Rack
 from tests.host.agents import (
     AVAILABLE,
-    NETWORK,
-    ROOT,
     AgentProcess,
     arguments,
     beside_others,
@@ -26,9 +22,8 @@ from tests.host.agents import (
     sysctl,
 )
 from tests.linux.rates import check_limit
-from tests.linux.spaces import spaces, wire
 from tests.support.linux import TRAFFIC, needs
-from tests.support.processes import PATIENCE_S, eventually
+from tests.support.processes import eventually
 
 LINK_BPS = 1e8
 LAB = ManyToOne(senders=2, rate_bps=LINK_BPS, buffer_bytes=150_000, mark_threshold_bytes=30_000)
@@ -40,7 +35,7 @@ LESS_THAN_MB = 70
 
 SYSCTLS = ("tcp_congestion_control", "tcp_ecn")
 
-pytestmark = needs(*TRAFFIC, "ip")
+pytestmark = needs(*TRAFFIC)
 
 
 @pytest.mark.parametrize("name", ["policy_path", "learned_path"])
@@ -96,35 +91,3 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
     assert "ncc_active 1" in shown
     assert 'ncc_limit_bps{host="0"}' in shown
     assert "ncc_log_lost_total 0" in shown
-
-
-def test_an_agent_uses_the_state_of_the_uplink_that_it_is_sent(policy_path: Path, key: str, tmp_path: Path) -> None:
-    """A host and a router, each a namespace; the router sends the state of its port towards the host."""
-    ends = (
-        *("-n {0} addr add 10.8.0.1/24 dev left", "-n {1} addr add 10.8.0.2/24 dev right"),
-        *("-n {0} link set left up", "-n {1} link set right up"),
-    )
-    metrics = tmp_path / "ncc.prom"
-    asked = [str(policy_path), "--interface", "left", *NETWORK, "--name", "ncc_test_u", "--log-s", "0.2"]
-    asked += ["--metrics", str(metrics), "--uplink", "10.8.0.2", "--key", key]
-    with beside_others(), spaces("host", "router", lines=(wire("left", "right"), *ends)) as (host, router):
-        queue = ["qdisc", "add", "dev", "right", "root", "pfifo", "limit", "100"]
-        subprocess.run(["tc", "-n", router, *queue], check=True, capture_output=True)
-        sends = f"-m ncc.host uplink right --listen 10.8.0.2 --agents 10.8.0.1 --key {key}".split()
-        with (
-            AgentProcess(host, asked) as agent,
-            subprocess.Popen(
-                ["ip", "netns", "exec", router, sys.executable, *sends], cwd=ROOT, stderr=subprocess.DEVNULL
-            ) as uplink,
-        ):
-            try:
-                agent.wait_for("started")
-                assert eventually(lambda: received_messages(metrics) > 200)
-                assert agent.end() == 0
-                uplink.send_signal(signal.SIGTERM)
-                assert uplink.wait(PATIENCE_S) == 0
-            finally:
-                uplink.kill()
-    (line,) = agent.events("ended")
-    assert line["periods"] - line["missed_periods"] - line["stale"]["stale_uplink"] > 50
-    assert line["stale"]["stale_peers"] == 0

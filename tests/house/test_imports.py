@@ -33,7 +33,7 @@ NEVER_LOADED = {
     "import ncc.agents.rllib.config": {"ray", "torch"},
     "import ncc.results.plot, ncc.results.table, ncc.harness.pool": {"matplotlib", "ncc.envs", *FRAMEWORKS},
     "import ncc.host.__main__, ncc.host.run": {
-        "rich", "onnx", "onnxruntime", "pyroute2", "asyncio", "http", *DRAWING, *FRAMEWORKS,
+        "rich", "onnx", "onnxruntime", "asyncio", "http", *DRAWING, *FRAMEWORKS,
     },
     HELP.format("__main__"): {"numpy", "scipy", *FRAMEWORKS},
     HELP.format("train"): {*DRAWING, *FRAMEWORKS} - HYDRA,

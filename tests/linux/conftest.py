@@ -4,17 +4,15 @@
 import gc
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ncc.envs.linux import run
 from ncc.envs.linux.datapath import LinuxDatapath
+from ncc.envs.linux.rack import Rack
+from tests.linux.lab import bottleneck
+from tests.linux.lines import PAIR, Line, line_of
 from tests.linux.runs import SETTINGS
-
-if TYPE_CHECKING:
-    from ncc.envs.linux.rack import Rack
-    from tests.linux.host import Host
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -33,27 +31,21 @@ def datapath() -> Iterator[LinuxDatapath]:
 
 
 @pytest.fixture(scope="module")
-def rack() -> "Iterator[Rack]":
+def rack() -> Iterator[Rack]:
     """The bottleneck of `lab`."""
-    from ncc.envs.linux.rack import Rack  # takes pyroute2
-    from tests.linux.lab import bottleneck
-
     with Rack(bottleneck()) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def _line() -> "Iterator[Host]":
-    from ncc.envs.linux.rack import Rack
-    from tests.linux.host import PAIR, Host
-
+def _line() -> Iterator[Line]:
     with Rack(PAIR.build()) as made:
-        yield Host(made)
+        yield line_of(made)
 
 
 @pytest.fixture
-def host(_line: "Host") -> "Iterator[Host]":
+def host(_line: Line) -> Iterator[Line]:
     """A host with a line; the test must leave its queue as it was."""
-    before = _line.root()
+    before = _line.shown("qdisc")
     yield _line
-    assert _line.root() == before
+    assert _line.shown("qdisc") == before

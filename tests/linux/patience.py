@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Waiting for resources that only one process of a machine can have at a time."""
 
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 import pytest
@@ -31,10 +30,8 @@ def patiently(attempt: Callable[[], T]) -> T:
 
 
 @contextmanager
-def exclusively() -> Iterator[None]:
-    """Keep others from running flows on this machine."""
-    held = patiently(machine.take_machine)
-    try:
+def exclusively(*, shared: bool = False) -> Iterator[None]:
+    """Keep others from running flows on this machine; `shared`: agents may run beside."""
+    with ExitStack() as held:
+        patiently(lambda: held.enter_context(machine.taken(shared=shared)))
         yield
-    finally:
-        os.close(held)

@@ -11,7 +11,6 @@ import subprocess
 from contextlib import closing
 from itertools import pairwise
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,10 +22,9 @@ from ncc.core.topologies import Dumbbell
 from ncc.core.units import NS_PER_S
 from ncc.core.workload import Fixed, Flow
 from ncc.core.writes import Writes
-from ncc.envs.linux import senders
 from ncc.envs.linux.datapath import LinuxDatapath
-from ncc.envs.linux.senders import kernel_controls
 from ncc.envs.linux.settings import LinuxSettings
+from ncc.envs.linux.stack import kernel_controls
 from ncc.harness.datapath import Alone, Datapath, HostStack
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
@@ -190,15 +188,6 @@ def test_a_limit_takes_a_queue(datapath: LinuxDatapath, transport: str) -> None:
         datapath.step(np.array([np.inf, 1e7]))
 
 
-@needs("objects")
-def test_queues_that_the_kernel_lacks_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(senders, "has_queue", Mock(side_effect=OSError("unknown queue")))
-    assert senders.queue_mode(HostStack(), SETTINGS) is None
-    for stack, settings in (HostStack(order="srpt"), SETTINGS), (HostStack(), SETTINGS.replace(queues=True)):
-        with pytest.raises(DatapathError, match=r"limits and orders here \(unknown queue\): boot a kernel with"):
-            senders.queue_mode(stack, settings)
-
-
 @needs(*TRAFFIC)
 def test_limits_are_refused_where_flows_stay_in_the_neighbourhood(datapath: LinuxDatapath) -> None:
     topology = Dumbbell(pairs=2, host_rate_bps=1e8, bottleneck_rate_bps=1e8, buffer_bytes=150_000)
@@ -263,7 +252,7 @@ def test_the_kernels_own_take_a_limit_in_the_hosts_queue() -> None:
         assert any("A host's limit is of all packets" in said for said in datapath.facts["not_honoured"])
 
 
-@needs(*TRAFFIC, "ip")
+@needs(*TRAFFIC)
 def test_close_twice_restart_and_out_of_order_calls(datapath: LinuxDatapath) -> None:
     with pytest.raises(DatapathError, match=r"step\(\).*start\(\)"):
         datapath.step(UNLIMITED)
@@ -284,14 +273,6 @@ def test_close_twice_restart_and_out_of_order_calls(datapath: LinuxDatapath) -> 
     assert f"ncc-{os.getpid()}-" not in left
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
     assert os.sched_getaffinity(0) == cores
-
-
-@needs(*TRAFFIC)
-def test_one_run_at_a_time(datapath: LinuxDatapath) -> None:
-    start(datapath, PAIR)
-    other = LinuxDatapath(SETTINGS)
-    with pytest.raises(DatapathError, match=rf"Another run on linux has this machine \(process {os.getpid()}\)"):
-        other.start(PAIR, PAIR.flows(1), HostStack(), 1)
 
 
 @needs(*TRAFFIC)

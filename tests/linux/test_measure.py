@@ -200,22 +200,3 @@ def test_where_hosts_know_backlogs_sizes_come_from_reports(scenario: Scenario) -
         after = measure(reports.meter, epoch, finished, ports_of(scenario))
         assert after.queued_bytes.sum() == after.next_bytes.sum() == known - 2000
         assert after.queued_flows.sum() == 1
-
-
-def test_a_report_whose_writer_is_stopped_is_passed_over(scenario: Scenario) -> None:
-    reports = Reports(scenario)
-    reports.rows["state"][[1, 2]], reports.rows["flow"][[1, 2]] = LIVE, (1, 2)
-    reports.rows["delivered_bytes"][[1, 2]] = 1000
-    reports.rows["seq"][1] = 5  # odd: being written
-    assert reports.collect() == (1, [], 1)
-    assert reports.meter.delivered_bytes[:2].tolist() == [0, 1000]
-    reports.rows["seq"][1] = 6
-    assert reports.collect() == (2, [], 0)
-    assert reports.meter.delivered_bytes[:2].tolist() == [1000, 1000]
-
-
-def test_arrays_of_the_wrong_kind_are_refused_not_copied(scenario: Scenario) -> None:
-    reports = Reports(scenario)
-    reports.slots = np.zeros(FLOWS_MAX, np.int32)
-    with pytest.raises(TypeError):
-        reports.collect()

@@ -12,8 +12,8 @@ import pytest
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux import netlink, queue
 from ncc.envs.linux.order_program import MODES, SIZE_LEVEL, SIZE_OPTION, Mode, OrderProgram
-from tests.linux.host import LIMIT_BPS, LINE_BPS, TIMEOUT_S, Host, received
 from tests.linux.lab import FOR_EVER_S
+from tests.linux.lines import LIMIT_BPS, LINE_BPS, TIMEOUT_S, Line, received
 from tests.linux.rates import check_limit, exceeds
 from tests.linux.sockets import info
 from tests.support.linux import TRAFFIC, needs
@@ -34,7 +34,7 @@ class TestLimit:
         ],
     )
     def test_it_holds_for_every_sender(
-        self, host: Host, kind: socket.SocketKind, options: dict[str, int | str]
+        self, host: Line, kind: socket.SocketKind, options: dict[str, int | str]
     ) -> None:
         with host.queue() as (_, made):
             made.limit(LIMIT_BPS)
@@ -42,8 +42,8 @@ class TestLimit:
                 packet = 1500 if kind == socket.SOCK_STREAM else 1428  # a limit is exact for full packets
                 check_limit(host.count, LIMIT_BPS * (1514 / 1500) * packet / (packet + 14))
 
-    def test_it_holds_for_an_older_connection_and_changes_at_once(self, host: Host) -> None:
-        with host.sending(socket.SOCK_STREAM):
+    def test_it_holds_for_an_older_connection_and_changes_at_once(self, host: Line) -> None:
+        with host.sending():
             assert exceeds(host.count, 2 * LIMIT_BPS)
             with host.queue("fifo") as (_, made):
                 for rate_bps in (LIMIT_BPS, 2 * LIMIT_BPS, LIMIT_BPS):
@@ -52,22 +52,22 @@ class TestLimit:
                 made.limit(np.inf)
                 check_limit(host.count, LINE_BPS * 1500 / 1538)
 
-    def test_a_low_limit_right_after_a_high_one_is_raised_for_a_while(self, host: Host) -> None:
-        with host.queue() as (_, made), host.sending(socket.SOCK_STREAM):
+    def test_a_low_limit_right_after_a_high_one_is_raised_for_a_while(self, host: Line) -> None:
+        with host.queue() as (_, made), host.sending():
             made.limit(LIMIT_BPS, now_ns=1_000_000_000)
             made.limit(1e6, now_ns=1_001_000_000)
             check_limit(host.count, 8 * 1500 / queue.PROMPT_S)
             made.limit(1e6, now_ns=1_100_000_000)
             check_limit(host.count, 1e6, window_s=0.3)
 
-    def test_what_asks_for_the_open_class_is_not_under_it(self, host: Host) -> None:
+    def test_what_asks_for_the_open_class_is_not_under_it(self, host: Line) -> None:
         with host.queue() as (_, made):
             made.limit(LIMIT_BPS)
-            with host.sending(socket.SOCK_STREAM, priority=queue.OPEN):
+            with host.sending(priority=queue.OPEN):
                 assert exceeds(host.count, 2 * LIMIT_BPS)
                 assert made.counters()["open_bytes"] > made.counters()["limited_bytes"]
 
-    def test_frames_that_carry_packets_are_under_it(self, host: Host) -> None:
+    def test_frames_that_carry_packets_are_under_it(self, host: Line) -> None:
         """Limits cover frames of VLAN, MPLS and PPPoE; other types, such as ARP and LLDP, keep a link up."""
         found = {}
         with host.queue() as (_, made), host.opened(socket.SOCK_RAW, family=socket.AF_PACKET) as raw:
@@ -79,8 +79,8 @@ class TestLimit:
         limited = [kind for kind, counts in found.items() if counts["limited_bytes"] >= 114 > counts["open_bytes"]]
         assert limited == [0x8100, 0x88A8, 0x8847, 0x8848, 0x8864]
 
-    def test_without_a_heartbeat_there_is_none(self, host: Host) -> None:
-        with host.queue() as (program, made), host.sending(socket.SOCK_STREAM):
+    def test_without_a_heartbeat_there_is_none(self, host: Line) -> None:
+        with host.queue() as (program, made), host.sending():
             made.limit(LIMIT_BPS)
             check_limit(host.count, LIMIT_BPS)
             assert program.counters()["silent_pkts"] == 0
@@ -94,7 +94,7 @@ class TestLimit:
 @needs(*TRAFFIC)
 class TestOrder:
     @pytest.mark.parametrize("mode", MODES)
-    def test_a_short_message_passes_a_long_one(self, host: Host, mode: Mode) -> None:
+    def test_a_short_message_passes_a_long_one(self, host: Line, mode: Mode) -> None:
         """The short one is written when 60 KB of the long one wait."""
         with (
             host.queue(mode) as (program, made),
@@ -122,7 +122,7 @@ class TestOrder:
             assert meanwhile > 50_000
             assert counted["messages"] == 0
 
-    def test_a_told_size_counts_from_the_first_packet(self, host: Host) -> None:
+    def test_a_told_size_counts_from_the_first_packet(self, host: Line) -> None:
         with host.queue() as (program, _):
             assert program.takes_sizes
             for wrong in (b"", b"1", bytes(8)):
@@ -144,7 +144,7 @@ class TestOrder:
         with host.opened(socket.SOCK_STREAM) as other, pytest.raises(OSError, match="not available"):
             other.setsockopt(SIZE_LEVEL, SIZE_OPTION, struct.pack("=I", 50_000))
 
-    def test_a_message_that_moves_to_later_classes_stays_in_order(self, host: Host) -> None:
+    def test_a_message_that_moves_to_later_classes_stays_in_order(self, host: Line) -> None:
         before = host.out_of_order()
         with host.queue() as (program, made), host.connected() as (sender, end):
             made.limit(4e6)
@@ -153,7 +153,7 @@ class TestOrder:
             assert program.counters()["demotions"] >= 3
         assert host.out_of_order() == before
 
-    def test_the_end_of_a_connection_does_not_overtake_its_payload(self, host: Host) -> None:
+    def test_the_end_of_a_connection_does_not_overtake_its_payload(self, host: Line) -> None:
         before = host.out_of_order()
         with host.queue() as (_, made), host.connected() as (sender, end):
             made.limit(1e6)
@@ -165,16 +165,16 @@ class TestOrder:
         assert host.out_of_order() == before
 
     @pytest.mark.parametrize("mode", MODES)
-    def test_packets_without_payload_go_first(self, host: Host, mode: Mode) -> None:
+    def test_packets_without_payload_go_first(self, host: Line, mode: Mode) -> None:
         """A connection is opened while the queue has a backlog."""
-        with host.queue(mode) as (_, made), host.setting(*DEEP), host.sending(socket.SOCK_STREAM) as one:
+        with host.queue(mode) as (_, made), host.setting(*DEEP), host.sending() as one:
             made.limit(4e6)
             deep = eventually(lambda: made.counters()["backlog_bytes"] > 30_000)
             assert deep, (made.counters(), info(one))
             made.limit(2e5)
             with host.opened(socket.SOCK_STREAM) as other:
                 began = made.counters()["limited_bytes"]
-                other.connect(host.to)
+                other.connect(one.getpeername())
                 assert made.counters()["limited_bytes"] - began < 20_000
 
 

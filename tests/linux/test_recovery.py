@@ -86,13 +86,13 @@ def check_agreement(*, timed: bool) -> None:
     assert sum(missed.values()) <= (1 - AT_LEAST_FRAC) * steps, f"of {steps} steps: {missed}"
 
 
-@needs(*TRAFFIC, "ip")
+@needs(*TRAFFIC)
 def test_the_kernel_sends_the_same_packets_in_the_same_order() -> None:
     check_agreement(timed=False)
 
 
 @pytest.mark.timing
-@needs(*TRAFFIC, "ip")
+@needs(*TRAFFIC)
 def test_the_kernel_sends_them_at_the_same_times() -> None:
     """Times of packets: to 16 ms and a hundredth of the time since the first."""
     check_agreement(timed=True)

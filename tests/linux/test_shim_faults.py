@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Controllers in the kernel survive senseless values, killed agents, and more connections than slots."""
+"""Controllers in the kernel survive senseless values and more connections than slots."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -15,24 +12,6 @@ from ncc.envs.linux.shim import Shim
 from tests.linux.lab import FOR_EVER_S, HOST, MB, lab, registered, reports
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
-
-AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-
-AGENT = """
-import sys, time
-from ncc.envs.linux.shim import Shim
-shim = Shim("dctcp", timeout_s=1.0)
-shim.add_host(0, sys.argv[1], int(sys.argv[2]))
-shim.hosts["patience_ns"] = 2**62
-print(shim.name, flush=True)
-said = False
-while True:
-    shim.beat()
-    if not said and (shim.reports["held"] == 1).sum() == 3:
-        said = True
-        print("held", flush=True)
-    time.sleep(0.002)
-"""
 
 
 @needs(*TRAFFIC)
@@ -54,37 +33,6 @@ def test_values_that_nobody_means_are_survived(window: int, rack: Rack) -> None:
         shim.decisions["generation"] = 0
         assert run.run()
         assert run.done().all()
-
-
-@needs(*TRAFFIC)
-def test_a_killed_agent_leaves_no_decision(rack: Rack) -> None:
-    """Grants say that flows never begin."""
-    agents: list[subprocess.Popen[str]] = []
-
-    def started(address: str, cookie: int) -> None:
-        """Start an agent in a process of its own, which holds the flows of an address back."""
-        command = [sys.executable, "-c", AGENT, address, str(cookie)]
-        agents.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-        assert agents[0].stdout is not None
-        assert agents[0].stdout.readline().strip() == "ncc_dctcp"
-
-    try:
-        with lab([3 * MB] * 3, "dctcp", rack=rack, congestion="ncc_dctcp", before=started) as run:
-            assert "ncc_dctcp" in AVAILABLE.read_text().split()
-            assert agents[0].stdout is not None
-            assert agents[0].stdout.readline().strip() == "held"
-            agents[0].kill()
-            agents[0].wait()
-            assert "ncc_dctcp" not in AVAILABLE.read_text().split()
-            with Shim("dctcp", timeout_s=0.1) as another:  # for connections from now on
-                assert another.name in AVAILABLE.read_text().split()
-                assert another.agent["timeout_ns"] == 100_000_000
-            assert run.run()
-            assert run.done().all()
-    finally:
-        for agent in agents:
-            agent.kill()
-            agent.communicate()  # closes the pipe
 
 
 @contextmanager

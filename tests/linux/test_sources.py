@@ -42,7 +42,7 @@ sys.stdin.read()
 """Makes connections to itself: idle after a byte, or waiting for a receiver that takes nothing."""
 
 pytestmark = [
-    needs(*TRAFFIC, "ip"),
+    needs(*TRAFFIC),
     pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed (package util-linux)"),
     pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"{PYTHON} is not installed (package python3)"),
 ]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Times and rates that the datapath keeps to a few percent, on a machine without other work (make test-timing)."""
 
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,11 +15,11 @@ from ncc.core.units import NS_PER_S
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.traffic import Traffic
-from tests.linux.host import LIMIT_BPS, Host
 from tests.linux.lab import FOR_EVER_S
+from tests.linux.lines import LIMIT_BPS, Line
 from tests.linux.rates import Count
 from tests.linux.sockets import Bulk, bulk, round_trips_s
-from tests.linux.test_delay import WAN_S, ends, wan
+from tests.linux.test_delay import ends, wan
 from tests.linux.test_switch import DROP_TAIL, RATE_BPS
 from tests.linux.test_traffic import CUBIC, finish, hosts, table
 from tests.support.linux import TRAFFIC, needs, wake_up_late_s
@@ -68,22 +67,16 @@ def test_a_round_trip_takes_twice_the_delay(delay_s: float) -> None:
     assert 0.98 * 2 * delay_s < least_s < 1.02 * 2 * delay_s + 6 * max(50e-6, wake_up_late_s())
 
 
-def test_a_flow_fills_a_delayed_link() -> None:
-    """Its goodput."""
-    with Rack(wan(WAN_S)) as rack, bulk(rack, [ends(rack)]) as run:
-        assert goodput_bps(run)[0] == pytest.approx(GOODPUT_BPS, rel=0.1)
-
-
-def test_a_host_s_queue_keeps_to_its_limit(host: Host) -> None:
+def test_a_host_s_queue_keeps_to_its_limit(host: Line) -> None:
     """Its rate."""
-    with host.queue() as (_, made), host.sending(socket.SOCK_STREAM):
+    with host.queue() as (_, made), host.sending():
         made.limit(LIMIT_BPS)
         assert rate_bps(host.count) == pytest.approx(LIMIT_BPS, rel=0.05)
 
 
-def test_a_limit_ends_with_its_last_heartbeat(host: Host) -> None:
+def test_a_limit_ends_with_its_last_heartbeat(host: Line) -> None:
     """The time until packets leave without a limit."""
-    with host.queue() as (program, made), host.sending(socket.SOCK_STREAM):
+    with host.queue() as (program, made), host.sending():
         made.limit(LIMIT_BPS)
         program._config["timeout_ns"] = NS_PER_S // 2
         program.beat()

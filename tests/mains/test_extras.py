@@ -28,7 +28,6 @@ MISSING = [
     (RLLIB, ("train", "agent=rllib_ppo", JUDGED), "rllib", "agent=rllib_* needs ray and torch and tensorboard"),
     (("optuna",), ("sweep", "space.seed=[1]"), "sweep", "ncc sweep needs optuna"),
     (("onnx",), ("export", "policy=ncc", "onnx=policy.onnx"), "export", "an ONNX model needs onnx"),
-    (("pyroute2",), ("evaluate", "datapath=linux", "controller=dctcp"), "linux", "datapath=linux needs pyroute2"),
     (("zmq", "google.protobuf"), ("serve",), "ns3gym", "ns3-gym's protocol needs pyzmq and protobuf"),
 ]
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +52,6 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     "bpf": ("CAP_BPF and CAP_PERFMON are missing", lambda: _capable(CAP_BPF) and _capable(CAP_PERFMON)),
     "net": ("CAP_NET_ADMIN and CAP_SYS_ADMIN are missing", lambda: _capable(CAP_NET_ADMIN) and _capable(CAP_SYS_ADMIN)),
     "ip": ("ip and ss are not installed (package iproute2)", lambda: all(map(shutil.which, ("ip", "ss")))),
-    "pyroute2": ("pyroute2 is not installed (the extra linux)", lambda: find_spec("pyroute2") is not None),
     "setpriv": ("setpriv is not installed (package util-linux)", lambda: shutil.which("setpriv") is not None),
     "everybody's python": (
         "other users may not run this interpreter",
@@ -70,7 +68,7 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
 
 KERNEL = ("btf", "bpf", "objects")
 """Programs can be loaded."""
-TRAFFIC = ("root", *KERNEL, "net", "pyroute2")
+TRAFFIC = ("root", *KERNEL, "net", "ip")
 """And real traffic sent through namespaces."""
 
 

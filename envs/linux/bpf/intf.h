@@ -45,25 +45,20 @@ struct ncc_report {
     unsigned short window; /* while `held`: last window that the receiver offered, as a header has it */
     ncc_u64 began_ns;
     ncc_u64 updated_ns; /* time of the last ACK, or of the end */
-    ncc_u64 min_rtt_ns;
     ncc_u64 rtt_sum_ns; /* sum of all samples */
     ncc_u64 rtt_samples;
     ncc_u64 delivered_bytes; /* acknowledged, cumulatively or selectively, each byte once */
-    ncc_u64 acked_bytes;     /* part of delivered, acknowledged cumulatively */
     ncc_u64 marked_bytes;    /* part of delivered, by ACKs with ECN-Echo */
-    ncc_u64 lost_bytes;      /* considered lost */
     ncc_u64 sent_bytes;      /* that have left the host, with retransmissions */
     ncc_u64 retrans_bytes;
     ncc_u64 sent_packets; /* with retransmissions */
     ncc_u64 unsent_bytes; /* written by the application, and still in the host */
     ncc_u64 cwnd_bytes;
-    ncc_u64 reserved[2];
+    ncc_u64 reserved[6];
+    ncc_u32 unused;
     ncc_u32 header_bytes; /* IP and TCP headers of a data packet */
     ncc_u32 acks;         /* number handled */
-    ncc_u32 recoveries;
-    ncc_u32 timeouts;
-    ncc_u32 fallbacks; /* times it stopped obeying because user space was silent */
-    ncc_u32 held;      /* 1: nothing of the flow has left, because its receiver has not let it begin */
+    ncc_u32 held;         /* 1: nothing of the flow has left, because its receiver has not let it begin */
     /* State of the connection while `held`, in host order: user space wakes it by an ACK that repeats this. */
     ncc_u32 una, rcv_nxt;
     unsigned short port, peer_port;

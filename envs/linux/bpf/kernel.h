@@ -137,4 +137,12 @@ enum { ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
 enum { TCP_SYN_SENT = 2, TCP_SYN_RECV = 3 };
 enum { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1 };
 
+/* linux/if_ether.h, linux/bpf.h, linux/pkt_cls.h */
+#define NCC_ETH_P_IP 0x0800
+enum { BPF_HDR_START_NET = 1 };
+enum { TC_ACT_UNSPEC = -1, TC_ACT_SHOT = 2 };
+
+#define PASTE_(a, b) a##_##b
+#define PASTE(a, b) PASTE_(a, b)
+
 #endif

@@ -16,7 +16,6 @@
 
 #include "message.h"
 
-#define NCC_ETH_P_IP 0x0800
 #define NCC_ETH_P_IPV6 0x86DD
 #define NCC_ETH_P_8021Q 0x8100
 #define NCC_ETH_P_8021AD 0x88A8
@@ -28,10 +27,6 @@
 #define NCC_IPV6_BYTES 40
 
 char LICENSE[] SEC("license") = "GPL";
-
-/* linux/bpf.h, linux/pkt_cls.h */
-enum { BPF_HDR_START_NET = 1 };
-enum { TC_ACT_UNSPEC = -1 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct __sk_buff {

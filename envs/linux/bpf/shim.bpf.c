@@ -199,9 +199,8 @@ SEC("tc") int shim_signal(struct __sk_buff *skb)
     __u32 first = 0;
     __u64 *received = bpf_map_lookup_elem(&signals, &first);
 
-    if (bpf_skb_load_bytes_relative(skb, 0, frame, sizeof(frame), 1 /* BPF_HDR_START_NET */) ||
-        frame[9] != NCC_SIGNAL_PROTOCOL)
-        return -1; /* TC_ACT_UNSPEC */
+    if (bpf_skb_load_bytes_relative(skb, 0, frame, sizeof(frame), BPF_HDR_START_NET) || frame[9] != NCC_SIGNAL_PROTOCOL)
+        return TC_ACT_UNSPEC;
     __builtin_memcpy(&tuple.ipv4.saddr, frame + 12, 4);
     __builtin_memcpy(&tuple.ipv4.daddr, frame + 16, 4);
     __builtin_memcpy(&tuple.ipv4.dport, frame + 20, 2); /* the sender's own */
@@ -216,7 +215,7 @@ SEC("tc") int shim_signal(struct __sk_buff *skb)
         }
         bpf_sk_release(sk);
     }
-    return 2; /* TC_ACT_SHOT */
+    return TC_ACT_SHOT;
 }
 #endif
 

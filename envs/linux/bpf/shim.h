@@ -52,10 +52,10 @@ struct shim_flow {
     __u64 una_bytes;
     __u64 delivered_bytes; /* una_bytes and bytes acknowledged selectively; never falls */
     __u64 total_pkts;      /* tp->delivered since the beginning, in 64 bits */
-    __u64 lost_bytes, marked_bytes;
+    __u64 marked_bytes;
     __u64 min_rtt_ns, rtt_sum_ns, rtt_samples;
     __u64 began_ns;
-    __u32 acks, recoveries, timeouts, fallbacks;
+    __u32 acks;
     /* Reduction of the window. */
     struct ncc_prr prr;
     __u64 reduced_until_bytes; /* nxt when it began */

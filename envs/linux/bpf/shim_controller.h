@@ -19,8 +19,6 @@
 
 #include "shim.h"
 
-#define PASTE_(a, b) a##_##b
-#define PASTE(a, b) PASTE_(a, b)
 #define CC(what) PASTE(NCC_CONTROLLER, what)
 
 /* `values` are written by user space before the program is loaded. */

@@ -44,13 +44,10 @@ static __always_inline void shim_losses(struct sock *sk, struct shim_flow *f, __
         struct ncc_cc_event e = {.flags = NCC_CC_ACK_IN_RECOVERY};
 
         shim_event(&e, sk, f, now_ns);
-        f->timeouts += timeouts;
         if (timeouts)
             shim_cc_on_timeout(shim_state(f), &f->conn, &e, &f->out);
-        if (recovery) {
-            ++f->recoveries;
+        if (recovery)
             shim_cc_on_loss(shim_state(f), &f->conn, &e, &f->out);
-        }
     }
 }
 
@@ -150,7 +147,6 @@ static __always_inline void shim_ack(struct sock *sk, struct shim_flow *f, const
     struct ncc_cc_event e = {};
 
     f->total_pkts += shim_grown(&f->delivered_pkts, tp->delivered);
-    f->lost_bytes += lost * mss;
     shim_rtt(f, &e, rs->rtt_us);
     e.acked_bytes = una - f->una_bytes;
     f->una_bytes = una;

@@ -59,22 +59,16 @@ static __always_inline void shim_fill_row(struct ncc_report *r, const struct shi
 {
     shim_fill_backlog(r, f, tp);
     r->updated_ns = now_ns;
-    r->min_rtt_ns = f->min_rtt_ns;
     r->rtt_sum_ns = f->rtt_sum_ns;
     r->rtt_samples = f->rtt_samples;
     r->delivered_bytes = shim_since(f->before.acked_bytes, f->delivered_bytes);
-    r->acked_bytes = shim_since(f->before.acked_bytes, f->una_bytes);
     r->marked_bytes = f->marked_bytes;
-    r->lost_bytes = f->lost_bytes;
     r->retrans_bytes = shim_since(f->before.retrans_bytes, tp->bytes_retrans);
     r->sent_packets = shim_since(f->before.sent_packets, tp->data_segs_out);
     r->cwnd_bytes = tp->snd_cwnd * f->conn.mss_bytes;
     r->mss_bytes = f->conn.mss_bytes;
     r->header_bytes = shim_header_bytes(tp);
     r->acks = f->acks;
-    r->recoveries = f->recoveries;
-    r->timeouts = f->timeouts;
-    r->fallbacks = f->fallbacks;
 }
 
 static __always_inline __u64 *shim_held(__u32 user)
@@ -172,8 +166,8 @@ static __always_inline void shim_next_row(struct sock *sk, struct shim_flow *f, 
     f->before.retrans_bytes = tp->bytes_retrans;
     f->before.sent_packets = tp->data_segs_out;
     f->began_ns = now_ns;
-    f->lost_bytes = f->marked_bytes = f->rtt_sum_ns = f->rtt_samples = 0;
-    f->acks = f->recoveries = f->timeouts = f->fallbacks = 0;
+    f->marked_bytes = f->rtt_sum_ns = f->rtt_samples = 0;
+    f->acks = 0;
     shim_open_row(sk, f);
 }
 

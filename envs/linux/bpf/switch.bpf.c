@@ -16,13 +16,9 @@
 #include "order.h"
 #include "switch_port.h"
 
-#define NCC_ETH_P_IP 0x0800
-
 char LICENSE[] SEC("license") = "GPL";
 
-/* linux/bpf.h, linux/pkt_cls.h */
-enum { BPF_HDR_START_NET = 1, BPF_F_INGRESS = 1 };
-enum { TC_ACT_UNSPEC = -1, TC_ACT_SHOT = 2 };
+enum { BPF_F_INGRESS = 1 }; /* linux/bpf.h */
 struct bpf_spin_lock {
     __u32 val;
 };

@@ -18,8 +18,6 @@
     _Static_assert((name_##_needs & ~(NCC_SW_KERNEL)) == 0, "a hook that the kernel does not have");
 #include NCC_PROGRAM_HEADER
 
-#define PASTE_(a, b) a##_##b
-#define PASTE(a, b) PASTE_(a, b)
 #define PROGRAM(what) PASTE(NCC_PROGRAM, what)
 
 /* Written by user space before the program is loaded. */

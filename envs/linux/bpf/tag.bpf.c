@@ -15,16 +15,9 @@
 
 #include NCC_TAG_HEADER
 
-#define NCC_ETH_P_IP 0x0800
 #define NCC_TCP 6
-#define PASTE_(a, b) a##_##b
-#define PASTE(a, b) PASTE_(a, b)
 
 char LICENSE[] SEC("license") = "GPL";
-
-/* linux/bpf.h, linux/pkt_cls.h */
-enum { BPF_HDR_START_NET = 1 };
-enum { TC_ACT_UNSPEC = -1 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct __sk_buff {

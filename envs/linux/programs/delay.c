@@ -60,25 +60,11 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-static uint64_t number(const char *text)
-{
-    char *end;
-    uint64_t value;
-
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    if (errno || end == text || *end) {
-        errno = EINVAL;
-        fail(text);
-    }
-    return value;
-}
-
 /* Makes the device in its namespace. Reading and writing it later is independent of the caller's namespace. */
 static int tun(char **end)
 {
     struct ifreq request = {0};
-    int index = (int)number(end[2]), namespace = open(end[0], O_RDONLY | O_CLOEXEC), device;
+    int index = atoi(end[2]), namespace = open(end[0], O_RDONLY | O_CLOEXEC), device;
 
     if (namespace < 0 || setns(namespace, CLONE_NEWNET))
         fail(end[0]);
@@ -182,13 +168,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: delay <delay_ns> <ring_pkts> <slot_bytes> (<namespace> <device> <ifindex>) twice\n");
         return 2;
     }
-    delay_ns = number(argv[1]);
-    ring_pkts = number(argv[2]);
-    slot_bytes = number(argv[3]);
-    if (ring_pkts < 2 || slot_bytes == 0) {
-        fprintf(stderr, "delay: ring_pkts must be at least 2 and slot_bytes at least 1\n");
-        return 2;
-    }
+    delay_ns = strtoull(argv[1], NULL, 10);
+    ring_pkts = strtoull(argv[2], NULL, 10);
+    slot_bytes = strtoull(argv[3], NULL, 10);
     for (int i = 0; i < 2; i++) {
         lines[i].ring = calloc(ring_pkts, sizeof *lines[i].ring);
         lines[i].slots = calloc(ring_pkts, slot_bytes);

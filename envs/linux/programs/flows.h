@@ -66,7 +66,6 @@ static void sample(uint32_t i, int count_rtt)
     flow->acked_bytes = least(so_far.acked_bytes - before->acked_bytes, flow->size_bytes);
     flow->left_bytes = least(so_far.left_bytes - before->left_bytes, flow->size_bytes);
     flow->min_rtt_us = all.known.tcpi_min_rtt == UINT32_MAX ? 0 : all.known.tcpi_min_rtt;
-    flow->rtt_us = all.known.tcpi_rtt;
     if (count_rtt && all.known.tcpi_rtt) {
         flow->rtt_sum_us += all.known.tcpi_rtt;
         ++flow->rtt_samples;
@@ -75,7 +74,6 @@ static void sample(uint32_t i, int count_rtt)
     flow->retransmitted_pkts = so_far.retransmitted_pkts - before->retransmitted_pkts;
     flow->timeouts = (uint16_t)(so_far.timeouts - before->timeouts);
     flow->ce_pkts = so_far.ce_pkts - before->ce_pkts;
-    flow->cwnd_pkts = all.known.tcpi_snd_cwnd;
 }
 
 /* Removes a flow from a list and keeps the order of the others. */

@@ -57,7 +57,6 @@ static void tick(void)
         for (uint32_t k = 0; k < n_live; ++k) {
             sample(live[k], 1);
         }
-        __atomic_store_n(&table->samples, table->samples + 1, __ATOMIC_RELEASE);
         next_sample_ns += table->sample_ns * (1 + (now - next_sample_ns) / table->sample_ns);
     }
 }

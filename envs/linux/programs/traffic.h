@@ -43,12 +43,11 @@ struct ncc_traffic_header {
     uint32_t over;                 /* enum ncc_traffic_over */
     uint32_t connections_per_pair; /* connections open from the start for each pair with flows; 0: one per flow */
     char congestion[16];
-    uint64_t samples; /* rounds of samples made so far */
-    uint32_t marks;   /* 1: the SO_MARK of a flow's connection is its number + 1 */
-    uint32_t tells;   /* most bytes of a first write that senders announce (NCC_ORDER_SIZE); INT32_MAX: flow sizes */
-    uint32_t fins;    /* 1: a sender closes its side after its last byte; programs of ports count flows by the FIN */
+    uint32_t marks; /* 1: the SO_MARK of a flow's connection is its number + 1 */
+    uint32_t tells; /* most bytes of a first write that senders announce (NCC_ORDER_SIZE); INT32_MAX: flow sizes */
+    uint32_t fins;  /* 1: a sender closes its side after its last byte; programs of ports count flows by the FIN */
     uint32_t unused;
-    uint64_t pad[2];
+    uint64_t pad[3];
 };
 
 struct ncc_traffic_host {
@@ -67,14 +66,14 @@ struct ncc_traffic_flow {
     uint64_t handed_bytes;         /* bytes handed to the socket */
     uint64_t received_bytes;       /* bytes read by the receiving application */
     uint64_t acked_bytes;          /* this and the rest are from TCP_INFO: at samples, on demand and at the end; RTTs
-                                    * and the window are the connection's */
+                                    * are the connection's */
     uint64_t left_bytes;           /* payload that has left the host at least once */
     uint64_t rtt_sum_us;           /* sum of the smoothed RTTs at samples */
-    uint32_t rtt_samples, rtt_us, min_rtt_us;
+    uint32_t rtt_samples, min_rtt_us;
     uint32_t sent_pkts, retransmitted_pkts, timeouts, ce_pkts;
-    uint32_t cwnd_pkts;
     uint32_t chunk_bytes; /* written by the application at once, every `every_us`; 0: all */
     uint32_t every_us;
+    uint32_t unused[2];
 };
 
 _Static_assert(sizeof(struct ncc_traffic_header) == 128, "layout");

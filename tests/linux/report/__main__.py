@@ -11,7 +11,7 @@ import sys
 from ncc.envs.linux import machine
 from tests.linux.report import host, rack
 
-IN_A_RACK = (rack.deadlines, rack.rates, rack.parity, rack.told, rack.reordering)
+IN_A_RACK = (rack.deadlines, rack.rates, rack.parity, rack.told)
 PARTS = {part.__name__: part for part in (host.cost, host.packets, host.agent, host.kills, *IN_A_RACK)}
 
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Parts of the report on a host: what packets and its agent cost, and agents that are killed."""
 
-import socket
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -20,9 +18,10 @@ from ncc.envs.linux.order_program import OrderProgram
 from ncc.envs.linux.queue import HostQueue
 from ncc.policies.export import ExportSpec, export
 from tests.host.agents import AgentProcess
-from tests.host.lines import HEARTBEAT_S, LIMIT_BPS, Line, kill, line, sending
+from tests.host.lines import HEARTBEAT_S, LIMIT_BPS, kill, line, restore, state
 from tests.linux.lab import facts
 from tests.linux.lab import lab as flows_of
+from tests.linux.lines import Line, sending
 from tests.linux.sockets import ENDLESS
 
 WARM_S = 0.5
@@ -48,10 +47,10 @@ def packets(*, quick: bool) -> Iterator[Row]:
     """
     found: dict[str, list[tuple[float, float, float]]] = {}
     program_ns = 0.0
-    with line() as on, on.connected("cubic") as sender:
+    with line() as on, on.flowing("cubic") as sender:
         for _ in range(1 if quick else 5):
             for kind in ("noqueue", "pfifo_fast", "fq_codel", "fq", "limit alone", "order"):
-                with through(on, kind) as program, flooding(sender):
+                with through(on, kind) as program, sending(sender, pause_s=0.0):
                     if program == -1:
                         continue
                     time.sleep(0.3)
@@ -79,7 +78,7 @@ def agent(*, quick: bool) -> Iterator[Row]:
             with line() as on, ExitStack() as opened:
                 started = opened.enter_context(AgentProcess(on.host, [str(policy), *words]))
                 started.wait_for("started")
-                senders = [opened.enter_context(on.connected()) for _ in range(connections)]
+                senders = [opened.enter_context(on.flowing()) for _ in range(connections)]
                 with sending(*senders):
                     time.sleep(3 if quick else 15)
                     seen = started.events("report")[-1]["connections"]
@@ -99,15 +98,15 @@ def kills(*, quick: bool) -> Iterator[Row]:
         for when in ("starting", "limiting"):
             limited, free_bps, left = [], [], []
             for _ in range(3 if quick else 25):
-                with line() as on, on.connected() as sender, sending(sender):
-                    before = on.state()
+                with line() as on, on.flowing() as sender, sending(sender):
+                    before = state(on)
                     limited.append(
                         kill(on, policy, at.uniform(0.0, 2.0) if when == "starting" else -at.uniform(0.0, 1.0))
                     )
                     time.sleep(HEARTBEAT_S + 0.2)
                     free_bps.append(flood_of(on, 0.5)[0])
-                    on.restore()
-                    left += [part for part, earlier in zip(on.state(), before, strict=True) if part != earlier]
+                    restore(on)
+                    left += [part for part, earlier in zip(state(on), before, strict=True) if part != earlier]
             yield {
                 "killed while": when,
                 "times": len(limited),
@@ -138,25 +137,6 @@ def through(on: Line, kind: str) -> Iterator[int]:
         return
     yield 0
     subprocess.run([*tc, "del", "dev", "line0", "root"], check=True)
-
-
-@contextmanager
-def flooding(sender: socket.socket) -> Iterator[None]:
-    """The sender writes all that it can."""
-    over = threading.Event()
-    thread = threading.Thread(target=_flood, args=(sender, over))
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-def _flood(sender: socket.socket, over: threading.Event) -> None:
-    chunk = bytes(1 << 18)
-    while not over.is_set():
-        sender.sendall(chunk)
 
 
 def flood_of(on: Line, for_s: float) -> tuple[float, float, float]:

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parts of the report on a rack of hosts: deadlines, limits, parity and reordering."""
+"""Parts of the report on a rack of hosts: deadlines, limits and parity."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import parts
 from ncc.core.scenario import Scenario, scenario_from_dict
-from ncc.envs.linux import namespaces
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.harness.controller import Controller
 from ncc.harness.limiter import RateLimiter
@@ -209,43 +206,3 @@ def mean_fct_s(run: Run) -> float:
     """Mean FCT of a run in seconds."""
     records = run.records
     return summarise(run.scenario, run.flows, records.flows, records.ports, run.epochs)["fct_mean_s"]
-
-
-REORDERING = {
-    "spurious timeouts": ("TCPSpuriousRTOs",),
-    "sent twice for nothing": ("TCPDSACKRecv", "TCPDSACKOfoRecv"),
-    "reorderings": ("TCPSACKReorder", "TCPRenoReorder", "TCPTSReorder"),
-    "undone recoveries": ("TCPFullUndo", "TCPPartialUndo", "TCPDSACKUndo", "TCPLossUndo"),
-    "timeouts": ("TCPTimeouts",),
-}
-"""Figures of `reordering`, and the counters of the kernel (TcpExt) that each adds up."""
-
-
-def reordering(*, quick: bool) -> Iterator[Row]:
-    """Packets that hosts sent again needlessly, and packets that overtook others, as the kernel counts them."""
-    for case in ("lab_incast", "lab_uplink"):
-        scenario = lab(case, "scenario.nic.knows=backlog", f"scenario.duration_s={1 if quick else 4}")
-        for name in ("trained", "dctcp", "linux_cubic"):
-            controller, total, flows, order = controller_of(name), Counter[str](), 0, ""
-            limiter = LimiterFactory(None)(controller, scenario)
-            for seed in range(1, 2 if quick else 6):
-                flows += len(scenario.flows(eval_flow_seed(seed)))
-                for datapath in steps(scenario, controller, limiter, seed):
-                    if datapath.facts:  # the run has ended
-                        order = datapath.facts["order"]
-                        total.update(counted())
-            row: Row = {"case": case, "controller": name, "order": order, "flows": flows}
-            for figure, counters in REORDERING.items():
-                row[f"{figure}, per 1,000 flows"] = f"{1e3 * sum(total[each] for each in counters) / flows:.1f}"
-            yield row
-
-
-def counted() -> Counter[str]:
-    """Counters of TCP since their beginning, over all namespaces of this process."""
-    found = Counter[str]()
-    for name in namespaces.path("").glob(f"{namespaces.owner()}-*"):
-        with namespaces.inside(name.name):
-            lines = Path("/proc/thread-self/net/netstat").read_text().splitlines()
-        names, values = (line.split()[1:] for line in lines[:2])
-        found.update(dict(zip(names, map(int, values), strict=True)))
-    return found
