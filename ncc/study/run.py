@@ -10,7 +10,7 @@ from typing import Any
 from ncc.core.errors import InvalidRunError, ResultError
 from ncc.harness.atomic import remove
 from ncc.harness.pool import Executor, Job, evaluate
-from ncc.harness.progress import Bar, EvaluationProgress
+from ncc.harness.progress import Bar
 from ncc.harness.results import StoredRun, load_evaluation
 from ncc.metrics.catalogue import worst
 from ncc.run.compose import DatapathSpec
@@ -57,7 +57,7 @@ def run_experiment(
             grid.policies,
             executor=executor,
             config=config,
-            on_progress=EvaluationProgress(bar),
+            show=bar.update,
         )
     result, courses = _measured(
         grid, datapath.name, tuple(seeds), {(run.controller, run.seed): run for run in done.runs}
