@@ -65,7 +65,7 @@ def _table() -> dict[str, ControllerInfo]:
         name: ControllerInfo(
             name, summary, Ecn(ecn), Needs(needs), state_bytes, tuple(ParamInfo(*row) for row in params)
         )
-        for name, summary, ecn, needs, state_bytes, params in _baselines.table()
+        for name, summary, ecn, needs, state_bytes, params in _baselines.controllers()
     }
 
 
@@ -75,12 +75,14 @@ def controllers() -> dict[str, ControllerInfo]:
 
 
 @cache
-def names(kind: Kind) -> tuple[str, ...]:
-    """Names of what `baselines/` has of a kind, with `none` of tags and `fifo` of orders."""
-    if kind == "program of a switch":
-        return tuple(row[0] for row in _baselines.programs())
-    rows = _baselines.tags() if kind == "tags" else _baselines.orders()
-    return ("none" if kind == "tags" else "fifo", *(row[0] for row in rows))
+def named(kind: Kind) -> dict[str, tuple[ParamInfo, ...]]:
+    """Parameters of what `baselines/` has of a kind, by name, with `none` of tags and `fifo` of orders."""
+    rows, own = {
+        "program of a switch": (_baselines.programs, ()),
+        "tags": (_baselines.tags, ("none",)),
+        "flow order": (_baselines.orders, ("fifo",)),
+    }[kind]
+    return {name: () for name in own} | {name: tuple(ParamInfo(*row) for row in params) for name, params in rows()}
 
 
 def controller(name: str) -> ControllerInfo:
@@ -123,11 +125,8 @@ def connect(
     """Make an initialised connection under controller `name`; for tests, golden curves and study.
 
     Raises:
-        ConfigError: as `check_params`, and for sizes that cc.h forbids.
+        ConfigError: as `check_params`.
+        ValueError: sizes that cc.h forbids.
     """
     values = check_params(name, params or {})
-    if not 1 <= mss_bytes <= init_cwnd_bytes < 2**32:
-        raise ConfigError(
-            f"connect needs 1 <= mss_bytes <= init_cwnd_bytes < 2**32, got {mss_bytes} and {init_cwnd_bytes}"
-        )
     return _baselines.Connection(name, mss_bytes, init_cwnd_bytes, list(values.values()), line_bytes_per_s)

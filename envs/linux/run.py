@@ -191,7 +191,7 @@ class Run:
         return limits
 
     def tell(self, grants: Grants) -> None:
-        """Send receivers' grants at the next step; see `ncc.harness.datapath.Tells`."""
+        """Send receivers' grants at the next step; see `ncc.harness.datapath.tell`."""
         if self._gates is None:
             raise ConfigError("Grants need receivers: set Scenario.neighbourhoods to receivers or both")
         if self.shim is None and len(grants):

@@ -15,6 +15,7 @@ from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
 from ncc.envs.native.blocks import Blocks
 from ncc.envs.native.extension import Extension, Network, Spec, load
+from ncc.envs.native.program_checks import check_programs
 from ncc.envs.native.spec import spec_of
 from ncc.harness.datapath import HostStack, Records
 from ncc.harness.messages import Messages
@@ -48,6 +49,7 @@ class NativeDatapath:
     @classmethod
     def check(cls, scenario: Scenario) -> None:
         """Raise `ConfigError` if a scenario asks for something that this simulator does not offer."""
+        check_programs(cls.extension(), scenario)
 
     @classmethod
     def spec_of(cls, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Spec:
@@ -116,7 +118,7 @@ class NativeDatapath:
         return self._measure(network, topology)
 
     def tell(self, grants: Grants) -> None:
-        """Send receivers' grants at the next `step`; see `ncc.harness.datapath.Tells`."""
+        """Send receivers' grants at the next `step`; see `ncc.harness.datapath.tell`."""
         network, topology = self._running("tell")
         if self._neighbourhoods == "uplink":
             raise ConfigError("Grants need receivers: set Scenario.neighbourhoods to receivers or both")
@@ -151,7 +153,7 @@ class NativeDatapath:
         return f"The {cls.title} run stopped at {network.now_ns / NS_PER_S:.6f} s: {error}."
 
     def windows(self, flows: Sequence[int]) -> IntArray:
-        """Return congestion windows [n] of flows now, in bytes of payload; see `ncc.harness.trace.ShowsWindows`."""
+        """Return congestion windows [n] of flows now, in bytes of payload; 0 without a connection."""
         network, _ = self._running("windows")
         return np.array([network.sender_window(flow)[0] for flow in flows], dtype=np.int64)
 

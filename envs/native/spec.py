@@ -14,7 +14,6 @@ from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
 from ncc.core.writes import pieces
 from ncc.envs.native.extension import Extension, Spec
 from ncc.envs.native.params import check_params
-from ncc.envs.native.program_checks import check_programs
 from ncc.harness.datapath import ComponentStack, HostStack
 from ncc.harness.messages import patience_s
 
@@ -56,7 +55,6 @@ def spec_of(
     spec.set_nodes(arrays.is_host)
     spec.set_links(*arrays.links)
     spec.set_pools(*arrays.pools)
-    check_programs(module, scenario, arrays.programs)
     spec.set_programs([[(one.name, list(one.params)) for one in programs] for programs in arrays.programs])
     spec.symmetric, spec.sprayed = scenario.routing == "symmetric", scenario.routing == "spray"
     try:

@@ -26,7 +26,7 @@ from ncc.core.value import from_dict
 from ncc.harness.atomic import file_digest
 from ncc.harness.controller import ClassLimit, Controller, Formula, HostsLimit, ModelLimit, PolicyLimit
 from ncc.harness.datapath import HostStack
-from ncc.harness.limiter import PolicyLimiter, RateLimiter, Unlimited
+from ncc.harness.limiter import RateLimiter, Unlimited
 from ncc.harness.receivers import WithReceivers
 from ncc.run.own_class import OwnLimiter, source_digest
 
@@ -177,7 +177,7 @@ class LimiterFactory:
     def _policy(self, controller: str, limit: PolicyLimit, scenario: Scenario) -> RateLimiter:
         from ncc.envs.action import ActionSpec, rate_map
         from ncc.envs.observation import ObservationSpec, SharedObserver
-        from ncc.policies import HeldLimiter, RateBounds, table_bounds
+        from ncc.policies import HeldLimiter, PolicyLimiter, RateBounds, table_bounds
 
         path, policy, meta = self._load(controller, limit)
         observer = SharedObserver(_part(ObservationSpec, meta, "observation", path))

@@ -17,6 +17,7 @@ from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Name, Natural, Positive, Value, from_dict
 from ncc.envs.families import Families, check_families, families_from
 from ncc.envs.observation import obs_dim
+from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.atomic import write_text
 from ncc.harness.controller import Controller, PolicyLimit
@@ -191,8 +192,8 @@ class TrainPlan:
             for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
                 drawn(judged, seed, eval_flow_seed(seed))
             for controller, scenario in spec.contenders(judged):
-                if not isinstance(controller.limit, PolicyLimit):  # a policy's stack is that of the training
-                    require_parts(scenario, [controller])
+                # A policy's stack is that of the training.
+                require_parts(scenario, [] if isinstance(controller.limit, PolicyLimit) else [controller])
 
     @property
     def spec(self) -> EnvSpec:
@@ -289,22 +290,22 @@ def require_transports(datapaths: Sequence[DatapathSpec], controllers: Sequence[
 
 
 def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None:
-    """Check that programs, tags and orders exist, and that ports mark if a controller needs it.
+    """Check that programs fit the scenario, that tags and orders exist, and that ports mark if a controller needs it.
 
     Raises:
         UnknownNameError: a port names an unknown program, or a controller unknown tags or an unknown order.
-        ConfigError: a controller needs ECN marks (its header says so), and no port of the scenario sets any.
+        ConfigError: programs that do not fit together or the scenario (`ncc.envs.native.program_checks`); or a
+            controller needs ECN marks (its header says so), and no port of the scenario sets any.
     """
     known, topology = registry.controllers(), scenario.network()
-    buffers = dict.fromkeys(buffer for link in topology.links for buffer in (link.a_buffer, link.b_buffer) if buffer)
+    PacketsimDatapath.check(scenario)
     named: dict[registry.Kind, list[str]] = {
-        "program of a switch": [program.name for buffer in buffers for program in buffer.programs],
         "tags": [controller.stack.tags for controller in controllers],
         "flow order": [controller.stack.order for controller in controllers],
     }
     for kind, names in named.items():
         for name in names:
-            if name not in (exist := registry.names(kind)):
+            if name not in (exist := registry.named(kind)):
                 raise UnknownNameError(kind, name, exist)
     for controller in controllers:
         needs = [

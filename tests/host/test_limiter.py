@@ -17,7 +17,7 @@ from ncc.core.workload import Incast, Permutation
 from ncc.envs.action import ActionSpec, RateTable
 from ncc.envs.observation import ObservationSpec, SharedObserver
 from ncc.harness.controller import PolicyLimit
-from ncc.harness.limiter import PolicyLimiter
+from ncc.policies import PolicyLimiter
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from tests.envs.cases import measured, rack
