@@ -24,7 +24,7 @@ from ncc.run.compose import agent_name
 from ncc.run.folders import begun, files_of, finished, training_in
 from ncc.run.learning import learn, load_wandb, read_learning
 from ncc.run.plan import TrainPlan
-from ncc.run.racks import RackFactory
+from ncc.envs.worker_racks import RackFactory
 
 CURVE = "learning_curve.png"
 SHARED_BYTES = 16 * 2**20

@@ -149,11 +149,6 @@ def experiment_names() -> tuple[str, ...]:
     return tuple(config_paths("experiment"))
 
 
-def recipe_names() -> tuple[str, ...]:
-    """Names of the recipes of training, from the YAML files of group recipe."""
-    return tuple(config_paths("recipe"))
-
-
 def datapath_names() -> tuple[str, ...]:
     """Names of the datapaths, from the YAML files of group datapath."""
     return tuple(config_paths("datapath"))

@@ -27,7 +27,6 @@ from ncc.run.compose import DatapathSpec, ExecutorSpec, datapaths_from, learner_
 from ncc.run.controllers import ControllerName, load_controller, tuned_for, tuned_names
 
 CONFIG = "config.json"
-PARTS = ("datapath", "scenario", "stack", "env", "agent", "evaluation", "families", "also_in")
 
 
 class EvaluationSpec(ExecutorSpec, frozen=True):
@@ -124,37 +123,34 @@ class TrainPlan:
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> "TrainPlan":
         """Check every part; errors name the field and what is allowed."""
-        _check_parts(plain)
-        agent = dict(plain["agent"])
-        name, configs = agent.pop("learner", None), learner_configs()
-        if name is None:
+        parts = from_dict(_Parts, plain, "configuration")
+        agent, configs = dict(parts.agent), learner_configs()
+        if (name := agent.pop("learner", None)) is None:
             raise ConfigError(
                 "agent has no learner: let its YAML begin with the defaults of one, `/schema/agent@_here_: <folder>`, "
                 f"of {', '.join(configs)}"
             )
         if name not in configs:
             raise UnknownNameError("agent.learner", str(name), configs)
-        seed = from_dict(_Seed, {"seed": plain["seed"]}, "configuration").seed
-        evaluation = from_dict(EvaluationSpec, plain["evaluation"], "evaluation")
-        datapath = _one(datapaths_from(plain["datapath"]))
+        evaluation = from_dict(EvaluationSpec, parts.evaluation, "evaluation")
+        datapath = _one(datapaths_from(parts.datapath))
         plan = cls(
             plain=plain,
             datapath=datapath,
             judged_on=tuple(
                 datapath if name == datapath.name else load_datapath(name) for name in evaluation.datapaths
             ),
-            scenario=scenario_from_dict(plain["scenario"]),
+            scenario=scenario_from_dict(parts.scenario),
             also_in={
-                name: scenario_from_dict(scenario, f"also_in.{name}") for name, scenario in plain["also_in"].items()
+                name: scenario_from_dict(scenario, f"also_in.{name}") for name, scenario in parts.also_in.items()
             },
-            families=families_from(plain["families"]),
-            stack=from_dict(HostStack, plain["stack"], "stack"),
-            env=from_dict(EnvView, plain["env"], "env"),
+            families=families_from(parts.families),
+            stack=from_dict(HostStack, parts.stack, "stack"),
+            env=from_dict(EnvView, parts.env, "env"),
             learner=from_dict(configs[name], agent, "agent"),
             evaluation=evaluation,
-            seed=seed,
+            seed=parts.seed,
         )
-        plan.evaluation.load()
         plan.check_evaluation()
         if plan.families.of:
             plan.check_families()
@@ -329,18 +325,15 @@ def _one(datapaths: tuple[DatapathSpec, ...]) -> DatapathSpec:
     return datapaths[0]
 
 
-def _check_parts(plain: Any) -> None:
-    """Check that the configuration has every part, each of the right kind, and no others."""
-    if not isinstance(plain, dict):
-        raise ConfigError(f"configuration must be a mapping, got {type(plain).__name__}")
-    for name in PARTS:
-        if not isinstance(plain.get(name), dict):
-            raise ConfigError(f"configuration must have {name!r}, a mapping; found {plain.get(name)!r}")
-    if unknown := set(plain) - {*PARTS, "seed"}:
-        raise UnknownNameError("part of the configuration", min(unknown), [*PARTS, "seed"])
-    if "seed" not in plain:
-        raise ConfigError("configuration must have 'seed', a whole number")
+class _Parts(Value, frozen=True):
+    """The parts of a training's configuration, as plain data."""
 
-
-class _Seed(Value, frozen=True):
+    datapath: dict[str, Any]
+    scenario: dict[str, Any]
+    stack: dict[str, Any]
+    env: dict[str, Any]
+    agent: dict[str, Any]
+    evaluation: dict[str, Any]
+    families: dict[str, Any]
+    also_in: dict[str, Any]
     seed: Natural
