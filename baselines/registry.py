@@ -82,7 +82,7 @@ def named(kind: Kind) -> dict[str, tuple[ParamInfo, ...]]:
         "tags": (_baselines.tags, ("none",)),
         "flow order": (_baselines.orders, ("fifo",)),
     }[kind]
-    return {name: () for name in own} | {name: tuple(ParamInfo(*row) for row in params) for name, params in rows()}
+    return dict.fromkeys(own, ()) | {name: tuple(ParamInfo(*row) for row in params) for name, params in rows()}
 
 
 def controller(name: str) -> ControllerInfo:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.extras import load_extension
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, PortRecords
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import Edges, Grants
@@ -14,7 +15,7 @@ from ncc.core.scenario import Neighbourhoods, Scenario
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
 from ncc.envs.native.blocks import Blocks
-from ncc.envs.native.extension import Extension, Network, Spec, load
+from ncc.envs.native.extension import Extension, Network, Spec
 from ncc.envs.native.program_checks import check_programs
 from ncc.envs.native.spec import spec_of
 from ncc.harness.datapath import HostStack, Records
@@ -43,8 +44,8 @@ class NativeDatapath:
 
     @classmethod
     def extension(cls) -> Extension:
-        """Load the extension module; raise as `ncc.envs.native.extension.load`."""
-        return load(cls.module, cls.extra)
+        """Load the extension module; raise as `ncc.core.extras.load_extension`."""
+        return load_extension(cls.module, cls.extra)
 
     @classmethod
     def check(cls, scenario: Scenario) -> None:

@@ -17,8 +17,8 @@ OLD: dict[str, dict[str, str]] = {
     },
     "ncc train": {"experiment": "is now called recipe: write recipe=<name>"},
     "env": {
-        "ns3gym": "is gone: a simulation of your own trains an agent of Stable-Baselines3 by examples/ns3gym_sb3.py, or "
-        "any other through ncc.envs.ns3gym.Ns3GymEnv",
+        "ns3gym": "is gone: a simulation of your own trains an agent of Stable-Baselines3 by examples/ns3gym_sb3.py, "
+        "or any other through ncc.envs.ns3gym.Ns3GymEnv",
     },
     "experiment": {
         "ncc_ablation": "is gone with the policies that it compared: take ncc_worth",

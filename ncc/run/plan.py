@@ -141,9 +141,7 @@ class TrainPlan:
                 datapath if name == datapath.name else load_datapath(name) for name in evaluation.datapaths
             ),
             scenario=scenario_from_dict(parts.scenario),
-            also_in={
-                name: scenario_from_dict(scenario, f"also_in.{name}") for name, scenario in parts.also_in.items()
-            },
+            also_in={name: scenario_from_dict(scenario, f"also_in.{name}") for name, scenario in parts.also_in.items()},
             families=families_from(parts.families),
             stack=from_dict(HostStack, parts.stack, "stack"),
             env=from_dict(EnvView, parts.env, "env"),

@@ -162,7 +162,9 @@ def library() -> ctypes.CDLL:
         names = [path.stem for path in paths if re.search(rf"^{registered}\({path.stem},", path.read_text(), re.M)]
         text += "".join(f'#include "{folder}{name}.h"\n' for name in names)
         kind, _, called = ops.partition(" ")
-        tables += f"static const struct ncc_{kind} *const {called}[] = {{{', '.join(f'&{n}_{table}' for n in names)}}};\n"
+        tables += (
+            f"static const struct ncc_{kind} *const {called}[] = {{{', '.join(f'&{n}_{table}' for n in names)}}};\n"
+        )
     same = "".join(f'_Static_assert({name} == {value}, "{name}");\n' for name, value in SAME.items())
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "headers.so"
@@ -171,7 +173,10 @@ def library() -> ctypes.CDLL:
         return ctypes.CDLL(str(made))
 
 
-NAMES = {name: re.findall(r"(\w+)(?:,|$)", given) for name, given in re.findall(r"^(?:n|struct port \*) ?(\w+)\((.*)\)", CODE, re.M)}
+NAMES = {
+    name: re.findall(r"(\w+)(?:,|$)", given)
+    for name, given in re.findall(r"^(?:n|struct port \*) ?(\w+)\((.*)\)", CODE, re.M)
+}
 """Parameters of the functions of `CODE`."""
 DEFAULTS = {"payload_bytes": 1460, "hops": 1}
 """Values of parameters that are not given; others are 0."""

@@ -4,12 +4,11 @@
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import ncc.baselines
 from ncc.baselines import _baselines
-from ncc.baselines.registry import Ecn, Needs, check_params, connect, controller, controllers
+from ncc.baselines.registry import Ecn, Needs, check_params, controller, controllers, named
 from ncc.core.errors import ConfigError, UnknownNameError
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Seeds: the same everywhere and always, and independent between purposes."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 

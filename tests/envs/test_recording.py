@@ -22,8 +22,8 @@ from ncc.harness.controller import Controller, MaxMinLimit, NoLimit, ShareLimit,
 from ncc.harness.datapath import HostStack
 from ncc.harness.episodes import Episode
 from ncc.harness.limiter import RateLimiter
-from ncc.policies import PolicyLimiter
 from ncc.harness.run import Run, eval_flow_seed, recording_flow_seed, run_once
+from ncc.policies import PolicyLimiter
 from tests.envs.cases import FLOWS, listed, poisson, rack, spec
 
 DCTCP = HostStack(transport="dctcp")

@@ -32,8 +32,7 @@ from ncc.host.guard import GuardSettings
 from ncc.host.host_agents import SWITCHES, HostAgents, _peer
 from ncc.host.message import HEAD
 from ncc.host.neighbourhood import NeighbourhoodSpec, limiter_of
-from ncc.policies import PolicyLimiter
-from ncc.policies import RateBounds
+from ncc.policies import PolicyLimiter, RateBounds
 from ncc.policies.file import PolicyFile, load_policy_file
 from ncc.policies.limits import HeldLimiter
 from ncc.run.controllers import load_controller

@@ -14,9 +14,9 @@ from ncc.core.value import from_dict
 from ncc.envs.make import DEFAULT_SCENARIO, datapath_factory, env_spec
 from ncc.envs.ns3.plain import run_plain
 from ncc.envs.spec import EnvSpec
+from ncc.envs.worker_racks import RackFactory
 from ncc.harness.learner import Learner, Progress
 from ncc.harness.workers import usable_cpus
-from ncc.envs.worker_racks import RackFactory
 from ncc.study.bench.packetsim import NS3_DCTCP, ordinary
 from ncc.study.bench.rows import SEED, Figures, Task, in_turn, over
 
