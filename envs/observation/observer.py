@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ncc.core.errors import DatapathError
 from ncc.core.extras import load_extension
 from ncc.core.flows import IntArray
 from ncc.core.measurement import Measurement, Measurements

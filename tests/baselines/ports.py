@@ -153,18 +153,15 @@ n log2_q16(n x) { return ncc_log2_q16(x); }
 def library() -> ctypes.CDLL:
     """The headers as a shared library, with the tables that the build makes for the package."""
     text, tables = '#include "step_mark.h"\n#include "red.h"\n#include "dynamic_threshold.h"\n', ""
-    for folder, registered, ops, table in (
-        ("", r"NCC_SW_REGISTER\w*", "sw_ops programs", "program"),
-        ("orders/", "NCC_ORDER_REGISTER", "order_ops orders", "order"),
-        ("tags/", "NCC_TAG_REGISTER", "tag_ops tags", "tags"),
+    for folder, registered, table, ending in (
+        ("", r"NCC_SW_REGISTER\w*", "ncc_sw_ops *const programs", "program"),
+        ("orders/", "NCC_ORDER_REGISTER", "ncc_order_ops *const orders", "order"),
+        ("tags/", "NCC_TAG_REGISTER", "ncc_tag_ops *const tags", "tags"),
     ):
         paths = sorted((FOLDER / folder).glob("*.h"))
         names = [path.stem for path in paths if re.search(rf"^{registered}\({path.stem},", path.read_text(), re.M)]
         text += "".join(f'#include "{folder}{name}.h"\n' for name in names)
-        kind, _, called = ops.partition(" ")
-        tables += (
-            f"static const struct ncc_{kind} *const {called}[] = {{{', '.join(f'&{n}_{table}' for n in names)}}};\n"
-        )
+        tables += f"static const struct {table}[] = {{{', '.join(f'&{name}_{ending}' for name in names)}}};\n"
     same = "".join(f'_Static_assert({name} == {value}, "{name}");\n' for name, value in SAME.items())
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "headers.so"
@@ -183,7 +180,7 @@ DEFAULTS = {"payload_bytes": 1460, "hops": 1}
 
 
 def called(name: str, *first: object, **values: object) -> int:
-    """Call a function of the library with whole numbers, texts and lists of whole numbers, the first of them in order."""
+    """Call a function of the library with whole numbers, texts and lists of whole numbers, the first ones in order."""
     names = NAMES[name][len(first) :]
     assert values.keys() <= set(names), names
     function = getattr(library(), name)

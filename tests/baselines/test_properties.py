@@ -120,7 +120,7 @@ def connected(name: str, random: np.random.Generator) -> Connection:
 
 
 def drive(cc: Connection, kinds: npt.NDArray[np.uint8], events: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """[n_events, 3] window, threshold and pacing rate after each event; columns of `EVENT` may be left out at the end."""
+    """[n_events, 3] window, threshold and pacing rate after each event; the last columns of `EVENT` may be missing."""
     handlers = (cc.on_ack, cc.on_loss, cc.on_timeout, cc.on_restart)
     rows = zip(kinds.tolist(), events.tolist(), strict=True)
     return np.array([handlers[kind](**dict(zip(EVENT, event, strict=False))) for kind, event in rows], np.uint64)

@@ -11,7 +11,7 @@ import pytest
 
 from ncc.core.options import exit_status
 from ncc.run.folders import new_folder
-from tests.mains.commands import SYNC, TINY, command, ncc
+from tests.mains.commands import command, ncc
 
 SHORT = ("scenario=rack", "datapath=packetsim", "duration_s=0.05", "workers=1", "bounds=false")
 
@@ -78,14 +78,6 @@ def test_a_file_s_name_too_long_is_refused_too(words: tuple[str, ...], tmp_path:
     assert "Traceback" not in done.stderr
 
 
-def test_a_seed_without_flows_is_refused_before_the_first_run(tmp_path: Path) -> None:
-    few = "scenario.workload.websearch.load_frac=0.1"
-    done = ncc("evaluate", "controller=[dctcp]", *SHORT, few, "seeds=20", "out=run", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "draws no flow" in done.stderr
-    assert not list(tmp_path.rglob("run.json"))
-
-
 def test_folders_that_are_made_at_once_differ(tmp_path: Path) -> None:
     def taken(_: int) -> Path:
         with new_folder(tmp_path / "runs", "now") as folder:
@@ -95,9 +87,3 @@ def test_folders_that_are_made_at_once_differ(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(taken, range(8)))
     assert sorted(path.name for path in found) == sorted(["now", *(f"now_{i}" for i in range(1, 8))])
-
-
-def test_a_training_that_is_refused_leaves_no_folder_of_its_own(tmp_path: Path) -> None:
-    done = ncc("train", *TINY, *SYNC, "agent.epochs=7", "evaluation.seeds=0", cwd=tmp_path)
-    assert done.returncode == 2
-    assert os.listdir(tmp_path) == []  # noqa: PTH208
