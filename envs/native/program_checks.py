@@ -12,7 +12,7 @@ from ncc.envs.native.params import check_params, with_defaults
 
 
 def check_programs(module: Extension, scenario: Scenario) -> None:
-    """Raise `UnknownNameError` or `ConfigError` unless the programs of ports exist and fit together and the scenario."""
+    """Raise `UnknownNameError` or `ConfigError` unless programs exist and fit each other and the scenario."""
     ports = [buffer for link in scenario.network().links for buffer in (link.a_buffer, link.b_buffer)]
     buffers = list(dict.fromkeys(buffer for buffer in ports if buffer is not None and buffer.programs))
     if not buffers:
