@@ -26,12 +26,16 @@ from ncc.core.extras import MissingExtraError, require_extra
 from ncc.core.scenario import Scenario
 from ncc.core.sizes import with_size_tables
 from ncc.core.units import without_units
-from ncc.core.value import Name, Value, from_dict
+from ncc.core.value import Name, Natural, Value, from_dict
 from ncc.harness.datapath import Datapath, HostStack
 from ncc.run.config_files import config_paths, read_config
 
 if TYPE_CHECKING:
     from ncc.harness.pool import Executor
+
+
+ControllerName = Annotated[str, Meta(min_length=1)]
+"""Name of a controller for `ncc.run.controllers.load_controller`."""
 
 
 class DatapathSpec(Value, frozen=True):
@@ -111,6 +115,18 @@ class ExecutorSpec(Value, frozen=True, kw_only=True):
         if self.wheel is not None:
             require_wheel(self.wheel)
         return RayExecutor(self.workers, self.address, self.wheel)
+
+
+class JudgingSpec(ExecutorSpec, frozen=True):
+    """Settings of an evaluation beside its datapaths, controllers, number of seeds and duration."""
+
+    first_seed: Natural = 0
+    bounds: bool = True
+    """Add `ncc.metrics.bounds` to the table, unless flows are endless."""
+    table: Literal["short", "full"] = "short"
+    """Size of the printed table: 80 columns, or every metric with its interval and the bounds."""
+    params: dict[ControllerName, dict[str, Any]] = msgspec.field(default_factory=dict)
+    """Parameters by controller that replace those of its transport; `ncc.run.plan.with_params` checks them."""
 
 
 def datapaths_from(plain: Any, where: str = "datapath") -> tuple[DatapathSpec, ...]:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from msgspec import Meta, field
+from msgspec import Meta
 
 from ncc.baselines import registry
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
@@ -23,27 +23,20 @@ from ncc.harness.atomic import write_text
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.run import drawn, eval_flow_seed
-from ncc.run.compose import DatapathSpec, ExecutorSpec, datapaths_from, learner_configs, load_datapath
-from ncc.run.controllers import ControllerName, load_controller, tuned_for, tuned_names
+from ncc.run.compose import ControllerName, DatapathSpec, JudgingSpec, datapaths_from, learner_configs, load_datapath
+from ncc.run.controllers import load_controller, tuned_for, tuned_names
 
 CONFIG = "config.json"
 
 
-class EvaluationSpec(ExecutorSpec, frozen=True):
-    """Settings of an evaluation: where it runs, datapaths, controllers, paired seeds and duration."""
+class EvaluationSpec(JudgingSpec, frozen=True):
+    """An evaluation: where it runs, datapaths, controllers, paired seeds and duration."""
 
     datapaths: Annotated[tuple[Name, ...], Meta(min_length=1)]
     """Datapaths to evaluate on; `ncc.run.compose.reference_last` chooses the one that the others are compared with."""
     controllers: Annotated[tuple[ControllerName, ...], Meta(min_length=1)]
     seeds: Annotated[int, Meta(ge=1, le=10_000)]
     duration_s: Positive
-    first_seed: Natural = 0
-    bounds: bool = True
-    """Add `ncc.metrics.bounds` to the table, unless flows are endless."""
-    table: Literal["short", "full"] = "short"
-    """Size of the printed table: 80 columns, or every metric with its interval and the bounds."""
-    params: dict[ControllerName, dict[str, Any]] = field(default_factory=dict)
-    """Parameters by controller that replace those of its transport; `with_params` checks them."""
 
     def check(self) -> None:
         super().check()
