@@ -117,7 +117,7 @@ class ExecutorSpec(Value, frozen=True, kw_only=True):
         return RayExecutor(self.workers, self.address, self.wheel)
 
 
-class JudgingSpec(ExecutorSpec, frozen=True):
+class JudgingSpec(ExecutorSpec, frozen=True, kw_only=True):
     """Settings of an evaluation beside its datapaths, controllers, number of seeds and duration."""
 
     first_seed: Natural = 0
