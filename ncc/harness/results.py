@@ -17,13 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import ncc
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.harness.atomic import replacing
-from ncc.harness.columns import epochs_from, flows_from, missing_columns, numpy_column, ports_from, tables
+from ncc.harness.columns import epochs_from, flows_from, numpy_column, ports_from, tables
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import Records
 from ncc.harness.episodes import FILE as EPISODE
@@ -64,8 +63,8 @@ class StoredRun:
         return f"controller {self.controller!r}, seed {self.seed}"
 
     def table(self, name: str) -> pa.Table:
-        """Read `flows`, `epochs` or `ports` as written; `ResultError` if this version cannot read it."""
-        return _readable(self.folder, name, self.manifest)
+        """Read `flows`, `epochs` or `ports` as written."""
+        return read_table(self.folder / f"{name}.parquet")
 
     def load(self) -> Run:
         """Load the run as it was in memory."""
@@ -91,18 +90,8 @@ class Evaluation:
         return tuple(run for run in self.runs if run.controller == controller)
 
     def table(self, name: str) -> pa.Table:
-        """Read `flows`, `epochs` or `ports` of all runs in one table; columns `controller` and `seed` tell them apart.
-
-        Raises:
-            ResultError: this version cannot read a run's table, or the columns of two runs differ.
-        """
-        try:
-            return pa.concat_tables([run.table(name) for run in self.runs]).unify_dictionaries()
-        except pa.ArrowInvalid:
-            raise ResultError(
-                f"the runs in {self.folder} differ in the columns of their {name}; run them again with one version of "
-                "ncc, or read them one by one"
-            ) from None
+        """Read `flows`, `epochs` or `ports` of all runs in one table; columns `controller` and `seed` tell them apart."""
+        return pa.concat_tables([run.table(name) for run in self.runs]).unify_dictionaries()
 
     def summaries(self) -> dict[str, dict[int, dict[str, float]]]:
         """Metrics (`ncc.metrics.catalogue`) of every run, by controller and seed."""
@@ -238,19 +227,6 @@ def read_table(path: Path) -> pa.Table:
         raise ResultError(f"{path} cannot be read as Parquet ({reason}); run it again") from None
 
 
-def _readable(folder: Path, name: str, manifest: Manifest) -> pa.Table:
-    """Read a table of a run, if this version can."""
-    path = folder / f"{name}.parquet"
-    table = read_table(path)
-    if missing := missing_columns(name, table):
-        version = manifest.provenance.get("ncc", "unknown")
-        raise ResultError(
-            f"{path} was written by ncc {version}, and this is ncc {ncc.__version__}: it has no column "
-            f"{', '.join(missing)}; run it again, or read it with the ncc that wrote it"
-        )
-    return table
-
-
 def _summary(run: Run) -> dict[str, float]:
     return summarise(run.scenario, run.flows, run.records.flows, run.records.ports, run.epochs)
 
@@ -260,15 +236,9 @@ def _load(folder: Path, manifest: Manifest) -> Run:
     try:
         scenario = from_dict(Scenario, facts["scenario"], "manifest.scenario")
         controller = from_dict(Controller, facts["controller"], "manifest.controller")
-        flows, records = flows_from(_readable(folder, "flows", manifest))
-        ports = ports_from(_readable(folder, "ports", manifest))
-        rows = _readable(folder, "epochs", manifest)
-        if len(rows) == 0 or len(rows) % scenario.n_agents:
-            raise ResultError(
-                f"{folder / 'epochs.parquet'} has {len(rows)} rows, no whole epochs of the {scenario.n_agents} hosts "
-                "that its manifest tells of; run it again"
-            )
-        epochs = epochs_from(rows, scenario)
+        flows, records = flows_from(read_table(folder / "flows.parquet"))
+        ports = ports_from(read_table(folder / "ports.parquet"))
+        epochs = epochs_from(read_table(folder / "epochs.parquet"), scenario)
         return Run(
             scenario=scenario,
             controller=controller,

@@ -98,34 +98,19 @@ def test_changed_cut_or_missing_files_are_refused(tmp_path: Path, name: str) -> 
 
 
 def rewritten(stored: StoredRun, name: str, table: pa.Table) -> None:
-    """Write the table in place of the run's own, with a manifest of ncc 9.9 that vouches for it."""
+    """Write the table in place of the run's own, with a manifest that vouches for it."""
     pq.write_table(table, stored.folder / f"{name}.parquet")
-    made = {**stored.manifest.provenance, "ncc": "9.9"}
-    seal(stored.folder, "run", stored.manifest.facts, list(stored.manifest.files), made)
+    seal(stored.folder, "run", stored.manifest.facts, list(stored.manifest.files))
 
 
 @pytest.mark.parametrize(("name", "column"), [("flows", "start_s"), ("epochs", "rtt_s"), ("ports", "tx_pkts")])
 def test_tables_of_another_version_are_refused_by_name(tmp_path: Path, name: str, column: str) -> None:
     stored = save_run(fluid_run(), tmp_path, config={})
     rewritten(stored, name, stored.table(name).drop_columns([column]))
-    with pytest.raises(ResultError, match=rf"{name}\.parquet was written by ncc 9\.9, .* it has no column {column}"):
+    with pytest.raises(
+        ResultError, match=rf"another version of ncc wrote the table, which has no column {column}: run it again"
+    ):
         load_run(tmp_path)
-
-
-def test_runs_with_other_columns_are_not_mixed(tmp_path: Path) -> None:
-    runs = [save_run(fluid_run(seed), run_folder(tmp_path, "fluid", seed), config={}) for seed in (1, 2)]
-    flows, epochs = runs[1].table("flows"), runs[1].table("epochs")
-    found = save_evaluation(tmp_path, runs, config={})
-    whole = found.slowdowns()["fluid"]
-    rewritten(runs[1], "flows", flows.append_column("more", flows.column("seed")))
-    with pytest.raises(ResultError, match=r"differ in the columns of their flows; run them again"):
-        found.table("flows")
-    again = found.slowdowns()["fluid"]
-    assert all(np.array_equal(*pair) for pair in zip(whole, again, strict=True)), "which rest on two columns only"
-    for rows in (0, 7):
-        rewritten(runs[1], "epochs", epochs.slice(0, rows))
-        with pytest.raises(ResultError, match=rf"2/epochs\.parquet has {rows} rows, .* of the \d+ hosts"):
-            load_run(runs[1].folder)
 
 
 def test_a_folder_without_a_good_manifest_is_no_result(tmp_path: Path) -> None:
