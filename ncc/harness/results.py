@@ -90,7 +90,7 @@ class Evaluation:
         return tuple(run for run in self.runs if run.controller == controller)
 
     def table(self, name: str) -> pa.Table:
-        """Read `flows`, `epochs` or `ports` of all runs in one table; columns `controller` and `seed` tell them apart."""
+        """Read `flows`, `epochs` or `ports` of all runs in one table, with columns `controller` and `seed`."""
         return pa.concat_tables([run.table(name) for run in self.runs]).unify_dictionaries()
 
     def summaries(self) -> dict[str, dict[int, dict[str, float]]]:
