@@ -70,7 +70,7 @@ def spec_of(
     spec.set_limited(
         limited[area_of[flows.src], flows.dst].astype(np.uint8), limited[area_of[flows.dst], flows.src].astype(np.uint8)
     )
-    if (written := pieces((traffic.writes for _, traffic in scenario.workload), flows.traffic)) is not None:
+    if (written := pieces([traffic.writes for _, traffic in scenario.workload], flows.traffic)) is not None:
         spec.set_writes(*written)
     spec.agents = topology.agent_hosts
     spec.uplinks = [area.uplink_port for area in topology.neighbourhoods]

@@ -117,8 +117,6 @@ class Evaluation:
 
 def run_folder(root: Path, controller: str, seed: int) -> Path:
     """Folder of a run in an evaluation."""
-    if controller.startswith("."):
-        raise ConfigError(f"controller name {controller!r} cannot be a folder's: it must not start with a dot")
     return root / controller / str(seed)
 
 

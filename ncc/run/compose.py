@@ -48,10 +48,6 @@ class DatapathSpec(Value, frozen=True):
     reference: bool = False
     """Compare other datapaths with this one, in whatever order they are named."""
 
-    def check(self) -> None:
-        if self.name.startswith("."):
-            raise ConfigError(f"datapath {self.name!r} cannot be a folder's name: it must not start with a dot")
-
     def load(self) -> Callable[[], Datapath]:
         """Import the class; it is picklable, so that workers make their own."""
         where = f"datapath.{self.name}.target"
