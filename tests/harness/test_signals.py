@@ -19,13 +19,6 @@ def test_the_first_is_noted_and_the_second_ends() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_handlers_are_back_after_the_block() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with noted(signal.SIGINT):
-        assert signal.getsignal(signal.SIGINT) is not before
-    assert signal.getsignal(signal.SIGINT) is before
-
-
 def test_a_signal_interrupts_unless_it_is_ignored() -> None:
     before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     term = signal.getsignal(signal.SIGTERM)
