@@ -60,18 +60,14 @@ class ControllerInfo:
 
 
 @cache
-def _table() -> dict[str, ControllerInfo]:
+def controllers() -> dict[str, ControllerInfo]:
+    """All controllers of `baselines/`, by name."""
     return {
         name: ControllerInfo(
             name, summary, Ecn(ecn), Needs(needs), state_bytes, tuple(ParamInfo(*row) for row in params)
         )
         for name, summary, ecn, needs, state_bytes, params in _baselines.controllers()
     }
-
-
-def controllers() -> dict[str, ControllerInfo]:
-    """All controllers of `baselines/`, by name."""
-    return dict(_table())
 
 
 @cache
@@ -87,9 +83,9 @@ def named(kind: Kind) -> dict[str, tuple[ParamInfo, ...]]:
 
 def controller(name: str) -> ControllerInfo:
     """Look up one controller; raises `UnknownNameError` with the names that exist."""
-    if name not in _table():
-        raise UnknownNameError("controller", name, _table())
-    return _table()[name]
+    if name not in controllers():
+        raise UnknownNameError("controller", name, controllers())
+    return controllers()[name]
 
 
 def check_params(name: str, params: Mapping[str, object]) -> dict[str, int]:
