@@ -53,6 +53,8 @@ def candidates(line: str) -> list[str]:
     if not typed:
         return _starting(word, [f"{name} " for name in (*VERBS, *FLAGS, "--completion")])
     verb = typed[0]
+    if word.startswith("-"):
+        return _starting(word, [f"{name} " for name in FLAGS])
     if not (PACKAGE / f"{verb}.yaml").exists():
         return _starting(word, [f"{name} " for name in HOST_COMMANDS]) if typed == ["host"] else []
     try:
@@ -60,7 +62,7 @@ def candidates(line: str) -> list[str]:
         use_config_dir(typed_config_dir(typed))
         key, _, value = word.partition("=")
         return _named(key, value) or _by_hydra(verb, " ".join([*typed[1:], word]))
-    except (NccError, HydraException):
+    except (NccError, HydraException, SystemExit):  # the last of an option that Hydra does not have
         return []
 
 
