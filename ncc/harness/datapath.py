@@ -95,8 +95,8 @@ class Datapath(Protocol):
     Life cycle: `start` (which ends an earlier run), any number of `step`, `finish`, `close`. `close` may be called
     twice and at any time. All errors are `ncc.core.errors`; out-of-order calls raise `DatapathError`.
 
-    A class or factory of datapaths may have an attribute `alone`. If it is true, runs need the machine to themselves, as
-    they take real time: an evaluation does them one after the other, whatever its number of workers.
+    A class or factory of datapaths may have an attribute `alone`. If it is true, runs need the machine to themselves,
+    as they take real time: an evaluation does them one after the other, whatever its number of workers.
     """
 
     name: str
