@@ -32,6 +32,7 @@ from ncc.harness.run import Run
 from ncc.metrics.summary import summarise
 
 TABLES = ("flows", "epochs", "ports")
+TIMES = ("started_at", "finished_at", "wall_s", "cpu_s")
 RUN, EVALUATION = "run", "evaluation"
 
 
@@ -68,7 +69,28 @@ class StoredRun:
 
     def load(self) -> Run:
         """Load the run as it was in memory."""
-        return _load(self.folder, self.manifest)
+        facts = self.manifest.facts
+        try:
+            scenario = from_dict(Scenario, facts["scenario"], "manifest.scenario")
+            controller = from_dict(Controller, facts["controller"], "manifest.controller")
+            flows, records = flows_from(read_table(self.folder / "flows.parquet"))
+            ports = ports_from(read_table(self.folder / "ports.parquet"))
+            epochs = epochs_from(read_table(self.folder / "epochs.parquet"), scenario)
+            return Run(
+                scenario=scenario,
+                controller=controller,
+                flows=flows,
+                records=Records(flows=records, ports=ports),
+                epochs=epochs,
+                fallbacks=tuple(facts["fallbacks"]),
+                problems=tuple(facts["problems"]),
+                datapath_facts=facts["datapath_facts"],
+                **{name: facts[name] for name in ("datapath", "seed", "flow_seed", *TIMES)},
+            )
+        except (KeyError, TypeError, ConfigError) as error:
+            raise ResultError(
+                f"{self.folder / MANIFEST} lacks or contradicts what a run needs ({error}); run it again"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -95,7 +117,12 @@ class Evaluation:
 
     def summaries(self) -> dict[str, dict[int, dict[str, float]]]:
         """Metrics (`ncc.metrics.catalogue`) of every run, by controller and seed."""
-        return {name: {run.seed: _summary(run.load()) for run in self.of(name)} for name in self.controllers}
+        summaries: dict[str, dict[int, dict[str, float]]] = {name: {} for name in self.controllers}
+        for stored in self.runs:
+            run = stored.load()
+            summary = summarise(run.scenario, run.flows, run.records.flows, run.records.ports, run.epochs)
+            summaries[stored.controller][stored.seed] = summary
+        return summaries
 
     def slowdowns(self) -> dict[str, tuple[IntArray, FloatArray]]:
         """Flow sizes and slowdowns (size_bytes, fct_slowdown) by controller, over all seeds; NaN if undelivered.
@@ -147,7 +174,6 @@ def save_run(
     if episode is not None:
         write_episode(folder / EPISODE, episode)
         files.append(EPISODE)
-    unfinished = int(np.isnan(run.records.flows.finish_s).sum())
     facts = {
         **run_identity(run.scenario, run.controller, run.seed, run.flow_seed, inputs or {}),
         "datapath": run.datapath,
@@ -156,13 +182,10 @@ def save_run(
         "problems": list(run.problems),
         "fallbacks": list(run.fallbacks),
         "n_flows": len(run.flows),
-        "n_unfinished": unfinished,
+        "n_unfinished": int(np.isnan(run.records.flows.finish_s).sum()),
         "n_epochs": len(run.epochs.time_s),
         "simulated_s": float(run.epochs.time_s[-1]),
-        "started_at": run.started_at,
-        "finished_at": run.finished_at,
-        "wall_s": run.wall_s,
-        "cpu_s": run.cpu_s,
+        **{name: getattr(run, name) for name in TIMES},
         "config": dict(config),
     }
     return StoredRun(folder, seal(folder, RUN, facts, files, origin))
@@ -223,32 +246,3 @@ def read_table(path: Path) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ResultError(f"{path} cannot be read as Parquet ({reason}); run it again") from None
-
-
-def _summary(run: Run) -> dict[str, float]:
-    return summarise(run.scenario, run.flows, run.records.flows, run.records.ports, run.epochs)
-
-
-def _load(folder: Path, manifest: Manifest) -> Run:
-    facts = manifest.facts
-    try:
-        scenario = from_dict(Scenario, facts["scenario"], "manifest.scenario")
-        controller = from_dict(Controller, facts["controller"], "manifest.controller")
-        flows, records = flows_from(read_table(folder / "flows.parquet"))
-        ports = ports_from(read_table(folder / "ports.parquet"))
-        epochs = epochs_from(read_table(folder / "epochs.parquet"), scenario)
-        return Run(
-            scenario=scenario,
-            controller=controller,
-            flows=flows,
-            records=Records(flows=records, ports=ports),
-            epochs=epochs,
-            fallbacks=tuple(facts["fallbacks"]),
-            problems=tuple(facts["problems"]),
-            datapath_facts=facts["datapath_facts"],
-            **{k: facts[k] for k in ("datapath", "seed", "flow_seed", "started_at", "finished_at", "wall_s", "cpu_s")},
-        )
-    except (KeyError, TypeError, ConfigError) as error:
-        raise ResultError(
-            f"{folder / MANIFEST} lacks or contradicts what a run needs ({error}); run it again"
-        ) from None
