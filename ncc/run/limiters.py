@@ -168,7 +168,8 @@ class LimiterFactory:
     def _is_residual(self, controller: Controller) -> bool:
         if not isinstance(controller.limit, PolicyLimit):
             return False
-        return self._load(controller.name, controller.limit)[2].get("action", {}).get("kind") == "residual"
+        kind: str | None = self._load(controller.name, controller.limit)[2].get("action", {}).get("kind")
+        return kind == "residual"
 
     def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, MlpPolicy, Mapping[str, Any]]:
         path = self.path(controller, limit)

@@ -137,7 +137,8 @@ class _Noting:
 @pytest.mark.parametrize("loss", [0.0, 0.3])
 def test_of_a_policy_it_is_what_the_policy_saw_and_did(loss: float) -> None:
     scenario = rack(poisson(0.8), periods=20, sharing_loss_frac=loss)
-    policy, view = _Noting(), EnvView()
+    policy: Any = _Noting()
+    view = EnvView()
     limiter = PolicyLimiter(policy, SharedObserver(view.observation), RateTable(view.action, view.observation))
     _, episode = record(scenario, MaxMinLimit(), view, limiter=limiter)
     assert np.array_equal(episode.obs[:-1], np.stack(policy.seen[:20]))
