@@ -102,12 +102,12 @@ def test_the_likeliest_action_is_that_of_the_weights(
     chosen = set()
     for measurement in drawn(scenario, 200, 11):
         obs = limiter.observer.observe(measurement)
-        *hidden, (weight, bias) = limiter.policy.layers  # type: ignore[attr-defined]
+        *hidden, (weight, bias) = limiter.policy.layers
         inner = obs.astype(np.float64)
         for by, plus in hidden:
             inner = np.tanh(inner @ by.T + plus)
         logits = inner @ weight.T + bias
-        np.testing.assert_allclose(limiter.policy.logits(obs), logits, rtol=1e-5, atol=1e-5)  # type: ignore[attr-defined]
+        np.testing.assert_allclose(limiter.policy.logits(obs), logits, rtol=1e-5, atol=1e-5)
         actions = limiter.policy.act(obs, None)
         np.testing.assert_array_equal(actions, logits.argmax(axis=-1))
         chosen |= set(actions.tolist())
@@ -149,7 +149,7 @@ def test_a_number_that_is_not_finite_is_named() -> None:
     with pytest.raises(DatapathError, match=r"epoch 0: the datapath measured a number that is not finite \(wait_s\)"):
         fast.decide(measured(INCAST, wait_s=[0, np.nan, 0, 0, 0]))
     reference = random_limiter(ObservationSpec(neighbours="pooled"), ActionSpec(), INCAST)
-    layers = reference.policy.layers  # type: ignore[attr-defined]
+    layers = reference.policy.layers
     layers[0][0][:] = 3e38
     layers[1][0][:] = 3e38
     fast = reference
@@ -160,7 +160,7 @@ def test_a_number_that_is_not_finite_is_named() -> None:
 
 def test_a_hidden_number_that_is_not_one_makes_no_decision() -> None:
     limiter = random_limiter(ObservationSpec(neighbours="pooled"), ActionSpec(), INCAST)
-    limiter.policy.layers[0][1][0] = np.nan  # type: ignore[attr-defined]
+    limiter.policy.layers[0][1][0] = np.nan
     limiter.reset(INCAST, 1)
     with pytest.raises(ConfigError, match="finite"):
         limiter.decide(drawn(INCAST, 1, 1)[0])
