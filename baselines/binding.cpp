@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python module `ncc.baselines._baselines`: the tables of controllers, programs, orders and tags, and one connection run
-// by a controller.
+// Python module `ncc.baselines._baselines`: the tables of controllers, programs, orders and tags, and one connection
+// run by a controller.
 #include <cstring>
 #include <stdexcept>
 #include <string>
