@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python module `ncc.baselines._baselines`: the table of controllers, one connection run by a controller, and the
-// decisions of a switch on packets.
-#include <algorithm>
+// Python module `ncc.baselines._baselines`: the tables of controllers, programs, orders and tags, and one connection
+// run by a controller.
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -9,7 +8,6 @@
 #include <vector>
 
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -19,24 +17,12 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-void bind_switch(nb::module_ &m); // in switch_binding.cpp
-void bind_orders(nb::module_ &m); // in order_binding.cpp
-
 namespace
 {
 
-// Number of columns of an event in `drive`: the fields of ncc_cc_event, with or without those of the delivery rate,
-// and last `idle_rtos`.
-constexpr size_t kColumns = 10;
-constexpr size_t kRateColumns = 14;
-constexpr size_t kAllColumns = 15;
-constexpr size_t kFlags = 9;
 enum Kind : ncc_u8 { kAck = 0, kLoss = 1, kTimeout = 2, kRestart = 3, kTimer = 4 };
 
 using Out = std::tuple<ncc_u64, ncc_u64, ncc_u64>;
-using Events = nb::ndarray<const ncc_u64, nb::shape<-1, -1>, nb::c_contig, nb::device::cpu>;
-using Kinds = nb::ndarray<const ncc_u8, nb::shape<-1>, nb::c_contig, nb::device::cpu>;
-using Outs = nb::ndarray<nb::numpy, ncc_u64, nb::shape<-1, 3>>;
 
 const ncc_cc_ops &find(const std::string &name)
 {
@@ -57,23 +43,7 @@ class Connection
         if (mss_bytes < 1 || init_cwnd_bytes < mss_bytes) {
             throw nb::value_error("mss_bytes must be at least 1 and init_cwnd_bytes at least mss_bytes");
         }
-        if (params_.size() != ops_.n_params) {
-            throw nb::value_error((name + " takes " + std::to_string(ops_.n_params) + " parameters").c_str());
-        }
-        for (size_t i = 0; i < params_.size(); ++i) {
-            const ncc_cc_param &row = ops_.params[i];
-            if (params_[i] < row.min || params_[i] > row.max) {
-                throw nb::value_error((name + "." + row.name + " is out of range").c_str());
-            }
-        }
-        init();
-    }
-
-    Out init()
-    {
-        std::memset(state_, 0, sizeof state_);
         ops_.init(state_, params_.data(), &conn_, &out_);
-        return out();
     }
 
     Out handle(Kind kind, const ncc_cc_event &event)
@@ -105,35 +75,6 @@ class Connection
         return handle(kTimer, event);
     }
     ncc_u64 timer_ns() const { return out_.timer_ns; }
-
-    Outs drive(Kinds kinds, Events events)
-    {
-        const size_t n = kinds.shape(0);
-        if (events.shape(0) != n)
-            throw nb::value_error("kinds and events differ in length");
-        const size_t columns = events.shape(1);
-        if (columns != kColumns && columns != kRateColumns && columns != kAllColumns)
-            throw nb::value_error("events need 10 columns, or 14 with the delivery rate, or 15 with idle_rtos");
-        for (size_t i = 0; i < n; ++i) {
-            if (kinds(i) > kRestart)
-                throw nb::value_error("kinds must be 0 (ack), 1 (loss), 2 (timeout) or 3 (restart)");
-            if (events(i, kFlags) > UINT32_MAX || (columns == kAllColumns && events(i, kRateColumns) > UINT32_MAX))
-                throw nb::value_error("flags and idle_rtos must fit 32 bits");
-        }
-        auto *rows = new ncc_u64[n * 3];
-        nb::capsule owner(rows, [](void *p) noexcept { delete[] static_cast<ncc_u64 *>(p); });
-        for (size_t i = 0; i < n; ++i) {
-            ncc_u64 e[kAllColumns] = {};
-            std::copy_n(&events(i, 0), columns, e);
-            handle(static_cast<Kind>(kinds(i)),
-                   {e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8], static_cast<ncc_u32>(e[kFlags]),
-                    static_cast<ncc_u32>(e[14]), e[10], e[11], e[12], e[13], nullptr, 0});
-            rows[3 * i] = out_.cwnd_bytes;
-            rows[3 * i + 1] = out_.ssthresh_bytes;
-            rows[3 * i + 2] = out_.pacing_bytes_per_s;
-        }
-        return Outs(rows, {n, 3}, owner);
-    }
 
     Out out() const { return {out_.cwnd_bytes, out_.ssthresh_bytes, out_.pacing_bytes_per_s}; }
     nb::bytes state() const { return nb::bytes(state_, ops_.state_bytes); }
@@ -173,21 +114,36 @@ void bind_event(nb::class_<Connection> &type, const char *name)
              "lost_bytes"_a = 0, "idle_rtos"_a = 0);
 }
 
-// name, summary, ecn, needs, state_bytes, [(name, default, min, max, help)]
-using ParamRow = std::tuple<std::string, ncc_u64, ncc_u64, ncc_u64, std::string>;
-using Row = std::tuple<std::string, std::string, int, ncc_u32, ncc_u32, std::vector<ParamRow>>;
+using Param = std::tuple<std::string, ncc_u64, ncc_u64, ncc_u64, std::string>; // name, default, min, max, help
+using Controller = std::tuple<std::string, std::string, int, ncc_u32, ncc_u32, std::vector<Param>>;
 
-std::vector<Row> table()
+std::vector<Param> params_of(const ncc_cc_param *params, ncc_u32 n)
 {
-    std::vector<Row> rows;
+    std::vector<Param> rows;
+    for (ncc_u32 i = 0; i < n; ++i) {
+        rows.emplace_back(params[i].name, params[i].def, params[i].min, params[i].max, params[i].help);
+    }
+    return rows;
+}
+
+// name, summary, ecn, needs, state_bytes, parameters
+std::vector<Controller> controllers()
+{
+    std::vector<Controller> rows;
     for (const ncc_cc_ops *ops : ncc_cc_table) {
-        std::vector<ParamRow> params;
-        for (ncc_u32 i = 0; i < ops->n_params; ++i) {
-            const ncc_cc_param &p = ops->params[i];
-            params.emplace_back(p.name, p.def, p.min, p.max, p.help);
-        }
         rows.emplace_back(ops->name, ops->summary, static_cast<int>(ops->ecn), ops->needs, ops->state_bytes,
-                          std::move(params));
+                          params_of(ops->params, ops->n_params));
+    }
+    return rows;
+}
+
+// name, parameters: of programs, orders or tags
+template <typename Table>
+std::vector<std::tuple<std::string, std::vector<Param>>> rows_of(const Table &table)
+{
+    std::vector<std::tuple<std::string, std::vector<Param>>> rows;
+    for (const auto *ops : table) {
+        rows.emplace_back(ops->name, params_of(ops->params, ops->n_params));
     }
     return rows;
 }
@@ -196,7 +152,10 @@ std::vector<Row> table()
 
 NB_MODULE(_baselines, m)
 {
-    m.def("table", &table);
+    m.def("controllers", &controllers);
+    m.def("programs", [] { return rows_of(ncc_program_table); });
+    m.def("orders", [] { return rows_of(ncc_order_table); });
+    m.def("tags", [] { return rows_of(ncc_tag_table); });
     m.attr("STATE_MAX") = NCC_CC_STATE_MAX;
     m.attr("SIM_STATE_MAX") = NCC_CC_SIM_STATE_MAX;
     m.attr("QCN") = static_cast<int>(NCC_CC_QCN);
@@ -205,25 +164,17 @@ NB_MODULE(_baselines, m)
     m.attr("IN_RECOVERY") = static_cast<int>(NCC_CC_ACK_IN_RECOVERY);
     m.attr("APP_LIMITED") = static_cast<int>(NCC_CC_ACK_APP_LIMITED);
     m.attr("RATE_APP_LIMITED") = static_cast<int>(NCC_CC_ACK_RATE_APP_LIMITED);
-    m.attr("ACK") = static_cast<int>(kAck);
-    m.attr("LOSS") = static_cast<int>(kLoss);
-    m.attr("TIMEOUT") = static_cast<int>(kTimeout);
-    m.attr("RESTART") = static_cast<int>(kRestart);
     nb::class_<Connection> connection(m, "Connection");
     connection
         .def(nb::init<const std::string &, ncc_u32, ncc_u32, std::vector<ncc_u64>, ncc_u64>(), "name"_a, "mss_bytes"_a,
              "init_cwnd_bytes"_a, "params"_a, "line_bytes_per_s"_a = 0)
-        .def("init", &Connection::init)
         .def("on_signal", &Connection::signal, "kind"_a, "value"_a, "now_ns"_a = 0, "srtt_ns"_a = 0)
         .def("on_timer", &Connection::timer, "now_ns"_a)
         .def_prop_ro("timer_ns", &Connection::timer_ns)
-        .def("drive", &Connection::drive, "kinds"_a, "events"_a)
         .def_prop_ro("out", &Connection::out)
         .def_prop_ro("state", &Connection::state);
     bind_event<kAck>(connection, "on_ack");
     bind_event<kLoss>(connection, "on_loss");
     bind_event<kTimeout>(connection, "on_timeout");
     bind_event<kRestart>(connection, "on_restart");
-    bind_switch(m);
-    bind_orders(m);
 }

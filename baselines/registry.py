@@ -60,34 +60,32 @@ class ControllerInfo:
 
 
 @cache
-def _table() -> dict[str, ControllerInfo]:
+def controllers() -> dict[str, ControllerInfo]:
+    """All controllers of `baselines/`, by name."""
     return {
         name: ControllerInfo(
             name, summary, Ecn(ecn), Needs(needs), state_bytes, tuple(ParamInfo(*row) for row in params)
         )
-        for name, summary, ecn, needs, state_bytes, params in _baselines.table()
+        for name, summary, ecn, needs, state_bytes, params in _baselines.controllers()
     }
 
 
-def controllers() -> dict[str, ControllerInfo]:
-    """All controllers of `baselines/`, by name."""
-    return dict(_table())
-
-
 @cache
-def names(kind: Kind) -> tuple[str, ...]:
-    """Names of what `baselines/` has of a kind, with `none` of tags and `fifo` of orders."""
-    if kind == "program of a switch":
-        return tuple(row[0] for row in _baselines.programs())
-    rows = _baselines.tags() if kind == "tags" else _baselines.orders()
-    return ("none" if kind == "tags" else "fifo", *(row[0] for row in rows))
+def named(kind: Kind) -> dict[str, tuple[ParamInfo, ...]]:
+    """Parameters of what `baselines/` has of a kind, by name, with `none` of tags and `fifo` of orders."""
+    rows, own = {
+        "program of a switch": (_baselines.programs, ()),
+        "tags": (_baselines.tags, ("none",)),
+        "flow order": (_baselines.orders, ("fifo",)),
+    }[kind]
+    return dict.fromkeys(own, ()) | {name: tuple(ParamInfo(*row) for row in params) for name, params in rows()}
 
 
 def controller(name: str) -> ControllerInfo:
     """Look up one controller; raises `UnknownNameError` with the names that exist."""
-    if name not in _table():
-        raise UnknownNameError("controller", name, _table())
-    return _table()[name]
+    if name not in controllers():
+        raise UnknownNameError("controller", name, controllers())
+    return controllers()[name]
 
 
 def check_params(name: str, params: Mapping[str, object]) -> dict[str, int]:
@@ -123,11 +121,8 @@ def connect(
     """Make an initialised connection under controller `name`; for tests, golden curves and study.
 
     Raises:
-        ConfigError: as `check_params`, and for sizes that cc.h forbids.
+        ConfigError: as `check_params`.
+        ValueError: sizes that cc.h forbids.
     """
     values = check_params(name, params or {})
-    if not 1 <= mss_bytes <= init_cwnd_bytes < 2**32:
-        raise ConfigError(
-            f"connect needs 1 <= mss_bytes <= init_cwnd_bytes < 2**32, got {mss_bytes} and {init_cwnd_bytes}"
-        )
     return _baselines.Connection(name, mss_bytes, init_cwnd_bytes, list(values.values()), line_bytes_per_s)

@@ -148,7 +148,7 @@ class _Rates:
 
 
 class RateTable(_Rates):
-    """An `ActionMap` from action indices to rate limits.
+    """A map from action indices to rate limits.
 
     Args:
         spec: the rates.

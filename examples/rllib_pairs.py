@@ -24,9 +24,9 @@ from ncc.envs.make import env_spec
 from ncc.envs.observation import SharedObserver
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.vector import RackVectorEnv
-from ncc.harness.limiter import PolicyLimiter
 from ncc.harness.run import eval_flow_seed, run_once
 from ncc.metrics.fct import fct_s
+from ncc.policies import PolicyLimiter
 from ncc.run.controllers import load_controller
 
 RACKS, ROLLOUT, GAMMA, NOISE, LASTS, RATE, PASSES = 16, 125, 0.97, 0.12, 10, 5e-3, 4

@@ -8,17 +8,18 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ncc.cli.mains import run_main
 from ncc.core.errors import ConfigError
 from ncc.core.plausible import CONSENT, require_plausible
 from ncc.core.scenario import Scenario, scenario_from_dict
-from ncc.core.value import Count, Name, Natural, Positive, from_dict
+from ncc.core.value import Count, Name, Positive, from_dict
 from ncc.harness.controller import ClassLimit, Controller, ModelLimit
 from ncc.run.compose import (
+    ControllerName,
     DatapathSpec,
-    ExecutorSpec,
+    JudgingSpec,
     datapath_names,
     datapaths_from,
     experiment_names,
@@ -26,7 +27,7 @@ from ncc.run.compose import (
     load_datapath,
 )
 from ncc.run.config_files import read_config
-from ncc.run.controllers import ControllerName, controller_names, load_controller, runs_on, tuned_names
+from ncc.run.controllers import controller_names, load_controller, runs_on, tuned_names
 
 if TYPE_CHECKING:
     from ncc.run.plan import TrainPlan
@@ -35,19 +36,15 @@ SEEDS = 10
 STATUS_NO_SHAPE = 3
 
 
-class EvaluateSpec(ExecutorSpec, frozen=True):
+class EvaluateSpec(JudgingSpec, frozen=True):
     """Settings of the command line except scenario, experiment and datapath."""
 
     run: tuple[str, ...]
     controller: tuple[ControllerName, ...]
-    params: dict[ControllerName, dict[str, Any]]
     seeds: Count | None
     preset: Name
-    first_seed: Natural
     duration_s: Positive | None
     record: bool
-    bounds: bool
-    table: Literal["short", "full"]
     out: str | None
     consent: bool
 
@@ -196,15 +193,8 @@ def _evaluate(
         datapaths=tuple(datapath.name for datapath in datapaths),
         controllers=spec.controller,
         seeds=spec.seeds or SEEDS,
-        first_seed=spec.first_seed,
         duration_s=scenario.duration_s,
-        executor=spec.executor,
-        workers=spec.workers,
-        address=spec.address,
-        wheel=spec.wheel,
-        bounds=spec.bounds,
-        table=spec.table,
-        params=spec.params,
+        **{name: getattr(spec, name) for name in JudgingSpec.__struct_fields__},
     )
     controllers = [controller for controller, _ in evaluation.contenders(scenario)]  # refuses unknown parameters now
     if scenario_plain is None and not plans:

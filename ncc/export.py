@@ -50,7 +50,7 @@ def _look(options: argparse.Namespace) -> int:
     else:
         from ncc.policies.check import check_lines
 
-        print(*check_lines(file, str(options.file), options.samples), sep="\n")
+        print(*check_lines(file, str(options.file)), sep="\n")
     return 0
 
 
@@ -63,15 +63,7 @@ def _parser() -> Parser:
     ):
         one = verbs.add_parser(verb, help=purpose, description=purpose)
         one.add_argument("file", type=Path, help="a policy file")
-        if verb == "check":
-            one.add_argument("--samples", type=_count, default=10_000, help="observations (default: %(default)s)")
     return parser
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 1000000, got {text!r}")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from ncc.results.palette import styles
 from ncc.results.plot import new_figure, save_figure
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
-from ncc.run.limiters import LEFT_TO_LOCAL
+from ncc.run.limiters import Decider
 from ncc.study.points import PACKAGED
 from ncc.study.random_networks import drawn, load_families, play
 from studies.random_networks import count, geometric
@@ -214,10 +214,10 @@ def _main(arguments: Sequence[str] | None) -> int:
     options = parser.parse_args(arguments)
     networks = drawn(load_families(options.families, options.of), options.seed, options.networks)
     controller = load_controller(options.controller)
-    networks = [network for network in networks if PACKAGED.decides(controller, network)]
+    networks = [network for network in networks if PACKAGED.decider(controller, network)[0] is Decider.ITSELF]
     if not networks:
         raise ConfigError(
-            f"{options.controller} decides in none of these networks ({LEFT_TO_LOCAL}): name other --families"
+            f"{options.controller} decides in none of these networks ({Decider.LOCAL.value}): name other --families"
         )
     print(f"{len(networks)} of {options.networks} networks are inside its ranges")
     result = importance(options.controller, networks, seed=options.seed)

@@ -24,7 +24,7 @@ from ncc.core.flows import FloatArray
 from ncc.core.options import Parser, exit_status
 from ncc.core.seeding import generator
 from ncc.run.controllers import load_controller
-from ncc.run.limiters import LEFT_TO_LOCAL, LimiterFactory
+from ncc.run.limiters import Decider, LimiterFactory
 from ncc.study.random_networks import DRAIN, Met, drawn, load_families, play
 
 BOUNDS = (1.05, 1.2)
@@ -89,7 +89,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         print(f"{name}: {options.networks} networks", file=sys.stderr)
     families_met = np.array([scenario.name for scenario in networks])
     decide = {
-        name: np.array([factory.decides(controllers[name], scenario) for scenario in networks])
+        name: np.array([factory.decider(controllers[name], scenario)[0] is Decider.ITSELF for scenario in networks])
         for name in options.controllers
     }
     groups = _groups(families_met, met[names[0]].flows > 0, decide)
@@ -123,7 +123,7 @@ def _groups(
         groups |= {name: (families == name) & carried for name in of}
     for name, its in decide.items():
         if not (its & carried).any():
-            print(f"{name} decides in none of these networks: {LEFT_TO_LOCAL}")
+            print(f"{name} decides in none of these networks: {Decider.LOCAL.value}")
         elif (carried & ~its).any():
             groups[f"{name} decides"] = its & carried
     return {name: np.flatnonzero(rows) for name, rows in groups.items()}

@@ -44,12 +44,11 @@ class RayExecutor:
                     while queue and len(running) < workers:
                         job = queue.popleft()
                         running[remote.remote(job, task)] = job
-                        tally.report(job, "started", 0.0)
                     ended, _ = ray.wait(list(running))
                     for one in ended:
                         job = running.pop(one)
                         _check(one, job, task)
-                        tally.report(job, "finished", 1.0)
+                        tally.finished(job)
                         yield job
             finally:
                 for one in running:

@@ -46,7 +46,7 @@ class Configured:
 
     settings: LinuxSettings
     alone: bool = True
-    """True: a run shares the machine with no other run (`ncc.harness.datapath.Alone`)."""
+    """True: a run shares the machine with no other run (`ncc.harness.datapath.Datapath`)."""
 
     def __call__(self) -> "LinuxDatapath":
         return LinuxDatapath(self.settings)
@@ -113,7 +113,7 @@ class LinuxDatapath:
         return run.step(run.checked(rate_limits_bps))
 
     def tell(self, grants: Grants) -> None:
-        """Send receivers' grants at the next `step` (`ncc.harness.datapath.Tells`); needs a transport of our own."""
+        """Send receivers' grants at the next `step` (`ncc.harness.datapath.tell`); needs a transport of our own."""
         self._running("tell").tell(grants)
 
     def finish(self) -> Records:

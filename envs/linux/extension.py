@@ -6,8 +6,6 @@
 
 import mmap
 from collections.abc import Mapping
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncc.core.errors import DatapathError
+from ncc.core.extras import load_extension
 from ncc.envs.linux import layout
 
 LIVE_COLUMNS = ("slot", "generation", "left_bytes", "unsent_bytes", "delivered_bytes")
 """Columns of live connections that `Connections` writes."""
 
 
-@cache
 def extension() -> Any:
     """Load the extension module `_linux`.
 
@@ -31,24 +29,17 @@ def extension() -> Any:
     Raises:
         DatapathError: it is not built; the message says how.
     """
-    return _loaded("_linux", "run `make build` in a checkout, or reinstall ncc")
+    return load_extension("ncc.envs.linux._linux")
 
 
-@cache
 def bpf() -> Any:
     """Load the extension module `_bpf` (objects.cc).
 
     Raises:
         DatapathError: it is not built, or libbpf is not installed; the message says what to do.
     """
-    return _loaded("_bpf", "install clang, libbpf-dev and libbpf1, then run `make build` or reinstall ncc")
-
-
-def _loaded(name: str, remedy: str) -> Any:
-    try:
-        return import_module(f"ncc.envs.linux.{name}")
-    except ImportError as error:
-        raise DatapathError(f"The extension ncc.envs.linux.{name} cannot be loaded ({error}): {remedy}.") from error
+    remedy = "install clang, libbpf-dev and libbpf1, then run `make build` or reinstall ncc"
+    return load_extension("ncc.envs.linux._bpf", remedy=remedy)
 
 
 def open_object(path: Path, sections: Mapping[str, bytes] = MappingProxyType({}), data: bytes | None = None) -> Any:

@@ -122,7 +122,7 @@ class Run:
             sample_s=scenario.period_s if self._senders.samples else 0.0,
             nice=machine.TRAFFIC_NICE if settings.scheduling == "fifo" else 0,
             connections_per_pair=transport.connections_per_pair,
-            pieces=pieces((component.writes for _, component in scenario.workload), self.flows.traffic),
+            pieces=pieces([component.writes for _, component in scenario.workload], self.flows.traffic),
             marks=self.shim is not None,
             tells_bytes=told_bytes(transport, scenario.nic) if tells else 0,
             fins=bool(programs_of(topology)),
@@ -183,7 +183,7 @@ class Run:
         return limits
 
     def tell(self, grants: Grants) -> None:
-        """Send receivers' grants at the next step; see `ncc.harness.datapath.Tells`."""
+        """Send receivers' grants at the next step; see `ncc.harness.datapath.tell`."""
         if self._gates is None:
             raise ConfigError("Grants need receivers: set Scenario.neighbourhoods to receivers or both")
         if self.shim is None and len(grants):

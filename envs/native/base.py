@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.extras import load_extension
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, PortRecords
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import Edges, Grants
@@ -14,7 +15,8 @@ from ncc.core.scenario import Neighbourhoods, Scenario
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
 from ncc.envs.native.blocks import Blocks
-from ncc.envs.native.extension import Extension, Network, Spec, load
+from ncc.envs.native.extension import Extension, Network, Spec
+from ncc.envs.native.program_checks import check_programs
 from ncc.envs.native.spec import spec_of
 from ncc.harness.datapath import HostStack, Records
 from ncc.harness.messages import Messages
@@ -42,12 +44,13 @@ class NativeDatapath:
 
     @classmethod
     def extension(cls) -> Extension:
-        """Load the extension module; raise as `ncc.envs.native.extension.load`."""
-        return load(cls.module, cls.extra)
+        """Load the extension module; raise as `ncc.core.extras.load_extension`."""
+        return load_extension(cls.module, cls.extra)
 
     @classmethod
     def check(cls, scenario: Scenario) -> None:
         """Raise `ConfigError` if a scenario asks for something that this simulator does not offer."""
+        check_programs(cls.extension(), scenario)
 
     @classmethod
     def spec_of(cls, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Spec:
@@ -116,7 +119,7 @@ class NativeDatapath:
         return self._measure(network, topology)
 
     def tell(self, grants: Grants) -> None:
-        """Send receivers' grants at the next `step`; see `ncc.harness.datapath.Tells`."""
+        """Send receivers' grants at the next `step`; see `ncc.harness.datapath.tell`."""
         network, topology = self._running("tell")
         if self._neighbourhoods == "uplink":
             raise ConfigError("Grants need receivers: set Scenario.neighbourhoods to receivers or both")
@@ -151,7 +154,7 @@ class NativeDatapath:
         return f"The {cls.title} run stopped at {network.now_ns / NS_PER_S:.6f} s: {error}."
 
     def windows(self, flows: Sequence[int]) -> IntArray:
-        """Return congestion windows [n] of flows now, in bytes of payload; see `ncc.harness.trace.ShowsWindows`."""
+        """Return congestion windows [n] of flows now, in bytes of payload; 0 without a connection."""
         network, _ = self._running("windows")
         return np.array([network.sender_window(flow)[0] for flow in flows], dtype=np.int64)
 

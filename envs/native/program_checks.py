@@ -5,21 +5,24 @@ import math
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario
-from ncc.core.topology import Buffer, Program
+from ncc.core.topology import Buffer
 from ncc.core.units import BITS_PER_BYTE
 from ncc.envs.native.extension import Extension
 from ncc.envs.native.params import check_params, with_defaults
 
 
-def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[Program, ...], ...]) -> None:
-    """Raise `UnknownNameError` or `ConfigError` unless programs exist, fit together and fit the scenario."""
-    buffers = {buffer for link in scenario.network().links for buffer in (link.a_buffer, link.b_buffer) if buffer}
-    for program in dict.fromkeys(each for port_programs in programs for each in port_programs):
+def check_programs(module: Extension, scenario: Scenario) -> None:
+    """Raise `UnknownNameError` or `ConfigError` unless programs exist and fit each other and the scenario."""
+    ports = [buffer for link in scenario.network().links for buffer in (link.a_buffer, link.b_buffer)]
+    buffers = list(dict.fromkeys(buffer for buffer in ports if buffer is not None and buffer.programs))
+    if not buffers:
+        return
+    for program in dict.fromkeys(program for buffer in buffers for program in buffer.programs):
         if program.name not in (known := module.programs()):
             raise UnknownNameError("program of a switch", program.name, known)
         check_params(f"program {program.name}", module.program_params(program.name), program.params)
-    used = sorted({each.name for port_programs in programs for each in port_programs})
-    _check_pairs(module, programs, used)
+    used = sorted({program.name for buffer in buffers for program in buffer.programs})
+    _check_pairs(module, buffers, used)
     for name in used:
         needs = module.program_needs(name)
         if needs & module.PROGRAM_SYMMETRIC and scenario.routing != "symmetric":
@@ -49,10 +52,10 @@ def check_programs(module: Extension, scenario: Scenario, programs: tuple[tuple[
             )
 
 
-def _check_pairs(module: Extension, programs: tuple[tuple[Program, ...], ...], used: list[str]) -> None:
+def _check_pairs(module: Extension, buffers: list[Buffer], used: list[str]) -> None:
     """Raise `ConfigError` if a port has a program twice, or if two programs need different routing."""
-    for port_programs in programs:
-        names = [each.name for each in port_programs]
+    for buffer in buffers:
+        names = [program.name for program in buffer.programs]
         if twice := [name for name in used if names.count(name) > 1]:
             raise ConfigError(f"Program {twice[0]} is named twice for a port: leave one of them out of programs")
     symmetric, choosing = (
@@ -79,7 +82,7 @@ def _check_pauses(module: Extension, scenario: Scenario) -> None:
     transport, network = scenario.transport, scenario.network()
     frame_bytes = module.PAUSE_BYTES + transport.frame_overhead_bytes
     needs: dict[int, dict[int, float]] = {}  # by switch and port: most bytes that come over the port's link
-    pausing = ""
+    pausing: dict[int, list[str]] = {}  # by switch
     ports: dict[tuple[int, int], Buffer] = {}
     for index, link in enumerate(network.links):
         # Packets come while the pause waits for a packet and another pause, and until the far end ends its packet.
@@ -88,30 +91,31 @@ def _check_pauses(module: Extension, scenario: Scenario) -> None:
             if buffer is None:
                 continue
             ports[node, port] = buffer
-            for pausing in _having(module, buffer, module.PROGRAM_PAUSES, "pause the link of a port"):
-                (given,) = (each.params for each in buffer.programs if each.name == pausing)
-                params = with_defaults(module.program_params(pausing), given)
+            for name in _having(module, buffer, module.PROGRAM_PAUSES, "pause the link of a port"):
+                (given,) = (each.params for each in buffer.programs if each.name == name)
+                params = with_defaults(module.program_params(name), given)
                 needs.setdefault(node, {})[port] = params["xoff_bytes"] + headroom
+                pausing.setdefault(node, []).append(name)
     for (node, port), buffer in ports.items():
         if node not in needs:
             continue
-        name = network.port_name(port)
+        name, programs = network.port_name(port), " and ".join(dict.fromkeys(pausing[node]))
         if port not in needs[node]:
             raise ConfigError(
-                f"Program {pausing} is not at port {name}, whose switch has it at others: give it to all of them"
+                f"Program {programs} is not at port {name}, whose switch has it at others: give it to all of them"
             )
         owner = next(
             (p.name for p in buffer.programs if module.program_needs(p.name) & module.PROGRAM_OWNS_QUEUE), None
         )
         if rival := "shared_buffer_bytes" if buffer.pool is not None else owner:
             raise ConfigError(
-                f"Program {pausing} keeps ports from dropping, and {rival} makes them drop before their buffers are "
+                f"Program {programs} keeps ports from dropping, and {rival} makes them drop before their buffers are "
                 "full: leave one of them out"
             )
         most_bytes = math.ceil(sum(headroom_bytes for other, headroom_bytes in needs[node].items() if other != port))
         if most_bytes > buffer.size_bytes:
             raise ConfigError(
-                f"Program {pausing} has no headroom at port {name}: the other links of its switch may bring "
+                f"Program {programs} has no headroom at port {name}: the other links of its switch may bring "
                 f"{most_bytes} bytes before they are paused, and its buffer has {buffer.size_bytes}: set buffer_bytes "
                 "to at least that, or lower xoff_bytes"
             )

@@ -14,7 +14,6 @@ from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
 from ncc.core.writes import pieces
 from ncc.envs.native.extension import Extension, Spec
 from ncc.envs.native.params import check_params
-from ncc.envs.native.program_checks import check_programs
 from ncc.harness.datapath import ComponentStack, HostStack
 from ncc.harness.messages import patience_s
 
@@ -56,7 +55,6 @@ def spec_of(
     spec.set_nodes(arrays.is_host)
     spec.set_links(*arrays.links)
     spec.set_pools(*arrays.pools)
-    check_programs(module, scenario, arrays.programs)
     spec.set_programs([[(one.name, list(one.params)) for one in programs] for programs in arrays.programs])
     spec.symmetric, spec.sprayed = scenario.routing == "symmetric", scenario.routing == "spray"
     try:
@@ -72,7 +70,7 @@ def spec_of(
     spec.set_limited(
         limited[area_of[flows.src], flows.dst].astype(np.uint8), limited[area_of[flows.dst], flows.src].astype(np.uint8)
     )
-    if (written := pieces((traffic.writes for _, traffic in scenario.workload), flows.traffic)) is not None:
+    if (written := pieces([traffic.writes for _, traffic in scenario.workload], flows.traffic)) is not None:
         spec.set_writes(*written)
     spec.agents = topology.agent_hosts
     spec.uplinks = [area.uplink_port for area in topology.neighbourhoods]

@@ -56,6 +56,7 @@ class Ns3Datapath(NativeDatapath):
     @classmethod
     def check(cls, scenario: Scenario) -> None:
         """Raise `ConfigError` for what ns-3 does not offer: coarse timers."""
+        super().check(scenario)
         if scenario.transport.timer_tick_s > 0:
             raise ConfigError(
                 f"Scenario.transport.timer_tick_s must be 0 on ns-3, whose timers fire at any time, got "

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The observer of measurements for each host (wang2021 section 5.3.1.2)."""
 
-from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from ncc.core.errors import DatapathError
+from ncc.core.extras import load_extension
 from ncc.core.flows import IntArray
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
@@ -17,20 +16,9 @@ from ncc.envs.observation.spec import ObservationSpec
 from ncc.harness.batch import ObsArray
 
 
-@cache
 def extension() -> Any:
-    """Return the extension module `_observation`.
-
-    Raises:
-        DatapathError: it is not built; the message says how.
-    """
-    try:
-        return import_module("ncc.envs.observation._observation")
-    except ImportError as error:
-        raise DatapathError(
-            f"The extension ncc.envs.observation._observation cannot be loaded ({error}): run `make build` in a "
-            "checkout, or reinstall ncc."
-        ) from error
+    """Return the extension module `_observation`; raise as `ncc.core.extras.load_extension`."""
+    return load_extension("ncc.envs.observation._observation")
 
 
 def signals_of(measurement: Measurement | Measurements) -> list[Any]:

@@ -1,26 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Completion of command lines of ``ncc``, for bash and zsh: ``eval "$(ncc --completion bash)"``."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
 
 import hydra
+from hydra._internal.core_plugins.bash_completion import BashCompletion
+from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
 
 from ncc.agents.policy import packaged_names
 from ncc.cli.help import written
-from ncc.cli.mains import groups
 from ncc.cli.verbs import VERBS
 from ncc.core.errors import NccError
-from ncc.evaluate import EvaluateSpec
 from ncc.harness.manifest import MANIFEST
 from ncc.host.__main__ import COMMANDS as HOST_COMMANDS
 from ncc.run.compose import register
 from ncc.run.config_files import PACKAGE, typed_config_dir, use_config_dir
 from ncc.run.controllers import controller_names
-from ncc.study.bench import GROUPS
 
 BASH = r"""# bash completion of ncc; in ~/.bashrc: eval "$(ncc --completion bash)"
 _ncc() {
@@ -47,85 +45,47 @@ FLAGS = ("--help", "--version")
 def candidates(line: str) -> list[str]:
     """Completions of the last word of a command line; empty where the shell completes files.
 
-    A candidate that ends in a blank is a complete word. Lines that cannot be composed have candidates for groups only.
+    Names that no configuration holds are ours, everything else is Hydra's. A candidate that ends in a blank is a
+    complete word.
     """
     *before, word = line.split(" ")
     typed = [part for part in before[1:] if part]
     if not typed:
         return _starting(word, [f"{name} " for name in (*VERBS, *FLAGS, "--completion")])
-    if not (PACKAGE / f"{typed[0]}.yaml").exists():
-        return _starting(word, [f"{name} " for name in (_commands(typed) if not word.startswith("-") else FLAGS[:1])])
-    register()
+    verb = typed[0]
+    if word.startswith("-"):
+        return _starting(word, [f"{name} " for name in FLAGS])
+    if not (PACKAGE / f"{verb}.yaml").exists():
+        return _starting(word, [f"{name} " for name in HOST_COMMANDS]) if typed == ["host"] else []
     try:
+        register()
         use_config_dir(typed_config_dir(typed))
-        known = groups()
-        if "=" in word:
-            key, _, value = word.partition("=")
-            return _values(key, value, known, typed)
-        return _starting(word, _keys(word, known, written(typed[0])[0], _composed(typed)))
-    except NccError:
+        key, _, value = word.partition("=")
+        return _named(key, value) or _by_hydra(verb, " ".join([*typed[1:], word]))
+    except (NccError, HydraException, SystemExit):  # the last of an option that Hydra does not have
         return []
 
 
-def _values(key: str, value: str, known: Mapping[str, Iterable[str]], typed: list[str]) -> list[str]:
-    """Completions of a value: options of a group, names, folders, true and false; in brackets, of the last entry."""
-    cut = max(value.rfind("["), value.rfind(",")) + 1
-    end = "" if cut else " "
-    key_only = key.lstrip("+")
-    if key_only in known:
-        options = [*known[key_only]]
-    elif key_only in CONTROLLERS:
-        options = [*controller_names(), *(["list"] if key_only == "controller" and not cut else [])]
-    elif key_only in RUNS:
-        options = sorted({str(path.parent) for path in Path("runs").glob(f"*/{RUNS[key_only]}")})
-    elif key_only == "policy":
-        options = [*packaged_names()]
-    elif key_only == "preset":
-        options = ["quick", "full"]
-    elif (setting := key_only.removeprefix("evaluation.")) in ("table", "executor"):
-        options = [*get_args(get_type_hints(EvaluateSpec)[setting])]
-    elif isinstance(OmegaConf.select(_composed(typed), key_only), bool):
-        options = ["true", "false"]
+def _named(key: str, value: str) -> list[str]:
+    """Completions of a value that is the name of a controller, a run folder or a policy; in brackets, of the last."""
+    if key in CONTROLLERS:
+        options = [*controller_names(), *(["list"] if key == "controller" else [])]
+    elif key in RUNS:
+        options = [str(path.parent) for path in Path("runs").glob(f"*/{RUNS[key]}")]
     else:
-        options = []
-    return [f"{key}={value[:cut]}{name}{end}" for name in _starting(value[cut:], options)]
+        options = [*packaged_names()] if key == "policy" else []
+    cut = max(value.rfind("["), value.rfind(",")) + 1
+    return [f"{key}={value[:cut]}{name}{'' if cut else ' '}" for name in _starting(value[cut:], options)]
 
 
-def _commands(typed: list[str]) -> list[str]:
-    """Commands of ``ncc host`` or groups of ``ncc bench``, if another may follow; other verbs have none."""
-    if typed == ["host"]:
-        return [*HOST_COMMANDS]
-    return [name for name in GROUPS if name not in typed] if typed[0] == "bench" else []
-
-
-def _keys(word: str, known: Mapping[str, Iterable[str]], own: Container[str], config: Any) -> Iterator[str]:
-    """Groups, and keys of the part that the word names: a section ends in a dot, a setting in =.
-
-    A group within another needs an option of the outer one; `own` are the groups of the verb.
-    """
-    above, dot, _ = word.rpartition(".")
-    yield from (
-        f"{group}="
-        for group in known
-        if not dot and (group.partition("/")[0] in config if "/" in group else group in own)
-    )
-    part = OmegaConf.select(config, above) if dot else config
-    if OmegaConf.is_dict(part):
-        for key, value in part.items_ex(resolve=False):
-            yield f"{above}{dot}{key}{'.' if OmegaConf.is_dict(value) else '='}"
-    yield from (f"{flag} " for flag in FLAGS if word.startswith("-"))
-
-
-def _composed(typed: list[str]) -> Any:
-    """Compose the configuration of the words typed so far, as far as possible."""
-    verb, *words = typed
+def _by_hydra(verb: str, words: str) -> list[str]:
+    """Groups and their options, keys and their values, of what the verb composes."""
+    groups, keys = written(verb)
+    heads = {*groups, *(key.partition(".")[0] for key in keys)}
     with hydra.initialize_config_module("ncc.configs", version_base=None):
-        for overrides in ([word for word in words if "=" in word], []):
-            try:
-                return hydra.compose(verb, overrides)
-            except HydraException:
-                continue
-    return OmegaConf.create()
+        found = BashCompletion(GlobalHydra.instance().config_loader())._query(verb, words)
+    own = [each for each in found if re.split(r"[=./]", each.lstrip("+~"))[0] in heads]
+    return [f"{each} " if "=" in each[:-1] else each for each in own]
 
 
 def _starting(stem: str, names: Iterable[str]) -> list[str]:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Optional packages, by the extra that installs them, and the error that names a missing one."""
+"""Optional packages, by the extra that installs them, extension modules, and the errors that name a missing one."""
 
 import importlib.util
 import shlex
+from functools import cache
+from importlib import import_module
+from typing import Any
 
-from ncc.core.errors import ConfigError
+from ncc.core.errors import ConfigError, DatapathError
 
 EXTRAS: dict[str, dict[str, str]] = {
     "ns3": {"ns": "ns3"},
@@ -51,3 +54,26 @@ def require_extra(extra: str, what: str, *modules: str) -> None:
     missing = [packages[module].partition("[")[0] for module in modules or packages if not is_installed(module)]
     if missing:
         raise MissingExtraError(f"{what} needs {' and '.join(missing)}, not installed here: {install_command(extra)}")
+
+
+@cache
+def load_extension(
+    module: str, extra: str | None = None, remedy: str = "run `make build` in a checkout, or reinstall ncc"
+) -> Any:
+    """Load an extension module of ncc, once per process.
+
+    Args:
+        module: full name of the module.
+        extra: extra of ncc with the libraries that it is linked with.
+        remedy: way to get it, for the error.
+
+    Raises:
+        MissingExtraError: the extra is not installed.
+        DatapathError: the module is not built; the message says how.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        if extra is not None:
+            require_extra(extra, f"datapath={extra}")
+        raise DatapathError(f"The extension {module} cannot be loaded ({error}): {remedy}.") from error

@@ -38,37 +38,6 @@ class Edges:
     def __len__(self) -> int:
         return len(self.src)
 
-    def receivers(self) -> "Receivers":
-        """The edges of each receiver taken together."""
-        dst, which = np.unique(self.dst, return_inverse=True)
-        least = np.full(len(dst), np.inf)
-        np.minimum.at(least, which, self.next_bytes)
-
-        def total(column: FloatArray | IntArray | None) -> FloatArray:
-            return np.bincount(which, column, minlength=len(dst)).astype(np.float64)
-
-        return Receivers(
-            dst=dst,
-            senders=total(None).astype(np.int64),
-            flows=total(self.flows).astype(np.int64),
-            waiting_bytes=total(self.waiting_bytes),
-            next_bytes=least,
-            received_bytes=total(self.received_bytes),
-        )
-
-
-@dataclass(frozen=True)
-class Receivers:
-    """Receivers with edges; columns have shape [R]."""
-
-    dst: IntArray
-    senders: IntArray
-    """Number of neighbours."""
-    flows: IntArray
-    waiting_bytes: FloatArray
-    next_bytes: FloatArray
-    received_bytes: FloatArray
-
 
 @dataclass(frozen=True)
 class Grants:

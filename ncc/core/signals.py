@@ -181,9 +181,6 @@ SIGNALS: dict[str, Signal] = {
     f.name: Signal(f.name, f.type in {"IntArray", "int"}, *f.metadata["signal"]) for f in _FIELDS
 }
 """All signals by name, in the order of their columns."""
-if len(SIGNALS) < len(_FIELDS):
-    _names = [f.name for f in _FIELDS]
-    raise TypeError(f"two signals have the same name: {sorted({name for name in _names if _names.count(name) > 1})}")
 
 
 def names(scope: Scope, *, count: bool | None = None) -> tuple[str, ...]:

@@ -113,11 +113,8 @@ class Builder:
         """Add `n` hosts under a switch, named by the prefix and their numbers from `first` on."""
         return [self.leaf(f"{prefix}{i}", switch, rate_bps) for i in range(first, first + n)]
 
-    def leaf(
-        self, name: str, switch: int, rate_bps: float, *, delay_s: float | None = None, b_buffer: Buffer | None = None
-    ) -> int:
-        host = self._node(name, NodeKind.HOST)
-        delay_s = self._leaf_delay_s if delay_s is None else delay_s
+    def leaf(self, name: str, switch: int, rate_bps: float, *, b_buffer: Buffer | None = None) -> int:
+        host, delay_s = self._node(name, NodeKind.HOST), self._leaf_delay_s
         self._link(a=host, b=switch, rate_bps=rate_bps, delay_s=delay_s, b_buffer=b_buffer or self._port(switch))
         return host
 

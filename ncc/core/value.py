@@ -31,7 +31,8 @@ LineRate = Annotated[float, Meta(ge=1e3, le=1e13), usual(1e6, 4e12)]
 """Bits per second, 1 kbps to 10 Tbps."""
 Delay = Annotated[float, Meta(ge=0, le=10), usual(high=0.5)]
 """Seconds of one-way propagation."""
-Name = Annotated[str, Meta(min_length=1, pattern=r"^[A-Za-z0-9_.:+-]+$")]
+Name = Annotated[str, Meta(min_length=1, pattern=r"^[A-Za-z0-9_:+-][A-Za-z0-9_.:+-]*$")]
+"""Names may be those of folders."""
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Times at which applications write the bytes of their flows."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -24,7 +24,7 @@ class Writes(Value, frozen=True):
 AnyWrites = Literal["at_once"] | Writes
 
 
-def pieces(writes: Iterable[AnyWrites], of: IntArray) -> tuple[IntArray, IntArray] | None:
+def pieces(writes: Sequence[AnyWrites], of: IntArray) -> tuple[IntArray, IntArray] | None:
     """Bytes in a piece of each flow (0: all at once) and ns between two pieces, [n_flows]; None: all at once.
 
     Args:

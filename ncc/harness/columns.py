@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ncc.core.errors import ConfigError, ResultError
+from ncc.core.errors import ResultError
 from ncc.core.flows import FlowRecords, FlowTable, PortRecords
 from ncc.core.measurement import COLUMNS, PROGRESS, Epochs
 from ncc.core.scenario import Scenario
@@ -73,14 +73,6 @@ def epochs_from(table: pa.Table, scenario: Scenario) -> Epochs:
     return Epochs(time_s=columns.pop("time_s"), columns=columns)
 
 
-def missing_columns(name: str, table: pa.Table) -> list[str]:
-    """Columns that this version needs and the table lacks; `name` is `flows`, `epochs` or `ports`."""
-    kinds = {"flows": (FlowTable, FlowRecords), "ports": (PortRecords,)}
-    wanted = [f.name for kind in kinds.get(name, ()) for f in fields(kind)] or [*COLUMNS, *PROGRESS]
-    computed = ["fct_slowdown"] if name == "flows" else []
-    return [column for column in (*wanted, *computed) if column not in table.column_names]
-
-
 def numpy_column(table: pa.Table, name: str) -> Any:
     """Copy a column to a numpy array; null becomes NaN.
 
@@ -88,7 +80,7 @@ def numpy_column(table: pa.Table, name: str) -> Any:
         ResultError: no such column.
     """
     if name not in table.column_names:
-        raise ResultError(f"table has no column {name!r}; columns: {', '.join(table.column_names)}")
+        raise ResultError(f"another version of ncc wrote the table, which has no column {name}: run it again")
     return np.array(table.column(name).to_numpy())
 
 
@@ -112,8 +104,6 @@ def _flows(run: Run) -> pa.Table:
 def _epochs(run: Run) -> pa.Table:
     network = run.scenario.network()
     n_hosts, n_epochs = len(network.agent_hosts), len(run.epochs.time_s)
-    if n_hosts == 0 or any(not area.hosts for area in network.neighbourhoods):
-        raise ConfigError(f"scenario {run.scenario.name!r} has a neighbourhood without hosts; each needs at least one")
     hosts, areas = np.array(network.agent_hosts), np.array(network.agent_area)
     columns: dict[str, Any] = {
         **_identity(run, n_epochs * n_hosts),

@@ -26,6 +26,10 @@ class Limit(Value, frozen=True, tag_field="kind"):
 class Formula(Limit, frozen=True):
     """A limiter that computes limits from measurements and needs no file."""
 
+    def constants(self) -> dict[str, Any]:
+        """The constants by name."""
+        return {name: getattr(self, name) for name in self.__struct_fields__}
+
     def build(self) -> RateLimiter:
         """Build the limiter that this describes."""
         raise TypeError(f"{type(self).__name__} must define build()")
@@ -67,8 +71,7 @@ class ShortestFirstLimit(Formula, frozen=True, tag="shortest_first"):
     """Share of its fair share that a host always has."""
 
     def build(self) -> RateLimiter:
-        given = {name: getattr(self, name) for name in self.__struct_fields__}
-        return ShortestFirst(**{**LocalLimit().constants(), **given})
+        return ShortestFirst(**{**LocalLimit().constants(), **self.constants()})
 
 
 class LocalLimit(Formula, frozen=True, tag="local"):
@@ -102,10 +105,6 @@ class LocalLimit(Formula, frozen=True, tag="local"):
     attained_frac: NonNegative = 0.0
     """Weight of the bytes that a host has sent since it became busy, added to the bytes left of its next flow."""
 
-    def constants(self) -> dict[str, float]:
-        """The constants by name."""
-        return {name: getattr(self, name) for name in self.__struct_fields__}
-
     def build(self) -> RateLimiter:
         return Local(**self.constants())
 
@@ -127,17 +126,14 @@ class ReceiverRuleLimit(Formula, frozen=True, tag="receiver_rule"):
     the oldest first, and flows that have received more than 100 KB last."""
 
     def check(self) -> None:
-        self.build()
+        if self.ahead_frac + self.window_frac > 1:
+            raise ConfigError(
+                f"controller.limit.ahead_frac and window_frac must be at most 1 together, or what is on its way does "
+                f"not fit the buffer, got {self.ahead_frac} and {self.window_frac}"
+            )
 
     def build(self) -> ReceiverRule:
-        return ReceiverRule(
-            ahead_frac=self.ahead_frac,
-            window_frac=self.window_frac,
-            floor_frac=self.floor_frac,
-            headroom_frac=self.headroom_frac,
-            tolerance_s=self.tolerance_s,
-            order=self.order,
-        )
+        return ReceiverRule(**self.constants())
 
 
 AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit | LocalLimit | ReceiverRuleLimit

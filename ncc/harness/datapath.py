@@ -89,22 +89,14 @@ class Records:
 
 
 @runtime_checkable
-class Alone(Protocol):
-    """A datapath class or factory whose runs may take real time.
-
-    If `alone` is true, a run needs the machine to itself: an evaluation does such runs one after the other, whatever
-    its number of workers.
-    """
-
-    alone: bool
-
-
-@runtime_checkable
 class Datapath(Protocol):
     """A network that can be stepped.
 
     Life cycle: `start` (which ends an earlier run), any number of `step`, `finish`, `close`. `close` may be called
     twice and at any time. All errors are `ncc.core.errors`; out-of-order calls raise `DatapathError`.
+
+    A class or factory of datapaths may have an attribute `alone`. If it is true, runs need the machine to themselves,
+    as they take real time: an evaluation does them one after the other, whatever its number of workers.
     """
 
     name: str
@@ -141,21 +133,12 @@ class Datapath(Protocol):
         ...
 
 
-@runtime_checkable
-class Tells(Protocol):
-    """A datapath whose receivers can send grants to their senders."""
-
-    def tell(self, grants: Grants) -> None:
-        """Let receivers send these grants when the limits of the next `step` take effect.
-
-        Raises:
-            ConfigError: a grant that no host could use, or a scenario without receivers' neighbourhoods.
-        """
-        ...
-
-
 def tell(datapath: Datapath, grants: Grants) -> None:
-    """Call `Tells.tell`; raise `ConfigError` if the datapath's receivers cannot send grants."""
-    if (send := getattr(datapath, "tell", None)) is None:  # `isinstance` of a protocol takes 20 us
+    """Let receivers send these grants when the limits of the next `step` take effect, by the datapath's `tell(grants)`.
+
+    Raises:
+        ConfigError: the datapath has no such method, a grant that no host could use, or a scenario without receivers.
+    """
+    if (send := getattr(datapath, "tell", None)) is None:
         raise ConfigError(f"datapath {datapath.name} has no receivers that tell their senders: use packetsim or ns3")
     send(grants)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rate limiters, which decide the rate limits of a period. A trained policy is one of them."""
+"""Rate limiters, which decide the rate limits of a period. A trained policy is one of them (`ncc.policies.limits`)."""
 
 from typing import Protocol
 
@@ -9,8 +9,6 @@ from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import Decision
 from ncc.core.scenario import Scenario
-from ncc.core.seeding import derive_seed
-from ncc.harness.batch import ActionArray, ObsArray
 
 
 class RateLimiter(Protocol):
@@ -49,50 +47,3 @@ class FixedShare:
 
     def decide(self, measurement: Measurement) -> FloatArray:
         return self._limits
-
-
-class Observer(Protocol):
-    """A converter of measurements to each host's observation (envs/observation)."""
-
-    def reset(self, scenario: Scenario, *, seed: int) -> None:
-        """Forget earlier measurements; `seed` is for random draws, such as which shared messages are lost."""
-        ...
-
-    def observe(self, measurement: Measurement) -> ObsArray:
-        """Observations [n_agents, obs_dim] of a measurement."""
-        ...
-
-
-class Policy(Protocol):
-    """A trained policy without its training framework."""
-
-    def act(self, obs: ObsArray, rng: np.random.Generator | None) -> ActionArray:
-        """Action indices [n_agents] for observations [n_agents, obs_dim]; the most likely ones if `rng` is None."""
-        ...
-
-
-class ActionMap(Protocol):
-    """A converter of action indices to rate limits (envs/action)."""
-
-    def reset(self, scenario: Scenario) -> None: ...
-
-    def rates_bps(self, actions: ActionArray, obs: ObsArray) -> FloatArray:
-        """Limits [n_agents] for action indices [n_agents] chosen on observations [n_agents, obs_dim]."""
-        ...
-
-
-class PolicyLimiter:
-    """A policy with its observation and action table, as NCC runs it on hosts."""
-
-    def __init__(self, policy: Policy, observer: Observer, actions: ActionMap, *, greedy: bool = True) -> None:
-        self.policy, self.observer, self.actions, self.greedy = policy, observer, actions, greedy
-        self._rng: np.random.Generator | None = None
-
-    def reset(self, scenario: Scenario, seed: int) -> None:
-        self.observer.reset(scenario, seed=derive_seed(seed, "sharing"))
-        self.actions.reset(scenario)
-        self._rng = None if self.greedy else np.random.default_rng(seed)
-
-    def decide(self, measurement: Measurement) -> FloatArray:
-        obs = self.observer.observe(measurement)
-        return self.actions.rates_bps(self.policy.act(obs, self._rng), obs)

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ncc.core.extras import load_extension
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import generator
 from ncc.core.units import BITS_PER_BYTE
-from ncc.harness.native import extension
-from ncc.harness.oracles import areas
+from ncc.harness.oracles import LOCAL_MODULE, areas
 
 TURN_PERIODS = 256
 """Periods after which the next host is first among equals: longer than an incast lasts."""
@@ -86,7 +86,7 @@ class Local:
         n = busy.shape[-1]
         limits = np.empty((busy.size // n, n))
         for number, (hosts, link_bps, uplink_bps) in enumerate(self._areas):
-            extension("_local").limits(
+            load_extension(LOCAL_MODULE).limits(
                 self._constants,
                 number=number,
                 hosts=hosts,

@@ -99,10 +99,8 @@ def seal(
         made: provenance of an earlier time (`provenance()`); None: the current one.
 
     Raises:
-        ConfigError: `facts` are not JSON (`check_plain` checks that before the work is done).
         ResultError: a file is missing, or the manifest cannot be written.
     """
-    check_plain(facts, f"the facts of {folder}")
     entries = {}
     for name in sorted(set(files)):
         path = folder / name
@@ -113,14 +111,6 @@ def seal(
     sealed = Manifest(kind=kind, facts=dict(facts), provenance=dict(made or provenance()), files=entries)
     write_text(folder / MANIFEST, json.dumps(sealed.to_dict(), indent=1, allow_nan=False) + "\n")
     return sealed
-
-
-def check_plain(data: Any, where: str) -> None:
-    """Raise `ConfigError` unless `data` can be JSON: plain containers, text, finite numbers."""
-    try:
-        json.dumps(data, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{where} must be plain data with finite numbers: {error}") from None
 
 
 def unseal(folder: Path) -> None:

@@ -7,12 +7,13 @@ small flow leaves at line rate.
 
 import numpy as np
 
+from ncc.core.extras import load_extension
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
-from ncc.harness.native import extension
 
+LOCAL_MODULE = "ncc.harness.native._local"
 ALIKE = 1.5
 SLACK_PERIODS = 2.0
 """Bounds within which next flows count as equally long, in `ShortestFirst` and in observations that rank them."""
@@ -56,7 +57,7 @@ def water_level(demand: FloatArray, capacity: float) -> float:
 def claims(sent: FloatArray, limit: FloatArray, link: FloatArray) -> FloatArray:
     """Rates [n] that hosts with queued flows may need of a port, given their last rates: `Claim` of local.h."""
     rates = np.empty(link.shape)
-    extension("_local").claims(*map(np.ascontiguousarray, (sent, limit, link)), rates)
+    load_extension(LOCAL_MODULE).claims(*map(np.ascontiguousarray, (sent, limit, link)), rates)
     return rates
 
 

@@ -21,11 +21,11 @@ from ncc.core.errors import ConfigError, ResultError
 from ncc.core.scenario import Scenario
 from ncc.harness.atomic import exclusive
 from ncc.harness.controller import Controller
-from ncc.harness.datapath import Alone, Datapath
+from ncc.harness.datapath import Datapath
 from ncc.harness.limiter import RateLimiter
-from ncc.harness.manifest import check_plain, is_sealed, provenance, unseal
+from ncc.harness.manifest import is_sealed, provenance, unseal
 from ncc.harness.results import Evaluation, StoredRun, open_run, run_folder, run_identity, save_evaluation, save_run
-from ncc.harness.run import RunProgress, drawn, eval_flow_seed, recording_flow_seed, run_once
+from ncc.harness.run import drawn, eval_flow_seed, recording_flow_seed, run_once
 from ncc.harness.workers import Workers
 
 log = logging.getLogger(__name__)
@@ -62,20 +62,8 @@ class Job:
         return f"controller {self.controller.name!r}, seed {self.seed}"
 
 
-@dataclass(frozen=True)
-class JobEvent:
-    """Event that `on_progress` receives."""
-
-    job: Job
-    kind: Literal["skipped", "started", "running", "finished"]
-    """`skipped`: a finished result of the same experiment was on disk."""
-    overall_frac: float
-    """Estimated share of all jobs that is done."""
-    done: int
-    total: int
-
-
-OnProgress = Callable[[JobEvent], None]
+Show = Callable[[float, str], None]
+"""Display of progress: the estimated share of all jobs that is done, and a text (`ncc.harness.progress.Bar.update`)."""
 
 
 def jobs_for(
@@ -98,19 +86,29 @@ def jobs_for(
 
 
 class Tally:
-    """The sum of progress over jobs, reported to `on_progress`."""
+    """The sum of progress over `total` jobs, of which `kept` were done before; given to `show`, if there is one."""
 
-    def __init__(self, total: int, on_progress: OnProgress | None) -> None:
-        self._total, self._on_progress = total, on_progress
-        self._frac: dict[str, float] = {}
-        self._done = 0
+    def __init__(self, total: int, show: Show | None, kept: int = 0) -> None:
+        self._total, self._show, self._done = total, show, kept
+        self._kept = f" ({kept} kept from before)" if kept else ""
+        self._running: dict[str, float] = {}
+        self._say()
 
-    def report(self, job: Job, kind: Literal["skipped", "started", "running", "finished"], frac: float) -> None:
-        self._frac[job.label] = frac
-        self._done += kind in ("skipped", "finished")
-        if self._on_progress is not None:
-            overall = sum(self._frac.values()) / self._total
-            self._on_progress(JobEvent(job, kind, overall, self._done, self._total))
+    def running(self, job: Job, frac: float) -> None:
+        """Note the share of a job that is done."""
+        self._running[job.label] = frac
+        self._say()
+
+    def finished(self, job: Job) -> None:
+        """Note that a job is done."""
+        self._running.pop(job.label, None)
+        self._done += 1
+        self._say()
+
+    def _say(self) -> None:
+        if self._show is not None:
+            frac = (self._done + sum(self._running.values())) / self._total
+            self._show(frac, f"{self._done} of {self._total} runs{self._kept}")
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ class Task:
     config: Mapping[str, Any]
     recorder_factory: RecorderFactory | None = None
 
-    def do(self, job: Job, datapath: Datapath, progress: Callable[[RunProgress], None] | None = None) -> None:
+    def do(self, job: Job, datapath: Datapath, progress: Callable[[float], None] | None = None) -> None:
         """Run a job, write its files and close the datapath."""
         recorder = None if self.recorder_factory is None else self.recorder_factory()
         run = run_once(
@@ -190,7 +188,6 @@ class Processes:
         def assign(worker: int) -> None:
             busy[worker] = job = queue.popleft()
             pool.labels[worker] = job.label
-            tally.report(job, "started", 0.0)
             pool.send(worker, job)
 
         try:
@@ -200,9 +197,9 @@ class Processes:
                 for worker, frac in pool.messages(busy):
                     job = busy[worker]
                     if frac is not None:
-                        tally.report(job, "running", frac)
+                        tally.running(job, frac)
                         continue
-                    tally.report(job, "finished", 1.0)
+                    tally.finished(job)
                     yield job
                     if queue:
                         assign(worker)
@@ -234,10 +231,10 @@ class _Throttle:
     def __init__(self, pipe: "Connection[Any, Any]") -> None:
         self._pipe, self._last_s = pipe, time.monotonic()
 
-    def __call__(self, progress: RunProgress) -> None:
+    def __call__(self, frac: float) -> None:
         if (now_s := time.monotonic()) - self._last_s >= REPORT_EVERY_S:
             self._last_s = now_s
-            self._pipe.send(progress.frac)
+            self._pipe.send(frac)
 
 
 ONE_AT_A_TIME = Processes(1)
@@ -251,7 +248,7 @@ def evaluate(
     *,
     executor: Executor = ONE_AT_A_TIME,
     config: Mapping[str, Any] | None = None,
-    on_progress: OnProgress | None = None,
+    show: Show | None = None,
     recorder_factory: RecorderFactory | None = None,
 ) -> Evaluation:
     """Run the jobs that `folder` does not hold yet and seal it as an evaluation, with runs in the order of `jobs`.
@@ -263,8 +260,10 @@ def evaluate(
     Args:
         datapath_factory: picklable; called once in each worker.
         limiter_factory: picklable; called in the worker for each job.
-        executor: where the runs take place, and how many at a time; one if the datapath must be `Alone`.
+        executor: where the runs take place, and how many at a time; one if the datapath is `alone`
+            (`ncc.harness.datapath.Datapath`).
         config: resolved configuration for the manifests.
+        show: displays the progress.
         recorder_factory: picklable; called in the worker for each job, and the recording is saved beside its results.
 
     Raises:
@@ -274,7 +273,6 @@ def evaluate(
     """
     if not jobs:
         raise ConfigError("nothing to evaluate: name at least one controller and one seed")
-    check_plain(dict(config or {}), "config")
     folders = {job.label: run_folder(folder, job.controller.name, job.seed) for job in jobs}
     if len(folders) < len(jobs):
         raise ConfigError("the evaluation lists a controller and seed twice; controllers need different names")
@@ -290,13 +288,9 @@ def evaluate(
         if stale:
             log.warning("%d runs in %s were made by another version of the code; doing them again", len(stale), folder)
         runs = {name: run for name, run in runs.items() if name not in stale}
-        tally = Tally(len(jobs), on_progress)
-        for job in jobs:
-            if job.label in runs:
-                tally.report(job, "skipped", 1.0)
+        tally = Tally(len(jobs), show, kept=len(runs))
         remaining = [job for job in jobs if job.label not in runs]
-        offered: object = datapath_factory
-        most = 1 if isinstance(offered, Alone) and offered.alone else executor.workers
+        most = 1 if getattr(datapath_factory, "alone", False) else executor.workers
         task = Task(folder, str(Path.cwd()), datapath_factory, limiter_factory, dict(config or {}), recorder_factory)
         if remaining:
             with closing(executor.run(remaining, task, min(most, len(remaining)), tally)) as done:

@@ -10,8 +10,6 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from ncc.harness.pool import JobEvent
-
 
 class Bar:
     """A progress display, used as a context manager with `update`. It writes to standard error.
@@ -94,18 +92,6 @@ class Bar:
         self._printed_s = self._clock()
         parts = (f"{self._title}: {self.times()}", self._text, how)
         self.note("  ".join(part for part in parts if part))
-
-
-class EvaluationProgress:
-    """Progress of `ncc.harness.pool.evaluate`, shown in a `Bar` of total 1."""
-
-    def __init__(self, bar: Bar) -> None:
-        self._bar, self._skipped = bar, 0
-
-    def __call__(self, event: JobEvent) -> None:
-        self._skipped += event.kind == "skipped"
-        kept = f" ({self._skipped} kept from before)" if self._skipped else ""
-        self._bar.update(event.overall_frac, f"{event.done} of {event.total} runs{kept}")
 
 
 class _Times(ProgressColumn):

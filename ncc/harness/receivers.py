@@ -85,11 +85,6 @@ class ReceiverRule:
         tolerance_s: float,
         order: Literal["remaining", "arrival"],
     ) -> None:
-        if ahead_frac + window_frac > 1:
-            raise ConfigError(
-                f"controller.limit.ahead_frac and window_frac must be at most 1 together, or what is on its way does "
-                f"not fit the buffer, got {ahead_frac} and {window_frac}"
-            )
         self._ahead, self._window, self._floor = ahead_frac, window_frac, floor_frac
         self._use, self._tolerance_s, self._order = 1 - headroom_frac, tolerance_s, order
 

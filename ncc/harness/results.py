@@ -17,13 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import ncc
 from ncc.core.errors import ConfigError, ResultError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.harness.atomic import replacing
-from ncc.harness.columns import epochs_from, flows_from, missing_columns, numpy_column, ports_from, tables
+from ncc.harness.columns import epochs_from, flows_from, numpy_column, ports_from, tables
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import Records
 from ncc.harness.episodes import FILE as EPISODE
@@ -33,6 +32,7 @@ from ncc.harness.run import Run
 from ncc.metrics.summary import summarise
 
 TABLES = ("flows", "epochs", "ports")
+TIMES = ("started_at", "finished_at", "wall_s", "cpu_s")
 RUN, EVALUATION = "run", "evaluation"
 
 
@@ -64,12 +64,33 @@ class StoredRun:
         return f"controller {self.controller!r}, seed {self.seed}"
 
     def table(self, name: str) -> pa.Table:
-        """Read `flows`, `epochs` or `ports` as written; `ResultError` if this version cannot read it."""
-        return _readable(self.folder, name, self.manifest)
+        """Read `flows`, `epochs` or `ports` as written."""
+        return read_table(self.folder / f"{name}.parquet")
 
     def load(self) -> Run:
         """Load the run as it was in memory."""
-        return _load(self.folder, self.manifest)
+        facts = self.manifest.facts
+        try:
+            scenario = from_dict(Scenario, facts["scenario"], "manifest.scenario")
+            controller = from_dict(Controller, facts["controller"], "manifest.controller")
+            flows, records = flows_from(read_table(self.folder / "flows.parquet"))
+            ports = ports_from(read_table(self.folder / "ports.parquet"))
+            epochs = epochs_from(read_table(self.folder / "epochs.parquet"), scenario)
+            return Run(
+                scenario=scenario,
+                controller=controller,
+                flows=flows,
+                records=Records(flows=records, ports=ports),
+                epochs=epochs,
+                fallbacks=tuple(facts["fallbacks"]),
+                problems=tuple(facts["problems"]),
+                datapath_facts=facts["datapath_facts"],
+                **{name: facts[name] for name in ("datapath", "seed", "flow_seed", *TIMES)},
+            )
+        except (KeyError, TypeError, ConfigError) as error:
+            raise ResultError(
+                f"{self.folder / MANIFEST} lacks or contradicts what a run needs ({error}); run it again"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -91,22 +112,17 @@ class Evaluation:
         return tuple(run for run in self.runs if run.controller == controller)
 
     def table(self, name: str) -> pa.Table:
-        """Read `flows`, `epochs` or `ports` of all runs in one table; columns `controller` and `seed` tell them apart.
-
-        Raises:
-            ResultError: this version cannot read a run's table, or the columns of two runs differ.
-        """
-        try:
-            return pa.concat_tables([run.table(name) for run in self.runs]).unify_dictionaries()
-        except pa.ArrowInvalid:
-            raise ResultError(
-                f"the runs in {self.folder} differ in the columns of their {name}; run them again with one version of "
-                "ncc, or read them one by one"
-            ) from None
+        """Read `flows`, `epochs` or `ports` of all runs in one table, with columns `controller` and `seed`."""
+        return pa.concat_tables([run.table(name) for run in self.runs]).unify_dictionaries()
 
     def summaries(self) -> dict[str, dict[int, dict[str, float]]]:
         """Metrics (`ncc.metrics.catalogue`) of every run, by controller and seed."""
-        return {name: {run.seed: _summary(run.load()) for run in self.of(name)} for name in self.controllers}
+        summaries: dict[str, dict[int, dict[str, float]]] = {name: {} for name in self.controllers}
+        for stored in self.runs:
+            run = stored.load()
+            summary = summarise(run.scenario, run.flows, run.records.flows, run.records.ports, run.epochs)
+            summaries[stored.controller][stored.seed] = summary
+        return summaries
 
     def slowdowns(self) -> dict[str, tuple[IntArray, FloatArray]]:
         """Flow sizes and slowdowns (size_bytes, fct_slowdown) by controller, over all seeds; NaN if undelivered.
@@ -128,8 +144,6 @@ class Evaluation:
 
 def run_folder(root: Path, controller: str, seed: int) -> Path:
     """Folder of a run in an evaluation."""
-    if controller.startswith("."):
-        raise ConfigError(f"controller name {controller!r} cannot be a folder's: it must not start with a dot")
     return root / controller / str(seed)
 
 
@@ -160,7 +174,6 @@ def save_run(
     if episode is not None:
         write_episode(folder / EPISODE, episode)
         files.append(EPISODE)
-    unfinished = int(np.isnan(run.records.flows.finish_s).sum())
     facts = {
         **run_identity(run.scenario, run.controller, run.seed, run.flow_seed, inputs or {}),
         "datapath": run.datapath,
@@ -169,13 +182,10 @@ def save_run(
         "problems": list(run.problems),
         "fallbacks": list(run.fallbacks),
         "n_flows": len(run.flows),
-        "n_unfinished": unfinished,
+        "n_unfinished": int(np.isnan(run.records.flows.finish_s).sum()),
         "n_epochs": len(run.epochs.time_s),
         "simulated_s": float(run.epochs.time_s[-1]),
-        "started_at": run.started_at,
-        "finished_at": run.finished_at,
-        "wall_s": run.wall_s,
-        "cpu_s": run.cpu_s,
+        **{name: getattr(run, name) for name in TIMES},
         "config": dict(config),
     }
     return StoredRun(folder, seal(folder, RUN, facts, files, origin))
@@ -236,51 +246,3 @@ def read_table(path: Path) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ResultError(f"{path} cannot be read as Parquet ({reason}); run it again") from None
-
-
-def _readable(folder: Path, name: str, manifest: Manifest) -> pa.Table:
-    """Read a table of a run, if this version can."""
-    path = folder / f"{name}.parquet"
-    table = read_table(path)
-    if missing := missing_columns(name, table):
-        version = manifest.provenance.get("ncc", "unknown")
-        raise ResultError(
-            f"{path} was written by ncc {version}, and this is ncc {ncc.__version__}: it has no column "
-            f"{', '.join(missing)}; run it again, or read it with the ncc that wrote it"
-        )
-    return table
-
-
-def _summary(run: Run) -> dict[str, float]:
-    return summarise(run.scenario, run.flows, run.records.flows, run.records.ports, run.epochs)
-
-
-def _load(folder: Path, manifest: Manifest) -> Run:
-    facts = manifest.facts
-    try:
-        scenario = from_dict(Scenario, facts["scenario"], "manifest.scenario")
-        controller = from_dict(Controller, facts["controller"], "manifest.controller")
-        flows, records = flows_from(_readable(folder, "flows", manifest))
-        ports = ports_from(_readable(folder, "ports", manifest))
-        rows = _readable(folder, "epochs", manifest)
-        if len(rows) == 0 or len(rows) % scenario.n_agents:
-            raise ResultError(
-                f"{folder / 'epochs.parquet'} has {len(rows)} rows, no whole epochs of the {scenario.n_agents} hosts "
-                "that its manifest tells of; run it again"
-            )
-        epochs = epochs_from(rows, scenario)
-        return Run(
-            scenario=scenario,
-            controller=controller,
-            flows=flows,
-            records=Records(flows=records, ports=ports),
-            epochs=epochs,
-            fallbacks=tuple(facts["fallbacks"]),
-            problems=tuple(facts["problems"]),
-            datapath_facts=facts["datapath_facts"],
-            **{k: facts[k] for k in ("datapath", "seed", "flow_seed", "started_at", "finished_at", "wall_s", "cpu_s")},
-        )
-    except (KeyError, TypeError, ConfigError) as error:
-        raise ResultError(
-            f"{folder / MANIFEST} lacks or contradicts what a run needs ({error}); run it again"
-        ) from None

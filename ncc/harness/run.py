@@ -26,18 +26,6 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class RunProgress:
-    """Progress of a run after a period."""
-
-    time_s: float
-    """Simulated time in seconds."""
-    flows_finished: int
-    n_flows: int
-    frac: float
-    """Estimated share done, in [0, 1]: arrivals first, then delivery of the rest."""
-
-
-@dataclass(frozen=True)
 class Run:
     """Everything that a run produced. `problems` is empty exactly if its numbers may be used."""
 
@@ -124,7 +112,7 @@ def run_once(
     seed: int,
     *,
     flow_seed: int,
-    progress: Callable[[RunProgress], None] | None = None,
+    progress: Callable[[float], None] | None = None,
     watch: Watch | None = None,
 ) -> Run:
     """Run until every flow is delivered or `duration_s + drain_s` is over (`drain_s` None: no time limit).
@@ -139,7 +127,7 @@ def run_once(
     Args:
         seed: seed of the datapath and the limiter (each has its own stream).
         flow_seed: seed of the flow list; see `eval_flow_seed`.
-        progress: called after every period.
+        progress: called after every period with the estimated share done, in [0, 1].
         watch: called at the start and after every period; it must not change anything.
 
     Returns:
@@ -174,7 +162,7 @@ def run_once(
         watched = needed == len(flows) or measurement.time_s > scenario.duration_s - 1e-9
         over = watched and measurement.flows_finished >= needed
         if progress is not None:
-            progress(_where(measurement, scenario, len(flows), over=over or measurement.time_s >= end_s))
+            progress(1.0 if over or measurement.time_s >= end_s else _done_frac(measurement, scenario, len(flows)))
     records = datapath.finish()
 
     fallbacks = tuple(text for part in (datapath, limiter) for text in getattr(part, "fallbacks", ()))
@@ -200,11 +188,11 @@ def run_once(
     return run
 
 
-def _where(measurement: Measurement, scenario: Scenario, n_flows: int, *, over: bool) -> RunProgress:
+def _done_frac(measurement: Measurement, scenario: Scenario, n_flows: int) -> float:
+    """Estimate the share of a run that is done: arrivals first, then delivery of the rest."""
     arrivals = min(measurement.time_s / scenario.duration_s, 1.0)
     # The duration of the drain is unknown and mostly short; the number of unfinished flows is its best measure.
-    frac = 1.0 if over else 0.9 * arrivals + 0.1 * (arrivals >= 1.0) * measurement.flows_finished / n_flows
-    return RunProgress(measurement.time_s, measurement.flows_finished, n_flows, frac)
+    return 0.9 * arrivals + 0.1 * (arrivals >= 1.0) * measurement.flows_finished / n_flows
 
 
 def _problems(scenario: Scenario, flows: FlowTable, records: Records, last: Measurement) -> list[str]:

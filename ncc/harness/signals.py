@@ -28,21 +28,14 @@ def _handled(numbers: tuple[signal.Signals, ...], handler: Handler) -> Iterator[
 
 
 @contextmanager
-def noted(*numbers: signal.Signals, then: Callable[[], None] | None = None) -> Iterator[threading.Event]:
-    """Yield an event that the first of these signals sets; the second raises KeyboardInterrupt.
-
-    Args:
-        numbers: signals such as SIGINT. Earlier handlers are restored at the end.
-        then: called once, in the handler, after the event is set.
-    """
+def noted(*numbers: signal.Signals) -> Iterator[threading.Event]:
+    """Yield an event that the first of these signals sets; the second raises KeyboardInterrupt."""
     event = threading.Event()
 
     def note(_: int) -> None:
         if event.is_set():
             raise KeyboardInterrupt
         event.set()
-        if then is not None:
-            then()
 
     with _handled(numbers, note):
         yield event

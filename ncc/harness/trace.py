@@ -7,7 +7,6 @@ Equal seeds give bit-equal runs of a simulator, so runs at full speed need not s
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,15 +16,6 @@ from ncc.core.measurement import Measurement
 from ncc.harness.datapath import Datapath
 from ncc.harness.limiter import RateLimiter
 from ncc.harness.run import Run, run_once
-
-
-@runtime_checkable
-class ShowsWindows(Protocol):
-    """A datapath that can report its senders' windows."""
-
-    def windows(self, flows: Sequence[int]) -> IntArray:
-        """Congestion windows [n] of these flows now, in bytes of payload; 0 without a connection."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -58,7 +48,8 @@ def trace_windows(
         ConfigError: the datapath shows no windows or is not the run's, or the run lacks one of the flows.
         ResultError: the repeated run differs: the first used another version or another policy.
     """
-    if not isinstance(datapath, ShowsWindows):
+    windows_of = getattr(datapath, "windows", None)
+    if windows_of is None:
         raise ConfigError(
             f"datapath {datapath.name} does not show windows; trace a run of packetsim or ns3 in place of it"
         )
@@ -77,7 +68,7 @@ def trace_windows(
     def watch(measurement: Measurement, limits_bps: FloatArray | None) -> None:
         if limits_bps is not None:
             time_s.append(measurement.time_s)
-            seen.append(datapath.windows(which))
+            seen.append(windows_of(which))
 
     with closing(datapath):
         again = run_once(

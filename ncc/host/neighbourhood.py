@@ -26,10 +26,10 @@ from ncc.envs.action import RateScale, RateTable, rate_map
 from ncc.envs.linux.live import ON_HOSTS
 from ncc.envs.observation import SharedObserver, check_on_hosts, reliable
 from ncc.envs.scales import scales_of
-from ncc.harness.limiter import PolicyLimiter
 from ncc.host.message import StateArray
 from ncc.host.peers import HOSTS_MOST
 from ncc.policies.file import PolicyFile
+from ncc.policies.limits import PolicyLimiter
 
 Period = Annotated[float, Meta(ge=1e-4, le=10)]
 """Seconds between decisions."""

@@ -26,17 +26,17 @@ def jain_index(shares: npt.ArrayLike) -> float:
     return float(x.sum() ** 2 / (x.size * (x**2).sum()))
 
 
-def windowed_jain(scenario: Scenario, epochs: Epochs, window_s: float = WINDOW_S) -> float:
+def windowed_jain(scenario: Scenario, epochs: Epochs) -> float:
     """Mean Jain index of goodput among neighbours that compete.
 
-    The run is cut into windows of `window_s` (whole periods, at least one; a remainder at the end is left out). A host
+    The run is cut into windows of `WINDOW_S` (whole periods, at least one; a remainder at the end is left out). A host
     counts in a window if it was backlogged (`queued_bytes` > 0) at the end of each of its periods: it wanted more than
     it got. Its goodput includes bytes to neighbours, although these never make it backlogged. The index is that of the
     mean goodputs in each window and neighbourhood with at least two such hosts; the result is the mean over these, NaN
     if there is none.
     """
     network = scenario.network()
-    per_window = max(1, round(window_s / scenario.period_s))
+    per_window = max(1, round(WINDOW_S / scenario.period_s))
     stepped = epochs.time_s > 0
     goodput = epochs.columns["goodput_bps"][stepped]
     queued = epochs.columns["queued_bytes"][stepped]

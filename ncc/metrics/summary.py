@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from ncc.core.flows import BoolArray, FloatArray, FlowRecords, FlowTable, PortRecords, check_columns
+from ncc.core.flows import BoolArray, FloatArray, FlowRecords, FlowTable, PortRecords
 from ncc.core.measurement import Epochs
 from ncc.core.scenario import Scenario
 from ncc.core.topology import NodeKind, Topology
@@ -50,17 +50,8 @@ def summarise(
         mark_frac: data packets that arrived with Congestion Experienced over data packets sent.
         jain: `ncc.metrics.fairness.windowed_jain`.
         unfinished: flows without every byte delivered.
-
-    Raises:
-        ValueError: tables of different lengths.
     """
-    for table in (flows, records, ports):
-        check_columns(table)
-    if len(flows) != len(records.finish_s):
-        raise ValueError(f"{len(flows)} flows but records of {len(records.finish_s)}")
     network = scenario.network()
-    if len(ports.tx_pkts) != 2 * len(network.links):
-        raise ValueError(f"{len(ports.tx_pkts)} port records for {len(network.links)} links; each link has two ports")
     until_s = float(epochs.time_s[-1])
     ends = ~endless(scenario.workload, flows)
     slowdown = fct_slowdown(scenario, flows, records, until_s)

@@ -19,12 +19,10 @@ TOLERANCE = 1e-5
 """Largest accepted difference of two logits; for logits beyond 1, as a share of them."""
 
 
-def observations(found: PolicyFile, samples: int = SAMPLES, seed: int = 0) -> ObsArray:
-    """Random observations [samples, obs_dim], uniform over the range to which observations are clipped."""
-    size = samples, found.header.obs_dim
-    return (
-        np.random.default_rng(seed).uniform(LOW, min(HIGH, found.header.observation.ceiling), size).astype(np.float32)
-    )
+def observations(found: PolicyFile) -> ObsArray:
+    """Random observations [SAMPLES, obs_dim], uniform over the range to which observations are clipped."""
+    size = SAMPLES, found.header.obs_dim
+    return np.random.default_rng(0).uniform(LOW, min(HIGH, found.header.observation.ceiling), size).astype(np.float32)
 
 
 def defined_logits(policy: MlpPolicy, obs: ObsArray) -> FloatArray:
@@ -37,9 +35,9 @@ def defined_logits(policy: MlpPolicy, obs: ObsArray) -> FloatArray:
     return logits
 
 
-def check_lines(found: PolicyFile, where: str, samples: int = SAMPLES) -> list[str]:
+def check_lines(found: PolicyFile, where: str) -> list[str]:
     """Lines of `ncc export check`; packages that are not installed are left out and named."""
-    obs, policy = observations(found, samples), found.policy
+    obs, policy = observations(found), found.policy
     run_times: dict[str, Callable[[ObsArray], FloatArray32]] = {"ncc": policy.logits}
     if with_onnx := is_installed("onnx") and is_installed("onnxruntime"):
         run_times["onnxruntime"] = onnx_logits(onnx_model(policy, found.header.name))

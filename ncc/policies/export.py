@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import field
+
 from ncc.agents.policy import FORMAT, POLICY_FILE, SUFFIX, MlpPolicy, load_policy, packaged_policy
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.scenario import scenario_from_dict
@@ -23,15 +25,6 @@ from ncc.policies.limits import table_bounds
 from ncc.policies.onnx_model import onnx_model
 
 
-class LimitsChosen(Value, frozen=True):
-    """Fields of `RateBounds` to change; None: the value of the action table."""
-
-    min_rate_frac: Positive | None = None
-    max_rate_frac: Positive | None = None
-    rise_ratio: Positive | None = None
-    fall_ratio: Positive | None = None
-
-
 class ExportSpec(Value, frozen=True):
     """Settings of an export from the command line, without the fallback."""
 
@@ -43,7 +36,8 @@ class ExportSpec(Value, frozen=True):
     overwrite: bool = False
     name: Name | None = None
     period_s: Positive | None = None
-    limits: LimitsChosen = LimitsChosen()
+    limits: dict[str, float | None] = field(default_factory=dict)
+    """Fields of `RateBounds` to change; None: the value of the action table."""
     within: dict[str, Any] | None = None
     """Narrower ranges in which a residual is trusted."""
     stack: dict[str, Any] | None = None
@@ -143,7 +137,7 @@ def describe(spec: ExportSpec, fallback: Controller | None) -> tuple[PolicyHeade
         origin["facts"]["stack"] = spec.stack
     if fallback is None and not (spec.stack or spec.run):
         fallback = from_dict(Controller, meta["fallback"], "fallback")
-    chosen = {name: value for name, value in spec.limits.to_dict().items() if value is not None}
+    chosen = {name: value for name, value in spec.limits.items() if value is not None}
     changes = {
         "name": spec.name or meta["name"],
         "action": action.to_dict(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bounds of a policy's rate limits on a host: minimum, maximum, and largest change from the last limit."""
+"""A policy as a rate limiter, and bounds of its limits on a host: minimum, maximum, and largest change."""
 
 import math
 from typing import Annotated
@@ -7,13 +7,16 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
+from ncc.agents.policy import MlpPolicy
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import parts
 from ncc.core.scenario import Scenario
+from ncc.core.seeding import derive_seed
 from ncc.core.value import Positive, Value
-from ncc.envs.action import ActionSpec
+from ncc.envs.action import ActionSpec, AnyRateMap
+from ncc.envs.observation import SharedObserver
 from ncc.envs.scales import scales_of
 from ncc.harness.limiter import RateLimiter
 
@@ -75,6 +78,25 @@ def table_bounds(spec: ActionSpec) -> RateBounds:
         raise ConfigError(f"ActionSpec.kind is {spec.kind!r}; hosts take policies of 'levels', 'shares' or 'residual'")
     # A fair share is observed as at most the link's rate.
     return RateBounds(min_rate_frac=spec.min_rate_frac, max_rate_frac=max(*spec.multiples[:-1], 1.0))
+
+
+class PolicyLimiter:
+    """A `RateLimiter` by a policy with its observation and its map from actions to rates, as NCC runs it on hosts."""
+
+    def __init__(
+        self, policy: MlpPolicy, observer: SharedObserver, actions: AnyRateMap, *, greedy: bool = True
+    ) -> None:
+        self.policy, self.observer, self.actions, self.greedy = policy, observer, actions, greedy
+        self._rng: np.random.Generator | None = None
+
+    def reset(self, scenario: Scenario, seed: int) -> None:
+        self.observer.reset(scenario, seed=derive_seed(seed, "sharing"))
+        self.actions.reset(scenario)
+        self._rng = None if self.greedy else np.random.default_rng(seed)
+
+    def decide(self, measurement: Measurement) -> FloatArray:
+        obs = self.observer.observe(measurement)
+        return self.actions.rates_bps(self.policy.act(obs, self._rng), obs)
 
 
 class HeldLimiter:

@@ -13,7 +13,7 @@ from ncc.envs.recording import Recording
 from ncc.harness.atomic import remove, write_text
 from ncc.harness.controller import Controller
 from ncc.harness.pool import Executor, evaluate, jobs_for
-from ncc.harness.progress import Bar, EvaluationProgress
+from ncc.harness.progress import Bar
 from ncc.harness.results import Evaluation
 from ncc.harness.run import eval_flow_seed
 from ncc.metrics.bounds import bound_slowdowns, bounds_for
@@ -141,7 +141,7 @@ def run_controllers(
             factory,
             executor=executor,
             config=config,
-            on_progress=EvaluationProgress(bar),
+            show=bar.update,
             recorder_factory=recording,
         )
 

@@ -10,6 +10,7 @@ from typing import Any
 from ncc.core.errors import ConfigError
 from ncc.core.memory import require_shared_memory
 from ncc.envs.families import ranges_of_training
+from ncc.envs.worker_racks import RackFactory
 from ncc.harness.learner import Learner
 from ncc.harness.manifest import provenance, seal
 from ncc.harness.networks import Batching, WorkerNetworks
@@ -24,7 +25,6 @@ from ncc.run.compose import agent_name
 from ncc.run.folders import begun, files_of, finished, training_in
 from ncc.run.learning import learn, load_wandb, read_learning
 from ncc.run.plan import TrainPlan
-from ncc.run.racks import RackFactory
 
 CURVE = "learning_curve.png"
 SHARED_BYTES = 16 * 2**20

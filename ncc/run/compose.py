@@ -26,12 +26,16 @@ from ncc.core.extras import MissingExtraError, require_extra
 from ncc.core.scenario import Scenario
 from ncc.core.sizes import with_size_tables
 from ncc.core.units import without_units
-from ncc.core.value import Name, Value, from_dict
+from ncc.core.value import Name, Natural, Value, from_dict
 from ncc.harness.datapath import Datapath, HostStack
 from ncc.run.config_files import config_paths, read_config
 
 if TYPE_CHECKING:
     from ncc.harness.pool import Executor
+
+
+ControllerName = Annotated[str, Meta(min_length=1)]
+"""Name of a controller for `ncc.run.controllers.load_controller`."""
 
 
 class DatapathSpec(Value, frozen=True):
@@ -43,10 +47,6 @@ class DatapathSpec(Value, frozen=True):
     """Settings of the class, whose `configured(settings, where)` returns a factory to use instead of the class."""
     reference: bool = False
     """Compare other datapaths with this one, in whatever order they are named."""
-
-    def check(self) -> None:
-        if self.name.startswith("."):
-            raise ConfigError(f"datapath {self.name!r} cannot be a folder's name: it must not start with a dot")
 
     def load(self) -> Callable[[], Datapath]:
         """Import the class; it is picklable, so that workers make their own."""
@@ -113,6 +113,18 @@ class ExecutorSpec(Value, frozen=True, kw_only=True):
         return RayExecutor(self.workers, self.address, self.wheel)
 
 
+class JudgingSpec(ExecutorSpec, frozen=True, kw_only=True):
+    """Settings of an evaluation beside its datapaths, controllers, number of seeds and duration."""
+
+    first_seed: Natural = 0
+    bounds: bool = True
+    """Add `ncc.metrics.bounds` to the table, unless flows are endless."""
+    table: Literal["short", "full"] = "short"
+    """Size of the printed table: 80 columns, or every metric with its interval and the bounds."""
+    params: dict[ControllerName, dict[str, Any]] = msgspec.field(default_factory=dict)
+    """Parameters by controller that replace those of its transport; `ncc.run.plan.with_params` checks them."""
+
+
 def datapaths_from(plain: Any, where: str = "datapath") -> tuple[DatapathSpec, ...]:
     """Make the datapaths that `{name: {target: package.module:Class}}` describes, in its order."""
     if not isinstance(plain, Mapping) or not all(isinstance(entry, Mapping) for entry in plain.values()):
@@ -147,11 +159,6 @@ def load_target(target: str, where: str) -> Any:
 def experiment_names() -> tuple[str, ...]:
     """Names of the figures of papers, from the YAML files of group experiment."""
     return tuple(config_paths("experiment"))
-
-
-def recipe_names() -> tuple[str, ...]:
-    """Names of the recipes of training, from the YAML files of group recipe."""
-    return tuple(config_paths("recipe"))
 
 
 def datapath_names() -> tuple[str, ...]:

@@ -9,9 +9,8 @@ import copy
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 from msgspec import field
 
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
@@ -28,8 +27,6 @@ HOSTS = "hosts:"
 """Prefix of the path of a policy file that an agent on each host runs."""
 POLICY = PolicyLimit().path
 """Policy in the folder of a training."""
-ControllerName = Annotated[str, msgspec.Meta(min_length=1)]
-"""Name of a controller for `load_controller`."""
 GROUP = "tuned"
 MARKS = "scenario.topology.mark_threshold_bytes"
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,19 +24,23 @@ from ncc.core.extras import require_extra
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.harness.atomic import file_digest
-from ncc.harness.controller import ClassLimit, Controller, Formula, HostsLimit, ModelLimit, NoLimit, PolicyLimit
+from ncc.harness.controller import ClassLimit, Controller, Formula, HostsLimit, ModelLimit, PolicyLimit
 from ncc.harness.datapath import HostStack
-from ncc.harness.limiter import PolicyLimiter, RateLimiter
+from ncc.harness.limiter import RateLimiter, Unlimited
 from ncc.harness.receivers import WithReceivers
 from ncc.run.own_class import OwnLimiter, source_digest
 
 T = TypeVar("T")
-LEFT_TO_LOCAL = "hosts have the limits of the formula LOCAL"
-"""Warning where a learned policy is not trusted."""
-OR_NONE = ", and none where only a receiver decides"
-"""End of that warning if receivers grant start times."""
-RECEIVERS_ALONE = "hosts have no limits, as they do not know sizes, and receivers alone decide"
-"""Warning in place of both if hosts know backlogs only: a formula that takes them for sizes does harm."""
+
+
+class Decider(Enum):
+    """Maker of a controller's limits on a scenario; its value is the warning where that is not the controller."""
+
+    ITSELF = ""
+    LOCAL = "hosts have the limits of the formula LOCAL"
+    LOCAL_OR_NONE = f"{LOCAL}, and none where only a receiver decides"
+    RECEIVERS = "hosts have no limits, as they do not know sizes, and receivers alone decide"
+    """In place of the formula, which would take backlogs for sizes."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +58,14 @@ class LimiterFactory:
         limiter, rule = self._limiter(controller, scenario), controller.receivers
         if rule is None:
             return limiter
-        if RECEIVERS_ALONE in self.warnings(controller, scenario):
-            limiter, rule = NoLimit().build(), rule.replace(order="arrival")
+        decider, _ = self.decider(controller, scenario)
+        if decider is Decider.RECEIVERS:
+            limiter, rule = Unlimited(), rule.replace(order="arrival")
         return WithReceivers(
             limiter,
             rule.build(),
-            counts_held=self._guarded(controller, scenario),
+            # A residual's guard gives the whole port to the host that is first in order.
+            counts_held=decider is Decider.ITSELF and self._is_residual(self._serving(controller, scenario)),
             answered=controller.stack.answer_frac is not None,
         )
 
@@ -130,36 +137,39 @@ class LimiterFactory:
                 return {"model": _digest(Path(model.path))}
         return {}
 
-    def decides(self, controller: Controller, scenario: Scenario) -> bool:
-        """False outside the networks in which a policy is trusted, where LOCAL or receivers decide all limits."""
-        left = (LEFT_TO_LOCAL, RECEIVERS_ALONE)
-        return not any(warning.startswith(left) for warning in self.warnings(controller, scenario))
+    def decider(self, controller: Controller, scenario: Scenario) -> tuple[Decider, tuple[str, ...]]:
+        """Return the maker of a controller's limits on a scenario, and doubts: sentences without a full stop.
 
-    def _guarded(self, controller: Controller, scenario: Scenario) -> bool:
-        """True if a residual policy decides, whose guard gives the whole port to the host that is first in order."""
+        A policy with ranges in which it is trusted (`ActionSpec.within`) decides inside them only; any other policy
+        decides everywhere, and the doubts tell where it was not trained.
+        """
         controller = self._serving(controller, scenario)
         if not isinstance(controller.limit, PolicyLimit):
-            return False
-        _, _, meta = self._load(controller.name, controller.limit)
-        return meta.get("action", {}).get("kind") == "residual" and self.decides(controller, scenario)
-
-    def warnings(self, controller: Controller, scenario: Scenario) -> tuple[str, ...]:
-        """Warnings about a controller's numbers on a scenario: sentences without a full stop."""
-        controller = self._serving(controller, scenario)
-        if not isinstance(controller.limit, PolicyLimit):
-            return ()
+            return Decider.ITSELF, ()
         from ncc.envs.ranges import TrainedRanges, TrustedRanges
 
         path, _, meta = self._load(controller.name, controller.limit)
-        if (within := meta.get("action", {}).get("within")) is not None:
-            outside = from_dict(TrustedRanges, within, f"{path}: within").outside(scenario)
-            instead = LEFT_TO_LOCAL
-            if controller.receivers is not None:
-                instead = RECEIVERS_ALONE if scenario.nic.knows == "backlog" else LEFT_TO_LOCAL + OR_NONE
-            return (*outside, instead) if outside else ()
-        if "trained" not in meta:
-            return (f"{path.name} does not say on which networks it was trained",)
-        return _part(TrainedRanges, meta, "trained", path).outside(scenario)
+        if (within := meta.get("action", {}).get("within")) is None:
+            if "trained" not in meta:
+                return Decider.ITSELF, (f"{path.name} does not say on which networks it was trained",)
+            return Decider.ITSELF, _part(TrainedRanges, meta, "trained", path).outside(scenario)
+        outside = from_dict(TrustedRanges, within, f"{path}: within").outside(scenario)
+        if not outside:
+            return Decider.ITSELF, ()
+        if controller.receivers is None:
+            return Decider.LOCAL, outside
+        return Decider.RECEIVERS if scenario.nic.knows == "backlog" else Decider.LOCAL_OR_NONE, outside
+
+    def warnings(self, controller: Controller, scenario: Scenario) -> tuple[str, ...]:
+        """Warnings about a controller's numbers on a scenario: sentences without a full stop."""
+        decider, doubts = self.decider(controller, scenario)
+        return doubts if decider is Decider.ITSELF else (*doubts, decider.value)
+
+    def _is_residual(self, controller: Controller) -> bool:
+        if not isinstance(controller.limit, PolicyLimit):
+            return False
+        kind: str | None = self._load(controller.name, controller.limit)[2].get("action", {}).get("kind")
+        return kind == "residual"
 
     def _load(self, controller: str, limit: PolicyLimit) -> tuple[Path, MlpPolicy, Mapping[str, Any]]:
         path = self.path(controller, limit)
@@ -168,7 +178,7 @@ class LimiterFactory:
     def _policy(self, controller: str, limit: PolicyLimit, scenario: Scenario) -> RateLimiter:
         from ncc.envs.action import ActionSpec, rate_map
         from ncc.envs.observation import ObservationSpec, SharedObserver
-        from ncc.policies import HeldLimiter, RateBounds, table_bounds
+        from ncc.policies import HeldLimiter, PolicyLimiter, RateBounds, table_bounds
 
         path, policy, meta = self._load(controller, limit)
         observer = SharedObserver(_part(ObservationSpec, meta, "observation", path))

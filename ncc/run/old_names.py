@@ -16,6 +16,10 @@ OLD: dict[str, dict[str, str]] = {
         **{f"ncc_{ending}": "is gone: take ncc, or a training of your own (recipe=thesis)" for ending in LOST},
     },
     "ncc train": {"experiment": "is now called recipe: write recipe=<name>"},
+    "env": {
+        "ns3gym": "is gone: a simulation of your own trains an agent of Stable-Baselines3 by examples/ns3gym_sb3.py, "
+        "or any other through ncc.envs.ns3gym.Ns3GymEnv",
+    },
     "experiment": {
         "ncc_ablation": "is gone with the policies that it compared: take ncc_worth",
         "ncc_knows": "is gone with the policies that it compared: take ncc_blind",

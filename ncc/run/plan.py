@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from msgspec import Meta, field
+from msgspec import Meta
 
 from ncc.baselines import registry
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
@@ -17,33 +17,26 @@ from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Name, Natural, Positive, Value, from_dict
 from ncc.envs.families import Families, check_families, families_from
 from ncc.envs.observation import obs_dim
+from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.atomic import write_text
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.run import drawn, eval_flow_seed
-from ncc.run.compose import DatapathSpec, ExecutorSpec, datapaths_from, learner_configs, load_datapath
-from ncc.run.controllers import ControllerName, load_controller, tuned_for, tuned_names
+from ncc.run.compose import ControllerName, DatapathSpec, JudgingSpec, datapaths_from, learner_configs, load_datapath
+from ncc.run.controllers import load_controller, tuned_for, tuned_names
 
 CONFIG = "config.json"
-PARTS = ("datapath", "scenario", "stack", "env", "agent", "evaluation", "families", "also_in")
 
 
-class EvaluationSpec(ExecutorSpec, frozen=True):
-    """Settings of an evaluation: where it runs, datapaths, controllers, paired seeds and duration."""
+class EvaluationSpec(JudgingSpec, frozen=True):
+    """An evaluation: where it runs, datapaths, controllers, paired seeds and duration."""
 
     datapaths: Annotated[tuple[Name, ...], Meta(min_length=1)]
     """Datapaths to evaluate on; `ncc.run.compose.reference_last` chooses the one that the others are compared with."""
     controllers: Annotated[tuple[ControllerName, ...], Meta(min_length=1)]
     seeds: Annotated[int, Meta(ge=1, le=10_000)]
     duration_s: Positive
-    first_seed: Natural = 0
-    bounds: bool = True
-    """Add `ncc.metrics.bounds` to the table, unless flows are endless."""
-    table: Literal["short", "full"] = "short"
-    """Size of the printed table: 80 columns, or every metric with its interval and the bounds."""
-    params: dict[ControllerName, dict[str, Any]] = field(default_factory=dict)
-    """Parameters by controller that replace those of its transport; `with_params` checks them."""
 
     def check(self) -> None:
         super().check()
@@ -123,37 +116,32 @@ class TrainPlan:
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> "TrainPlan":
         """Check every part; errors name the field and what is allowed."""
-        _check_parts(plain)
-        agent = dict(plain["agent"])
-        name, configs = agent.pop("learner", None), learner_configs()
-        if name is None:
+        parts = from_dict(_Parts, plain, "configuration")
+        agent, configs = dict(parts.agent), learner_configs()
+        if (name := agent.pop("learner", None)) is None:
             raise ConfigError(
                 "agent has no learner: let its YAML begin with the defaults of one, `/schema/agent@_here_: <folder>`, "
                 f"of {', '.join(configs)}"
             )
         if name not in configs:
             raise UnknownNameError("agent.learner", str(name), configs)
-        seed = from_dict(_Seed, {"seed": plain["seed"]}, "configuration").seed
-        evaluation = from_dict(EvaluationSpec, plain["evaluation"], "evaluation")
-        datapath = _one(datapaths_from(plain["datapath"]))
+        evaluation = from_dict(EvaluationSpec, parts.evaluation, "evaluation")
+        datapath = _one(datapaths_from(parts.datapath))
         plan = cls(
             plain=plain,
             datapath=datapath,
             judged_on=tuple(
                 datapath if name == datapath.name else load_datapath(name) for name in evaluation.datapaths
             ),
-            scenario=scenario_from_dict(plain["scenario"]),
-            also_in={
-                name: scenario_from_dict(scenario, f"also_in.{name}") for name, scenario in plain["also_in"].items()
-            },
-            families=families_from(plain["families"]),
-            stack=from_dict(HostStack, plain["stack"], "stack"),
-            env=from_dict(EnvView, plain["env"], "env"),
+            scenario=scenario_from_dict(parts.scenario),
+            also_in={name: scenario_from_dict(scenario, f"also_in.{name}") for name, scenario in parts.also_in.items()},
+            families=families_from(parts.families),
+            stack=from_dict(HostStack, parts.stack, "stack"),
+            env=from_dict(EnvView, parts.env, "env"),
             learner=from_dict(configs[name], agent, "agent"),
             evaluation=evaluation,
-            seed=seed,
+            seed=parts.seed,
         )
-        plan.evaluation.load()
         plan.check_evaluation()
         if plan.families.of:
             plan.check_families()
@@ -191,8 +179,8 @@ class TrainPlan:
             for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
                 drawn(judged, seed, eval_flow_seed(seed))
             for controller, scenario in spec.contenders(judged):
-                if not isinstance(controller.limit, PolicyLimit):  # a policy's stack is that of the training
-                    require_parts(scenario, [controller])
+                # A policy's stack is that of the training.
+                require_parts(scenario, [] if isinstance(controller.limit, PolicyLimit) else [controller])
 
     @property
     def spec(self) -> EnvSpec:
@@ -289,22 +277,22 @@ def require_transports(datapaths: Sequence[DatapathSpec], controllers: Sequence[
 
 
 def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None:
-    """Check that programs, tags and orders exist, and that ports mark if a controller needs it.
+    """Check that programs fit the scenario, that tags and orders exist, and that ports mark if a controller needs it.
 
     Raises:
         UnknownNameError: a port names an unknown program, or a controller unknown tags or an unknown order.
-        ConfigError: a controller needs ECN marks (its header says so), and no port of the scenario sets any.
+        ConfigError: programs that do not fit together or the scenario (`ncc.envs.native.program_checks`); or a
+            controller needs ECN marks (its header says so), and no port of the scenario sets any.
     """
     known, topology = registry.controllers(), scenario.network()
-    buffers = dict.fromkeys(buffer for link in topology.links for buffer in (link.a_buffer, link.b_buffer) if buffer)
+    PacketsimDatapath.check(scenario)
     named: dict[registry.Kind, list[str]] = {
-        "program of a switch": [program.name for buffer in buffers for program in buffer.programs],
         "tags": [controller.stack.tags for controller in controllers],
         "flow order": [controller.stack.order for controller in controllers],
     }
     for kind, names in named.items():
         for name in names:
-            if name not in (exist := registry.names(kind)):
+            if name not in (exist := registry.named(kind)):
                 raise UnknownNameError(kind, name, exist)
     for controller in controllers:
         needs = [
@@ -328,18 +316,15 @@ def _one(datapaths: tuple[DatapathSpec, ...]) -> DatapathSpec:
     return datapaths[0]
 
 
-def _check_parts(plain: Any) -> None:
-    """Check that the configuration has every part, each of the right kind, and no others."""
-    if not isinstance(plain, dict):
-        raise ConfigError(f"configuration must be a mapping, got {type(plain).__name__}")
-    for name in PARTS:
-        if not isinstance(plain.get(name), dict):
-            raise ConfigError(f"configuration must have {name!r}, a mapping; found {plain.get(name)!r}")
-    if unknown := set(plain) - {*PARTS, "seed"}:
-        raise UnknownNameError("part of the configuration", min(unknown), [*PARTS, "seed"])
-    if "seed" not in plain:
-        raise ConfigError("configuration must have 'seed', a whole number")
+class _Parts(Value, frozen=True):
+    """The parts of a training's configuration, as plain data."""
 
-
-class _Seed(Value, frozen=True):
+    datapath: dict[str, Any]
+    scenario: dict[str, Any]
+    stack: dict[str, Any]
+    env: dict[str, Any]
+    agent: dict[str, Any]
+    evaluation: dict[str, Any]
+    families: dict[str, Any]
+    also_in: dict[str, Any]
     seed: Natural

@@ -12,7 +12,7 @@ from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
 from ncc.results.notebook import scenario_of
 from ncc.run.controllers import controller_names, load_controller
-from ncc.run.limiters import LEFT_TO_LOCAL, RECEIVERS_ALONE, LimiterFactory
+from ncc.run.limiters import Decider, LimiterFactory
 from ncc.run.old_names import OLD
 from tests.support.experiments import small_rack
 from tests.support.policies import package, write_policy
@@ -86,10 +86,10 @@ def test_where_hosts_know_backlogs_the_policy_of_sizes_does_not_decide() -> None
     factory, ncc = LimiterFactory(None), load_controller("ncc")
     assert isinstance(ncc.limit, PolicyLimit)
     assert factory.resolved(ncc, scenario).limit == ncc.limit
-    assert not factory.decides(ncc, scenario)
-    assert factory.warnings(ncc, scenario)[-1] == RECEIVERS_ALONE
-    assert factory.warnings(load_controller("trained"), scenario)[-1] == LEFT_TO_LOCAL
-    assert factory.decides(ncc, scenario.replace(nic=scenario.nic.replace(knows="sizes")))
+    assert factory.decider(ncc, scenario)[0] is Decider.RECEIVERS
+    assert factory.warnings(ncc, scenario)[-1] == Decider.RECEIVERS.value
+    assert factory.decider(load_controller("trained"), scenario)[0] is Decider.LOCAL
+    assert factory.decider(ncc, scenario.replace(nic=scenario.nic.replace(knows="sizes")))[0] is Decider.ITSELF
 
 
 @pytest.mark.parametrize("name", sorted({*OLD["controller"]} - {*controller_names()}))

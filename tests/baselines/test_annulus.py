@@ -4,9 +4,9 @@
 import numpy as np
 import pytest
 
-from ncc.baselines import _baselines
 from ncc.baselines._baselines import ECE, QCN, Connection
-from ncc.baselines.registry import connect
+from ncc.baselines.registry import connect, named
+from tests.baselines.ports import Program
 
 MSS = 1000
 RTT_NS = 1_000_000
@@ -14,13 +14,12 @@ LINE = 1_250_000_000
 """Bytes/s of 10 Gbit/s."""
 
 
-def congestion_point(**params: int) -> _baselines.Program:
-    rows = next(rows for name, _, rows in _baselines.programs() if name == "qcn")
-    values = [params.get(name, default) for name, default, *_ in rows]
-    return _baselines.Program("qcn", values, size_bytes=1_000_000, mtu_bytes=1500)
+def congestion_point(**params: int) -> Program:
+    values = [params.get(param.name, param.default) for param in named("program of a switch")["qcn"]]
+    return Program("qcn", values, size_bytes=1_000_000, mtu_bytes=1500)
 
 
-def sampled(point: _baselines.Program, queue_bytes: int, packets: int) -> list[tuple[int, int]]:
+def sampled(point: Program, queue_bytes: int, packets: int) -> list[tuple[int, int]]:
     """Packet and value of each signal, with the queue held and the intervals in the middle of what is drawn."""
     found = []
     for packet in range(packets):

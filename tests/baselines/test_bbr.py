@@ -103,13 +103,6 @@ def test_the_pipe_is_full_after_three_rounds_without_a_quarter_more() -> None:
     assert path.gain == pytest.approx(88 / 256, rel=1e-4)
 
 
-def test_a_quarter_more_in_time_keeps_startup() -> None:
-    path = Path()
-    for rate in (0.5, 0.55, 0.6, 0.63, 0.65, 0.7, 0.79):  # 0.63 and 0.79: a quarter more than 0.5 and 0.63
-        path.ack(rate=rate)
-        assert path.mode == STARTUP
-
-
 def test_drain_lasts_until_the_queue_is_gone() -> None:
     path = Path()
     path.inflight = 28 * PKT

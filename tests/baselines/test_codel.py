@@ -3,7 +3,7 @@
 
 from math import isqrt
 
-from ncc.baselines._baselines import DROP, ECT, MARK, PASS, Program
+from tests.baselines.ports import DROP, ECT, MARK, PASS, Program
 
 MTU = 1500
 TARGET, INTERVAL = 50_000, 1_000_000

@@ -8,7 +8,7 @@ from hypothesis import given
 from ncc.baselines import _baselines
 from ncc.baselines._baselines import APP_LIMITED, ECE, IN_RECOVERY
 from ncc.baselines.registry import connect
-from tests.baselines.test_properties import SEEDS, connection_of, story_of
+from tests.baselines.test_properties import SEEDS, connection_of, drive, story_of
 
 PKT = 1000
 S = 10**9
@@ -198,6 +198,6 @@ def test_an_ack_adds_half_of_what_it_acknowledged_or_catches_up_with_reno(seed: 
     random = np.random.default_rng(seed)
     mss, window, params = connection_of("cubic", random)
     story = story_of(random, 1 << 40)
-    out = connect("cubic", mss, window, params).drive(story.kinds, story.events).astype(np.int64)
+    out = drive(connect("cubic", mss, window, params), story.kinds, story.events).astype(np.int64)
     acked, avoidance = story.events[1:, 5].astype(np.int64), out[:-1, 0] >= out[:-1, 1]
     assert (np.diff(out[:, 0]) <= acked // 2 + mss + 1)[avoidance].all()

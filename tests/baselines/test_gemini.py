@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 
 from ncc.baselines import _baselines
-from ncc.baselines._baselines import ACK, ECE
+from ncc.baselines._baselines import ECE
 from ncc.baselines.registry import connect
-from tests.baselines.test_properties import LARGE, SEEDS, connection_of, story_of, windows
+from tests.baselines.test_properties import ACK, LARGE, SEEDS, connection_of, story_of, windows
 
 PKT = 1000
 US, MS = 1000, 1_000_000

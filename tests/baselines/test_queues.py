@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from ncc.baselines._baselines import DROP, PASS, Program
+from tests.baselines.ports import DROP, PASS, Program
 
 MTU = 1500
 TARGET, INTERVAL = 50_000, 1_000_000
@@ -34,7 +34,7 @@ def sent(at: Program, queues: dict[int, list[int]], packets: int) -> list[int]:
 
 def test_flows_and_their_acks_have_queues_of_their_own() -> None:
     at = fq_codel()
-    queues = [at.classify(flow=flow, flags=flags) for flow in range(20) for flags in (0, 1)]
+    queues = [at.classify(flow=flow, back=back) for flow in range(20) for back in (0, 1)]
     assert len(set(queues)) == 40
     assert max(queues) < 1024
     assert at.classify(flow=7) == at.classify(flow=7)

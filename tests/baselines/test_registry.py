@@ -4,12 +4,11 @@
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import ncc.baselines
 from ncc.baselines import _baselines
-from ncc.baselines.registry import Ecn, Needs, check_params, connect, controller, controllers
+from ncc.baselines.registry import Ecn, Needs, check_params, controller, controllers, named
 from ncc.core.errors import ConfigError, UnknownNameError
 
 
@@ -47,39 +46,6 @@ def test_values_out_of_range_are_refused_with_the_range(value: object) -> None:
         check_params("dctcp", {"g_shift": value})
 
 
-@pytest.mark.parametrize(("mss", "window"), [(0, 10), (1460, 1459), (-1, 10), (1460, 2**32)])
-def test_impossible_sizes_are_refused(mss: int, window: int) -> None:
-    with pytest.raises(ConfigError, match="mss_bytes <= init_cwnd_bytes"):
-        connect("newreno", mss, window)
-
-
-def test_the_binding_itself_refuses_what_would_corrupt_a_state() -> None:
-    with pytest.raises(ValueError, match="nothing"):
-        _baselines.Connection("nothing", 1, 1, [])
-    with pytest.raises(ValueError, match="takes 2 parameters"):
-        _baselines.Connection("newreno", 1, 1, [])
-    with pytest.raises(ValueError, match="min_cwnd_pkts"):
-        _baselines.Connection("newreno", 1, 1, [2, 11])
-    with pytest.raises(ValueError, match="mss_bytes"):
-        _baselines.Connection("newreno", 2, 1, [2, 2])
-    cc = connect("newreno", 1, 1)
-    with pytest.raises(ValueError, match="length"):
-        cc.drive(np.zeros(2, np.uint8), np.zeros((1, 10), np.uint64))
-    with pytest.raises(ValueError, match="kinds"):
-        cc.drive(np.full(1, 4, np.uint8), np.zeros((1, 10), np.uint64))
-    with pytest.raises(ValueError, match="10 columns, or 14"):
-        cc.drive(np.zeros(1, np.uint8), np.zeros((1, 11), np.uint64))
-
-
-def test_init_forgets_the_past() -> None:
-    cc = connect("dctcp", 1460, 14_600)
-    fresh = cc.state, cc.out
-    cc.on_loss(nxt_bytes=14_600)
-    assert (cc.state, cc.out) != fresh
-    cc.init()
-    assert (cc.state, cc.out) == fresh
-
-
 FOLDER = Path(ncc.baselines.__file__).parent
 
 
@@ -91,8 +57,7 @@ def needs_card(header: Path) -> bool:
 
 
 DESCRIBED = sorted(header.stem for header in FOLDER.glob("*.h") if needs_card(header))
-PROGRAMS = {name: rows for name, _, rows in _baselines.programs()}
-TAGS = {name: rows for name, _, rows in _baselines.tags()}
+PROGRAMS, TAGS = named("program of a switch"), named("tags")
 
 
 def test_who_needs_a_card_is_found() -> None:
@@ -122,6 +87,6 @@ def test_a_controller_s_card_states_its_parameters(name: str) -> None:
 def test_a_program_s_or_tag_s_parameters_stand_in_a_card(name: str) -> None:
     """Tags may stand in the card of the program or the system that they are for."""
     texts = [card.read_text() for card in (FOLDER / "cards").glob("*.md")]
-    for param, default, low, high, _ in {**PROGRAMS, **TAGS}[name]:
-        row = f"| `{param}` | {default} | {low}..{high} |"
+    for param in {**PROGRAMS, **TAGS}[name]:
+        row = f"| `{param.name}` | {param.default} | {param.min}..{param.max} |"
         assert any(f"`{name}" in text and row in text for text in texts), f"no card has {row}"

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncc.baselines import _baselines as native
-from ncc.baselines._baselines import DROP, DT_ALPHA_MAX, DT_ALPHA_ONE, DT_SHARED_MAX_BYTES, MARK, PASS, RED_ONE
+from tests.baselines import ports
+from tests.baselines.ports import DROP, DT_ALPHA_MAX, DT_ALPHA_ONE, DT_SHARED_MAX_BYTES, MARK, PASS, RED_ONE
 
 MTU = 1500
 
 
 def mark(queue_bytes: int, *, threshold_bytes: int = 30_000, ecn_capable: bool = True) -> int:
     """Step marking in a port of 100 KB."""
-    return native.step_mark(
+    return ports.step_mark(
         size_bytes=100_000,
         mark_threshold_bytes=threshold_bytes,
         queue_bytes=queue_bytes,
@@ -36,14 +36,14 @@ def test_step_marking(queue_bytes: int, ecn_capable: bool, verdict: int) -> None
 def test_red_lets_pass_what_cannot_be_marked() -> None:
     port = {"min_bytes": 10_000, "max_bytes": 30_000, "max_prob": RED_ONE // 10}
     for queue_bytes in (20_000, 10**9):
-        assert native.red(**port, queue_bytes=queue_bytes, ecn_capable=False, random=0) == PASS
+        assert ports.red(**port, queue_bytes=queue_bytes, ecn_capable=False, random=0) == PASS
 
 
 @given(st.integers(0, 2**40), st.integers(1, 2**32 - 1), st.integers(0, RED_ONE), st.data())
 def test_red_is_exact_over_its_whole_range(low: int, span: int, max_prob: int, data: st.DataObject) -> None:
     queue = data.draw(st.integers(low, low + span))
     random = data.draw(st.integers(0, 2**32 - 1))
-    verdict = native.red(
+    verdict = ports.red(
         min_bytes=low, max_bytes=low + span, max_prob=max_prob, queue_bytes=queue, ecn_capable=True, random=random
     )
     below = random * span < max_prob * (queue - low)  # in whole numbers of any size
@@ -51,7 +51,7 @@ def test_red_is_exact_over_its_whole_range(low: int, span: int, max_prob: int, d
 
 
 def share(alpha: float, queue: int, used: int, *, shared: int = 100_000, private: int = 0, packet: int = MTU) -> int:
-    return native.dynamic_threshold(
+    return ports.dynamic_threshold(
         private_bytes=private,
         shared_bytes=shared,
         alpha=round(alpha * DT_ALPHA_ONE),
@@ -116,8 +116,8 @@ def test_m_queues_get_their_shares(alpha: float, queues: int, shared: int, priva
 
 def test_the_largest_pool_does_not_wrap_around() -> None:
     limits = {"shared_bytes": DT_SHARED_MAX_BYTES, "alpha": DT_ALPHA_MAX, "private_bytes": 0, "packet_bytes": MTU}
-    assert native.dynamic_threshold(**limits, queue_bytes=0, used_bytes=0) == PASS
+    assert ports.dynamic_threshold(**limits, queue_bytes=0, used_bytes=0) == PASS
     reach = DT_SHARED_MAX_BYTES * 1024 // 1025  # alpha/(1 + alpha)
-    assert native.dynamic_threshold(**limits, queue_bytes=reach, used_bytes=reach) == PASS
-    assert native.dynamic_threshold(**limits, queue_bytes=reach + 1, used_bytes=reach + 1) == DROP
-    assert native.dynamic_threshold(**limits, queue_bytes=0, used_bytes=DT_SHARED_MAX_BYTES) == DROP
+    assert ports.dynamic_threshold(**limits, queue_bytes=reach, used_bytes=reach) == PASS
+    assert ports.dynamic_threshold(**limits, queue_bytes=reach + 1, used_bytes=reach + 1) == DROP
+    assert ports.dynamic_threshold(**limits, queue_bytes=0, used_bytes=DT_SHARED_MAX_BYTES) == DROP

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.errors import ConfigError
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.harness.controller import ClassLimit
 from ncc.harness.datapath import HostStack
@@ -140,11 +140,6 @@ def test_what_is_no_controller_is_refused(name: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as refused:
         load_controller(name)
     assert "\n" not in str(refused.value)
-
-
-def test_an_unknown_name_is_still_unknown() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean 'dctcp'"):
-        load_controller("dctpc")
 
 
 @pytest.mark.parametrize(("name", "said"), REFUSED["faults"])

@@ -158,15 +158,6 @@ def test_fat_tree_has_full_bisection(k: int) -> None:
     assert nx.maximum_flow_value(made, "source", "sink") == pytest.approx(rate * len(network.hosts) / 2)
 
 
-def test_upper_nodes_are_the_shared_uplink_and_the_receiver_s_port() -> None:
-    network = spec.Rack(hosts=3, remotes=2).build()
-    assert [network.port_name(area.uplink_port) for area in network.neighbourhoods] == ["tor->core"]
-    assert network.port_rate_bps(network.port("tor->core")) == 4e9
-    assert len(network.agent_hosts) == 3
-    network = spec.ManyToOne(senders=3).build()
-    assert network.port_name(network.neighbourhoods[0].uplink_port) == "tor->receiver"
-
-
 def test_two_datacentres_mark_inside_only() -> None:
     network = spec.TwoDatacentres().build()
     wan = network.port_buffer(network.port("border0->border1"))
@@ -253,12 +244,6 @@ def test_every_spec_shares_its_buffers(kind: str, ports_per_pool: int) -> None:
         assert len(network.pools) == sum(not name.startswith(without) for name in switches)
 
 
-def test_the_shallowest_port() -> None:
-    network = spec.TwoDatacentres(buffer_bytes=20_000_000).build()
-    assert network.shallowest_port is not None
-    assert network.port_name(network.shallowest_port) == "border0->border1"
-
-
 NODES = (Node(name="a", kind=NodeKind.HOST), Node(name="s", kind=NodeKind.SWITCH), Node(name="b", kind=NodeKind.HOST))
 PORT = Buffer(size_bytes=10_000)
 LINKS = (
@@ -274,14 +259,6 @@ def test_no_path() -> None:
     away = (LINKS[0], Link(a=2, b=3, rate_bps=1e9, delay_s=0.0, b_buffer=PORT))
     with pytest.raises(ConfigError, match="no path from a to b"):
         Topology(nodes=nodes, links=away, groups=(), neighbourhoods=()).path(0, 2)
-
-
-def test_unknown_names_list_what_exists() -> None:
-    network = spec.Rack(hosts=2, remotes=1).build()
-    with pytest.raises(UnknownNameError, match="'host'; known: hosts, remotes"):
-        network.group("host")
-    with pytest.raises(UnknownNameError, match=r"port 'tor>core'.*Did you mean 'tor->core'"):
-        network.port("tor>core")
 
 
 @pytest.mark.parametrize(

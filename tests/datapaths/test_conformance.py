@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, DatapathError
+from ncc.core.extras import load_extension
 from ncc.core.flows import FloatArray, check_columns
 from ncc.core.measurement import Measurement
 from ncc.core.memory import memory_bytes
@@ -19,7 +20,7 @@ from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne
 from ncc.core.workload import Incast
 from ncc.envs.native.base import NativeDatapath
-from ncc.envs.native.extension import Network, load
+from ncc.envs.native.extension import Network
 from ncc.harness.datapath import Datapath, HostStack
 from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, over_transports, run
 from tests.support.measurements import check_measurement
@@ -181,7 +182,7 @@ def test_what_cannot_be_counted_is_refused(datapath: NativeDatapath, name: str, 
 
 
 def test_a_missing_extension_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch, datapath: NativeDatapath) -> None:
-    load.cache_clear()
+    load_extension.cache_clear()
     monkeypatch.setitem(sys.modules, datapath.module, None)
     with pytest.raises(DatapathError, match="make build"):
         datapath.transports()

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ncc.core.extras import load_extension
 from ncc.core.scenario import Nic, Scenario
 from ncc.core.topologies import AnyTopology, Dumbbell
 from ncc.core.units import US
 from ncc.core.workload import Fixed, Flow
-from ncc.envs.native.extension import load
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import CLASSIC, MSS, Simulator, flow, run
 from tests.datapaths.test_same_packets import (
@@ -102,7 +102,7 @@ def test_both_simulators_predict_the_same(seed: int) -> None:
 
 
 def beyond_bytes(sizes: list[int], known: int) -> int:
-    module = load("ncc.envs.packetsim._packetsim")
+    module = load_extension("ncc.envs.packetsim._packetsim")
     return int(module.beyond_bytes(np.array(sizes, np.int64), np.array([known], np.int64))[0])
 
 

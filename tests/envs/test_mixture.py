@@ -18,8 +18,8 @@ from ncc.envs.observation import ObservationSpec
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvSpec, EnvView
+from ncc.envs.worker_racks import RackFactory
 from ncc.harness.networks import Networks
-from ncc.run.racks import RackFactory
 from tests.envs.cases import FLOWS, plain, rack, spec
 from tests.support.mm1 import Mm1Datapath
 

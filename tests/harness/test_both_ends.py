@@ -20,7 +20,7 @@ from ncc.harness.limiter import FixedShare
 from ncc.harness.receivers import CROWD, WithReceivers, without_held
 from ncc.harness.run import run_once
 from ncc.run.controllers import load_controller
-from ncc.run.limiters import RECEIVERS_ALONE, LimiterFactory
+from ncc.run.limiters import Decider, LimiterFactory
 from tests.harness.test_receivers import FABRIC, G, scenario
 
 
@@ -130,8 +130,7 @@ def test_hosts_do_not_wait_for_held_ones_where_messages_get_lost() -> None:
 def test_receivers_alone_decide_where_hosts_do_not_know_sizes() -> None:
     factory, made = LimiterFactory(None), many_to_one(neighbourhoods="both", nic=Nic(knows="backlog"))
     ours, alone = load_controller("ncc"), load_controller("receiver_rule_blind")
-    assert not factory.decides(ours, made)
-    assert factory.warnings(ours, made)[-1] == RECEIVERS_ALONE
+    assert factory.decider(ours, made)[0] is Decider.RECEIVERS
     limiter, only = factory(ours, made), factory(alone, made)
     for each in (limiter, only):
         each.reset(made, 1)

@@ -66,6 +66,29 @@ def test_when_nothing_changes_it_is_shortest_first_with_perfect_knowledge(
     assert decided(scenario, now, now) == pytest.approx(oracle.decide(now))
 
 
+@pytest.mark.parametrize(
+    ("left", "uplink_bps", "constants", "limits"),
+    [
+        # Two links fill the port; the third and the fourth keep 0.1 of their fair share of a quarter.
+        ([1e3, 1e4, 1e5, 1e6], 2 * G, {}, [INF, INF, 0.05 * G, 0.05 * G]),
+        ([1e3, 1e4, 1e5, 0], 1.5 * G, {}, [INF, 0.5 * G, 0.05 * G, INF]),
+        # All within a factor of four; then the second is a little above 4 times the first, and within 4 of the third.
+        ([1e5, 1e5, 2e5, 3.9e5], 2 * G, {"floor_frac": 0.05}, [G / 2] * 4),
+        ([1e5, 4.1e5, 1.6e6, 0], 2 * G, {"floor_frac": 0.05}, [INF, G / 2, G / 2, INF]),
+        # In two periods of 1 ms a link of 1 Gbit/s carries 250 KB.
+        ([1e3, 500e3, 0, 0], G, {"alike": 2, "slack_periods": 2}, [G / 2, G / 2, INF, INF]),
+        ([1e3, 510e3, 0, 0], G, {"alike": 2, "slack_periods": 2}, [INF, 0.05 * G, INF, INF]),
+    ],
+)
+def test_the_shortest_go_first_equals_share_and_the_last_has_its_floor(
+    left: list[float], uplink_bps: float, constants: dict[str, float], limits: list[float]
+) -> None:
+    scenario = racks(Rack(hosts=4, host_rate_bps=G, uplink_rate_bps=uplink_bps, remotes=1))
+    now = epoch(scenario, left)
+    given: dict[str, Any] = {"headroom_frac": 0, "alike": 4, "slack_periods": 0, "floor_frac": 0.1, **constants}
+    assert decided(scenario, now, now, **given) == pytest.approx(limits)
+
+
 def test_each_area_is_decided_by_itself() -> None:
     scenario = racks(LeafSpine(leaves=2, spines=1, hosts_per_leaf=2, host_rate_bps=G, spine_rate_bps=G))
     now = epoch(scenario, [1e7, 1e7, 1e7, 0])

@@ -106,42 +106,10 @@ def test_max_min_limits_only_those_who_want_more() -> None:
     assert decided(MaxMin(0.0), made, measured(made, [0, 0, 0, 0])) == [INF] * 4
 
 
-def test_the_shortest_go_first_and_the_last_has_its_floor() -> None:
-    made = racks()
-    # Two links fill the port; the third keeps 0.1 of its fair share of a quarter, as does the fourth.
-    limits = decided(shortest_first(0.0, 4.0, 0.1, 0.0), made, measured(made, [1e3, 1e4, 1e5, 1e6]))
-    assert limits == pytest.approx([INF, INF, 0.05 * G, 0.05 * G])
-
-
-def test_what_the_first_leaves_goes_to_the_next() -> None:
-    made = racks(Rack(hosts=4, host_rate_bps=G, uplink_rate_bps=1.5 * G, remotes=1))
-    limits = decided(shortest_first(0.0, 4.0, 0.1, 0.0), made, measured(made, [1e3, 1e4, 1e5, 0]))
-    assert limits == pytest.approx([INF, 0.5 * G, 0.05 * G, INF])
-
-
 def test_a_host_is_judged_by_its_shortest_flow() -> None:
     made = racks(Rack(hosts=4, host_rate_bps=G, uplink_rate_bps=G, remotes=1))
     limits = decided(shortest_first(0.0, 4.0, 0.1, 0.0), made, measured(made, [5e6, 1e5, 0, 0], [1e3, 1e5, 0, 0]))
     assert limits == pytest.approx([INF, 0.05 * G, INF, INF])
-
-
-def test_equals_share() -> None:
-    made = racks()
-    limits = decided(shortest_first(0.0, 4.0, 0.05, 0.0), made, measured(made, [1e5, 1e5, 2e5, 3.9e5]))
-    assert limits == pytest.approx([G / 2] * 4), "all within a factor of four"
-    # The second lies between: a little above the first's 4 times, within 4 of the third.
-    limits = decided(shortest_first(0.0, 4.0, 0.05, 0.0), made, measured(made, [1e5, 4.1e5, 1.6e6, 0]))
-    assert limits == pytest.approx([INF, G / 2, G / 2, INF])
-
-
-def test_who_is_soon_done_is_nobody_to_wait_for() -> None:
-    # In two periods of 1 ms a link of 1 Gbit/s carries 250 KB.
-    made = racks(Rack(hosts=4, host_rate_bps=G, uplink_rate_bps=G, remotes=1))
-    assert made.period_s == 1e-3
-    near = decided(shortest_first(0.0, 2.0, 0.1, 2.0), made, measured(made, [1e3, 500e3, 0, 0]))
-    assert near == pytest.approx([G / 2, G / 2, INF, INF])
-    far = decided(shortest_first(0.0, 2.0, 0.1, 2.0), made, measured(made, [1e3, 510e3, 0, 0]))
-    assert far == pytest.approx([INF, 0.05 * G, INF, INF])
 
 
 def test_whom_its_transport_holds_back_is_left_what_it_can_use() -> None:
@@ -162,22 +130,6 @@ def test_neighbourhoods_do_not_know_each_other() -> None:
     for limiter in (MaxMin(0.0), shortest_first(0.0, 4.0, 0.05, 0.0)):
         limits = np.array(decided(limiter, made, measured(made, queued.tolist())))
         assert limits[area == 1] == pytest.approx([G / 2] * 2), "as if the short ones were not there"
-
-
-@given(st.lists(st.floats(0, 1e8), min_size=4, max_size=4), st.floats(1, 100), st.floats(0.001, 1))
-def test_nobody_starves_and_nobody_is_limited_above_its_line(queued: list[float], alike: float, floor: float) -> None:
-    made = racks()
-    bytes_ = [0.0 if one < 1 else one for one in queued]
-    limits = np.array(decided(shortest_first(0.03, alike, floor, 0.0), made, measured(made, bytes_)))
-    limited = np.isfinite(limits)
-    assert (limits[limited] < G).all()
-    n = sum(one > 0 for one in bytes_)
-    assert (limits[limited] >= floor * 0.97 * 2 * G / max(n, 1) * (1 - 1e-12)).all()
-    assert not limited[np.array(bytes_) == 0].any()
-    shortest = min((one for one in bytes_ if one), default=0)
-    first = [i for i, one in enumerate(bytes_) if one == shortest > 0]
-    if first and sum(one <= shortest * alike for one in bytes_ if one) == 1:
-        assert limits[first] == INF, "whoever is first by far has all its line carries"
 
 
 @pytest.mark.parametrize("name", ["max_min", "shortest_first", "ncc_order"])

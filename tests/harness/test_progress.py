@@ -4,8 +4,8 @@ import io
 import pytest
 from rich.console import Console
 
-from ncc.harness.pool import Job, JobEvent
-from ncc.harness.progress import Bar, EvaluationProgress
+from ncc.harness.pool import Job, Tally
+from ncc.harness.progress import Bar
 from tests.support.experiments import controller, small_rack
 
 
@@ -62,14 +62,15 @@ def test_a_terminal_gets_a_bar() -> None:
     assert "[4] of 4 runs" in text
 
 
-def test_evaluation_events_become_text() -> None:
+def test_jobs_that_end_become_text() -> None:
     clock, out = Clock(), io.StringIO()
     job = Job(small_rack(), controller("c"), 1)
     with Bar("Evaluating", every_s=0, console=Console(file=out, width=200), clock=clock) as bar:
-        show = EvaluationProgress(bar)
-        show(JobEvent(job, "skipped", 0.5, 1, 2))
-        show(JobEvent(job, "finished", 1.0, 2, 2))
-    assert "50%" in out.getvalue()
+        tally = Tally(2, bar.update, kept=1)
+        tally.running(job, 0.5)
+        tally.finished(job)
+    assert " 50%" in out.getvalue()
+    assert " 75%" in out.getvalue()
     assert "1 of 2 runs (1 kept from before)" in out.getvalue()
     assert "2 of 2 runs (1 kept from before)" in out.getvalue()
 

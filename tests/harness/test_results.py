@@ -9,7 +9,6 @@ from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,8 +16,8 @@ from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.atomic import replacing, write_text
 from ncc.harness.columns import DESCRIPTIONS
 from ncc.harness.manifest import git_state, provenance, seal
-from ncc.harness.results import StoredRun, load_evaluation, load_run, open_run, run_folder, save_evaluation, save_run
-from tests.support.experiments import fluid_run
+from ncc.harness.results import load_evaluation, load_run, open_run, run_folder, save_evaluation, save_run
+from tests.support.experiments import controller, fluid_run
 
 
 def test_a_run_comes_back_bit_for_bit(tmp_path: Path) -> None:
@@ -97,35 +96,13 @@ def test_changed_cut_or_missing_files_are_refused(tmp_path: Path, name: str) -> 
     load_run(tmp_path)
 
 
-def rewritten(stored: StoredRun, name: str, table: pa.Table) -> None:
-    """Write the table in place of the run's own, with a manifest of ncc 9.9 that vouches for it."""
-    pq.write_table(table, stored.folder / f"{name}.parquet")
-    made = {**stored.manifest.provenance, "ncc": "9.9"}
-    seal(stored.folder, "run", stored.manifest.facts, list(stored.manifest.files), made)
-
-
 @pytest.mark.parametrize(("name", "column"), [("flows", "start_s"), ("epochs", "rtt_s"), ("ports", "tx_pkts")])
 def test_tables_of_another_version_are_refused_by_name(tmp_path: Path, name: str, column: str) -> None:
     stored = save_run(fluid_run(), tmp_path, config={})
-    rewritten(stored, name, stored.table(name).drop_columns([column]))
-    with pytest.raises(ResultError, match=rf"{name}\.parquet was written by ncc 9\.9, .* it has no column {column}"):
+    pq.write_table(stored.table(name).drop_columns([column]), tmp_path / f"{name}.parquet")
+    seal(tmp_path, "run", stored.manifest.facts, list(stored.manifest.files))
+    with pytest.raises(ResultError, match=rf"another version of ncc wrote the table, which has no column {column}:"):
         load_run(tmp_path)
-
-
-def test_runs_with_other_columns_are_not_mixed(tmp_path: Path) -> None:
-    runs = [save_run(fluid_run(seed), run_folder(tmp_path, "fluid", seed), config={}) for seed in (1, 2)]
-    flows, epochs = runs[1].table("flows"), runs[1].table("epochs")
-    found = save_evaluation(tmp_path, runs, config={})
-    whole = found.slowdowns()["fluid"]
-    rewritten(runs[1], "flows", flows.append_column("more", flows.column("seed")))
-    with pytest.raises(ResultError, match=r"differ in the columns of their flows; run them again"):
-        found.table("flows")
-    again = found.slowdowns()["fluid"]
-    assert all(np.array_equal(*pair) for pair in zip(whole, again, strict=True)), "which rest on two columns only"
-    for rows in (0, 7):
-        rewritten(runs[1], "epochs", epochs.slice(0, rows))
-        with pytest.raises(ResultError, match=rf"2/epochs\.parquet has {rows} rows, .* of the \d+ hosts"):
-            load_run(runs[1].folder)
 
 
 def test_a_folder_without_a_good_manifest_is_no_result(tmp_path: Path) -> None:
@@ -169,7 +146,7 @@ def test_a_full_disk_gives_one_error_and_no_result(tmp_path: Path, monkeypatch: 
 
 KILLED_WHILE_SAVING = """
 import os, pathlib, signal, sys
-from tests.support.experiments import fluid_run
+from tests.support.experiments import controller, fluid_run
 from ncc.harness.results import save_run
 folder, at = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 save_run(fluid_run(1), folder, config={})
@@ -224,12 +201,6 @@ def test_replacing_leaves_the_old_file_when_the_writer_fails(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
-def test_a_folder_that_cannot_be_made_is_one_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ResultError, match=r"cannot write .*choose a folder"):
-        write_text(tmp_path / "file" / "below", "text")
-
-
 def test_an_evaluation_needs_every_run_whole(tmp_path: Path) -> None:
     runs = []
     for seed in (1, 2):
@@ -250,9 +221,9 @@ def test_an_evaluation_needs_every_run_whole(tmp_path: Path) -> None:
         load_evaluation(tmp_path)
 
 
-def test_controller_names_cannot_leave_the_folder(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="dot"):
-        run_folder(tmp_path, "..", 1)
+def test_controller_names_cannot_leave_the_folder() -> None:
+    with pytest.raises(ConfigError, match=r"Controller.name: Expected `str` matching"):
+        controller("..")
 
 
 def test_provenance_never_fails_outside_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,9 +236,7 @@ def test_provenance_never_fails_outside_a_checkout(tmp_path: Path, monkeypatch: 
     json.dumps(provenance(), allow_nan=False)
 
 
-def test_sealing_needs_the_files_and_plain_facts(tmp_path: Path) -> None:
+def test_sealing_needs_the_files(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match=r"cannot read .*a\.txt"):
         seal(tmp_path, "training", {}, ["a.txt"])
-    with pytest.raises(ConfigError, match="plain data"):
-        seal(tmp_path, "training", {"loss": float("nan")}, [])
     assert not list(tmp_path.iterdir())

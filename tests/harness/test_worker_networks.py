@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -165,45 +164,6 @@ def test_errors_of_a_lone_network_are_not_numbered() -> None:
             networks.step(np.full((1, 4), np.inf))
         with pytest.raises(DatapathError, match=r"^the broken transport broke"):
             networks.step(np.full((1, 4), np.inf))
-
-
-SCRIPT = """
-import sys
-import numpy as np
-from ncc.envs.rack import RackBatch
-from ncc.harness.networks import InProcesses
-from tests.envs.cases import spec
-from tests.support.mm1 import Mm1Datapath
-
-if __name__ == "__main__":
-    env = RackBatch(spec(), InProcesses(Mm1Datapath), 1, 0, 2)
-    env.reset()
-    try:
-        print("ready", flush=True)
-        while True:
-            env.step(np.full((2, 4), 10))
-    except KeyboardInterrupt:
-        print("interrupted", flush=True)
-        sys.exit(130)
-"""
-
-
-def test_ctrl_c_reaches_the_script_alone_and_leaves_no_worker(tmp_path: Path) -> None:
-    script = tmp_path / "loop.py"
-    script.write_text(textwrap.dedent(SCRIPT))
-    process = subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    os.killpg(process.pid, signal.SIGINT)  # what a terminal sends: to the whole group
-    out, err = process.communicate()  # returns when the last holder of the pipes, worker or parent, has ended
-    assert (process.returncode, out, err) == (130, "interrupted\n", "")
 
 
 OWN = """

@@ -25,13 +25,13 @@ from ncc.envs.packetsim import PacketsimDatapath
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ObsArray
 from ncc.harness.controller import Controller, HostsLimit
-from ncc.harness.limiter import PolicyLimiter, RateLimiter
+from ncc.harness.limiter import RateLimiter
 from ncc.harness.run import Run, run_once
 from ncc.host.guard import GuardSettings
 from ncc.host.host_agents import SWITCHES, HostAgents, _peer
 from ncc.host.message import HEAD
 from ncc.host.neighbourhood import NeighbourhoodSpec, limiter_of
-from ncc.policies import RateBounds
+from ncc.policies import PolicyLimiter, RateBounds
 from ncc.policies.file import PolicyFile
 from ncc.policies.limits import HeldLimiter
 from ncc.run.controllers import load_controller

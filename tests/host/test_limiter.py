@@ -16,7 +16,7 @@ from ncc.core.workload import Incast
 from ncc.envs.action import ActionSpec, RateTable
 from ncc.envs.observation import ObservationSpec, SharedObserver
 from ncc.harness.controller import PolicyLimit
-from ncc.harness.limiter import PolicyLimiter
+from ncc.policies import PolicyLimiter
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from tests.envs.cases import measured
@@ -112,7 +112,7 @@ def test_a_number_that_is_not_finite_is_named() -> None:
     with pytest.raises(DatapathError, match=r"epoch 0: the datapath measured a number that is not finite \(wait_s\)"):
         fast.decide(measured(INCAST, wait_s=[0, np.nan, 0, 0, 0]))
     reference = random_limiter(ObservationSpec(neighbours="pooled"), ActionSpec(), INCAST)
-    layers = reference.policy.layers  # type: ignore[attr-defined]
+    layers = reference.policy.layers
     layers[0][0][:] = 3e38
     layers[1][0][:] = 3e38
     fast = reference
@@ -123,7 +123,7 @@ def test_a_number_that_is_not_finite_is_named() -> None:
 
 def test_a_hidden_number_that_is_not_one_makes_no_decision() -> None:
     limiter = random_limiter(ObservationSpec(neighbours="pooled"), ActionSpec(), INCAST)
-    limiter.policy.layers[0][1][0] = np.nan  # type: ignore[attr-defined]
+    limiter.policy.layers[0][1][0] = np.nan
     limiter.reset(INCAST, 1)
     with pytest.raises(ConfigError, match="finite"):
         limiter.decide(drawn(INCAST, 1, 1)[0])

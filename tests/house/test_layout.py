@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The layout of the repository: top level, links, sizes of files, and names of files in documents."""
+"""The layout of the repository: top level, links, and names of files in documents."""
 
 import re
 import subprocess
@@ -17,14 +17,6 @@ TOP = {
 }  # fmt: skip
 ALLOWED = TOP | {"notebooks"}
 LINKED = ("agents", "baselines", "configs", "envs")
-
-LINES = 400
-LONG: dict[str, str] = {
-    "LICENSES/GPL-2.0-only.txt": "the licence's own text",
-}
-"""Files that may be longer than `LINES`, each with the reason."""
-RESULTS = re.compile(r"docs/(experiments/\w+|agreement/results)\.json")
-"""Written by ncc.report and ncc.agreement, a line per number: no reader's files."""
 
 
 def test_the_top_level_is_what_it_is_meant_to_be() -> None:
@@ -49,12 +41,6 @@ def test_every_folder_with_python_is_a_package() -> None:
     folders = {Path(path).parent for path in tracked() if path.endswith(".py") and not path.startswith("examples/")}
     folders = {parent for folder in folders for parent in (folder, *folder.parents) if parent != Path()}
     assert not [str(folder) for folder in sorted(folders) if not (ROOT / folder / "__init__.py").exists()]
-
-
-def test_files_are_short() -> None:
-    long = {path: text.count("\n") for path, text in texts().items() if text.count("\n") > LINES}
-    long = {path: lines for path, lines in long.items() if not RESULTS.fullmatch(path)}
-    assert set(long) <= set(LONG), f"longer than {LINES} lines: part them, or give the reason here: {long}"
 
 
 ROOTS = "|".join(sorted(re.escape(name) for name in ALLOWED))

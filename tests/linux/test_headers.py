@@ -3,7 +3,7 @@
 
 import pytest
 
-from ncc.baselines import _baselines, registry
+from ncc.baselines import registry
 from ncc.envs.linux.extension import extension
 
 
@@ -13,6 +13,6 @@ def test_the_headers_are_those_of_the_table() -> None:
     for name, info in kernel.items():
         assert extension().ecn(name) == info.ecn
         assert [row[:4] for row in extension().params(name)] == [(p.name, p.default, p.min, p.max) for p in info.params]
-    assert extension().orders() == ["fifo", *(name for name, _ in _baselines.orders())]
+    assert extension().orders() == [*registry.named("flow order")]
     with pytest.raises(ValueError, match="no controller called nothing"):
         extension().params("nothing")

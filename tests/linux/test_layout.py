@@ -70,7 +70,7 @@ def test_rows_leave_no_gaps(struct: str) -> None:
 
 
 def test_the_numbers_of_a_switch_are_those_of_the_headers() -> None:
-    from ncc.baselines import _baselines as headers
+    from tests.baselines import ports as headers
 
     assert switch.ALPHA_ONE == headers.DT_ALPHA_ONE
     assert switch.PROBABILITY_ONE == headers.RED_ONE

@@ -8,8 +8,9 @@ import pytest
 
 import ncc.envs.linux
 from ncc.baselines.registry import check_params, controllers
+from ncc.core import extras
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
-from ncc.envs.linux import extension, layout, objects
+from ncc.envs.linux import layout, objects
 from ncc.envs.linux.extension import bpf, memory
 from ncc.harness.datapath import HostStack
 from ncc.run.compose import load_datapath
@@ -80,8 +81,8 @@ def test_without_libbpf_the_error_says_what_to_install(monkeypatch: pytest.Monke
     def fail(name: str) -> None:
         raise ImportError("libbpf.so.1: cannot open shared object file")
 
-    monkeypatch.setattr(extension, "import_module", fail)
-    bpf.cache_clear()
+    monkeypatch.setattr(extras, "import_module", fail)
+    extras.load_extension.cache_clear()
     with pytest.raises(
         DatapathError, match=r"_bpf cannot be loaded \(libbpf.so.1.*install clang, libbpf-dev and libbpf1"
     ):

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncc.baselines import _baselines as headers
 from ncc.envs.linux import switch
+from tests.baselines import ports as headers
 from tests.house.files import ROOT
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")

@@ -84,12 +84,11 @@ def _one_by_one(
     jobs, task = pickle.loads(pickle.dumps((jobs, task)))
     with contextlib.closing(task.datapath_factory()) as datapath:
         for job in jobs:
-            tally.report(job, "started", 0.0)
             try:
                 task.do(job, datapath)
             except NccError as error:
                 raise error.within(job.label) from error
-            tally.report(job, "finished", 1.0)
+            tally.finished(job)
             yield job
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ncc.core.errors import ConfigError
-from ncc.run.compose import recipe_names
-from ncc.run.config_files import use_config_dir
+from ncc.run.config_files import config_paths, use_config_dir
 from ncc.run.controllers import controller_names, load_controller
 from tests.mains.commands import ncc, ncc_apart
 
@@ -54,7 +53,7 @@ def test_names_are_found(own: Path, main: Main) -> None:
     use_config_dir(own)
     assert "mine" in controller_names()
     assert load_controller("mine").summary == "DCTCP, gentler"
-    assert "short" in recipe_names()
+    assert "short" in config_paths("recipe")
     assert "mine " in main("evaluate", "--config-dir", "mine", "controller=list")
     assert "A short training." in main("train", "--config-dir=mine", "recipe=list")
     assert "mine" not in main("evaluate", "controller=list"), "a folder is of one command"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ncc.run.compose import experiment_names, recipe_names
+from ncc.run.compose import experiment_names
 from ncc.run.config_files import config_paths
 from ncc.run.controllers import controller_names, tuned_names
 from tests.mains.commands import ncc
@@ -17,7 +17,7 @@ LISTED = [
     *((main, "scenario", config_paths("scenario"), "rack", "16 hosts of 1 Gbit/s") for main in ("evaluate", "serve")),
     ("evaluate", "controller", (*controller_names(), *tuned_names()), "dctcp", "ns3, packetsim"),
     ("evaluate", "experiment", FEW, "dctcp_queue", "SIGCOMM 2010"),
-    ("train", "recipe", recipe_names(), "ncc", ""),
+    ("train", "recipe", config_paths("recipe"), "ncc", ""),
 ]
 
 

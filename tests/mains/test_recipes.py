@@ -15,7 +15,7 @@ from ncc.envs.families import Choice, Families, Family
 from ncc.harness.manifest import read_manifest
 from ncc.policies import load_policy_file
 from ncc.run import compose
-from ncc.run.compose import recipe_names
+from ncc.run.config_files import config_paths
 from ncc.run.learning import read_learning
 from ncc.run.plan import TrainPlan, planned
 from ncc.study.load import load_experiment
@@ -28,7 +28,7 @@ def composed(*overrides: str) -> dict[str, Any]:
     return planned(compose.composed("train", overrides))
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize("name", config_paths("recipe"))
 def test_every_recipe_is_a_plan(name: str) -> None:
     plan = TrainPlan.from_plain(composed(f"recipe={name}"))
     assert plan.families.of or plan.env.action.kind == "residual"

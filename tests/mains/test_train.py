@@ -157,12 +157,6 @@ def test_a_run_that_was_changed_is_refused(trained: Path, tmp_path: Path) -> Non
     assert "config.json" in done.stderr
 
 
-def test_a_policy_for_another_number_of_hosts_is_refused_before_anything_runs(trained: Path) -> None:
-    done = ncc("evaluate", "run=run", "controller=ncc", "scenario=rack", "seeds=1", cwd=trained.parent)
-    assert done.returncode == 2
-    assert "hosts per neighbourhood" in done.stderr
-
-
 def test_runs_of_different_scenarios_are_not_mixed_up(trained: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(trained, other)

@@ -46,7 +46,6 @@ def test_undefined_without_two_backlogged_hosts_or_a_whole_window() -> None:
     assert math.isnan(windowed_jain(scenario, epochs(scenario, 40, goodput_bps=1e9, queued_bytes=[1, 0])))
     assert math.isnan(windowed_jain(scenario, epochs(scenario, 19, goodput_bps=1e9, queued_bytes=1)))
     assert windowed_jain(scenario, epochs(scenario, 20, goodput_bps=1e9, queued_bytes=1)) == 1
-    assert windowed_jain(scenario, epochs(scenario, 3, goodput_bps=1e9, queued_bytes=1), window_s=1e-3) == 1
 
 
 def test_hosts_are_compared_with_their_neighbours_only() -> None:

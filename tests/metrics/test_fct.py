@@ -124,14 +124,6 @@ def test_flows_of_many_paths_keep_their_places() -> None:
     assert ideal_fct_s(scenario, flow_table([], [])).shape == (0,)
 
 
-@given(sizes=st.lists(st.integers(1, 10**9), min_size=2, max_size=20))
-def test_more_bytes_take_longer(sizes: list[int]) -> None:
-    sizes = sorted(sizes)
-    ideal = ideal_fct_s(rack(), flow_table([0.0] * len(sizes), sizes))
-    assert (np.diff(ideal) >= 0).all()
-    assert (ideal * 1e9 >= HANDSHAKE_NS).all()
-
-
 def test_slowdown_counts_from_arrival() -> None:
     scenario = rack()
     flows = flow_table([0.25, 0.25], [146_000, 146_000])

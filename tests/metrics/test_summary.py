@@ -8,7 +8,7 @@ import pytest
 
 from ncc.metrics.catalogue import CATALOGUE, HEADLINE
 from ncc.metrics.fct import ideal_fct_s
-from ncc.metrics.summary import buckets, summarise
+from ncc.metrics.summary import summarise
 from tests.metrics.examples import epochs, flow_records, flow_table, port_records, rack
 
 
@@ -87,23 +87,6 @@ def test_a_metric_of_nothing_is_undefined() -> None:
     got = summarise(scenario, flow_table([], []), flow_records([]), port_records(scenario), epochs(scenario, 5))
     assert got.pop("unfinished") == 0
     assert all(math.isnan(value) for value in got.values())
-
-
-def test_tables_that_do_not_belong_together_are_refused() -> None:
-    scenario = rack()
-    ports, run = port_records(scenario), epochs(scenario, 5)
-    with pytest.raises(ValueError, match="1 flows but records of 2"):
-        summarise(scenario, flow_table([0.0], [1]), flow_records([1.0, 1.0]), ports, run)
-    with pytest.raises(ValueError, match="each link has two ports"):
-        summarise(rack(hosts=3), flow_table([0.0], [1]), flow_records([1.0]), ports, run)
-
-
-def test_buckets_part_the_flows() -> None:
-    flows = flow_table([0.0] * 5, [1, 100_000, 100_001, 10_000_000, 10_000_001])
-    masks = buckets(flows)
-    assert masks.pop("all").all()
-    assert sum(mask.astype(int) for mask in masks.values()).tolist() == [1] * 5  # type: ignore[union-attr]
-    assert masks["large"].tolist() == [False] * 4 + [True]
 
 
 def test_the_catalogue_says_how_to_write_a_number() -> None:

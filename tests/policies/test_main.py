@@ -18,7 +18,7 @@ from ncc.harness.controller import PolicyLimit
 from ncc.harness.manifest import provenance, read_manifest, seal
 from ncc.harness.pool import Processes
 from ncc.policies import load_policy_file
-from ncc.policies.export import ExportSpec, LimitsChosen, export
+from ncc.policies.export import ExportSpec, export
 from ncc.policies.onnx_model import onnx_logits
 from ncc.results.evaluation import run_controllers
 from ncc.run.compose import composed, load_datapath
@@ -145,7 +145,7 @@ def test_runs_that_are_not_whole_are_refused(tmp_path: Path) -> None:
 
 def test_inspect_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "policy.ncc"
-    spec = ExportSpec(policy="ncc", out=str(path), period_s=1e-3, limits=LimitsChosen(fall_ratio=2, max_rate_frac=1))
+    spec = ExportSpec(policy="ncc", out=str(path), period_s=1e-3, limits={"fall_ratio": 2, "max_rate_frac": 1})
     found = load_policy_file(export(spec))
     assert look(["inspect", str(path)]) == 0
     out = capsys.readouterr().out
@@ -185,12 +185,10 @@ def test_inspect_and_check_refuse_what_reading_refuses(tmp_path: Path, capsys: p
             assert shown.out == ""
             assert said in shown.err
             assert len(shown.err.splitlines()) == 1
-    assert look(["check", str(bad), "--samples", "0"]) == 2
     assert look(["inspect"]) == 2
-    assert capsys.readouterr().err.splitlines() == [
-        "error: --samples must be a whole number from 1 to 1000000, got '0'; see ncc export check --help",
-        "error: the following arguments are required: file; see ncc export inspect --help",
-    ]
+    assert capsys.readouterr().err == (
+        "error: the following arguments are required: file; see ncc export inspect --help\n"
+    )
 
 
 def test_a_policy_file_is_evaluated_as_the_policy_that_was_exported(
@@ -198,8 +196,7 @@ def test_a_policy_file_is_evaluated_as_the_policy_that_was_exported(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "policy.ncc").write_bytes(packaged_policy("ncc").read_bytes())
-    slow = LimitsChosen(max_rate_frac=0.02)
-    export(ExportSpec(policy="ncc", out="slow.ncc", limits=slow))
+    export(ExportSpec(policy="ncc", out="slow.ncc", limits={"max_rate_frac": 0.02}))
     factory = LimiterFactory(None)
     names = ["ncc", "policy.ncc", "slow.ncc"]
     both_ends, *controllers = (factory.resolved(load_controller(name)) for name in names)

@@ -17,17 +17,15 @@ from ncc.policies.file import packed, policy_file_from
 from ncc.policies.onnx_model import onnx_logits, onnx_model
 from tests.policies.files import exported
 
-SAMPLES = 10_000
-
 
 @pytest.fixture(scope="module")
 def recorded() -> ObsArray:
-    return observations(policy_file_from(exported(), "x"), SAMPLES)
+    return observations(policy_file_from(exported(), "x"))
 
 
 @pytest.mark.parametrize("name", packaged_names())
 def test_all_run_times_compute_the_same(name: str) -> None:
-    first, *rest = check_lines(policy_file_from(packaged_policy(name).read_bytes(), "x"), "x", SAMPLES)
+    first, *rest = check_lines(policy_file_from(packaged_policy(name).read_bytes(), "x"), "x")
     assert first.endswith("beside their definition in 64 bits")
     assert [line.split()[0] for line in rest] == ["ncc", "onnxruntime"]
     assert all(line.endswith("other choices 0") for line in rest)
@@ -70,4 +68,4 @@ def test_a_difference_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     found = policy_file_from(exported(), "x")
     monkeypatch.setattr(check, "defined_logits", lambda policy, obs: policy.logits(obs) + np.float32(1e-3))
     with pytest.raises(InvalidRunError, match=r"ncc differs from the policy by 1\.0e-03, more than 1e-05"):
-        check_lines(found, "x", 100)
+        check_lines(found, "x")

@@ -8,7 +8,8 @@ import pytest
 from ncc.agents.policy import packaged_names
 from ncc.core.scenario import Nic, Scenario
 from ncc.core.workload import Poisson
-from ncc.run.compose import experiment_names, recipe_names
+from ncc.run.compose import experiment_names
+from ncc.run.config_files import config_paths
 from ncc.study.checks import AnyCheck, Rank
 from ncc.study.load import runs_digest
 from ncc.study.result import Result
@@ -70,7 +71,7 @@ def test_the_incast_is_the_same_in_every_table() -> None:
 
 
 def test_packaged_policies_have_a_recipe() -> None:
-    assert set(packaged_names()) <= set(recipe_names())
+    assert set(packaged_names()) <= set(config_paths("recipe"))
 
 
 def test_results_of_seeds_that_something_was_chosen_by_are_not_published() -> None:

@@ -24,5 +24,5 @@ class Here:
                 task.do(job, datapath)
             finally:
                 datapath.close()
-            tally.report(job, "finished", 1.0)
+            tally.finished(job)
             yield job

@@ -7,8 +7,8 @@ from typing import Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
+from ncc.core.extras import load_extension
 from ncc.harness.batch import ActionArray
-from ncc.harness.native import extension
 
 Float = npt.NDArray[np.float32]
 
@@ -73,4 +73,4 @@ def network(sizes: Sequence[int]) -> Network:
     Raises:
         ConfigError: the extension module is not built.
     """
-    return cast(Network, extension("_network").Network(list(sizes)))
+    return cast(Network, load_extension("ncc.harness.native._network").Network(list(sizes)))

@@ -13,8 +13,8 @@ from ncc.agents.rllib.config import RllibConfig
 from ncc.core.value import from_dict
 from ncc.envs.make import DEFAULT_SCENARIO, datapath_factory, env_spec
 from ncc.envs.spec import EnvSpec
+from ncc.envs.worker_racks import RackFactory
 from ncc.harness.learner import Learner, Progress
-from ncc.run.racks import RackFactory
 from ncc.study.bench.packetsim import ordinary
 from ncc.study.bench.rows import SEED, Figures, Task, in_turn, over
 

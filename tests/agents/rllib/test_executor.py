@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ncc.core.errors import ConfigError, DatapathError, WorkerDiedError
-from ncc.harness.pool import Executor, Job, JobEvent, Processes, evaluate, jobs_for
+from ncc.harness.pool import Executor, Job, Processes, evaluate, jobs_for
 from ncc.harness.results import TABLES, Evaluation, load_evaluation
 from ncc.run.compose import ExecutorSpec
 from tests.support.experiments import controller, make_limiter, small_rack
@@ -27,11 +27,10 @@ def run(folder: Path, jobs: list[Job], executor: Executor, **more: object) -> Ev
 def test_files_are_those_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     jobs = jobs_for(small_rack(), [controller("free"), controller("share", share=True)], [3])
-    said: list[JobEvent] = []
+    said: list[tuple[float, str]] = []
     run(Path("processes"), jobs, Processes(1))
-    run(Path("ray"), jobs, ON_RAY, on_progress=said.append)
-    assert [event.done for event in said if event.kind == "finished"] == [1, 2]
-    assert said[-1].overall_frac == 1.0
+    run(Path("ray"), jobs, ON_RAY, show=lambda *now: said.append(now))
+    assert said == [(0, "0 of 2 runs"), (0.5, "1 of 2 runs"), (1, "2 of 2 runs")]
     here, there = ({p.relative_to(top) for p in top.rglob("*")} for top in (Path("processes"), Path("ray")))
     assert here == there
     for one, other in zip(load_evaluation(Path("processes")).runs, load_evaluation(Path("ray")).runs, strict=True):
@@ -53,9 +52,9 @@ def test_a_dead_run_and_an_error_are_named_and_what_is_done_is_kept(tmp_path: Pa
         run(tmp_path, jobs, one_by_one)
     with pytest.raises(DatapathError, match="controller 'worse', seed 7: the broken transport broke"):
         run(tmp_path, [jobs[0], Job(small_rack(), controller("worse", "broken"), 7)], one_by_one)
-    said: list[JobEvent] = []
-    run(tmp_path, jobs[:1], one_by_one, on_progress=said.append)
-    assert [event.kind for event in said] == ["skipped"]
+    said: list[tuple[float, str]] = []
+    run(tmp_path, jobs[:1], one_by_one, show=lambda *now: said.append(now))
+    assert said == [(1, "1 of 1 runs (1 kept from before)")]
 
 
 def test_a_cluster_is_for_ray_only() -> None:

@@ -16,9 +16,9 @@ from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.pairs import Paired, Pairs
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvView
+from ncc.envs.worker_racks import RackFactory
 from ncc.harness.networks import InProcesses, Networks
 from ncc.harness.workers import usable_cpus
-from ncc.run.racks import RackFactory
 from tests.envs.cases import FLOWS, rack, spec
 from tests.support.mm1 import Mm1Datapath
 
