@@ -61,7 +61,7 @@ def drops(scenario: Scenario, **nth: int | Iterable[int]) -> Callable[[NativeDat
     def prepare(datapath: NativeDatapath) -> None:
         for port, which in nth.items():
             for n in (which,) if isinstance(which, int) else which:
-                engine(datapath).drop_packet(scenario.network().port(port.replace("__", "->")), n)
+                engine(datapath).plan_fault(scenario.network().port(port.replace("__", "->")), n, drop=True)
 
     return prepare
 
@@ -141,11 +141,11 @@ def sent_packets(
     network, port = engine(datapath), scenario.network().port("left->right")
     network.record_sent()
     for nth in drop:
-        network.drop_packet(port, nth)
+        network.plan_fault(port, nth, drop=True)
     for nth in mark:
-        network.mark_packet(port, nth)
+        network.plan_fault(port, nth, mark=True)
     for nth, late_s in (delay_s or {}).items():
-        network.delay_packet(port, nth, round(late_s * 1e9))
+        network.plan_fault(port, nth, delay_ns=round(late_s * 1e9))
     epochs, more = 0, 300  # what is under way at the end arrives
     while epochs < 20_000 and more:
         more -= datapath.step(np.array([np.inf])).flows_finished
@@ -178,7 +178,7 @@ def lost_packet(simulator: Simulator, stack: HostStack, epochs: int = 400) -> tu
 
 
 class Window:
-    """A datapath whose only flow is driven by the controller for tests (envs/native/test_window.h)."""
+    """A datapath whose only flow is driven by the controller for tests (tests/native/test_window.h)."""
 
     def __init__(self, simulator: Simulator, scenario: Scenario, *, seed: int = 1, **params: int) -> None:
         spec = simulator.spec_of(scenario, scenario.flows(1), HostStack(), seed)

@@ -49,7 +49,7 @@ def test_short_windows_are_repaired_by_limited_transmit(simulator: Simulator) ->
     for limited in (True, False):
         what = scenario.replace(transport=Transport(recovery="classic", sack=False, limited_transmit=limited))
         with Window(simulator, what, cwnd_bytes=3 * MSS, after_acks=0) as window:
-            engine(window.datapath).drop_packet(what.network().port("left->right"), 31)
+            engine(window.datapath).plan_fault(what.network().port("left->right"), 31, drop=True)
             window.run(40)
             records = window.datapath.finish().flows
         assert np.isfinite(records.finish_s).all()
@@ -74,7 +74,7 @@ def test_as_many_duplicate_acks_as_the_scenario_says_mean_a_loss(simulator: Simu
 def test_a_mark_at_a_chosen_packet_is_carried_and_counted_once(simulator: Simulator) -> None:
     scenario = fixed(UNMARKED, flow("s0", "r0", 200 * MSS))
     port = scenario.network().port("left->right")
-    done = run(simulator, scenario, "dctcp", prepare=lambda datapath: engine(datapath).mark_packet(port, 50))
+    done = run(simulator, scenario, "dctcp", prepare=lambda datapath: engine(datapath).plan_fault(port, 50, mark=True))
     assert done.records.flows.ce_pkts.tolist() == [1]
     assert np.flatnonzero(done.records.ports.marked_pkts).tolist() == [port]
     assert done.records.ports.marked_pkts[port] == 1

@@ -47,17 +47,6 @@ def assert_equal(one: FlowRecords, two: FlowRecords) -> None:
         assert np.array_equal(getattr(one, field.name), getattr(two, field.name), equal_nan=True), field.name
 
 
-def test_simulations_side_by_side_do_not_touch_each_other() -> None:
-    many = [started(seed) for seed in range(5)]
-    for _ in range(EPOCHS):
-        for datapath in many:
-            datapath.step(UNLIMITED)
-    many[0].close()
-    for seed in range(1, 5):
-        assert many[seed].finish().flows.timeouts.size > 20
-        assert_equal(many[seed].finish().flows, alone(seed))
-
-
 def test_threads_step_simulations_of_their_own_at_once() -> None:
     def whole(seed: int) -> FlowRecords:
         datapath = started(seed)
