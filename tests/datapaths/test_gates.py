@@ -16,7 +16,7 @@ from ncc.core.units import US
 from ncc.envs.native.base import NativeDatapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import Run, Simulator, drops, engine, fixed, flow
+from tests.datapaths.runs import Run, Simulator, drops, engine, fixed, flow, run
 from tests.datapaths.test_same_packets import random_flows, random_port, random_topology, random_transport
 
 STAR = ManyToOne(senders=3, rate_bps=1e9, delay_s=5 * US)
@@ -33,30 +33,8 @@ def grant(*rows: tuple[int, int, float, float, int]) -> Grants:
     return Grants(src, dst, start_s.astype(float), rate_bps.astype(float), window)
 
 
-def told(
-    simulator: Simulator,
-    scenario: Scenario,
-    tell: Tell,
-    stack: HostStack = HOLD,
-    *,
-    prepare: Callable[[NativeDatapath], None] | None = None,
-    max_epochs: int = 3000,
-) -> Run:
-    """Run until every flow is delivered, with the messages that `tell` makes of each epoch's number and measurement."""
-    flows, datapath = scenario.flows(1), simulator()
-    try:
-        epochs = [datapath.start(scenario, flows, stack, 1)]
-        if prepare:
-            prepare(datapath)
-        limits = np.full(scenario.n_agents, np.inf)
-        while len(epochs) <= max_epochs and epochs[-1].flows_finished < len(flows):
-            grants = tell(len(epochs) - 1, epochs[-1])
-            if grants is not None:
-                datapath.tell(grants)
-            epochs.append(datapath.step(limits))
-        return Run(flows, datapath.finish(), epochs)
-    finally:
-        datapath.close()
+def told(simulator: Simulator, scenario: Scenario, tell: Tell, stack: HostStack = HOLD, **how: Any) -> Run:
+    return run(simulator, scenario, stack, tell=tell, **how)
 
 
 def star(*sizes: int, **settings: Any) -> Scenario:

@@ -10,12 +10,6 @@ from ncc.core.units import US
 from ncc.envs.native.base import NativeDatapath
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import MSS, Run, Simulator, drops, fixed, flow, run
-from tests.datapaths.test_same_packets import (
-    random_case,
-    random_limits,
-    random_topology,
-    run_alike,
-)
 
 PATH = Dumbbell(pairs=2, host_rate_bps=2e9, delay_s=25 * US)
 BACKLOG = Nic(knows="backlog")

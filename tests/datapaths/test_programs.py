@@ -16,7 +16,7 @@ from ncc.envs.native.spec import filled
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Run, Simulator, fixed, flow, run
+from tests.datapaths.runs import MSS, Run, Simulator, fixed, flow, run, with_spec
 from tests.datapaths.test_same_packets import (
     random_case,
     random_stack,
@@ -59,17 +59,9 @@ def test_rwndq_as_printed_overshoots_with_many_flows() -> None:
 
 
 def with_hooks(simulator: Simulator, **params: int) -> Simulator:
-    """The simulator with the tests' own program in place of every RWNDQ."""
-
-    class Hooked(simulator):  # type: ignore[valid-type, misc]
-        @classmethod
-        def spec_of(cls, *args: Any, **kwargs: Any) -> Any:
-            spec = super().spec_of(*args, **kwargs)
-            program = cls.extension().ProgramSpec()
-            spec.programs = [[filled(program, name="test_program", params=list(params.items()))]]
-            return spec
-
-    return Hooked
+    """The simulator with the tests' own program (tests/native/test_program.h) in place of every RWNDQ."""
+    program = filled(simulator.extension().ProgramSpec(), name="test_program", params=list(params.items()))
+    return with_spec(simulator, programs=[[program]])
 
 
 def test_every_hook_has_its_effect(simulator: Simulator) -> None:

@@ -14,7 +14,7 @@ from ncc.core.workload import Incast
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.ns3.plain import PlainRun, run_plain
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import Run, fixed, flow, lost_packet
+from tests.datapaths.runs import Run, fixed, flow
 from tests.datapaths.runs import run as run_on
 
 PPP = Transport(recovery="classic", frame_overhead_bytes=2)  # what ns-3's point-to-point device adds
