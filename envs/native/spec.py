@@ -36,11 +36,11 @@ def spec_of(
     topology, transport = scenario.network(), scenario.sockets
     _check_widths(transport, simulator)
     _check_routes(topology, simulator)
-    parts = _parts(module, topology)
+    parts = _parts(topology)
     if parts.slowest_port is not None:
         _check_wait(topology, parts.slowest_port, transport, simulator)
     check_programs(module, scenario, parts.programs)
-    spec = filled(module.Spec(), **parts.fields)
+    spec = filled(module.Spec(), **_structs(module, parts.fields))
     spec.symmetric, spec.sprayed = scenario.routing == "symmetric", scenario.routing == "spray"
     try:
         spec.set_flows(
@@ -87,7 +87,7 @@ class _Parts(NamedTuple):
     """A topology as `Spec` takes it."""
 
     fields: dict[str, Any]
-    """Fields of `Spec`."""
+    """Fields of `Spec`, with a dict of fields in place of each struct: a struct must not outlive its module."""
     programs: tuple[tuple[Program, ...], ...]
     """Distinct lists of programs at ports."""
     slowest_port: int | None
@@ -186,32 +186,26 @@ _TIMES = ("min_rto", "initial_rto", "timer_slack", "timer_tick", "delayed_ack", 
 """Those that it has in ns."""
 
 
-def _parts(module: Extension, topology: Topology) -> _Parts:
-    """Return the parts of a topology, made once for each module."""
-    key = f"_{module.__name__}"
+def _parts(topology: Topology) -> _Parts:
+    """Return the parts of a topology, made once."""
+    key = "_parts"
     if key in topology.__dict__:
         made: _Parts = topology.__dict__[key]
         return made
     buffers = [buffer for link in topology.links for buffer in (link.a_buffer, link.b_buffer)]
     programs = tuple(dict.fromkeys(buffer.programs for buffer in buffers if buffer and buffer.programs))
     links = [
-        filled(
-            module.LinkSpec(),
-            a=link.a,
-            b=link.b,
-            rate_bps=link.rate_bps,
-            delay_ns=to_ns(link.delay_s),
-            queue=[_queue(module, buffer, programs) for buffer in (link.a_buffer, link.b_buffer)],
-        )
+        {
+            "a": link.a,
+            "b": link.b,
+            "rate_bps": link.rate_bps,
+            "delay_ns": to_ns(link.delay_s),
+            "queue": [_queue(buffer, programs) for buffer in (link.a_buffer, link.b_buffer)],
+        }
         for link in topology.links
     ]
-    pools = [
-        filled(module.PoolSpec(), size_bytes=pool.size_bytes, alpha=pool.alpha, **_red(pool)) for pool in topology.pools
-    ]
-    of_ports = [
-        [filled(module.ProgramSpec(), name=one.name, params=one.params) for one in port_programs]
-        for port_programs in programs
-    ]
+    pools = [{"size_bytes": pool.size_bytes, "alpha": pool.alpha, **_red(pool)} for pool in topology.pools]
+    of_ports = [[{"name": one.name, "params": one.params} for one in port_programs] for port_programs in programs]
     is_host = [node.kind is NodeKind.HOST for node in topology.nodes]
     switch_ports = (port for port in range(2 * len(links)) if topology.port_buffer(port) is not None)
     topology.__dict__[key] = made = _Parts(
@@ -222,22 +216,35 @@ def _parts(module: Extension, topology: Topology) -> _Parts:
     return made
 
 
-def _queue(module: Extension, buffer: Buffer | None, programs: tuple[tuple[Program, ...], ...]) -> Any:
-    """Return the `QueueSpec` of one end of a link; a host's end has no buffer."""
-    queue = module.QueueSpec()
+def _structs(module: Extension, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields of `_Parts` as `Spec` takes them."""
+
+    def made(kind: Any, rows: list[dict[str, Any]]) -> list[Any]:
+        return [filled(kind(), **row) for row in rows]
+
+    links = [{**link, "queue": made(module.QueueSpec, link["queue"])} for link in fields["links"]]
+    return {
+        "is_host": fields["is_host"],
+        "links": made(module.LinkSpec, links),
+        "pools": made(module.PoolSpec, fields["pools"]),
+        "programs": [made(module.ProgramSpec, rows) for rows in fields["programs"]],
+    }
+
+
+def _queue(buffer: Buffer | None, programs: tuple[tuple[Program, ...], ...]) -> dict[str, Any]:
+    """Return the fields of one end of a link; a host's end has no buffer."""
     if buffer is None:
-        return queue
-    return filled(
-        queue,
-        buffer_bytes=buffer.size_bytes,
-        threshold_bytes=buffer.mark_threshold_bytes,
-        pool=-1 if buffer.pool is None else buffer.pool,
-        control_first=buffer.control_first,
-        mark_leaving=buffer.mark_on_departure,
-        classes=buffer.classes,
-        programs=programs.index(buffer.programs) if buffer.programs else -1,
+        return {}
+    return {
+        "buffer_bytes": buffer.size_bytes,
+        "threshold_bytes": buffer.mark_threshold_bytes,
+        "pool": -1 if buffer.pool is None else buffer.pool,
+        "control_first": buffer.control_first,
+        "mark_leaving": buffer.mark_on_departure,
+        "classes": buffer.classes,
+        "programs": programs.index(buffer.programs) if buffer.programs else -1,
         **_red(buffer),
-    )
+    }
 
 
 def _red(of: Buffer | Pool) -> dict[str, Any]:
