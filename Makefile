@@ -17,7 +17,7 @@ ARGS ?=
 # time has a stamp of its own.
 INSTALL = mkdir -p build && touch $(VENV)/.built.$$$$ && flock build/.lock \
 	$(PIP) install -q --no-build-isolation --no-deps -e . && mv $(VENV)/.built.$$$$ $(VENV)/.built
-NATIVE := $(shell find CMakeLists.txt baselines envs ncc/harness -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \
+NATIVE := $(shell find CMakeLists.txt baselines envs ncc/harness tests/native -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \
 	-o -name '*.cmake' -o -name CMakeLists.txt -o -name signals_header.py) ncc/core/signals.py
 
 # What brings the programs of the Linux datapath: when it comes or goes, they are built again. `make` looks each time, and
@@ -113,7 +113,7 @@ lint: $(VENV)/.built ## style, types, import directions, licences
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	find baselines envs ncc/harness ncc/study tests/packetsim \( -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \) -print0 \
+	find baselines envs ncc/harness ncc/study tests/native tests/packetsim \( -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \) -print0 \
 	  | xargs -0 $(BIN)/clang-format --dry-run -Werror
 	$(BIN)/python -m pytest -q tests/house
 

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
@@ -43,21 +42,10 @@ class Scales:
 
 @lru_cache(maxsize=32)
 def scales_of(scenario: Scenario) -> Scales:
-    """Return the constants of a scenario, computed once per process.
-
-    Raises:
-        ConfigError: there is no neighbourhood, or they have different sizes (one policy serves all hosts, so all
-            must have equally many neighbours).
-    """
+    """Return the constants of a scenario, computed once per process. All neighbourhoods of a topology have one size."""
     network = scenario.network()
     areas = network.neighbourhoods
-    sizes = sorted({len(area.hosts) for area in areas})
-    if len(sizes) != 1 or sizes[0] < 1:
-        raise ConfigError(
-            f"scenario {scenario.name!r} has neighbourhoods of {', '.join(map(str, sizes)) or 'no'} hosts; an "
-            "environment needs at least one, all of one size, because one policy serves every host: change the topology"
-        )
-    size = sizes[0]
+    size = len(areas[0].hosts)
     position = np.arange(size)
     around = (position[:, None] + 1 + position[None, : size - 1]) % size
     first = size * np.arange(len(areas))

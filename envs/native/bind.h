@@ -13,10 +13,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <initializer_list>
@@ -142,13 +139,6 @@ template <typename Network>
 void Tell(Network &network, In<int64_t> src, In<int64_t> dst, In<int64_t> start_ns, In<double> rate_bps,
           In<int64_t> window_pkts, In<int64_t> late_ns)
 {
-    for (const size_t length :
-         {dst.shape(0), start_ns.shape(0), rate_bps.shape(0), window_pkts.shape(0), late_ns.shape(0)}) {
-        SameLength(length, src.shape(0));
-    }
-    if (!network.run().spec().receivers) {
-        throw std::invalid_argument("receivers that tell nothing");
-    }
     std::vector<Grant> grants;
     for (size_t i = 0; i < src.shape(0); ++i) {
         grants.push_back({static_cast<uint32_t>(src(i)), static_cast<uint32_t>(dst(i)), start_ns(i), rate_bps(i),
@@ -186,19 +176,11 @@ nb::class_<Network> BindNetwork(nb::module_ &m)
         .def("edges", &EdgesOf<Network>)
         .def_prop_ro("messages", [](const Network &network) { return network.run().messages(); })
         .def(
-            "drop_packet",
-            [](Network &network, uint32_t port, uint64_t nth) { network.Plan(port, {nth, NCC_DROP, 0}); }, "port"_a,
-            "nth"_a)
-        .def(
-            "mark_packet",
-            [](Network &network, uint32_t port, uint64_t nth) { network.Plan(port, {nth, NCC_MARK, 0}); }, "port"_a,
-            "nth"_a)
-        .def(
-            "delay_packet",
-            [](Network &network, uint32_t port, uint64_t nth, int64_t delay_ns) {
-                network.Plan(port, {nth, NCC_PASS, delay_ns});
+            "plan_fault",
+            [](Network &network, uint32_t port, uint64_t nth, bool drop, bool mark, int64_t delay_ns) {
+                network.Plan(port, {nth, drop ? NCC_DROP : mark ? NCC_MARK : NCC_PASS, delay_ns});
             },
-            "port"_a, "nth"_a, "delay_ns"_a)
+            "port"_a, "nth"_a, nb::kw_only(), "drop"_a = false, "mark"_a = false, "delay_ns"_a = 0)
         .def(
             "sender_window",
             [](const Network &network, uint32_t flow) {
@@ -211,71 +193,23 @@ nb::class_<Network> BindNetwork(nb::module_ &m)
         .def_prop_ro("live_connections", [](const Network &network) { return network.run().live_connections(); });
 }
 
-// Class `Spec`, and the functions of which every module has one.
-inline void BindSpec(nb::module_ &m)
+// The names of a table of what is registered, after others, and the parameters of each.
+template <class Table>
+void BindTable(nb::module_ &m, const char *names, const char *params, const Table &table,
+               const std::vector<std::string> &first = {})
 {
-    nb::class_<Spec>(m, "Spec")
-        .def(nb::init<>())
-        .def("set_nodes", &SetNodes, "is_host"_a)
-        .def("set_links", &SetLinks, "ends"_a, "rate_bps"_a, "delay_ns"_a, "queues"_a, "red_max_prob"_a)
-        .def("set_pools", &SetPools, "size_bytes"_a, "alpha"_a, "red_min_bytes"_a, "red_max_bytes"_a, "red_max_prob"_a)
-        .def("set_programs", &SetPrograms, "programs"_a)
-        .def("set_flows", &SetFlows, "start_ns"_a, "src"_a, "dst"_a, "size_bytes"_a)
-        .def("set_limited", &SetLimited, "data"_a, "acks"_a)
-        .def("set_held", &SetHeld, "held"_a)
-        .def("set_answers", &SetAnswers, "ahead_bytes"_a, "ns_per_byte"_a)
-        .def("set_stacks", &SetStacks, "stacks"_a, "of"_a)
-        .def("set_predictors", &SetPredictors, "predictor"_a)
-        .def("set_writes", &SetWrites, "chunk_bytes"_a, "every_ns"_a)
-        .def_rw("agents", &Spec::agents)
-        .def_rw("uplinks", &Spec::uplinks)
-        .def_rw("mtu_bytes", &Spec::mtu_bytes)
-        .def_rw("frame_overhead_bytes", &Spec::frame_overhead_bytes)
-        .def_rw("initial_window_pkts", &Spec::initial_window_pkts)
-        .def_rw("delayed_ack_pkts", &Spec::delayed_ack_pkts)
-        .def_rw("send_buffer_bytes", &Spec::send_buffer_bytes)
-        .def_rw("receive_buffer_bytes", &Spec::receive_buffer_bytes)
-        .def_rw("dup_ack_pkts", &Spec::dup_ack_pkts)
-        .def_rw("handshake", &Spec::handshake)
-        .def_rw("connections_per_pair", &Spec::connections_per_pair)
-        .def_rw("idle_restart", &Spec::idle_restart)
-        .def_rw("sack", &Spec::sack)
-        .def_rw("limited_transmit", &Spec::limited_transmit)
-        .def_rw("modern", &Spec::modern)
-        .def_rw("timer_slack_ns", &Spec::timer_slack_ns)
-        .def_rw("timer_tick_ns", &Spec::timer_tick_ns)
-        .def_rw("min_rto_ns", &Spec::min_rto_ns)
-        .def_rw("initial_rto_ns", &Spec::initial_rto_ns)
-        .def_rw("delayed_ack_ns", &Spec::delayed_ack_ns)
-        .def_rw("rtt_noise_max_ns", &Spec::rtt_noise_max_ns)
-        .def_rw("bucket_bytes", &Spec::bucket_bytes)
-        .def_rw("small_queue_bytes", &Spec::small_queue_bytes)
-        .def_rw("backlog", &Spec::backlog)
-        .def_rw("first_write_pkts", &Spec::first_write_pkts)
-        .def_rw("receivers", &Spec::receivers)
-        .def_rw("patience_ns", &Spec::patience_ns)
-        .def_rw("queue_ns", &Spec::queue_ns)
-        .def_rw("instant", &Spec::instant)
-        .def_rw("period_ns", &Spec::period_ns)
-        .def_rw("latency_ns", &Spec::latency_ns)
-        .def_rw("transport", &Spec::transport)
-        .def_rw("params", &Spec::params)
-        .def_rw("order", &Spec::order)
-        .def_rw("order_params", &Spec::order_params)
-        .def_rw("tags", &Spec::tags)
-        .def_rw("tag_params", &Spec::tag_params)
-        .def_rw("symmetric", &Spec::symmetric)
-        .def_rw("sprayed", &Spec::sprayed)
-        .def_rw("seed", &Spec::seed);
+    m.def(names, [&table, first] { return NamesIn(table, first); });
+    m.def(params, [&table](const std::string &name) { return ParamRows(RowIn(table, name)); }, "name"_a);
+}
+
+// The functions of which every module has one.
+inline void BindFunctions(nb::module_ &m)
+{
     m.def("bad_limit", &BadLimit, "limits_bps"_a);
-    m.def("beyond_bytes", &BeyondBytes, "size_bytes"_a, "known_bytes"_a);
-    m.def("orders", &OrderNames);
-    m.def("order_params", &OrderParamRows, "order"_a);
-    m.def("tags", &TagNames);
-    m.def("tag_params", &TagParamRows, "tags"_a);
-    m.def("programs", &ProgramNames);
-    m.def("program_params", &ProgramParamRows, "program"_a);
-    m.def("program_needs", &ProgramNeeds, "program"_a);
+    BindTable(m, "orders", "order_params", ncc_order_table, {"fifo"});
+    BindTable(m, "tags", "tag_params", ncc_tag_table, {"none"});
+    BindTable(m, "programs", "program_params", ncc_program_table);
+    m.def("program_needs", [](const std::string &name) { return FindProgram(name).needs; }, "program"_a);
     m.attr("PROGRAM_OWNS_QUEUE") = static_cast<uint32_t>(NCC_SW_RANKED | NCC_SW_TRIMS | NCC_SW_QUEUES);
     m.attr("PROGRAM_CHOOSES_NEXT") = static_cast<uint32_t>(NCC_SW_RANKED | NCC_SW_QUEUES);
     m.attr("PROGRAM_SYMMETRIC") = static_cast<uint32_t>(NCC_SW_SYMMETRIC);

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python bindings that the simulators' extension modules share: the parts of a Spec, from plain arrays.
+// Python bindings that the simulators' extension modules share: a Spec and its parts.
 #pragma once
 
-#include "predictor.h"
 #include "spec.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -43,99 +45,7 @@ inline void SameLength(size_t length, size_t n)
     }
 }
 
-// The nodes come first, then links, pools and flows, and last which flows are limited.
-inline void SetNodes(Spec &spec, In<uint8_t> is_host)
-{
-    spec.is_host.assign(is_host.data(), is_host.data() + is_host.shape(0));
-}
-
-// `ends` [n, 2]; `queues` [n, 2, 9]: buffer, threshold, RED min, RED max, pool, control first, mark leaving, classes,
-// programs, as QueueSpec has them; `red_max_prob` [n, 2].
-inline void SetLinks(Spec &spec, Rows<const int64_t> ends, In<double> rate_bps, In<int64_t> delay_ns,
-                     Rows<const int64_t, 3> queues, Rows<const double> red_max_prob)
-{
-    const size_t n = ends.shape(0);
-    SameLength(rate_bps.shape(0), n);
-    SameLength(delay_ns.shape(0), n);
-    SameLength(queues.shape(0), n);
-    SameLength(red_max_prob.shape(0), n);
-    if (ends.shape(1) != 2 || queues.shape(1) != 2 || queues.shape(2) != 9 || red_max_prob.shape(1) != 2) {
-        throw std::invalid_argument("link columns of the wrong shape");
-    }
-    const auto nodes = static_cast<int64_t>(spec.is_host.size());
-    auto end = [&](size_t link, size_t i) {
-        if (ends(link, i) < 0 || ends(link, i) >= nodes) {
-            throw std::invalid_argument("link " + std::to_string(link) + " ends at a node that does not exist");
-        }
-        return static_cast<uint32_t>(ends(link, i));
-    };
-    auto queue = [&](size_t link, size_t i) {
-        QueueSpec q;
-        q.buffer_bytes = queues(link, i, 0);
-        q.threshold_bytes = queues(link, i, 1);
-        q.red_min_bytes = queues(link, i, 2);
-        q.red_max_bytes = queues(link, i, 3);
-        q.red_max_prob = red_max_prob(link, i);
-        q.pool = static_cast<int32_t>(queues(link, i, 4));
-        q.control_first = queues(link, i, 5) != 0;
-        q.mark_leaving = queues(link, i, 6) != 0;
-        q.classes = static_cast<int32_t>(queues(link, i, 7));
-        q.programs = static_cast<int32_t>(queues(link, i, 8));
-        return q;
-    };
-    spec.links.clear();
-    spec.links.reserve(n);
-    for (size_t i = 0; i < n; ++i) {
-        spec.links.push_back({end(i, 0), end(i, 1), rate_bps(i), delay_ns(i), {queue(i, 0), queue(i, 1)}});
-    }
-}
-
-// `red_min_bytes`, `red_max_bytes`, `red_max_prob`: as PoolSpec has them.
-inline void SetPools(Spec &spec, In<int64_t> size_bytes, In<double> alpha, In<int64_t> red_min_bytes,
-                     In<int64_t> red_max_bytes, In<double> red_max_prob)
-{
-    for (const size_t length :
-         {alpha.shape(0), red_min_bytes.shape(0), red_max_bytes.shape(0), red_max_prob.shape(0)}) {
-        SameLength(length, size_bytes.shape(0));
-    }
-    spec.pools.clear();
-    for (size_t i = 0; i < size_bytes.shape(0); ++i) {
-        spec.pools.push_back({size_bytes(i), alpha(i), red_min_bytes(i), red_max_bytes(i), red_max_prob(i)});
-    }
-}
-
-// Lists of programs; each program is a name and its parameters.
-using ProgramRows = std::vector<std::vector<std::pair<std::string, std::vector<std::pair<std::string, uint64_t>>>>>;
-inline void SetPrograms(Spec &spec, const ProgramRows &programs)
-{
-    spec.programs.clear();
-    for (const auto &list : programs) {
-        spec.programs.emplace_back();
-        for (const auto &[name, params] : list) {
-            spec.programs.back().push_back({name, params});
-        }
-    }
-}
-
-// Rows of stacks: transport, its parameters, minimum and initial RTO in ns, initial window in packets.
-using StackRows =
-    std::vector<std::tuple<std::string, std::vector<std::pair<std::string, uint64_t>>, int64_t, int64_t, uint32_t>>;
-inline void SetStacks(Spec &spec, const StackRows &stacks, In<uint8_t> of)
-{
-    SameLength(of.shape(0), spec.flows.size());
-    spec.stacks.clear();
-    for (const auto &[transport, params, min_rto_ns, initial_rto_ns, initial_window_pkts] : stacks) {
-        spec.stacks.push_back({transport, params, min_rto_ns, initial_rto_ns, initial_window_pkts});
-    }
-    for (size_t i = 0; i < spec.flows.size(); ++i) {
-        if (of(i) > stacks.size()) {
-            throw std::invalid_argument("flow " + std::to_string(i) + " has a stack that is not one of " +
-                                        std::to_string(stacks.size() + 1));
-        }
-        spec.flows[i].stack = of(i);
-    }
-}
-
+// The nodes come first, then the flows, and last the columns of these.
 inline void SetFlows(Spec &spec, In<int64_t> start_ns, In<int64_t> src, In<int64_t> dst, In<int64_t> size_bytes)
 {
     const size_t n = start_ns.shape(0);
@@ -175,66 +85,134 @@ inline void SetLimited(Spec &spec, In<uint8_t> data, In<uint8_t> acks)
     }
 }
 
-// Which flows wait for their receiver's word.
-inline void SetHeld(Spec &spec, In<uint8_t> held)
-{
-    SameLength(held.shape(0), spec.flows.size());
-    for (size_t i = 0; i < spec.flows.size(); ++i) {
-        spec.flows[i].hold = held(i) != 0;
-    }
-}
-
-// How the receiver at each node answers SYNs of held flows, as AnswerSpec has it.
-inline void SetAnswers(Spec &spec, In<double> ahead_bytes, In<double> ns_per_byte)
-{
-    SameLength(ahead_bytes.shape(0), spec.is_host.size());
-    SameLength(ns_per_byte.shape(0), spec.is_host.size());
-    spec.answers.clear();
-    for (size_t node = 0; node < spec.is_host.size(); ++node) {
-        spec.answers.push_back({ahead_bytes(node), ns_per_byte(node)});
-    }
-}
-
 // How applications write each flow, as FlowSpec has it.
 inline void SetWrites(Spec &spec, In<int64_t> chunk_bytes, In<int64_t> every_ns)
 {
     SameLength(chunk_bytes.shape(0), spec.flows.size());
     SameLength(every_ns.shape(0), spec.flows.size());
     for (size_t i = 0; i < spec.flows.size(); ++i) {
-        if (chunk_bytes(i) < 0 || (chunk_bytes(i) > 0 && every_ns(i) < 1)) {
-            throw std::invalid_argument("flow " + std::to_string(i) + " is written in pieces of no size or time");
-        }
         spec.flows[i].chunk_bytes = static_cast<uint64_t>(chunk_bytes(i));
         spec.flows[i].every_ns = every_ns(i);
     }
 }
 
-// The predictor of each flow, as FlowSpec has it; numbered from 0.
+// The predictor of each flow, numbered from 0.
 inline void SetPredictors(Spec &spec, In<int64_t> predictor)
 {
     SameLength(predictor.shape(0), spec.flows.size());
-    const auto n = static_cast<int64_t>(spec.flows.size());
     for (size_t i = 0; i < spec.flows.size(); ++i) {
-        if (predictor(i) < 0 || predictor(i) >= n) {
-            throw std::invalid_argument("flow " + std::to_string(i) + " has a predictor that is not one of " +
-                                        std::to_string(n));
-        }
         spec.flows[i].predictor = static_cast<uint32_t>(predictor(i));
     }
 }
 
-// For tests: Predictor::BeyondBytes at each of some ages, after these sizes.
-inline Column<int64_t> BeyondBytes(In<int64_t> size_bytes, In<int64_t> known_bytes)
+// The stack of each flow: 0, or 1 + its index in Spec::stacks.
+inline void SetStackOf(Spec &spec, In<uint8_t> stack)
 {
-    Predictor predictor;
-    for (size_t i = 0; i < size_bytes.shape(0); ++i) {
-        predictor.Add(static_cast<uint64_t>(size_bytes(i)));
+    SameLength(stack.shape(0), spec.flows.size());
+    for (size_t i = 0; i < spec.flows.size(); ++i) {
+        spec.flows[i].stack = stack(i);
     }
-    std::vector<int64_t> beyond_bytes;
-    for (size_t i = 0; i < known_bytes.shape(0); ++i) {
-        beyond_bytes.push_back(static_cast<int64_t>(predictor.BeyondBytes(static_cast<uint64_t>(known_bytes(i)))));
-    }
-    return Own(std::move(beyond_bytes));
+}
+
+// Class `Spec` and those of its parts, whose fields Python sets by name.
+inline void BindSpec(nb::module_ &m)
+{
+    using namespace nb::literals;
+    nb::class_<QueueSpec>(m, "QueueSpec")
+        .def(nb::init<>())
+        .def_rw("buffer_bytes", &QueueSpec::buffer_bytes)
+        .def_rw("threshold_bytes", &QueueSpec::threshold_bytes)
+        .def_rw("red_min_bytes", &QueueSpec::red_min_bytes)
+        .def_rw("red_max_bytes", &QueueSpec::red_max_bytes)
+        .def_rw("red_max_prob", &QueueSpec::red_max_prob)
+        .def_rw("pool", &QueueSpec::pool)
+        .def_rw("control_first", &QueueSpec::control_first)
+        .def_rw("mark_leaving", &QueueSpec::mark_leaving)
+        .def_rw("classes", &QueueSpec::classes)
+        .def_rw("programs", &QueueSpec::programs);
+    nb::class_<LinkSpec>(m, "LinkSpec")
+        .def(nb::init<>())
+        .def_rw("a", &LinkSpec::a)
+        .def_rw("b", &LinkSpec::b)
+        .def_rw("rate_bps", &LinkSpec::rate_bps)
+        .def_rw("delay_ns", &LinkSpec::delay_ns)
+        .def_rw("queue", &LinkSpec::queue);
+    nb::class_<PoolSpec>(m, "PoolSpec")
+        .def(nb::init<>())
+        .def_rw("size_bytes", &PoolSpec::size_bytes)
+        .def_rw("alpha", &PoolSpec::alpha)
+        .def_rw("red_min_bytes", &PoolSpec::red_min_bytes)
+        .def_rw("red_max_bytes", &PoolSpec::red_max_bytes)
+        .def_rw("red_max_prob", &PoolSpec::red_max_prob);
+    nb::class_<ProgramSpec>(m, "ProgramSpec")
+        .def(nb::init<>())
+        .def_rw("name", &ProgramSpec::name)
+        .def_rw("params", &ProgramSpec::params);
+    nb::class_<StackSpec>(m, "StackSpec")
+        .def(nb::init<>())
+        .def_rw("transport", &StackSpec::transport)
+        .def_rw("params", &StackSpec::params)
+        .def_rw("min_rto_ns", &StackSpec::min_rto_ns)
+        .def_rw("initial_rto_ns", &StackSpec::initial_rto_ns)
+        .def_rw("initial_window_pkts", &StackSpec::initial_window_pkts);
+    nb::class_<AnswerSpec>(m, "AnswerSpec")
+        .def(nb::init<>())
+        .def_rw("ahead_bytes", &AnswerSpec::ahead_bytes)
+        .def_rw("ns_per_byte", &AnswerSpec::ns_per_byte);
+    nb::class_<Spec>(m, "Spec")
+        .def(nb::init<>())
+        .def_rw("is_host", &Spec::is_host)
+        .def_rw("links", &Spec::links)
+        .def_rw("pools", &Spec::pools)
+        .def_rw("programs", &Spec::programs)
+        .def("set_flows", &SetFlows, "start_ns"_a, "src"_a, "dst"_a, "size_bytes"_a)
+        .def("set_limited", &SetLimited, "data"_a, "acks"_a)
+        .def("set_writes", &SetWrites, "chunk_bytes"_a, "every_ns"_a)
+        .def("set_predictors", &SetPredictors, "predictor"_a)
+        .def("set_stack_of", &SetStackOf, "stack"_a)
+        .def_rw("agents", &Spec::agents)
+        .def_rw("uplinks", &Spec::uplinks)
+        .def_rw("mtu_bytes", &Spec::mtu_bytes)
+        .def_rw("frame_overhead_bytes", &Spec::frame_overhead_bytes)
+        .def_rw("initial_window_pkts", &Spec::initial_window_pkts)
+        .def_rw("delayed_ack_pkts", &Spec::delayed_ack_pkts)
+        .def_rw("send_buffer_bytes", &Spec::send_buffer_bytes)
+        .def_rw("receive_buffer_bytes", &Spec::receive_buffer_bytes)
+        .def_rw("dup_ack_pkts", &Spec::dup_ack_pkts)
+        .def_rw("handshake", &Spec::handshake)
+        .def_rw("connections_per_pair", &Spec::connections_per_pair)
+        .def_rw("idle_restart", &Spec::idle_restart)
+        .def_rw("sack", &Spec::sack)
+        .def_rw("limited_transmit", &Spec::limited_transmit)
+        .def_rw("modern", &Spec::modern)
+        .def_rw("timer_slack_ns", &Spec::timer_slack_ns)
+        .def_rw("timer_tick_ns", &Spec::timer_tick_ns)
+        .def_rw("min_rto_ns", &Spec::min_rto_ns)
+        .def_rw("initial_rto_ns", &Spec::initial_rto_ns)
+        .def_rw("delayed_ack_ns", &Spec::delayed_ack_ns)
+        .def_rw("rtt_noise_max_ns", &Spec::rtt_noise_max_ns)
+        .def_rw("bucket_bytes", &Spec::bucket_bytes)
+        .def_rw("small_queue_bytes", &Spec::small_queue_bytes)
+        .def_rw("backlog", &Spec::backlog)
+        .def_rw("first_write_pkts", &Spec::first_write_pkts)
+        .def_rw("receivers", &Spec::receivers)
+        .def_rw("hold", &Spec::hold)
+        .def_rw("answers", &Spec::answers)
+        .def_rw("patience_ns", &Spec::patience_ns)
+        .def_rw("queue_ns", &Spec::queue_ns)
+        .def_rw("instant", &Spec::instant)
+        .def_rw("period_ns", &Spec::period_ns)
+        .def_rw("latency_ns", &Spec::latency_ns)
+        .def_rw("transport", &Spec::transport)
+        .def_rw("params", &Spec::params)
+        .def_rw("stacks", &Spec::stacks)
+        .def_rw("order", &Spec::order)
+        .def_rw("order_params", &Spec::order_params)
+        .def_rw("tags", &Spec::tags)
+        .def_rw("tag_params", &Spec::tag_params)
+        .def_rw("symmetric", &Spec::symmetric)
+        .def_rw("sprayed", &Spec::sprayed)
+        .def_rw("seed", &Spec::seed);
 }
 
 } // namespace ncc::bind

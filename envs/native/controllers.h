@@ -2,8 +2,12 @@
 // The controllers of baselines/ by name.
 #pragma once
 
+#include "spec.h"
+
 #include "ncc_controllers.h"
+#ifdef NCC_TESTS // those of tests/native, beside the tables
 #include "test_window.h"
+#endif
 
 #include <algorithm>
 #include <cstdint>
@@ -35,10 +39,15 @@ std::vector<std::string> NamesIn(const Table &table, std::vector<std::string> na
     return names;
 }
 
-// The controller of that name, or null. Beside those of ControllerNames() there is one for tests: test_window.h.
+// The controller of that name, or null.
 inline const ncc_cc_ops *FindController(const std::string &name)
 {
-    return name == test_window_ops.name ? &test_window_ops : RowIn(ncc_cc_table, name);
+#ifdef NCC_TESTS
+    if (name == test_window_ops.name) {
+        return &test_window_ops;
+    }
+#endif
+    return RowIn(ncc_cc_table, name);
 }
 
 inline std::vector<std::string> ControllerNames() { return NamesIn(ncc_cc_table); }
@@ -63,7 +72,7 @@ inline std::vector<ParamRow> ControllerParamRows(const std::string &name) { retu
 
 // In the order of the table: what is given, else the default.
 template <class Ops>
-std::vector<ncc_u64> ControllerParams(const Ops &ops, const std::vector<std::pair<std::string, uint64_t>> &given)
+std::vector<ncc_u64> ControllerParams(const Ops &ops, const Params &given)
 {
     std::vector<ncc_u64> values;
     for (ncc_u32 i = 0; i < ops.n_params; ++i) {

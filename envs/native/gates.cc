@@ -21,9 +21,9 @@ void Remove(std::vector<uint32_t> &from, uint32_t one)
 Gates::Gates(const Spec &spec, BytesOf bytes_of, At alarm_at, std::function<void(uint32_t)> wake, At leave_at,
              std::function<void(uint32_t, uint32_t)> message)
     : full_bytes_(spec.mtu_bytes), mss_bytes_(spec.mss_bytes()), instant_(spec.instant), patience_ns_(spec.patience_ns),
-      queue_ns_(spec.queue_ns), answers_(spec.answers), flows_(spec.flows.size()), bytes_of_(std::move(bytes_of)),
-      alarm_at_(std::move(alarm_at)), leave_at_(std::move(leave_at)), wake_(std::move(wake)),
-      message_(std::move(message))
+      queue_ns_(spec.queue_ns), hold_(spec.hold), answers_(spec.answers), flows_(spec.flows.size()),
+      bytes_of_(std::move(bytes_of)), alarm_at_(std::move(alarm_at)), leave_at_(std::move(leave_at)),
+      wake_(std::move(wake)), message_(std::move(message))
 {
 }
 
@@ -40,7 +40,6 @@ uint32_t Gates::NumberOf(uint32_t src, uint32_t dst)
 void Gates::Open(uint32_t flow, const FlowSpec &spec)
 {
     flows_[flow].gate = NumberOf(spec.src, spec.dst);
-    flows_[flow].hold = spec.hold;
     ++gates_[flows_[flow].gate].open;
     if (instant_) {
         Heard(flow, spec.start_ns);
@@ -49,7 +48,7 @@ void Gates::Open(uint32_t flow, const FlowSpec &spec)
 
 int64_t Gates::HeldNs(const Flow &flow, int64_t now_ns) const
 {
-    if (!flow.hold || flow.begun) {
+    if (!hold_ || flow.begun) {
         return 0;
     }
     const Grant &grant = gates_[flow.gate].grant;
@@ -175,7 +174,7 @@ void Gates::Heard(uint32_t flow, int64_t now_ns)
         }
         heard.push_back(flow);
         const bool by_syn = state.patient_until_ns == kNever; // else its sender goes on already
-        if (!answers_.empty() && state.hold && by_syn) {
+        if (!answers_.empty() && hold_ && by_syn) {
             state.answer_ns = AnswerNs(flow, now_ns);
         }
     }

@@ -90,7 +90,7 @@ class Gates
     };
     struct Flow {
         uint32_t gate = 0;
-        bool hold = false, begun = false, waits = false, over = false;
+        bool begun = false, waits = false, over = false;
         int64_t heard_ns = kNever;
         int64_t answer_ns = kNever;        // start that its SYN-ACK says, until another word comes; kNever: none
         int64_t patient_until_ns = kNever; // without an answer and a word, it begins then
@@ -107,6 +107,7 @@ class Gates
     uint32_t full_bytes_, mss_bytes_;
     bool instant_;
     int64_t patience_ns_, queue_ns_;
+    bool hold_;                                      // flows wait for a first word
     std::vector<AnswerSpec> answers_;                // by node; empty: receivers do not answer
     std::unordered_map<uint64_t, uint32_t> numbers_; // index in `gates_` by pair of hosts
     std::vector<Gate> gates_;

@@ -50,9 +50,9 @@ struct FlowQueue {
 // own queue (at most `small_queue_bytes` ahead of it, except for repairs) and the turns of other flows meanwhile, but
 // not the time that data waits in TCP's send buffer.
 //
-// `Engine` has the clock, the events, the packets and the link (`Transmit` returns the time at which it is free again,
-// in ps). `Transport` has the connections, which it numbers by slots.
-template <class Engine, class Transport, class Packets>
+// `Network` has the clock, the events, the packets, the link (`Transmit` returns the time at which it is free again, in
+// ps) and the connections, which it numbers by slots.
+template <class Network, class Packets>
 class Nic
 {
   public:
@@ -60,10 +60,8 @@ class Nic
     using Queue = FlowQueue<Packets>;
 
     // `port`: by which the host sends. `order` null: first in, first out.
-    Nic(Engine &engine, Transport &transport, uint32_t host, uint32_t port, uint64_t bucket_bytes,
-        std::unique_ptr<FlowOrder> order)
-        : engine_(engine), transport_(transport), host_(host), port_(port), bucket_(bucket_bytes),
-          order_(std::move(order))
+    Nic(Network &network, uint32_t host, uint32_t port, uint64_t bucket_bytes, std::unique_ptr<FlowOrder> order)
+        : network_(network), host_(host), port_(port), bucket_(bucket_bytes), order_(std::move(order))
     {
     }
 
@@ -80,7 +78,7 @@ class Nic
         if (bps == bucket_.limit_bps()) {
             return;
         }
-        bucket_.SetLimit(bps, engine_.now_ns());
+        bucket_.SetLimit(bps, network_.now_ns());
         if (token_word_ != 0) {
             token_word_ = 0;
             ServeAt(0);
@@ -89,30 +87,30 @@ class Nic
 
     void Send(Ref ref)
     {
-        const int64_t now_ns = engine_.now_ns();
-        engine_.packets()[ref].joined_ns = now_ns;
-        const auto &header = engine_.packets().header(ref);
+        const int64_t now_ns = network_.now_ns();
+        network_.packets()[ref].joined_ns = now_ns;
+        const auto &header = network_.packets().header(ref);
         const bool data = header.has_payload(), limited = Limited(ref);
         const bool idle = waiting_pkts() == 0 && !wire_pending_ && !paused_ && free_ps_ <= now_ns * kPsPerNs;
         if (idle && (!limited || bucket_.WaitNs(header.ip_bytes, now_ns) == 0)) {
             Transmit(ref, limited, now_ns);
-            transport_.LeftHost(ref);
+            network_.LeftHost(ref);
             return;
         }
         queue_bytes_ += header.ip_bytes;
         totals_.queue_max_bytes = std::max(totals_.queue_max_bytes, queue_bytes_);
         if (data) {
-            const uint32_t slot = engine_.packets().slot(ref);
-            transport_.connections().queue(slot).PushBack(engine_.packets(), ref);
+            const uint32_t slot = network_.packets().slot(ref);
+            network_.connections().queue(slot).PushBack(network_.packets(), ref);
             ++data_pkts_;
             unlimited_pkts_ += !limited;
             if (order_) {
-                order_->Joined(transport_.connections().flow_of(slot));
+                order_->Joined(network_.connections().flow_of(slot));
             } else {
                 turns_.push_back(slot);
             }
         } else {
-            control_[limited].PushBack(engine_.packets(), ref);
+            control_[limited].PushBack(network_.packets(), ref);
         }
         if (token_word_ != 0 && (!data || !limited)) {
             // A data packet waits for tokens, but a control packet is smaller, and one without a limit needs none.
@@ -161,28 +159,28 @@ class Nic
         if (waiting_pkts() == 0 || paused_) {
             return;
         }
-        const int64_t now_ns = engine_.now_ns();
+        const int64_t now_ns = network_.now_ns();
         const Turn turn = Next(now_ns);
         if (turn.wait_ns > 0) {
             ServeAt(turn.wait_ns);
             return;
         }
-        const Ref ref = turn.queue->PopFront(engine_.packets());
-        queue_bytes_ -= engine_.packets().header(ref).ip_bytes;
+        const Ref ref = turn.queue->PopFront(network_.packets());
+        queue_bytes_ -= network_.packets().header(ref).ip_bytes;
         const bool data = turn.slot != kNoFlow;
         if (data) {
             --data_pkts_;
             unlimited_pkts_ -= !turn.limited;
             if (order_) {
-                order_->Left(transport_.connections().flow_of(turn.slot));
+                order_->Left(network_.connections().flow_of(turn.slot));
             } else {
                 turns_.erase(std::find(turns_.begin(), turns_.end(), turn.slot)); // usually the first
             }
         }
         Transmit(ref, turn.limited, now_ns);
-        transport_.LeftHost(ref);
+        network_.LeftHost(ref);
         if (data) {
-            transport_.QueueShrank(turn.slot); // TCP may hand down more
+            network_.QueueShrank(turn.slot); // TCP may hand down more
         }
         if (waiting_pkts() > 0 && !wire_pending_) {
             ServeAt(0);
@@ -196,16 +194,16 @@ class Nic
         }
         Turn turn{&control_[1], kNoFlow, true};
         if (control_[1].list.empty()) {
-            turn.slot = order_ ? transport_.connections().slot_of(order_->Next(now_ns)) : turns_.front();
-            turn.queue = &transport_.connections().queue(turn.slot);
+            turn.slot = order_ ? network_.connections().slot_of(order_->Next(now_ns)) : turns_.front();
+            turn.queue = &network_.connections().queue(turn.slot);
             turn.limited = LimitedFlow(turn.slot);
         }
         if (turn.limited) {
-            turn.wait_ns = bucket_.WaitNs(engine_.packets().header(turn.queue->list.front()).ip_bytes, now_ns);
+            turn.wait_ns = bucket_.WaitNs(network_.packets().header(turn.queue->list.front()).ip_bytes, now_ns);
         }
         if (turn.wait_ns > 0 && unlimited_pkts_ > 0) {
             const uint32_t slot = NextUnlimited(now_ns);
-            return {&transport_.connections().queue(slot), slot, false};
+            return {&network_.connections().queue(slot), slot, false};
         }
         return turn;
     }
@@ -213,42 +211,41 @@ class Nic
     uint32_t NextUnlimited(int64_t now_ns)
     {
         if (order_) {
-            return transport_.connections().slot_of(order_->NextUnlimited(now_ns));
+            return network_.connections().slot_of(order_->NextUnlimited(now_ns));
         }
         return *std::find_if(turns_.begin(), turns_.end(), [this](uint32_t slot) { return !LimitedFlow(slot); });
     }
 
-    bool Limited(Ref ref) { return transport_.connections().Limited(engine_.packets().header(ref)); }
-    bool LimitedFlow(uint32_t slot) { return Limited(transport_.connections().queue(slot).list.front()); }
+    bool Limited(Ref ref) { return network_.connections().Limited(network_.packets().header(ref)); }
+    bool LimitedFlow(uint32_t slot) { return Limited(network_.connections().queue(slot).list.front()); }
 
     void Transmit(Ref ref, bool limited, int64_t now_ns)
     {
-        const uint32_t ip_bytes = engine_.packets().header(ref).ip_bytes;
+        const uint32_t ip_bytes = network_.packets().header(ref).ip_bytes;
         if (limited) {
             bucket_.Take(ip_bytes);
             limited_bytes_ += ip_bytes;
         }
         ++totals_.tx_pkts;
         totals_.tx_bytes += ip_bytes;
-        totals_.delay_ns += now_ns - engine_.packets()[ref].joined_ns;
-        free_ps_ = engine_.Transmit(port_, ref, Wire::StartPs(free_ps_, now_ns));
+        totals_.delay_ns += now_ns - network_.packets()[ref].joined_ns;
+        free_ps_ = network_.Transmit(port_, ref, Wire::StartPs(free_ps_, now_ns));
     }
 
     void ServeAt(int64_t delay_ns)
     {
-        const int64_t now_ns = engine_.now_ns();
+        const int64_t now_ns = network_.now_ns();
         if (free_ps_ > now_ns * kPsPerNs) { // nothing can be sent before the wire is free
             if (!wire_pending_) {
                 wire_pending_ = true;
-                engine_.Schedule((free_ps_ + kPsPerNs - 1) / kPsPerNs, EventKind::kWire, host_);
+                network_.Schedule((free_ps_ + kPsPerNs - 1) / kPsPerNs, EventKind::kWire, host_);
             }
             return;
         }
-        token_word_ = engine_.Schedule(now_ns + delay_ns, EventKind::kTokens, host_);
+        token_word_ = network_.Schedule(now_ns + delay_ns, EventKind::kTokens, host_);
     }
 
-    Engine &engine_;
-    Transport &transport_;
+    Network &network_;
     uint32_t host_, port_;
     bool wire_pending_ = false, paused_ = false;
     uint64_t token_word_ = 0; // what `Schedule` returned for the event that waits for tokens; 0: none

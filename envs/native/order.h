@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace ncc
@@ -40,27 +39,40 @@ struct FlowView {
 
 constexpr uint32_t kNoFlow = UINT32_MAX;
 
-// One that is a key per flow is a header in baselines/orders; the datapaths find it there.
+// An order of baselines/orders: the flow with the largest key of those that wait goes first.
 class FlowOrder
 {
   public:
-    virtual ~FlowOrder() = default;
-    // A data packet of `flow` joined its queue.
-    virtual void Joined(uint32_t flow) = 0;
-    // The flow whose oldest packet goes next; called only while packets wait.
-    virtual uint32_t Next(int64_t now_ns) = 0;
-    // The same among flows that are not under the rate limit; kNoFlow: none of them has a packet waiting.
-    virtual uint32_t NextUnlimited(int64_t now_ns) = 0;
-    // The oldest packet of `flow` left.
-    virtual void Left(uint32_t flow) = 0;
-};
+    // Null for "fifo", which the NIC itself serves. `flows` outlives what is made.
+    static std::unique_ptr<FlowOrder> Make(const std::string &name, const Params &params,
+                                           const std::vector<FlowView> &flows);
 
-// Null for "fifo", which the NIC itself serves. Throws std::out_of_range for an unknown name. `params` overrides the
-// order's own; `flows` outlives what is made.
-std::unique_ptr<FlowOrder> MakeOrder(const std::string &name,
-                                     const std::vector<std::pair<std::string, uint64_t>> &params,
-                                     const std::vector<FlowView> &flows);
-std::vector<std::string> OrderNames();
-std::vector<ParamRow> OrderParamRows(const std::string &name); // none for "fifo", or an unknown one
+    // A data packet of `flow` joined its queue.
+    void Joined(uint32_t flow);
+    // The flow whose oldest packet goes next; called only while packets wait.
+    uint32_t Next(int64_t now_ns) const;
+    // The same among flows that are not under the rate limit; kNoFlow: none of them has a packet waiting.
+    uint32_t NextUnlimited(int64_t now_ns) const;
+    // The oldest packet of `flow` left.
+    void Left(uint32_t flow);
+
+  private:
+    struct Waiting {
+        uint32_t flow;
+        uint32_t pkts;
+    };
+
+    FlowOrder(const ncc_order_ops &ops, const Params &params, const std::vector<FlowView> &flows)
+        : ops_(ops), params_(ControllerParams(ops, params)), flows_(flows)
+    {
+    }
+    std::vector<Waiting>::iterator Find(uint32_t flow);
+    ncc_u64 Key(uint32_t flow, int64_t now_ns) const; // changes with time, so it is worked out for every packet
+
+    const ncc_order_ops &ops_;
+    const std::vector<ncc_u64> params_;
+    const std::vector<FlowView> &flows_;
+    std::vector<Waiting> queue_; // flows with packets, the one that has been here longest first
+};
 
 } // namespace ncc

@@ -1,26 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "programs.h"
 
+#ifdef NCC_TESTS // those of tests/native, beside the tables
 #include "test_program.h"
-
-#include <stdexcept>
+#endif
 
 namespace ncc
 {
 
-const ncc_sw_ops *FindProgram(const std::string &name)
+const ncc_sw_ops &FindProgram(const std::string &name)
 {
-    return name == test_program_program.name ? &test_program_program : RowIn(ncc_program_table, name);
-}
-
-std::vector<std::string> ProgramNames() { return NamesIn(ncc_program_table); }
-
-std::vector<ParamRow> ProgramParamRows(const std::string &name) { return ParamRows(FindProgram(name)); }
-
-uint32_t ProgramNeeds(const std::string &name)
-{
-    const ncc_sw_ops *ops = FindProgram(name);
-    return ops ? ops->needs : 0;
+#ifdef NCC_TESTS
+    if (name == test_program_program.name) {
+        return test_program_program;
+    }
+#endif
+    return *RowIn(ncc_program_table, name);
 }
 
 bool PausesBy(const Spec &spec, const QueueSpec &queue)
@@ -30,20 +25,16 @@ bool PausesBy(const Spec &spec, const QueueSpec &queue)
     }
     const auto &programs = spec.programs.at(static_cast<size_t>(queue.programs));
     return std::any_of(programs.begin(), programs.end(),
-                       [](const ProgramSpec &each) { return (ProgramNeeds(each.name) & NCC_SW_INGRESS) != 0; });
+                       [](const ProgramSpec &each) { return (FindProgram(each.name).needs & NCC_SW_INGRESS) != 0; });
 }
 
 Programs::Programs(const std::vector<ProgramSpec> &specs, uint64_t seed) : random_(Mix(seed))
 {
     for (const ProgramSpec &spec : specs) {
-        const ncc_sw_ops *ops = FindProgram(spec.name);
-        if (ops == nullptr) {
-            throw std::invalid_argument("no program " + spec.name);
-        }
-        queueing_ = (ops->needs & NCC_SW_QUEUES) != 0 ? static_cast<int32_t>(programs_.size()) : queueing_;
-        programs_.push_back(
-            {ops, ControllerParams(*ops, spec.params), std::vector<ncc_u64>((ops->state_bytes + 7) / 8)});
-        needs_ |= ops->needs;
+        const ncc_sw_ops &ops = FindProgram(spec.name);
+        queueing_ = (ops.needs & NCC_SW_QUEUES) != 0 ? static_cast<int32_t>(programs_.size()) : queueing_;
+        programs_.push_back({ops, ControllerParams(ops, spec.params), std::vector<ncc_u64>((ops.state_bytes + 7) / 8)});
+        needs_ |= ops.needs;
     }
 }
 

@@ -16,17 +16,13 @@
 namespace ncc
 {
 
-// The program of that name, or null. Beside those of ProgramNames() there is one for tests: test_program.h.
-const ncc_sw_ops *FindProgram(const std::string &name);
-std::vector<std::string> ProgramNames();
-std::vector<ParamRow> ProgramParamRows(const std::string &name); // none for an unknown one
-uint32_t ProgramNeeds(const std::string &name);                  // 0 for an unknown one
+const ncc_sw_ops &FindProgram(const std::string &name); // there must be one
 
 // The programs of one port, in order.
 class Programs
 {
   public:
-    // `seed`: of the port in this run. Throws std::invalid_argument for an unknown program.
+    // `seed`: of the port in this run.
     Programs(const std::vector<ProgramSpec> &specs, uint64_t seed);
 
     bool need(uint32_t needs) const { return (needs_ & needs) != 0; }
@@ -37,7 +33,7 @@ class Programs
     void Init(ncc_sw_port port, Arm arm)
     {
         for (uint32_t i = 0; i < count(); ++i) {
-            Run(i, programs_[i].ops->init, port, arm);
+            Run(i, programs_[i].ops.init, port, arm);
         }
     }
 
@@ -47,8 +43,8 @@ class Programs
     {
         ncc_sw_pause pause = NCC_SW_AS_IT_WAS;
         for (uint32_t i = 0; i < count(); ++i) {
-            if ((programs_[i].ops->needs & NCC_SW_INGRESS) != 0) {
-                const ncc_sw_pause its = Run(i, programs_[i].ops->ingress, port, arm).pause;
+            if ((programs_[i].ops.needs & NCC_SW_INGRESS) != 0) {
+                const ncc_sw_pause its = Run(i, programs_[i].ops.ingress, port, arm).pause;
                 pause = its == NCC_SW_AS_IT_WAS ? pause : its;
             }
         }
@@ -62,21 +58,21 @@ class Programs
     {
         for (uint32_t i = 0; i < count(); ++i) {
             Program &program = programs_[i];
-            if ((program.ops->needs & need) == 0) {
+            if ((program.ops.needs & need) == 0) {
                 continue;
             }
             ncc_sw_out out{};
             out.verdict = verdict;
             port.random = Draw();
-            const auto hook = need == NCC_SW_ENQUEUE   ? program.ops->enqueue
-                              : need == NCC_SW_DEQUEUE ? program.ops->dequeue
-                                                       : program.ops->reverse;
+            const auto hook = need == NCC_SW_ENQUEUE   ? program.ops.enqueue
+                              : need == NCC_SW_DEQUEUE ? program.ops.dequeue
+                                                       : program.ops.reverse;
             hook(program.state.data(), program.params.data(), &port, &packet, &out);
             if (need == NCC_SW_ENQUEUE && out.signal.kind != NCC_CC_SIGNAL_NONE &&
-                (program.ops->needs & NCC_SW_SIGNALS)) {
+                (program.ops.needs & NCC_SW_SIGNALS)) {
                 signal_ = out.signal;
             }
-            if (need == NCC_SW_DEQUEUE && out.hop.rate_bytes_per_s != 0 && (program.ops->needs & NCC_SW_TELEMETRY)) {
+            if (need == NCC_SW_DEQUEUE && out.hop.rate_bytes_per_s != 0 && (program.ops.needs & NCC_SW_TELEMETRY)) {
                 hop_ = out.hop;
             }
             const bool able = out.verdict == NCC_MARK   ? (packet.flags & NCC_SW_ECT) != 0
@@ -89,20 +85,20 @@ class Programs
     }
 
     // Number of queues into which a program divides the buffer of the port; 0: there is no such program.
-    uint32_t queues() const { return queueing_ < 0 ? 0 : programs_[static_cast<size_t>(queueing_)].ops->queues; }
+    uint32_t queues() const { return queueing_ < 0 ? 0 : programs_[static_cast<size_t>(queueing_)].ops.queues; }
     // Returns the queue that a packet joins.
     uint32_t Classify(const ncc_sw_packet &packet)
     {
         Program &program = programs_[static_cast<size_t>(queueing_)];
-        const uint32_t queue = program.ops->classify(program.state.data(), program.params.data(), &packet);
-        return queue < program.ops->queues ? queue : throw WrongQueue(*program.ops, "classify", queue);
+        const uint32_t queue = program.ops.classify(program.state.data(), program.params.data(), &packet);
+        return queue < program.ops.queues ? queue : throw WrongQueue(program.ops, "classify", queue);
     }
     // Returns the queue of `of` that sends; one of them is not empty.
     uint32_t Next(const std::vector<ncc_sw_queue> &of)
     {
         Program &program = programs_[static_cast<size_t>(queueing_)];
-        const uint32_t queue = program.ops->next(program.state.data(), program.params.data(), of.data());
-        return queue < of.size() && of[queue].head_bytes > 0 ? queue : throw WrongQueue(*program.ops, "next", queue);
+        const uint32_t queue = program.ops.next(program.state.data(), program.params.data(), of.data());
+        return queue < of.size() && of[queue].head_bytes > 0 ? queue : throw WrongQueue(program.ops, "next", queue);
     }
 
     // Takes the signal of the last `enqueue`; SIGNAL_NONE if there is none.
@@ -117,12 +113,12 @@ class Programs
     void Expired(uint32_t i, ncc_sw_port port, Arm arm)
     {
         programs_[i].due_ns = -1;
-        Run(i, programs_[i].ops->timer, port, arm);
+        Run(i, programs_[i].ops.timer, port, arm);
     }
 
   private:
     struct Program {
-        const ncc_sw_ops *ops;
+        const ncc_sw_ops &ops;
         std::vector<ncc_u64> params;
         std::vector<ncc_u64> state;
         int64_t due_ns = -1;
@@ -149,7 +145,7 @@ class Programs
     template <typename Arm>
     void Timer(uint32_t i, ncc_u64 now_ns, const ncc_sw_out &out, Arm arm)
     {
-        if (out.timer_ns != 0 && (programs_[i].ops->needs & NCC_SW_TIMER) != 0) {
+        if (out.timer_ns != 0 && (programs_[i].ops.needs & NCC_SW_TIMER) != 0) {
             const auto delay_ns = static_cast<int64_t>(std::min<ncc_u64>(out.timer_ns, kLongestNs));
             programs_[i].due_ns = static_cast<int64_t>(now_ns) + delay_ns;
             arm(i, delay_ns);

@@ -6,18 +6,17 @@ namespace ncc
 
 Router::Router(const Spec &spec)
 {
-    for (size_t i = 0; i < 2 * spec.links.size(); ++i) {
-        const LinkSpec &link = spec.links[i / 2];
-        const int32_t list = link.queue[i % 2].programs;
+    for (uint32_t port = 0; port < 2 * spec.links.size(); ++port) {
+        const int32_t list = spec.queue_of(port).programs;
         for (size_t k = 0; list >= 0 && k < spec.programs.at(static_cast<size_t>(list)).size(); ++k) {
             const ProgramSpec &program = spec.programs[static_cast<size_t>(list)][k];
-            const ncc_sw_ops *ops = FindProgram(program.name);
-            if (ops == nullptr || ops->route == nullptr) {
+            const ncc_sw_ops &ops = FindProgram(program.name);
+            if (ops.route == nullptr) {
                 continue;
             }
             of_.resize(spec.is_host.size());
-            const uint32_t node = i % 2 == 0 ? link.a : link.b;
-            of_[node] = {ops, ControllerParams(*ops, program.params), std::vector<uint64_t>((ops->node_bytes + 7) / 8),
+            const uint32_t node = spec.node_of(port);
+            of_[node] = {&ops, ControllerParams(ops, program.params), std::vector<uint64_t>((ops.node_bytes + 7) / 8),
                          Mix(spec.seed ^ static_cast<uint64_t>(node) << 32)};
         }
     }

@@ -15,7 +15,6 @@ namespace ncc
 class Router
 {
   public:
-    // Throws std::invalid_argument for an unknown program.
     explicit Router(const Spec &spec);
 
     // False if ways are those of Routes.

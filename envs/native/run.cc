@@ -10,8 +10,11 @@ namespace ncc
 Run::Run(const Spec &spec)
     : spec_(spec), routes_(spec_), router_(spec_), knowledge_(spec_), records_(spec_.flows.size()),
       senders_(spec_.is_host.size()), live_index_(spec_.flows.size()), idle_(spec_),
-      tags_(Tags::Make(spec_.tags, spec_.tag_params)), uplinks_before_(spec_.uplinks.size())
+      uplinks_before_(spec_.uplinks.size())
 {
+    if (spec_.tags != "none") {
+        tags_.emplace(spec_.tags, spec_.tag_params);
+    }
     double longest_ns = 0;
     for (const FlowSpec &flow : spec_.flows) {
         if (!routes_.Reaches(flow.src, flow.dst) || !routes_.Reaches(flow.dst, flow.src)) {

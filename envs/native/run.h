@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -178,7 +179,7 @@ class Run
     std::vector<Sender> senders_;      // by node
     std::vector<uint32_t> live_index_; // by flow: its place in its host's list of live flows
     IdleConnections idle_;
-    std::unique_ptr<Tags> tags_;   // null: none
+    std::optional<Tags> tags_;     // none: packets have class and rank 0
     std::unique_ptr<Gates> gates_; // null without receivers' control
     std::vector<PortTotals> uplinks_before_;
     size_t next_flow_ = 0, live_ = 0; // connections that are not closed

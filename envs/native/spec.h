@@ -2,6 +2,7 @@
 // Description of a simulation: a scenario as plain numbers, filled in by Python.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -10,10 +11,13 @@
 namespace ncc
 {
 
-// A program of a port (switch.h), and the parameters that are not its defaults.
+// Parameters by name that are not the defaults.
+using Params = std::vector<std::pair<std::string, uint64_t>>;
+
+// A program of a port (switch.h).
 struct ProgramSpec {
     std::string name;
-    std::vector<std::pair<std::string, uint64_t>> params;
+    Params params;
 };
 
 // The egress queue of one end of a link.
@@ -30,16 +34,16 @@ struct QueueSpec {
 };
 
 struct LinkSpec {
-    uint32_t a, b;
-    double rate_bps;
-    int64_t delay_ns;
-    QueueSpec queue[2]; // of the a end and of the b end
+    uint32_t a = 0, b = 0;
+    double rate_bps = 0;
+    int64_t delay_ns = 0;
+    std::array<QueueSpec, 2> queue{}; // of the a end and of the b end
 };
 
 // A buffer that several ports of a switch share by dynamic thresholds.
 struct PoolSpec {
-    int64_t size_bytes;
-    double alpha;
+    int64_t size_bytes = 0;
+    double alpha = 1;
     int64_t red_min_bytes = 0, red_max_bytes = 0; // marking by how full it is (bcc.h), between them; max 0: off
     double red_max_prob = 0;
 };
@@ -47,9 +51,9 @@ struct PoolSpec {
 // The controller, the timers and the initial window of some flows.
 struct StackSpec {
     std::string transport;
-    std::vector<std::pair<std::string, uint64_t>> params;
-    int64_t min_rto_ns, initial_rto_ns;
-    uint32_t initial_window_pkts;
+    Params params;
+    int64_t min_rto_ns = 0, initial_rto_ns = 0;
+    uint32_t initial_window_pkts = 0;
 };
 
 constexpr uint32_t kNoPredictor = UINT32_MAX;
@@ -62,20 +66,21 @@ struct FlowSpec {
     int64_t every_ns = 0;
     uint32_t predictor = kNoPredictor; // predictor of its service, which also learns its size (knows.h)
     uint8_t stack = 0;                 // 0: Spec::transport, else that of Spec::stacks[stack - 1]
-    bool hold = false;                 // nothing but its SYN is sent until its receiver has said something (gates.h)
     // True if its data is under its sender's rate limit, and its ACKs under its receiver's.
     bool limited[2] = {true, true};
 };
 
 // How a receiver answers the SYN of a held flow (gates.h).
 struct AnswerSpec {
-    double ahead_bytes; // payload that may lie ahead of a flow that begins at once
-    double ns_per_byte; // time that the port to the receiver takes for payload
+    double ahead_bytes = 0; // payload that may lie ahead of a flow that begins at once
+    double ns_per_byte = 0; // time that the port to the receiver takes for payload
 };
 
 struct Spec {
     std::vector<uint8_t> is_host; // by node id
     std::vector<LinkSpec> links;
+    uint32_t node_of(uint32_t port) const { return port % 2 == 0 ? links[port / 2].a : links[port / 2].b; }
+    const QueueSpec &queue_of(uint32_t port) const { return links[port / 2].queue[port % 2]; }
     std::vector<PoolSpec> pools;
     std::vector<std::vector<ProgramSpec>> programs; // those of a port, each list for any number of ports
     std::vector<FlowSpec> flows;                    // in order of start
@@ -107,6 +112,7 @@ struct Spec {
     uint32_t first_write_pkts = 22;  // room of a new socket's send buffer
     bool backlog = false;            // hosts know what applications have written, not the sizes of flows
     bool receivers = false;          // receivers tell their senders when to start, and how fast to send (gates.h)
+    bool hold = false;               // flows send nothing but a SYN until their receiver has said something
     int64_t patience_ns = 0;         // for which a held flow waits for a first word
     int64_t queue_ns = 0;            // longest wait in the queue of a port
     std::vector<AnswerSpec> answers; // by node id; empty: receivers do not answer SYNs
@@ -115,7 +121,7 @@ struct Spec {
     int64_t latency_ns = 0;
 
     std::string transport = "dctcp";
-    std::vector<std::pair<std::string, uint64_t>> params;
+    Params params;
     std::vector<StackSpec> stacks; // beside the one of all other flows
     StackSpec stack(size_t which) const
     {
@@ -123,9 +129,9 @@ struct Spec {
                           : stacks.at(which - 1);
     }
     std::string order = "fifo";
-    std::vector<std::pair<std::string, uint64_t>> order_params;
+    Params order_params;
     std::string tags = "none";
-    std::vector<std::pair<std::string, uint64_t>> tag_params;
+    Params tag_params;
     bool symmetric = false; // what goes to a flow's sender takes the way of its data
     bool sprayed = false;   // packets take ways of equal length in turn
     uint64_t seed = 0;

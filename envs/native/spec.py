@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A run as an extension module takes it: scenario, flows, host stack and seed as plain numbers."""
 
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.flows import FloatArray, FlowTable, IntArray, check_columns
+from ncc.core.flows import FlowTable, IntArray, check_columns
 from ncc.core.scenario import MAX_BUFFER_BYTES, Nic, Scenario, Transport
-from ncc.core.topology import Buffer, NodeKind, Program, Topology
+from ncc.core.topology import Buffer, NodeKind, Pool, Program, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
 from ncc.core.writes import pieces
 from ncc.envs.native.extension import Extension, Spec
@@ -21,19 +20,6 @@ MAX_ROUTES = 2**26
 """Nodes times hosts: the routing table has 8 bytes for each pair, so 512 MiB."""
 MAX_WAIT_S = 1e6
 """Longest wait in a full queue. Simulators keep transmission times in ps, of which 64 bits hold 9.2 million seconds."""
-
-
-@dataclass(frozen=True)
-class _Arrays:
-    """A topology as `Spec` takes it."""
-
-    is_host: NDArray[np.uint8]
-    links: tuple[IntArray, FloatArray, IntArray, IntArray, FloatArray]
-    pools: tuple[IntArray, FloatArray, IntArray, IntArray, FloatArray]
-    programs: tuple[tuple[Program, ...], ...]
-    """Distinct lists of programs at ports."""
-    slowest_port: int | None
-    """The switch port whose queue takes longest to empty."""
 
 
 def spec_of(
@@ -48,14 +34,11 @@ def spec_of(
     check_columns(flows)
     topology, transport = scenario.network(), scenario.sockets
     _check_widths(transport, simulator)
-    arrays = _arrays(topology)
-    _check_routes(arrays.is_host, simulator)
-    _check_wait(topology, arrays.slowest_port, transport, simulator)
-    spec = module.Spec()
-    spec.set_nodes(arrays.is_host)
-    spec.set_links(*arrays.links)
-    spec.set_pools(*arrays.pools)
-    spec.set_programs([[(one.name, list(one.params)) for one in programs] for programs in arrays.programs])
+    _check_routes(topology, simulator)
+    parts = _parts(topology)
+    if parts.slowest_port is not None:
+        _check_wait(topology, parts.slowest_port, transport, simulator)
+    spec = filled(module.Spec(), **_structs(module, parts.fields))
     spec.symmetric, spec.sprayed = scenario.routing == "symmetric", scenario.routing == "spray"
     try:
         spec.set_flows(
@@ -76,25 +59,19 @@ def spec_of(
     spec.uplinks = [area.uplink_port for area in topology.neighbourhoods]
     for name in _SAME:
         setattr(spec, name, getattr(transport, name))
-    spec.min_rto_ns = to_ns(transport.min_rto_s)
-    spec.initial_rto_ns = to_ns(transport.initial_rto_s)
+    for name in _TIMES:
+        setattr(spec, f"{name}_ns", to_ns(getattr(transport, f"{name}_s")))
     spec.modern = transport.recovery == "modern"
-    spec.timer_slack_ns = to_ns(transport.timer_slack_s)
-    spec.timer_tick_ns = to_ns(transport.timer_tick_s)
-    spec.delayed_ack_ns = to_ns(transport.delayed_ack_s)
-    spec.rtt_noise_max_ns = to_ns(transport.rtt_noise_max_s)
     _set_nic(spec, scenario.nic, flows, area_of)
     if stack.hold and not scenario.has_receivers:
         raise ConfigError("hold needs receivers: set Scenario.neighbourhoods to receivers or both")
     spec.receivers, spec.instant = scenario.has_receivers, stack.messages == "instant"
-    if stack.hold:
-        spec.set_held(np.ones(len(flows), np.uint8))
+    spec.hold = stack.hold
     if stack.answer_frac is not None:
-        spec.set_answers(*_answers(topology, transport, stack.answer_frac))
+        spec.answers = _answers(module, topology, transport, stack.answer_frac)
     spec.patience_ns = to_ns(patience_s(scenario))
-    if arrays.slowest_port is not None:
-        port = arrays.slowest_port
-        spec.queue_ns = to_ns(topology.reach_bytes(port) * BITS_PER_BYTE / topology.port_rate_bps(port))
+    if parts.slowest_port is not None:
+        spec.queue_ns = to_ns(_wait_s(topology, parts.slowest_port))
     spec.period_ns = to_ns(scenario.period_s)
     spec.latency_ns = to_ns(scenario.decision_latency_s)
     spec.seed = seed % 2**63
@@ -104,15 +81,36 @@ def spec_of(
     return spec
 
 
-def _answers(topology: Topology, transport: Transport, ahead_frac: float) -> tuple[FloatArray, FloatArray]:
-    """Return by node the payload that may wait ahead of a flow that begins at once, and the port's ns per byte."""
-    ahead_bytes, ns_per_byte = np.zeros(len(topology.nodes)), np.zeros(len(topology.nodes))
+class _Parts(NamedTuple):
+    """A topology as `Spec` takes it."""
+
+    fields: dict[str, Any]
+    """Fields of `Spec`, with a dict of fields in place of each struct: a struct must not outlive its module."""
+    programs: tuple[tuple[Program, ...], ...]
+    """Distinct lists of programs at ports."""
+    slowest_port: int | None
+    """The switch port whose queue takes longest to empty."""
+
+
+def filled(struct: Any, **fields: Any) -> Any:
+    """Return a struct of an extension module with these fields set."""
+    for name, value in fields.items():
+        setattr(struct, name, value)
+    return struct
+
+
+def _answers(module: Extension, topology: Topology, transport: Transport, ahead_frac: float) -> list[Any]:
+    """Return how the receiver at each node answers SYNs of held flows."""
+    answers = [module.AnswerSpec() for _ in topology.nodes]
     on_wire = (transport.mtu_bytes + transport.frame_overhead_bytes) / transport.mss_bytes
     for host in topology.hosts:
         port = topology.down_port(host)
-        ahead_bytes[host] = ahead_frac * topology.reach_bytes(port)
-        ns_per_byte[host] = on_wire * BITS_PER_BYTE * NS_PER_S / topology.port_rate_bps(port)
-    return ahead_bytes, ns_per_byte
+        filled(
+            answers[host],
+            ahead_bytes=ahead_frac * topology.reach_bytes(port),
+            ns_per_byte=on_wire * BITS_PER_BYTE * NS_PER_S / topology.port_rate_bps(port),
+        )
+    return answers
 
 
 def _set_components(
@@ -126,7 +124,7 @@ def _set_components(
             "Scenario.transport.connections_per_pair to 0"
         )
     which = np.zeros(len(names), np.uint8)
-    rows = []
+    stacks = []
     for part in stack.components:
         if part.component not in names:
             raise UnknownNameError("component of the traffic in stack.components", part.component, names)
@@ -137,10 +135,19 @@ def _set_components(
             _check_widths(tcp, simulator)
         except ConfigError as error:
             raise ConfigError(f"component {part.component!r} of stack.components: {error}") from None
-        timers_ns = to_ns(tcp.min_rto_s), to_ns(tcp.initial_rto_s)
-        rows.append((part.transport, list(part.params), *timers_ns, tcp.initial_window_pkts))
-        which[names.index(part.component)] = len(rows)
-    spec.set_stacks(rows, which[flows.traffic])
+        stacks.append(
+            filled(
+                module.StackSpec(),
+                transport=part.transport,
+                params=part.params,
+                min_rto_ns=to_ns(tcp.min_rto_s),
+                initial_rto_ns=to_ns(tcp.initial_rto_s),
+                initial_window_pkts=tcp.initial_window_pkts,
+            )
+        )
+        which[names.index(part.component)] = len(stacks)
+    spec.stacks = stacks
+    spec.set_stack_of(which[flows.traffic])
 
 
 def _set_nic(spec: Spec, nic: Nic, flows: FlowTable, area_of: IntArray) -> None:
@@ -173,49 +180,83 @@ _SAME = (
     "limited_transmit",
 )
 """Fields of `Transport` that `Spec` has under the same name and in the same unit."""
+_TIMES = ("min_rto", "initial_rto", "timer_slack", "timer_tick", "delayed_ack", "rtt_noise_max")
+"""Those that it has in ns."""
 
 
-def _arrays(topology: Topology) -> _Arrays:
-    arrays = topology.__dict__.get("_native")
-    if not isinstance(arrays, _Arrays):
-        buffers = [(link.a_buffer, link.b_buffer) for link in topology.links]
-        programs = tuple(dict.fromkeys(b.programs for pair in buffers for b in pair if b and b.programs))
-        red = [[b.red.max_prob_frac if b and b.red else 0.0 for b in pair] for pair in buffers]
-        arrays = topology.__dict__["_native"] = _Arrays(
-            is_host=np.array([node.kind is NodeKind.HOST for node in topology.nodes], np.uint8),
-            links=(
-                np.array([(link.a, link.b) for link in topology.links], np.int64).reshape(-1, 2),
-                np.array([link.rate_bps for link in topology.links], np.float64),
-                np.array([to_ns(link.delay_s) for link in topology.links], np.int64),
-                np.array([[_queue(b, programs) for b in pair] for pair in buffers], np.int64).reshape(-1, 2, 9),
-                np.array(red, np.float64).reshape(-1, 2),
-            ),
-            pools=(
-                np.array([pool.size_bytes for pool in topology.pools], np.int64),
-                np.array([pool.alpha for pool in topology.pools], np.float64),
-                np.array([pool.red.min_bytes if pool.red else 0 for pool in topology.pools], np.int64),
-                np.array([pool.red.max_bytes if pool.red else 0 for pool in topology.pools], np.int64),
-                np.array([pool.red.max_prob_frac if pool.red else 0.0 for pool in topology.pools], np.float64),
-            ),
-            programs=programs,
-            slowest_port=max(
-                (port for port in range(2 * len(topology.links)) if topology.port_buffer(port) is not None),
-                key=lambda port: topology.reach_bytes(port) / topology.port_rate_bps(port),
-                default=None,
-            ),
-        )
-    return arrays
+def _parts(topology: Topology) -> _Parts:
+    """Return the parts of a topology, made once."""
+    key = "_parts"
+    if key in topology.__dict__:
+        made: _Parts = topology.__dict__[key]
+        return made
+    buffers = [buffer for link in topology.links for buffer in (link.a_buffer, link.b_buffer)]
+    programs = tuple(dict.fromkeys(buffer.programs for buffer in buffers if buffer and buffer.programs))
+    links = [
+        {
+            "a": link.a,
+            "b": link.b,
+            "rate_bps": link.rate_bps,
+            "delay_ns": to_ns(link.delay_s),
+            "queue": [_queue(buffer, programs) for buffer in (link.a_buffer, link.b_buffer)],
+        }
+        for link in topology.links
+    ]
+    pools = [{"size_bytes": pool.size_bytes, "alpha": pool.alpha, **_red(pool)} for pool in topology.pools]
+    of_ports = [[{"name": one.name, "params": one.params} for one in port_programs] for port_programs in programs]
+    is_host = [node.kind is NodeKind.HOST for node in topology.nodes]
+    switch_ports = (port for port in range(2 * len(links)) if topology.port_buffer(port) is not None)
+    topology.__dict__[key] = made = _Parts(
+        {"is_host": is_host, "links": links, "pools": pools, "programs": of_ports},
+        programs,
+        max(switch_ports, key=lambda port: _wait_s(topology, port), default=None),
+    )
+    return made
 
 
-def _queue(buffer: Buffer | None, programs: tuple[tuple[Program, ...], ...]) -> tuple[int, ...]:
-    """Return a port's settings as a row of `Spec.set_links`, which `bind_spec.h` reads by position."""
+def _structs(module: Extension, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields of `_Parts` as `Spec` takes them."""
+
+    def made(kind: Any, rows: list[dict[str, Any]]) -> list[Any]:
+        return [filled(kind(), **row) for row in rows]
+
+    links = [{**link, "queue": made(module.QueueSpec, link["queue"])} for link in fields["links"]]
+    return {
+        "is_host": fields["is_host"],
+        "links": made(module.LinkSpec, links),
+        "pools": made(module.PoolSpec, fields["pools"]),
+        "programs": [made(module.ProgramSpec, rows) for rows in fields["programs"]],
+    }
+
+
+def _queue(buffer: Buffer | None, programs: tuple[tuple[Program, ...], ...]) -> dict[str, Any]:
+    """Return the fields of one end of a link; a host's end has no buffer."""
     if buffer is None:
-        return (-1, 0, 0, 0, -1, 0, 0, 1, -1)
-    low, high = (buffer.red.min_bytes, buffer.red.max_bytes) if buffer.red else (0, 0)
-    pool = -1 if buffer.pool is None else buffer.pool
-    which = programs.index(buffer.programs) if buffer.programs else -1
-    rest = (pool, buffer.control_first, buffer.mark_on_departure, buffer.classes, which)
-    return (buffer.size_bytes, buffer.mark_threshold_bytes, low, high, *rest)
+        return {}
+    return {
+        "buffer_bytes": buffer.size_bytes,
+        "threshold_bytes": buffer.mark_threshold_bytes,
+        "pool": -1 if buffer.pool is None else buffer.pool,
+        "control_first": buffer.control_first,
+        "mark_leaving": buffer.mark_on_departure,
+        "classes": buffer.classes,
+        "programs": programs.index(buffer.programs) if buffer.programs else -1,
+        **_red(buffer),
+    }
+
+
+def _red(of: Buffer | Pool) -> dict[str, Any]:
+    if of.red is None:
+        return {}
+    return {
+        "red_min_bytes": of.red.min_bytes,
+        "red_max_bytes": of.red.max_bytes,
+        "red_max_prob": of.red.max_prob_frac,
+    }
+
+
+def _wait_s(topology: Topology, port: int) -> float:
+    return topology.reach_bytes(port) * BITS_PER_BYTE / topology.port_rate_bps(port)
 
 
 def _check_widths(transport: Transport, simulator: str) -> None:
@@ -235,8 +276,8 @@ def _check_widths(transport: Transport, simulator: str) -> None:
             )
 
 
-def _check_routes(is_host: NDArray[np.uint8], simulator: str) -> None:
-    nodes, hosts = len(is_host), int(is_host.sum())
+def _check_routes(topology: Topology, simulator: str) -> None:
+    nodes, hosts = len(topology.nodes), len(topology.hosts)
     if nodes * hosts > MAX_ROUTES:
         raise ConfigError(
             f"Scenario.topology must have at most {MAX_ROUTES} nodes x hosts on {simulator} (a routing table of "
@@ -244,9 +285,7 @@ def _check_routes(is_host: NDArray[np.uint8], simulator: str) -> None:
         )
 
 
-def _check_wait(topology: Topology, port: int | None, transport: Transport, simulator: str) -> None:
-    if port is None:
-        return
+def _check_wait(topology: Topology, port: int, transport: Transport, simulator: str) -> None:
     most_packets = topology.reach_bytes(port) / HEADER_BYTES
     on_wire_bytes = topology.reach_bytes(port) + most_packets * transport.frame_overhead_bytes
     wait_s = on_wire_bytes * BITS_PER_BYTE / topology.port_rate_bps(port)

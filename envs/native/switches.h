@@ -17,26 +17,24 @@
 namespace ncc
 {
 
-// `Engine` has the clock, the events, the packets and the links, `Network` what happens to packets beyond a port.
+// `Network` has the clock, the events, the packets and the links, and does what happens to packets beyond a port.
 // `Port` is a PortBase with the simulator's FIFO; its `Sharers` know which ports must be advanced before a shared
 // buffer admits a packet.
-template <class Engine, class Network, class Port>
+template <class Network, class Port>
 class Switches
 {
   public:
     using Ref = typename Port::Ref;
     using Header = typename Port::Header;
 
-    Switches(Engine &engine, Network &network, const Spec &spec)
-        : engine_(engine), network_(network), spec_(spec), sharers_(spec.pools.size())
+    Switches(Network &network, const Spec &spec) : network_(network), spec_(spec), sharers_(spec.pools.size())
     {
         pools_.reserve(spec.pools.size()); // ports point to them
         for (const PoolSpec &pool : spec.pools) {
             pools_.emplace_back(pool);
         }
         for (uint32_t port = 0; port < 2 * spec.links.size(); ++port) {
-            const LinkSpec &link = spec.links[port / 2];
-            const QueueSpec &queue = link.queue[port % 2], &far = link.queue[1 - port % 2];
+            const QueueSpec &queue = spec.queue_of(port), &far = spec.queue_of(port ^ 1);
             if (queue.buffer_bytes < 0) {
                 ports_.emplace_back();
                 continue;
@@ -62,7 +60,7 @@ class Switches
     // The port with its counts as of now.
     Port &Advanced(uint32_t index)
     {
-        ports_[index].Advance(engine_.packets(), engine_.link(index), engine_.now_ns());
+        ports_[index].Advance(network_.packets(), network_.link(index), network_.now_ns());
         return ports_[index];
     }
 
@@ -80,7 +78,7 @@ class Switches
             }
             pausing_ |= programs->need(NCC_SW_INGRESS);
             if (programs->need(NCC_SW_REVERSE)) {
-                engine_.link(index ^ 1).seen_by = index;
+                network_.link(index ^ 1).seen_by = index;
             }
             for (uint32_t i = 0; i < programs->count(); ++i) {
                 programs_.push_back({index, i});
@@ -104,15 +102,15 @@ class Switches
     // A packet joins the queue of a port, or goes to its idle transmitter, or is dropped.
     [[gnu::always_inline]] inline void Join(uint32_t index, Ref ref, ncc_verdict fault)
     {
-        const int64_t now_ns = engine_.now_ns();
-        auto &packets = engine_.packets();
+        const int64_t now_ns = network_.now_ns();
+        auto &packets = network_.packets();
         Port &port = ports_[index];
-        auto &link = engine_.link(index);
+        auto &link = network_.link(index);
         typename Port::Sharers *sharers = nullptr;
         if (port.shared()) {
-            sharers = &sharers_[static_cast<size_t>(spec_.links[index / 2].queue[index % 2].pool)];
+            sharers = &sharers_[static_cast<size_t>(spec_.queue_of(index).pool)];
             sharers->Until(now_ns * kPsPerNs,
-                           [this](uint32_t other) { return Advanced(other).NextDeparturePs(engine_.link(other)); });
+                           [this](uint32_t other) { return Advanced(other).NextDeparturePs(network_.link(other)); });
         }
         port.Advance(packets, link, now_ns);
         ncc_verdict verdict = port.Admit(link.free_ps, Head(ref), fault, now_ns);
@@ -132,7 +130,7 @@ class Switches
             if (port.programs() && !RunDequeue(index, ref)) [[unlikely]] {
                 return;
             }
-            engine_.Transmit(index, ref, start_ps);
+            network_.Transmit(index, ref, start_ps);
             if (sharers && start_ps > now_ns * kPsPerNs) {
                 sharers->Expect(index, port.NextDeparturePs(link));
             }
@@ -149,9 +147,9 @@ class Switches
     // Event: the transmitter of a port that holds packets is free.
     void Transmitted(uint32_t index)
     {
-        const int64_t now_ns = engine_.now_ns();
+        const int64_t now_ns = network_.now_ns();
         Port &port = ports_[index];
-        auto &link = engine_.link(index);
+        auto &link = network_.link(index);
         if (port.paused()) {
             port.Serve(false);
             return;
@@ -160,14 +158,14 @@ class Switches
             ServeAt(index, link.free_ps);
             return;
         }
-        port.Advance(engine_.packets(), link, now_ns);
+        port.Advance(network_.packets(), link, now_ns);
         for (bool sent = false; !sent && port.held_pkts() > 0;) { // until one is not dropped
-            const Ref ref = port.TakeNext(engine_.packets(), now_ns);
-            const uint32_t came_by = engine_.packets().came_by(ref);
+            const Ref ref = port.TakeNext(network_.packets(), now_ns);
+            const uint32_t came_by = network_.packets().came_by(ref);
             const int64_t bytes = Head(ref).ip_bytes;
             sent = RunDequeue(index, ref);
             if (sent) {
-                engine_.Transmit(index, ref, Wire::StartPs(link.free_ps, now_ns));
+                network_.Transmit(index, ref, Wire::StartPs(link.free_ps, now_ns));
             }
             if (port.held_pkts() == 0) {
                 port.Serve(false);
@@ -182,9 +180,9 @@ class Switches
     void ProgramTimer(uint32_t program)
     {
         const auto [index, i] = programs_[program];
-        if (Programs &programs = *ports_[index].programs(); programs.Due(i, engine_.now_ns())) {
-            programs.Expired(i, Advanced(index).Seen(engine_.link(index).wire, spec_.mtu_bytes, engine_.now_ns()),
-                             Arms(index));
+        if (Programs &programs = *ports_[index].programs(); programs.Due(i, network_.now_ns())) {
+            Advanced(index);
+            programs.Expired(i, Seen(index), Arms(index));
         }
     }
 
@@ -203,10 +201,10 @@ class Switches
     void Pause(uint32_t index, bool on)
     {
         Port &port = ports_[index];
-        port.Pause(on, engine_.now_ns());
+        port.Pause(on, network_.now_ns());
         if (!on && port.held_pkts() > 0 && !port.serving()) {
             port.Serve(true);
-            ServeAt(index, engine_.link(index).free_ps);
+            ServeAt(index, network_.link(index).free_ps);
         }
     }
 
@@ -215,8 +213,8 @@ class Switches
     {
         std::vector<PausedPort> stuck;
         for (uint32_t index = 0; pausing_ && index < ports_.size(); ++index) {
-            if (ports_[index].LongPaused(ports_[index ^ 1], engine_.now_ns())) {
-                stuck.push_back(ports_[index].Paused(index, engine_.packets()));
+            if (ports_[index].LongPaused(ports_[index ^ 1], network_.now_ns())) {
+                stuck.push_back(ports_[index].Paused(index, network_.packets()));
             }
         }
         const std::vector<uint32_t> ports =
@@ -229,20 +227,20 @@ class Switches
         uint32_t port, index;
     };
 
-    Header &Head(Ref ref) { return engine_.packets().header(ref); }
+    Header &Head(Ref ref) { return network_.packets().header(ref); }
     static int64_t FreeNs(int64_t free_ps) { return (free_ps + kPsPerNs - 1) / kPsPerNs; }
     void ServeAt(uint32_t index, int64_t free_ps)
     {
-        engine_.Schedule(std::max(FreeNs(free_ps), engine_.now_ns()), EventKind::kTransmit, index);
+        network_.Schedule(std::max(FreeNs(free_ps), network_.now_ns()), EventKind::kTransmit, index);
     }
     ncc_sw_port Seen(uint32_t index)
     {
-        return ports_[index].Seen(engine_.link(index).wire, spec_.mtu_bytes, engine_.now_ns());
+        return ports_[index].Seen(network_.link(index).wire, spec_.mtu_bytes, network_.now_ns());
     }
     auto Arms(uint32_t index) // sets timers of its programs
     {
         return [this, first = first_program_[index]](uint32_t program, int64_t in_ns) {
-            engine_.Schedule(engine_.now_ns() + in_ns, EventKind::kProgram, first + program);
+            network_.Schedule(network_.now_ns() + in_ns, EventKind::kProgram, first + program);
         };
     }
     ncc_verdict Call(ncc_sw_needs hook, uint32_t index, ncc_sw_packet &packet, ncc_verdict verdict)
@@ -268,8 +266,8 @@ class Switches
             Head(ref).Trim();
         }
         if (full && verdict != NCC_DROP &&
-            !port.MakeRoom(engine_.packets(), Head(ref).ip_bytes, seen.rank, [this](Ref out) {
-                AddIngress(engine_.packets().came_by(out), -static_cast<int64_t>(Head(out).ip_bytes));
+            !port.MakeRoom(network_.packets(), Head(ref).ip_bytes, seen.rank, [this](Ref out) {
+                AddIngress(network_.packets().came_by(out), -static_cast<int64_t>(Head(out).ip_bytes));
                 network_.Drop(out);
             })) {
             verdict = NCC_DROP;
@@ -288,11 +286,11 @@ class Switches
             return true;
         }
         ncc_sw_packet seen = network_.Describe(ref);
-        seen.queued_ns = static_cast<ncc_u64>(engine_.packets()[ref].joined_ns);
+        seen.queued_ns = static_cast<ncc_u64>(network_.packets()[ref].joined_ns);
         const ncc_verdict verdict = Call(NCC_SW_DEQUEUE, index, seen, NCC_PASS);
         const ncc_cc_hop hop = port.programs()->TakeHop();
         if (verdict == NCC_DROP) {
-            port.DropLeaving(Head(ref), engine_.now_ns() - engine_.packets()[ref].joined_ns);
+            port.DropLeaving(Head(ref), network_.now_ns() - network_.packets()[ref].joined_ns);
             network_.Drop(ref);
             return false;
         }
@@ -320,12 +318,11 @@ class Switches
         Advanced(index);
         const ncc_sw_pause pause = port.programs()->Ingress(Seen(index), Arms(index));
         if (pause != NCC_SW_AS_IT_WAS) {
-            port.PauseFarEnd(pause == NCC_SW_PAUSE, engine_.now_ns());
+            port.PauseFarEnd(pause == NCC_SW_PAUSE, network_.now_ns());
             network_.SendPause(index, pause == NCC_SW_PAUSE);
         }
     }
 
-    Engine &engine_;
     Network &network_;
     const Spec &spec_;
     std::vector<Port> ports_; // by directed port

@@ -24,8 +24,6 @@ class NativeBatch(Networks):
     """
 
     def __init__(self, datapath: type[NativeDatapath], n: int, *, threads: int, first: int) -> None:
-        if n < 1 or threads < 1:
-            raise ConfigError(f"n and threads of a batch must be at least 1, got {n} and {threads}")
         super().__init__(datapath, n, first=first)
         self._datapath, self._threads = datapath, threads
         self._batch: Any = None
@@ -38,13 +36,11 @@ class NativeBatch(Networks):
         """Start a network; see `ncc.harness.networks.Networks.start`.
 
         Raises:
-            ConfigError: there is no such row, the network has another shape than those that are running, or as
-                `NativeDatapath.start`; the other networks do not change.
+            ConfigError: the network has another shape than those that are running, or as `NativeDatapath.start`; the
+                other networks do not change.
             UnknownNameError: as `NativeDatapath.start`.
             DatapathError: as `NativeDatapath.start`.
         """
-        if not 0 <= row < self._n:
-            raise ConfigError(f"row must be from 0 to {self._n - 1}, as the batch has {self._n} networks, got {row}")
         if scenario.has_receivers:
             self._in_turn = self._in_turn or Networks(self._datapath, self._n, first=self._first)
             return self._in_turn.start(row, scenario, flows, stack, seed)

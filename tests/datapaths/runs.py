@@ -2,19 +2,22 @@
 """Small scenarios and complete runs of simulators, for their tests."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.measurement import Measurement
+from ncc.core.receivers import Grants
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import AnyTopology, Dumbbell
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.make import datapath_factory, datapaths
 from ncc.envs.native.base import NativeDatapath
 from ncc.envs.native.extension import Network
+from ncc.envs.native.spec import filled
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack, Records
 
@@ -61,7 +64,7 @@ def drops(scenario: Scenario, **nth: int | Iterable[int]) -> Callable[[NativeDat
     def prepare(datapath: NativeDatapath) -> None:
         for port, which in nth.items():
             for n in (which,) if isinstance(which, int) else which:
-                engine(datapath).drop_packet(scenario.network().port(port.replace("__", "->")), n)
+                engine(datapath).plan_fault(scenario.network().port(port.replace("__", "->")), n, drop=True)
 
     return prepare
 
@@ -83,6 +86,13 @@ class Run:
         return np.array([getattr(m, name) for m in self.epochs[1:]])
 
 
+def same_records(one: Records, two: Records) -> bool:
+    """True if all flows and ports are the same to the last bit."""
+    pairs = ((one.flows, two.flows), (one.ports, two.ports))
+    columns = [(getattr(a, field.name), getattr(b, field.name)) for a, b in pairs for field in fields(a)]
+    return all(a.tobytes() == b.tobytes() for a, b in columns)
+
+
 def run(
     simulator: Simulator,
     scenario: Scenario,
@@ -93,8 +103,12 @@ def run(
     max_epochs: int = 3000,
     until_done: bool = True,
     prepare: Callable[[NativeDatapath], None] | None = None,
+    tell: Callable[[int, Measurement], Grants | None] | None = None,
 ) -> Run:
-    """Step until every flow is delivered, or `max_epochs`."""
+    """Step until every flow is delivered, or `max_epochs`.
+
+    `tell` makes receivers' messages of each epoch's number and measurement.
+    """
     flows = scenario.flows(seed)
     datapath = simulator()
     try:
@@ -106,6 +120,8 @@ def run(
         unlimited = np.full(scenario.n_agents, np.inf)
         while len(epochs) <= max_epochs and not (until_done and epochs[-1].flows_finished == len(flows)):
             now = limits(len(epochs) - 1) if callable(limits) else unlimited if limits is None else limits
+            if tell and (grants := tell(len(epochs) - 1, epochs[-1])) is not None:
+                datapath.tell(grants)
             epochs.append(datapath.step(now))
         return Run(flows, datapath.finish(), epochs)
     finally:
@@ -141,11 +157,11 @@ def sent_packets(
     network, port = engine(datapath), scenario.network().port("left->right")
     network.record_sent()
     for nth in drop:
-        network.drop_packet(port, nth)
+        network.plan_fault(port, nth, drop=True)
     for nth in mark:
-        network.mark_packet(port, nth)
+        network.plan_fault(port, nth, mark=True)
     for nth, late_s in (delay_s or {}).items():
-        network.delay_packet(port, nth, round(late_s * 1e9))
+        network.plan_fault(port, nth, delay_ns=round(late_s * 1e9))
     epochs, more = 0, 300  # what is under way at the end arrives
     while epochs < 20_000 and more:
         more -= datapath.step(np.array([np.inf])).flows_finished
@@ -177,15 +193,28 @@ def lost_packet(simulator: Simulator, stack: HostStack, epochs: int = 400) -> tu
     return np.array(windows, dtype=float), records
 
 
+def with_spec(simulator: Simulator, **fields: Any) -> Simulator:
+    """The simulator with these fields in every `Spec`."""
+
+    class Changed(simulator):  # type: ignore[valid-type, misc]
+        @classmethod
+        def spec_of(cls, *args: Any, **kwargs: Any) -> Any:
+            return filled(super().spec_of(*args, **kwargs), **fields)
+
+    return Changed
+
+
+def windowed(simulator: Simulator, **params: int) -> Simulator:
+    """The simulator with the controller for tests (tests/native/test_window.h) in place of any other."""
+    return with_spec(simulator, transport="test_window", params=list(params.items()))
+
+
 class Window:
-    """A datapath whose only flow is driven by the controller for tests (envs/native/test_window.h)."""
+    """A datapath whose only flow is driven by that controller."""
 
     def __init__(self, simulator: Simulator, scenario: Scenario, *, seed: int = 1, **params: int) -> None:
-        spec = simulator.spec_of(scenario, scenario.flows(1), HostStack(), seed)
-        spec.transport, spec.params = "test_window", list(params.items())
-        self.datapath = simulator()
-        self.datapath._network = simulator.network_of(scenario, spec)
-        self.datapath._topology = scenario.network()
+        self.datapath = windowed(simulator, **params)()
+        self.datapath.start(scenario, scenario.flows(1), HostStack(), seed)
 
     def run(self, epochs: int) -> list[float]:
         """Goodput of each epoch in bits/s."""

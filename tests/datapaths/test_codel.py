@@ -3,16 +3,13 @@
 
 from typing import Any, Literal
 
-import numpy as np
 import pytest
 
-from ncc.core.errors import ConfigError
 from ncc.core.topologies import ManyToOne
 from ncc.core.topology import Program
-from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Run, fixed, flow, run
-from tests.datapaths.test_same_packets import random_case, random_stack, random_topology, run_alike
+from tests.datapaths.runs import MSS, Run, fixed, flow
+from tests.datapaths.test_same_packets import run_alike
 
 DATACENTRE = (("target_ns", 50_000), ("interval_ns", 1_000_000))
 CODEL = (Program(name="codel", params=DATACENTRE),)
@@ -45,15 +42,6 @@ def test_the_wait_is_short_where_a_fifo_fills_its_buffer(
     codel_s, dropped, marked = mean_wait_s(transport, programs, control_first=control_first)
     assert codel_s < fifo_s / 2
     assert (marked, dropped > 10) == (0, True) if transport == "annulus_cubic" else marked > 10  # it has no ECN
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_both_simulators_serve_queues_alike(seed: int) -> None:
-    random = np.random.default_rng(8000 + seed)
-    settings = {"control_first": False, "shared_buffer_bytes": 0, "red": None}
-    topology = random_topology(random).replace(programs=FQ_CODEL if seed % 2 else DWRR, **settings)
-    scenario, lost = random_case(random, topology)
-    run_alike(scenario, random_stack(random, tags="by_size"), max_epochs=2000, prepare=lost)
 
 
 def test_a_short_flow_passes_long_ones_with_queues_of_their_own() -> None:
@@ -91,13 +79,3 @@ def test_classes_share_by_their_weights() -> None:
     weighted, plain = shares("by_size").fct_s, shares("none").fct_s
     assert abs(weighted[0] / weighted[1] - 1) < 0.1
     assert plain[0] < 0.7 * plain[1]
-
-
-@pytest.mark.parametrize("name", ["fq_codel", "dwrr"])
-def test_a_port_has_one_owner_of_its_queue(name: str) -> None:
-    programs = (Program(name=name),)
-    one = flow("s0", "receiver", MSS)
-    with pytest.raises(ConfigError, match=f"{name} owns the queue of its port, which classes would too"):
-        run(PacketsimDatapath, fixed(port_to_receiver(programs, classes=2), one))
-    with pytest.raises(ConfigError, match=f"{name} and pfabric both own the queue of a port"):
-        run(PacketsimDatapath, fixed(port_to_receiver((*programs, Program(name="pfabric"))), one))

@@ -22,7 +22,7 @@ from ncc.core.workload import Incast
 from ncc.envs.native.base import NativeDatapath
 from ncc.envs.native.extension import Network
 from ncc.harness.datapath import Datapath, HostStack
-from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, over_transports, run
+from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, over_transports, run, same_records
 from tests.support.measurements import check_measurement
 from tests.support.processes import eventually
 
@@ -70,10 +70,7 @@ def test_equal_seeds_give_bit_equal_runs(simulator: Simulator, transport: str) -
     scenario = Scenario(name="incast", topology=topology, workload=(("incast", traffic),), duration_s=0.01)
     assert len(scenario.flows(7)) > 10
     one, two = run(simulator, scenario, transport, seed=7), run(simulator, scenario, transport, seed=7)
-    for records in ("flows", "ports"):
-        for field in fields(getattr(one.records, records)):
-            a, b = (getattr(getattr(r.records, records), field.name) for r in (one, two))
-            assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), field.name
+    assert same_records(one.records, two.records)
     for a, b in zip(one.epochs, two.epochs, strict=True):
         assert all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(Measurement))
 

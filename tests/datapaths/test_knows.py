@@ -10,12 +10,6 @@ from ncc.core.units import US
 from ncc.envs.native.base import NativeDatapath
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import MSS, Run, Simulator, drops, fixed, flow, run
-from tests.datapaths.test_same_packets import (
-    random_case,
-    random_limits,
-    random_topology,
-    run_alike,
-)
 
 PATH = Dumbbell(pairs=2, host_rate_bps=2e9, delay_s=25 * US)
 BACKLOG = Nic(knows="backlog")
@@ -38,9 +32,15 @@ def queued(done: Run) -> np.ndarray:
     return np.asarray(done.column("queued_bytes")[:, 0])
 
 
-def test_a_short_flow_is_known_at_once(simulator: Simulator) -> None:
-    sizes, backlog = (alone(simulator, FIRST_BYTES, knows) for knows in ("sizes", "backlog"))
-    np.testing.assert_array_equal(queued(sizes), queued(backlog))
+@pytest.mark.parametrize(("size_bytes", "first_write_pkts"), [(FIRST_BYTES, 22), (1_000_000, -(-1_000_000 // MSS))])
+def test_a_flow_that_fits_a_new_socket_is_known_at_once(
+    simulator: Simulator, size_bytes: int, first_write_pkts: int
+) -> None:
+    sizes, backlog = (
+        queued(run(simulator, fixed(PATH, flow("s0", "r0", size_bytes), period_s=1e-4, nic=nic), max_epochs=4000))
+        for nic in (Nic(), Nic(knows="backlog", first_write_pkts=first_write_pkts))
+    )
+    np.testing.assert_array_equal(sizes, backlog)
 
 
 def test_a_long_flow_is_known_as_far_as_the_send_buffer_reaches(simulator: Simulator) -> None:
@@ -55,15 +55,6 @@ def test_a_long_flow_is_known_as_far_as_the_send_buffer_reaches(simulator: Simul
     left = np.cumsum(backlog.column("goodput_bps")[:, 0]) * 1e-4 / 8
     last = np.flatnonzero(queued(backlog))[-1]
     assert queued(backlog)[last] + left[last] == pytest.approx(4_000_000, rel=0.1)
-
-
-def test_a_message_that_fits_a_new_socket_is_known_at_once(simulator: Simulator) -> None:
-    flows = (flow("s0", "r0", 1_000_000),)
-    sizes, backlog = (
-        queued(run(simulator, fixed(PATH, *flows, period_s=1e-4, nic=nic), max_epochs=4000))
-        for nic in (Nic(), Nic(knows="backlog", first_write_pkts=-(-1_000_000 // MSS)))
-    )
-    np.testing.assert_array_equal(sizes, backlog)
 
 
 def test_the_send_buffer_of_the_scenario_is_the_most(simulator: Simulator) -> None:
@@ -82,18 +73,6 @@ def test_flows_of_unknown_size_take_turns_and_short_ones_go_first(simulator: Sim
     assert backlog[1] > 0.95 * with_sizes[1]
     known = run(simulator, fixed(PATH, *flows, nic=BACKLOG), HostStack(order="known"), limits=np.array([500e6, np.inf]))
     assert known.fct_s[2] < 1.3 * with_sizes[2]
-
-
-@pytest.mark.parametrize("order", ["known", "srpt"])
-@pytest.mark.parametrize("seed", range(2000, 2006))
-def test_both_simulators_know_the_same(seed: int, order: str) -> None:
-    random = np.random.default_rng(seed)
-    transport = {"connections_per_pair": seed % 2}
-    scenario, lost = random_case(
-        random, random_topology(random), transport=transport, nic={"knows": "backlog"}, period_s=3.7e-4
-    )
-    limits, stack = random_limits(random, scenario.n_agents), HostStack(transport="dctcp", order=order)
-    run_alike(scenario, stack, limits=limits, max_epochs=2000, prepare=lost)
 
 
 def test_what_is_known_never_falls(simulator: Simulator) -> None:

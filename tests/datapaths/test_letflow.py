@@ -2,18 +2,11 @@
 """Switches that choose a way for each flowlet: where they go, and the same on every simulator."""
 
 import numpy as np
-import pytest
 
-from ncc.core.errors import ConfigError
-from ncc.core.topologies import FatTree, LeafSpine, Pods
+from ncc.core.topologies import LeafSpine, Pods
 from ncc.core.topology import Program
 from ncc.envs.packetsim import PacketsimDatapath
 from tests.datapaths.runs import MSS, Simulator, fixed, flow, run
-from tests.datapaths.test_same_packets import (
-    random_case,
-    random_stack,
-    run_alike,
-)
 
 PORTS = [f"leaf0->spine{i}" for i in range(4)]
 
@@ -68,23 +61,3 @@ def test_a_slow_link_is_left() -> None:
     assert share < 0.12
     assert by_hash > 0.25
     assert mean_s < 0.6 * mean_by_hash_s
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_both_simulators_choose_alike(seed: int) -> None:
-    random = np.random.default_rng(6000 + seed)
-    programs = letflow(int(random.choice([1, 20_000, 500_000])))
-    fabric = LeafSpine(leaves=3, spines=3, hosts_per_leaf=3, spine_rate_bps=0.5e9, buffer_bytes=60_000)
-    topology = (FatTree(k=4, rate_bps=1e9) if seed % 2 else fabric).replace(programs=programs)
-    scenario, lost = random_case(random, topology)
-    run_alike(scenario, random_stack(random), max_epochs=2000, prepare=lost)
-
-
-def test_contradictions_are_refused(simulator: Simulator) -> None:
-    one = flow("h0_0", "h1_0", MSS)
-    fabric = LeafSpine(leaves=2, spines=2, hosts_per_leaf=2, programs=letflow())
-    for routing in ("spray", "symmetric"):
-        with pytest.raises(
-            ConfigError, match=f"letflow chooses among ways .*Scenario.routing {routing}: set it to ecmp"
-        ):
-            run(simulator, fixed(fabric, one, routing=routing))

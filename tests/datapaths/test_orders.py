@@ -9,7 +9,7 @@ from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import Dumbbell
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import Simulator, fixed, flow
+from tests.datapaths.runs import Simulator, fixed, flow, run
 
 KB, MB = 1_000, 1_000_000
 ONE_HOST = Dumbbell(pairs=2)
@@ -18,16 +18,8 @@ ONE_HOST = Dumbbell(pairs=2)
 
 def finish_s(simulator: Simulator, scenario: Scenario, stack: HostStack, limit_bps: float = math.inf) -> FloatArray:
     """When each flow was delivered; the limit holds for every host."""
-    datapath = simulator()
-    datapath.start(scenario, scenario.flows(1), stack, 1)
     limits = np.full(scenario.n_agents, limit_bps)
-    for _ in range(3000):
-        datapath.step(limits)
-        done = datapath.finish().flows.finish_s
-        if not np.isnan(done).any():
-            datapath.close()
-            return np.asarray(done)
-    raise AssertionError("flows are not delivered")
+    return run(simulator, scenario, stack, limits=limits).records.flows.finish_s
 
 
 def stack(order: str, **params: int) -> HostStack:

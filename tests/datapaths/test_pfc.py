@@ -10,12 +10,10 @@ from ncc.core.errors import ConfigError
 from ncc.core.scenario import Transport
 from ncc.core.topologies import LeafSpine, ManyToOne, TwoDatacentres
 from ncc.core.topology import Program
+from ncc.envs.native.spec import filled
 from ncc.envs.packetsim import PacketsimDatapath
-from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import MSS, Simulator, fixed, flow, run
 from tests.datapaths.test_same_packets import (
-    random_case,
-    random_topology,
     run_alike,
 )
 
@@ -77,38 +75,25 @@ def test_a_pause_spreads_to_the_switch_before(simulator: Simulator) -> None:
     assert {"leaf2->spine0", "spine0->leaf0", "leaf0->h0_0"} <= paused
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_both_simulators_pause_alike(seed: int) -> None:
-    """Random networks; with QCN, DCQCN and classes in some."""
-    random = np.random.default_rng(7000 + seed)
-    programs = pfc(int(random.integers(1500, 8000)), xon_gap_bytes=int(random.integers(0, 3000)))
-    if seed % 2:
-        programs = (*programs, Program(name="qcn", params=(("target_bytes", 3000),)))
-    changes: dict[str, Any] = {"buffer_bytes": 2_000_000, "mark_threshold_bytes": 20_000, "classes": 1 + seed % 4}
-    topology = random_topology(random).replace(programs=programs, shared_buffer_bytes=0, red=None, **changes)
-    window_pkts = int(random.choice([10, 100]))
-    routings = ["ecmp", "symmetric", "spray"]
-    scenario, _ = random_case(random, topology, transport={"initial_window_pkts": window_pkts}, routings=routings)
-    stack = HostStack(transport=str(random.choice(["dctcp", "newreno", "dcqcn", "annulus_dctcp"])), tags="by_size")
-    done = run_alike(scenario, stack, max_epochs=2000)
-    assert done.records.ports.dropped_pkts.sum() == 0
-
-
-def ring(simulator: Simulator, programs: list[list[tuple[str, list[tuple[str, int]]]]]) -> Any:
+def ring(simulator: Simulator, **params: int) -> Any:
     """Five switches in a circle, a host at each, which sends two switches on: each link waits for the next one."""
-    n = 5
-    host, port = [-1, 0, 0, 0, -1, 0, 0, 1, -1], [100_000, 0, 0, 0, -1, 0, 0, 1, 0 if programs else -1]
-    around = [[n + i, n + (i + 1) % n] for i in range(n)]
-    spec = simulator.extension().Spec()
-    spec.set_nodes(np.array([1] * n + [0] * n, np.uint8))
-    spec.set_programs(programs)
-    spec.set_links(
-        np.array([*([i, n + i] for i in range(n)), *around]), np.full(2 * n, 1e9), np.full(2 * n, 1000),
-        np.array([*([host, port] for _ in range(n)), *([port, port] for _ in range(n))]), np.zeros((2 * n, 2)),
-    )  # fmt: skip
+    n, module = 5, simulator.extension()
+    host, port = module.QueueSpec(), filled(module.QueueSpec(), buffer_bytes=100_000, programs=0 if params else -1)
+
+    def link(a: int, b: int, *queue: Any) -> Any:
+        return filled(module.LinkSpec(), a=a, b=b, rate_bps=1e9, delay_ns=1000, queue=queue)
+
+    around = [link(n + i, n + (i + 1) % n, port, port) for i in range(n)]
+    spec = filled(
+        module.Spec(),
+        is_host=[1] * n + [0] * n,
+        programs=[[filled(module.ProgramSpec(), name="pfc", params=list(params.items()))]] if params else [],
+        links=[*(link(i, n + i, host, port) for i in range(n)), *around],
+        transport="newreno",
+        initial_window_pkts=1000,
+    )
     spec.set_flows(np.zeros(n, np.int64), np.arange(n), (np.arange(n) + 2) % n, np.full(n, 3_000_000))
-    spec.transport, spec.initial_window_pkts = "newreno", 1000
-    return simulator.extension().Network(spec)
+    return module.Network(spec)
 
 
 def steps(network: Any, n: int = 200) -> None:
@@ -117,11 +102,11 @@ def steps(network: Any, n: int = 200) -> None:
 
 
 def test_a_cycle_of_pauses_is_a_deadlock_and_says_so(simulator: Simulator) -> None:
-    paused = ring(simulator, [[("pfc", [("xoff_bytes", 1500), ("xon_gap_bytes", 1500)])]])
+    paused = ring(simulator, xoff_bytes=1500, xon_gap_bytes=1500)
     with pytest.raises(RuntimeError, match=r"deadlock: ports 10, 12, 14, 16, 18 .* have paused each other"):
         steps(paused)
     del paused
-    steps(ring(simulator, []))
+    steps(ring(simulator))
 
 
 def test_a_long_link_on_a_tree_is_no_deadlock(simulator: Simulator) -> None:

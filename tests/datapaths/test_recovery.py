@@ -49,7 +49,7 @@ def test_short_windows_are_repaired_by_limited_transmit(simulator: Simulator) ->
     for limited in (True, False):
         what = scenario.replace(transport=Transport(recovery="classic", sack=False, limited_transmit=limited))
         with Window(simulator, what, cwnd_bytes=3 * MSS, after_acks=0) as window:
-            engine(window.datapath).drop_packet(what.network().port("left->right"), 31)
+            engine(window.datapath).plan_fault(what.network().port("left->right"), 31, drop=True)
             window.run(40)
             records = window.datapath.finish().flows
         assert np.isfinite(records.finish_s).all()
@@ -69,13 +69,3 @@ def test_as_many_duplicate_acks_as_the_scenario_says_mean_a_loss(simulator: Simu
     # The 20th duplicate comes 17 transmissions after the 3rd.
     assert many.fct_s[0] - few.fct_s[0] <= 17 * 1538 * 8e-9 + 1e-9
     assert never.fct_s[0] > 5e-3
-
-
-def test_a_mark_at_a_chosen_packet_is_carried_and_counted_once(simulator: Simulator) -> None:
-    scenario = fixed(UNMARKED, flow("s0", "r0", 200 * MSS))
-    port = scenario.network().port("left->right")
-    done = run(simulator, scenario, "dctcp", prepare=lambda datapath: engine(datapath).mark_packet(port, 50))
-    assert done.records.flows.ce_pkts.tolist() == [1]
-    assert np.flatnonzero(done.records.ports.marked_pkts).tolist() == [port]
-    assert done.records.ports.marked_pkts[port] == 1
-    assert done.records.flows.retransmitted_pkts.tolist() == [0]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """RTTs measured wrongly: what controllers are given, and what stays true."""
 
-from dataclasses import fields
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,7 @@ from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.ns3.plain import run_plain
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import Run, Simulator, Window, engine, fixed, flow, run
+from tests.datapaths.runs import Simulator, Window, engine, fixed, flow, run, same_records
 
 X_S = 2e-4
 FLOWS = [flow(f"s{i}", f"r{i}", 6_000_000, i * 1e-3) for i in range(3)]
@@ -37,14 +35,6 @@ def heard_ns(simulator: Simulator, noise_s: float, seed: int = 1) -> np.ndarray:
             samples.append(engine(window.datapath).sender_window(0)[1])
     given = np.array(samples)
     return given[(given > 0) & (given < 2**32 - 1)]  # neither before the first sample nor after the end
-
-
-def same(one: Run, two: Run) -> bool:
-    return all(
-        np.array_equal(getattr(a, column.name), getattr(b, column.name))
-        for a, b in ((one.records.flows, two.records.flows), (one.records.ports, two.records.ports))
-        for column in fields(a)
-    )
 
 
 def test_a_controller_hears_of_every_sample_with_up_to_so_much_more(simulator: Simulator) -> None:
@@ -70,7 +60,7 @@ def test_records_keep_the_truth(simulator: Simulator) -> None:
     quiet, noisy = (
         run(simulator, scenario(x), HostStack(transport="cubic", params=(("hystart", 0),))) for x in (0.0, 5e-3)
     )
-    assert same(quiet, noisy)
+    assert same_records(quiet.records, noisy.records)
     assert quiet.records.flows.retransmitted_pkts.sum() + quiet.records.ports.marked_pkts.sum() > 0
 
 

@@ -13,7 +13,7 @@ from ncc.core.bcc import Bcc
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topologies import AnyTopology, Dumbbell, FatTree, LeafSpine, ManyToOne, Rack, SingleSwitch, TwoDatacentres
-from ncc.core.topology import NodeKind, Red, Topology
+from ncc.core.topology import NodeKind, Program, Red, Topology
 from ncc.core.units import MS, US
 from ncc.core.workload import Flow
 from ncc.envs.native.base import NativeDatapath
@@ -185,7 +185,7 @@ def random_run(seed: int) -> tuple[Scenario, HostStack, dict[str, Any]]:
         topology,
         *random_flows(random, network),
         transport=transport,
-        nic=random_nic(random, transport),
+        nic=random_nic(random, transport).replace(knows=["sizes", "sizes", "backlog"][seed // 2 % 3]),
         period_s=float(random.choice([1 * MS, 370 * US])),
         decision_latency_s=float(random.choice([0, 30 * US])),
     )
@@ -194,6 +194,88 @@ def random_run(seed: int) -> tuple[Scenario, HostStack, dict[str, Any]]:
     limits = random_limits(random, scenario.n_agents)
     dropped = drops(scenario, **{random_port(random, network): int(random.integers(1, 60))})
     return scenario, stack, {"limits": limits, "max_epochs": 2000, "prepare": dropped}
+
+
+Case = tuple[AnyTopology, dict[str, Any], HostStack]
+"""Topology, settings of `random_case`, stack."""
+
+
+def ports(*programs: tuple[str, dict[str, int]]) -> tuple[Program, ...]:
+    """Programs of all ports, by name and parameters."""
+    return tuple(Program(name=name, params=tuple(params.items())) for name, params in programs)
+
+
+def of_classes(random: np.random.Generator, seed: int) -> Case:
+    topology = random_topology(random).replace(programs=ports(("rwndq", {})), classes=int(random.integers(2, 9)))
+    return topology, {"routings": ["symmetric"]}, random_stack(random, tags=["remaining", "by_size"][seed % 2])
+
+
+def by_rank(random: np.random.Generator, seed: int) -> Case:
+    plain = {"control_first": False, "shared_buffer_bytes": 0, "mark_threshold_bytes": 0, "red": None}
+    topology = random_topology(random).replace(programs=ports(("pfabric", {})), buffer_bytes=40_000, **plain)
+    return topology, {"routings": ["symmetric"]}, random_stack(random, tags=["remaining", "by_size"][seed % 2])
+
+
+def sprayed(random: np.random.Generator, seed: int) -> Case:
+    """Over two or three spines some packets overtake others."""
+    topology = LeafSpine(leaves=3, spines=2 + seed % 2, hosts_per_leaf=3, spine_rate_bps=0.5e9, buffer_bytes=60_000)
+    return topology, {"routings": ["spray"]}, random_stack(random)
+
+
+def by_flowlets(random: np.random.Generator, seed: int) -> Case:
+    fabric = LeafSpine(leaves=3, spines=3, hosts_per_leaf=3, spine_rate_bps=0.5e9, buffer_bytes=60_000)
+    topology = FatTree(k=4, rate_bps=1e9) if seed % 2 else fabric
+    gap_ns = int(random.choice([1, 20_000, 500_000]))
+    return topology.replace(programs=ports(("letflow", {"gap_ns": gap_ns}))), {}, random_stack(random)
+
+
+def trimming(random: np.random.Generator, seed: int) -> Case:
+    topology, classes = random_topology(random), int(random.choice([1, 1, 2, 8]))
+    programs = ports(("trim", {"over_bytes": int(random.integers(2, 12)) * 1500}))
+    control_first = topology.control_first and classes == 1
+    return topology.replace(programs=programs, classes=classes, control_first=control_first), {}, random_stack(random)
+
+
+def with_queues(random: np.random.Generator, seed: int) -> Case:
+    datacentre = {"target_ns": 50_000, "interval_ns": 1_000_000}
+    programs = ports(("fq_codel", datacentre) if seed % 2 else ("dwrr", {"weight1": 3}))
+    topology = random_topology(random).replace(programs=programs, control_first=False, shared_buffer_bytes=0, red=None)
+    return topology, {}, random_stack(random, tags="by_size")
+
+
+def signalling(random: np.random.Generator, seed: int) -> Case:
+    """All switches tell senders of their queues."""
+    least = {name: int(random.integers(1500, 25_000)) for name in ("target_bytes", "sample_bytes")}
+    topology = random_topology(random).replace(programs=ports(("qcn", least | {"max_hops": seed % 3})))
+    stack = HostStack(transport=["annulus_dctcp", "annulus_cubic", "dcqcn"][seed // 3])
+    return topology, {"routings": ["ecmp", "symmetric", "spray"]}, stack
+
+
+def pausing(random: np.random.Generator, seed: int) -> Case:
+    """PFC; with QCN, DCQCN and classes in some."""
+    pauses = {"xoff_bytes": int(random.integers(1500, 8000)), "xon_gap_bytes": int(random.integers(0, 3000))}
+    programs = ports(("pfc", pauses), *[("qcn", {"target_bytes": 3000})] * (seed % 2))
+    changes = {"buffer_bytes": 2_000_000, "mark_threshold_bytes": 20_000, "shared_buffer_bytes": 0, "red": None}
+    topology = random_topology(random).replace(programs=programs, classes=1 + seed % 4, **changes)
+    transport = {"initial_window_pkts": int(random.choice([10, 100]))}
+    stack = HostStack(transport=["dctcp", "newreno", "dcqcn", "annulus_dctcp"][seed % 4], tags="by_size")
+    return topology, {"transport": transport, "routings": ["ecmp", "symmetric", "spray"]}, stack
+
+
+FEATURES: dict[Callable[[np.random.Generator, int], Case], int] = {
+    of_classes: 2, by_rank: 2, sprayed: 4, by_flowlets: 6, trimming: 6, with_queues: 6, signalling: 9, pausing: 8,
+}  # fmt: skip
+"""Features of switches, and in how many random networks with losses both simulators are compared."""
+
+
+@pytest.mark.parametrize(("feature", "seed"), [(each, seed) for each, n in FEATURES.items() for seed in range(n)])
+def test_both_simulators_do_the_same_at_ports(feature: Callable[[np.random.Generator, int], Case], seed: int) -> None:
+    random = np.random.default_rng(4000 + seed)
+    topology, case, stack = feature(random, seed)
+    scenario, lost = random_case(random, topology, **case)
+    done = run_alike(scenario, stack, max_epochs=2000, prepare=None if feature is pausing else lost)
+    if feature is pausing:
+        assert done.records.ports.dropped_pkts.sum() == 0
 
 
 @pytest.mark.parametrize("seed", range(49))

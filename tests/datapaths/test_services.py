@@ -5,10 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ncc.core.extras import load_extension
 from ncc.core.scenario import Nic, Scenario
 from ncc.core.topologies import AnyTopology, Dumbbell
 from ncc.core.units import US
@@ -99,28 +96,3 @@ def test_both_simulators_predict_the_same(seed: int) -> None:
     services = tuple((f"service{i}", part) for i, part in enumerate(parts) if part.flows)
     limits, stack = random_limits(random, scenario.n_agents), HostStack(transport="dctcp", order="srpt")
     run_alike(scenario.replace(workload=services), stack, limits=limits, max_epochs=2000, prepare=lost)
-
-
-def beyond_bytes(sizes: list[int], known: int) -> int:
-    module = load_extension("ncc.envs.packetsim._packetsim")
-    return int(module.beyond_bytes(np.array(sizes, np.int64), np.array([known], np.int64))[0])
-
-
-def test_predictions_by_hand() -> None:
-    assert beyond_bytes([], 50_000) == 50_000
-    assert beyond_bytes([1000] * 50, 50_000) == 50_000, "none of them was so long"
-    assert beyond_bytes([300_000] * 1000, 50_000) == pytest.approx(250_000, rel=0.01)
-    # Half 100 KB, half 10 MB: serve until 100 KB; who is longer has 10 MB.
-    two = [100_000, 10_000_000] * 500
-    assert beyond_bytes(two, 50_000) == pytest.approx(50_000 / 0.5, rel=0.01)
-    assert beyond_bytes(two, 200_000) == pytest.approx(9_800_000, rel=0.05)
-
-
-@given(st.lists(st.integers(1, 2**40), max_size=20), st.integers(1, 2**40))
-def test_predictions_lie_between_the_nearest_size_and_as_much_again(sizes: list[int], known: int) -> None:
-    """Sizes are known to a quarter of an octave."""
-    found = beyond_bytes(sizes, known)
-    longer = [size for size in sizes if size > known * 2**-0.25]
-    if not longer:
-        assert found == known
-    assert 1 <= found <= known * (len(longer) + 1) + 1

@@ -18,8 +18,6 @@ from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import ComponentStack, HostStack
 from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, long_path, run
 from tests.datapaths.test_same_packets import (
-    random_case,
-    random_topology,
     run_alike,
 )
 
@@ -65,17 +63,6 @@ def test_only_senders_within_max_hops_are_told(simulator: Simulator, far_only: b
         return run(simulator, fixed(topology.replace(programs=programs), *flows), "annulus_cubic").fct_s.tolist()
 
     assert (fct_s(topology.programs) == fct_s(())) == far_only
-
-
-@pytest.mark.parametrize("controller", [*WITH_SIGNALS, "dcqcn"])
-@pytest.mark.parametrize("seed", range(3))
-def test_both_simulators_signal_alike(controller: str, seed: int) -> None:
-    """Random networks whose switches all tell senders of their queues, with drops."""
-    random = np.random.default_rng(5000 + seed)
-    params = {"target_bytes": int(random.integers(1500, 20_000)), "sample_bytes": int(random.integers(1500, 30_000))}
-    topology = random_topology(random).replace(programs=qcn(**params, max_hops=int(random.integers(0, 3))))
-    scenario, lost = random_case(random, topology, routings=["ecmp", "symmetric", "spray"])
-    run_alike(scenario, HostStack(transport=controller), max_epochs=2000, prepare=lost)
 
 
 @pytest.mark.parametrize("controller", WITH_SIGNALS)

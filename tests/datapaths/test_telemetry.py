@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Telemetry that ports write into data (`int`): what senders read, worked by hand and alike on both simulators."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,7 @@ from ncc.core.topology import Program
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow
+from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, windowed
 from tests.datapaths.test_same_packets import (
     random_case,
     random_topology,
@@ -26,14 +24,7 @@ EACH_ACK = Transport(recovery="classic", delayed_ack_pkts=1)
 def read(simulator: Simulator, scenario: Scenario, show: int, epochs: int, cwnd_pkts: int = 10) -> np.ndarray:
     """Return what the tests' own controller shows of telemetry, [epochs, flows]; 0 for flows that have none."""
 
-    class Reading(simulator):  # type: ignore[valid-type, misc]
-        @classmethod
-        def spec_of(cls, *args: Any, **kwargs: Any) -> Any:
-            spec = super().spec_of(*args, **kwargs)
-            spec.transport, spec.params = "test_window", [("cwnd_bytes", cwnd_pkts * MSS), ("show", show)]
-            return spec
-
-    datapath, flows = Reading(), scenario.flows(1)
+    datapath, flows = windowed(simulator, cwnd_bytes=cwnd_pkts * MSS, show=show)(), scenario.flows(1)
     datapath.start(scenario, flows, HostStack(transport="newreno"), 1)
     shown = []
     for _ in range(epochs):

@@ -10,9 +10,6 @@ from ncc.core.topology import Program
 from ncc.envs.packetsim import PacketsimDatapath
 from tests.datapaths.runs import MSS, Simulator, fixed, flow, run
 from tests.datapaths.test_same_packets import (
-    random_case,
-    random_stack,
-    random_topology,
     run_alike,
 )
 
@@ -65,18 +62,6 @@ def test_a_trimmed_packet_comes_again_when_it_is_worked_out_by_hand(simulator: S
     again_us = first_us + delay_us + 2 * (ack_us + delay_us) + packet_us + delay_us  # its packet is at the switch
     finish_us = again_us + 4 * packet_us + delay_us  # the last of the four has come
     assert done.fct_s[8] * 1e6 == pytest.approx(finish_us - 10.0, abs=2e-3)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_both_simulators_trim_alike(seed: int) -> None:
-    """Random networks whose ports trim, with faults, classes and DCTCP's marks beside it."""
-    random = np.random.default_rng(4000 + seed)
-    topology, classes = random_topology(random), int(random.choice([1, 1, 2, 8]))
-    control_first = topology.control_first and classes == 1
-    programs = trim(int(random.integers(2, 12)) * 1500)
-    topology = topology.replace(programs=programs, classes=classes, control_first=control_first)
-    scenario, lost = random_case(random, topology)
-    run_alike(scenario, random_stack(random), max_epochs=2000, prepare=lost)
 
 
 def test_a_first_ack_that_acknowledges_nothing_still_lowers_the_window() -> None:

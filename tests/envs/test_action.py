@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ncc.core.errors import ConfigError
 from ncc.core.topologies import LeafSpine
 from ncc.core.workload import Permutation
-from ncc.envs.action import ActionSpec, RateScale, RateTable, rate_map
+from ncc.envs.action import ActionSpec, RateScale, RateTable
 from ncc.envs.observation import ObservationSpec, SharedObserver, fair_share_at, guard_at
 from ncc.envs.spec import EnvView
 from tests.envs.cases import measured, rack
@@ -112,12 +112,6 @@ def test_bad_continuous_actions_are_refused_by_name() -> None:
         scale("log").rates_bps(given, UNSEEN)
     with pytest.raises(ConfigError, match=r"^rack 6: action of host h2 is .*; allowed: numbers$"):
         scale("log").rates_bps(np.stack([np.zeros(4), given]), np.stack([UNSEEN, UNSEEN]), 5)
-
-
-def test_the_spec_chooses_the_map() -> None:
-    assert isinstance(rate_map(ActionSpec(), ObservationSpec()), RateTable)
-    assert isinstance(rate_map(ActionSpec(kind="log"), ObservationSpec()), RateScale)
-    assert (ActionSpec().n_actions, ActionSpec(kind="log").n_actions) == (11, 0)
 
 
 def shares(neighbours: str, hosts: int = 4) -> RateTable:

@@ -3,12 +3,10 @@
 
 from itertools import product
 
-import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
-from ncc.envs.action import ActionSpec, RateTable
 from ncc.envs.entries import entry_names, neighbours_of
 from ncc.envs.observation import ObservationSpec, fair_share_at, guard_at, obs_dim
 from tests.support.experiments import small_rack
@@ -37,16 +35,3 @@ def test_there_is_a_name_for_every_number(spec: ObservationSpec) -> None:
             assert [names[entry] for entry in at] == ["share among alike", "busy share", "queued flows before"]
     with pytest.raises(ConfigError, match="numbers, got 7"):
         entry_names(spec, 7)
-
-
-@pytest.mark.parametrize("spec", [ActionSpec(), ActionSpec(levels=1), ActionSpec(kind="shares"), ActionSpec(levels=7)])
-def test_tables_are_what_hosts_get(spec: ActionSpec) -> None:
-    observation = ObservationSpec(neighbours="pooled")
-    rates = RateTable(spec, observation)
-    rates.reset(small_rack())
-    obs = np.full((4, 16), 0.25, dtype=np.float32)
-    unit = 1e9 if spec.kind == "levels" else 0.25e9
-    assert len(spec.multiples) == spec.n_actions
-    for action, multiple in enumerate(spec.multiples):
-        expected = max(multiple * unit, spec.min_rate_frac * 1e9) if spec.kind == "shares" else multiple * unit
-        assert rates.rates_bps(np.full(4, action), obs) == pytest.approx(np.full(4, expected), rel=1e-12)

@@ -12,70 +12,14 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
-from ncc.core.scenario import Scenario
-from ncc.core.topologies import LeafSpine
-from ncc.core.workload import Permutation
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.envs.rack import RackBatch
 from ncc.envs.spec import EnvSpec
-from ncc.harness.batch import Transition
 from ncc.harness.datapath import HostStack
 from ncc.harness.networks import Networks
 from tests.envs.cases import poisson, rack, spec
 
 SMALL = rack(poisson(0.8), periods=8)
-FABRIC = Scenario(
-    name="fabric",
-    topology=LeafSpine(leaves=2, spines=2, hosts_per_leaf=4),
-    workload=(("p", Permutation(hosts="hosts", size_bytes=400_000)),),
-    duration_s=10e-3,
-)
-
-
-def play(env: RackBatch, epochs: int = 30) -> tuple[list[Transition], tuple[float, ...]]:
-    """The same random actions whatever the number of racks: column r is rack r's."""
-    rng = np.random.default_rng(3)
-    env.reset()
-    steps = []
-    for _ in range(epochs):
-        actions = rng.integers(0, env.n_actions, (8, env.n_agents))
-        steps.append(env.step(actions[: env.n_racks]))
-    returns = env.take_returns()
-    env.close()
-    return steps, returns
-
-
-def assert_same(a: list[Transition], b: list[Transition], racks: int) -> None:
-    for one, other in zip(a, b, strict=True):
-        for name in ("obs", "reward", "terminated", "truncated", "final_obs"):
-            np.testing.assert_array_equal(getattr(one, name)[:racks], getattr(other, name)[:racks], err_msg=name)
-
-
-@pytest.mark.parametrize("scenario", [SMALL, FABRIC], ids=["rack", "fabric"])
-@pytest.mark.parametrize("transport", ["dctcp", "newreno"])
-def test_neither_threads_nor_batch_size_nor_company_change_anything(scenario: Scenario, transport: str) -> None:
-    what = spec(scenario, stack=HostStack(transport=transport))
-    plain = RackBatch(what, InTurnFactory(), 5, 2, 6)
-    reference, returns = play(plain)
-    for n_racks, threads in ((6, 1), (6, 2), (6, 16), (3, 2), (1, 1), (1, 4)):
-        steps, mine = play(RackBatch(what, PacketsimDatapath, 5, 2, n_racks, threads=threads))
-        assert_same(steps, reference, n_racks)
-        if n_racks == 6:
-            assert mine == returns
-    assert sum(t.reward.sum() for t in reference) < 0, "there was something to do"
-    ended = np.array([t.terminated | t.truncated for t in reference])
-    if scenario is FABRIC:  # lists that one rack delivers sooner than another: each begins its next episode alone
-        assert (ended.any(axis=1) & ~ended.all(axis=1)).sum() > 1
-
-
-class InTurnFactory:
-    """Batches by stepping one after the other."""
-
-    def batch(self, n: int, *, threads: int, first: int) -> Networks:
-        return Networks(PacketsimDatapath, n, first=first)
-
-    def __call__(self) -> PacketsimDatapath:
-        return PacketsimDatapath()
 
 
 def start(batch: Networks, what: EnvSpec, rows: int) -> None:
@@ -99,24 +43,6 @@ def test_limits_that_cannot_be_used_move_no_network() -> None:
     np.testing.assert_array_equal(
         batch.step(limits).throughput_bps, [twin.step(limits), twin.step(limits)][1].throughput_bps
     )
-
-
-def test_out_of_order_and_closed() -> None:
-    what, limits = spec(SMALL), np.full((2, 4), np.inf)
-    batch = PacketsimDatapath.batch(2, threads=2, first=0)
-    with pytest.raises(DatapathError, match="0 of 2 networks are running; start each of them first"):
-        batch.step(limits)
-    start(batch, what, 1)
-    with pytest.raises(DatapathError, match="1 of 2 networks are running"):
-        batch.step(limits)
-    start(batch, what, 2)
-    batch.step(limits)
-    batch.close()
-    batch.close()
-    with pytest.raises(DatapathError, match="start each of them first"):
-        batch.step(limits)
-    start(batch, what, 2)
-    assert np.array_equal(batch.step(limits).epoch, [1, 1])
 
 
 def test_a_rack_that_cannot_start_is_named() -> None:

@@ -137,15 +137,6 @@ def test_hosts_of_all_copies_are_agents_of_pettingzoo(pairs: Pairs) -> None:
         assert paid.reshape(n, 4)[0].sum() < 0 < paid.reshape(n, 4)[1:].sum()
 
 
-def test_a_name_is_what_is_paid() -> None:
-    assert env_spec(pairs="mean").view.pairs == Pairs(paid="mean") == env_spec(pairs={"paid": "mean"}).view.pairs
-    assert (
-        env_spec(action="log", pairs=Pairs(copies=8)).view.pairs
-        == env_spec(action="log", pairs={"copies": 8}).view.pairs
-    )
-    assert env_spec(pairs=None).view.pairs is None
-
-
 @pytest.mark.parametrize(
     ("kind", "settings", "message"),
     [

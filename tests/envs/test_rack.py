@@ -30,15 +30,6 @@ def same(a: list[Transition], b: list[Transition]) -> bool:
     )
 
 
-def test_an_episode_is_truncated_after_the_scenarios_duration_and_goes_on() -> None:
-    env = RackBatch(spec(rack(poisson(), periods=5)), FLOWS, seed=1)
-    first = env.reset()
-    ended = [bool(env.step(TOP).truncated[0]) for _ in range(12)]
-    assert ended == [False] * 4 + [True] + [False] * 4 + [True] + [False] * 2
-    assert env.episode == 2
-    assert first.shape == (1, 4, 17)
-
-
 def test_final_observation_is_the_old_episodes_and_obs_the_next_ones() -> None:
     env = RackBatch(spec(rack(periods=3)), Mm1Datapath, seed=1)
     first = env.reset()

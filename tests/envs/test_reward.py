@@ -14,8 +14,6 @@ from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine
 from ncc.core.value import from_dict
 from ncc.core.workload import Permutation
-from ncc.envs.action import ActionSpec
-from ncc.envs.rack import RackBatch
 from ncc.envs.racks import Racks
 from ncc.envs.reward import AnyReward, Backlog, ProfitPenalty, Utility
 from ncc.envs.scales import scales_of
@@ -84,13 +82,6 @@ class TestUtility:
         nash = C_BPS / (N + rho)
         own = [selfish.reward(network.step(np.array([x, nash, nash, nash])))[0] for x in grid]
         assert abs(grid[int(np.argmax(own))] - nash) <= 0.5e6
-
-    def test_closed_form_holds_through_the_whole_environment(self) -> None:
-        view = EnvView(action=ActionSpec(levels=40, min_rate_frac=0.001), reward=Utility(rho=1.0, team_frac=1))
-        env = RackBatch(spec(rack(periods=100), view=view), Mm1Datapath, seed=1)
-        env.reset()
-        returns = [env.step(np.full((1, N), k)).reward.mean() for k in range(41)]
-        assert int(np.argmax(returns)) == 10  # 250 of 1000 Mbit/s = 2 Gbit/s / (4 * 2)
 
 
 class TestProfitPenalty:

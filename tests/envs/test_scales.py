@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-from dataclasses import dataclass
-from typing import Any, cast
 
-import msgspec
 import numpy as np
-import pytest
 
-from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine, ManyToOne
-from ncc.core.topology import Neighbourhood, Topology
 from ncc.core.workload import Permutation
 from ncc.envs.scales import scales_of
 from tests.envs.cases import rack
@@ -50,21 +44,3 @@ def test_a_neighbourhood_that_sends_to_its_own_switch_has_a_base_rtt() -> None:
     )
     bits = (1538 + 78) * 8
     np.testing.assert_allclose(scales_of(scenario).base_rtt_s, 40e-6 + 2 * bits / 1e9, atol=1e-8)
-
-
-@dataclass(frozen=True)
-class Uneven:
-    """A scenario of a topology that no spec builds."""
-
-    name: str = "uneven"
-
-    def network(self) -> Topology:
-        network = rack().network()
-        h = network.agent_hosts
-        areas = (Neighbourhood(hosts=h[:3], uplink_port=0), Neighbourhood(hosts=h[3:], uplink_port=0))
-        return msgspec.structs.replace(network, neighbourhoods=areas)
-
-
-def test_neighbourhoods_of_different_sizes_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"'uneven' has neighbourhoods of 1, 3 hosts.*all of one size"):
-        scales_of(cast(Any, Uneven()))

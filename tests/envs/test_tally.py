@@ -41,24 +41,6 @@ def test_no_epochs_have_no_metrics() -> None:
     assert "network/fct_s" not in means(tally.sums), "no flow has finished"
 
 
-def test_completion_times_are_those_of_the_flows() -> None:
-    """Flows alone in an empty fluid network take their size over the link's rate: here 0.4 ms to 8 ms."""
-    scenario = rack(poisson(0.3), periods=2000)
-    env = RackBatch(spec(scenario), FLOWS, seed=1)
-    env.reset()
-    top = np.full((1, 4), env.n_actions - 1)
-    for _ in range(1999):
-        env.step(top)
-    metrics = env.take_metrics()
-    flows = scenario.flows(spec(scenario).episode_seed(1, 0, 0))
-    alone_s = float(np.mean(flows.size_bytes) * 8 / RATE)
-    assert alone_s < metrics["network/fct_s"] < 6 * alone_s
-    assert metrics["network/goodput_bps"] == pytest.approx(flows.size_bytes.sum() * 8 / scenario.duration_s, rel=0.2)
-    assert metrics["network/limit_frac"] == 1.0
-    assert env.take_metrics() == {}, "since the last call"
-    env.close()
-
-
 class Last:
     """Chooses one action."""
 

@@ -25,14 +25,6 @@ def test_packets_are_marked_only_if_the_transport_asked_for_ecn() -> None:
     assert with_ecn.ports.dropped_pkts.sum() == 0
 
 
-def test_ns3_dctcp_does_not_halve() -> None:
-    """The reason for our own header: at alpha ~ 0 a loss costs ns-3's DCTCP nothing (against RFC 8257 section 3.5)."""
-    windows, records = lost_packet(Ns3Datapath, HostStack(transport="ns3::TcpDctcp"))
-    first = np.argmax(windows[:, 1] < 2**32 - 1)
-    assert records.flows.retransmitted_pkts[0] == 1
-    assert windows[first, 1] > 0.6 * windows[first - 1, 0]
-
-
 @pytest.mark.parametrize("recovery", ["classic", "modern"])
 def test_a_window_of_the_receiver_below_a_packet_does_not_stop_a_flow_for_ever(
     recovery: Literal["classic", "modern"],

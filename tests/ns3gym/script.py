@@ -15,11 +15,21 @@ from tests.support.processes import PATIENCE_S
 
 
 class Script:
-    """States its spaces and says the containers in turn, the last as the last; None: a state without observation."""
+    """States its spaces and says the containers in turn, the last as the last unless it just leaves.
+
+    None is a state without observation.
+    """
 
     def __init__(
-        self, port: int, obs_space: spaces.Space[Any], containers: Sequence[Any], act_space: Any = None
+        self,
+        port: int,
+        obs_space: spaces.Space[Any],
+        containers: Sequence[Any],
+        act_space: Any = None,
+        *,
+        leaves: bool = False,
     ) -> None:
+        self._over = len(containers) if leaves else len(containers) - 1
         self._port, self._obs_space, self._containers = port, obs_space, containers
         self._act_space = spaces.Discrete(2) if act_space is None else act_space
         self.actions: list[Any] = []
@@ -34,7 +44,7 @@ class Script:
             socket.send(hello.SerializeToString())
             socket.recv()
             for index, container in enumerate(self._containers):
-                state = pb.EnvStateMsg(obsData=container, isGameOver=index == len(self._containers) - 1)
+                state = pb.EnvStateMsg(obsData=container, isGameOver=index == self._over)
                 socket.send(state.SerializeToString())
                 act = pb.EnvActMsg.FromString(socket.recv())
                 if act.stopSimReq:

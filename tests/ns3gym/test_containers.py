@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from ncc.core.errors import ConfigError, DatapathError
-from ncc.envs.ns3gym.containers import describe, pack, parse, space_of, value_of, wire_space
+from ncc.envs.ns3gym.containers import describe, pack, space_of, value_of, wire_space
 from ncc.envs.ns3gym.schema import MESSAGES, messages
 
 SPACES: list[spaces.Space[Any]] = [
@@ -126,8 +126,3 @@ def test_a_value_that_is_not_of_its_space_is_refused() -> None:
     for container, space, message in cases:
         with pytest.raises(DatapathError, match=message):
             value_of(container, space, "action")
-
-
-def test_bytes_that_are_no_message_are_refused() -> None:
-    with pytest.raises(DatapathError, match="hello must be a SimInitMsg of ns3-gym's protocol, got 3 bytes of another"):
-        parse("SimInitMsg", b"\xff\xff\xff", "hello")

@@ -2,7 +2,6 @@
 """Deviations of ns3-gym's scripts from their spaces that its own agents accept: accepted with a warning, or refused."""
 
 import socket
-import threading
 import warnings
 from contextlib import closing
 from typing import Any
@@ -14,9 +13,8 @@ from gymnasium import spaces
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.envs.ns3gym import Ns3GymEnv
-from ncc.envs.ns3gym.containers import describe, pack, value_of
+from ncc.envs.ns3gym.containers import pack, value_of
 from ncc.envs.ns3gym.schema import messages
-from tests.ns3gym.client import PATIENCE_MS
 from tests.ns3gym.leaks import free_port, nothing_left
 from tests.ns3gym.script import Script
 
@@ -134,26 +132,11 @@ def test_a_wait_that_never_ends_is_a_wait() -> None:
 @pytest.mark.parametrize("speaks", [False, True])
 def test_whoever_else_is_connected_hides_no_lost_simulation(speaks: bool) -> None:
     """A connection that says nothing, and a ZMQ socket that does not: no waiting until answer_s is up."""
-    port, pb = free_port(), messages()
-    hello = pb.SimInitMsg(obsSpace=describe(CHANNELS), actSpace=describe(spaces.Discrete(2)))
-
-    def simulate() -> None:
-        with zmq.Context() as context, context.socket(zmq.REQ) as sim:
-            sim.linger, sim.rcvtimeo = 0, PATIENCE_MS
-            sim.connect(f"tcp://127.0.0.1:{port}")
-            sim.send(hello.SerializeToString())
-            sim.recv()
-            for _ in range(2):
-                sim.send(pb.EnvStateMsg(obsData=BUSY).SerializeToString())
-                sim.recv()
-
-    thread = threading.Thread(target=simulate)
-    thread.start()
-    with closing(Ns3GymEnv(port=port)) as env:
+    port = free_port()
+    with Script(port, CHANNELS, [BUSY, BUSY], leaves=True), closing(Ns3GymEnv(port=port)) as env:
         env.reset()
         with zmq.Context() as context, context.socket(zmq.REQ) as idle, socket.socket() as silent:
             (idle.connect(f"tcp://127.0.0.1:{port}") if speaks else silent.connect(("127.0.0.1", port)))
             env.step(1)
             with pytest.raises(DatapathError, match="closed its connection after step 2"):
                 env.step(1)
-    thread.join()

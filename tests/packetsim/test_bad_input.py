@@ -188,21 +188,6 @@ def test_another_thread_is_refused_while_a_batch_steps() -> None:
     assert refused == [f"Cannot {call}: another thread is in step()." for call in ("step", "start")]
 
 
-@pytest.mark.parametrize(("n", "threads"), [(2, 0), (2, -1), (0, 1)])
-def test_a_batch_has_networks_and_threads(n: int, threads: int) -> None:
-    with pytest.raises(ConfigError, match=rf"^n and threads .* at least 1, got {n} and {threads}$"):
-        PacketsimDatapath.batch(n, threads=threads, first=0)
-
-
-@pytest.mark.parametrize("row", [-1, 2])
-def test_a_row_that_a_batch_does_not_have_is_refused(row: int) -> None:
-    batch = PacketsimDatapath.batch(2, threads=1, first=0)
-    with pytest.raises(ConfigError, match=rf"^row must be from 0 to 1, .* got {row}$"):
-        batch.start(row, PAIR, one(), HostStack(), 1)
-    with pytest.raises(DatapathError, match="0 of 2 networks are running"):
-        batch.step(np.full((2, 1), np.inf))
-
-
 def test_networks_of_a_batch_have_one_shape() -> None:
     other = fixed(Dumbbell(pairs=2), flow("s0", "r0", 100_000))
     batch = PacketsimDatapath.batch(2, threads=2, first=0)

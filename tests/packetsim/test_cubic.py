@@ -47,14 +47,14 @@ def sawtooth(every_pkts: int, first_pkts: int, rtt_s: float, losses: int) -> tup
     try:
         stack = HostStack(transport="cubic", params=(("fast_convergence", 0),))
         datapath.start(scenario, scenario.flows(1), stack, 1)
-        engine(datapath).drop_packet(port, first_pkts)
+        engine(datapath).plan_fault(port, first_pkts, drop=True)
         while len(drops) < losses:
             assert len(cwnd) < 200_000, "the flow stopped"
             dropped = datapath.step(np.array([np.inf])).uplink_dropped_pkts.sum()
             cwnd.append(engine(datapath).sender_window(0)[0] / MSS)
             if dropped:
                 drops.append(len(cwnd) - 1)
-                engine(datapath).drop_packet(port, every_pkts)
+                engine(datapath).plan_fault(port, every_pkts, drop=True)
         assert datapath.finish().flows.timeouts.sum() == 0
     finally:
         datapath.close()

@@ -3,19 +3,17 @@
 
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ncc.core.flows import FlowRecords
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import ManyToOne
 from ncc.core.workload import Incast
 from ncc.envs.packetsim import PacketsimDatapath
-from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import run
+from ncc.harness.datapath import HostStack, Records
+from tests.datapaths.runs import run, same_records
 
 INCAST = Scenario(
     name="incast",
@@ -38,42 +36,26 @@ def started(seed: int) -> PacketsimDatapath:
     return datapath
 
 
-def alone(seed: int) -> FlowRecords:
-    return run(PacketsimDatapath, INCAST, seed=seed, max_epochs=EPOCHS, until_done=False).records.flows
-
-
-def assert_equal(one: FlowRecords, two: FlowRecords) -> None:
-    for field in fields(FlowRecords):
-        assert np.array_equal(getattr(one, field.name), getattr(two, field.name), equal_nan=True), field.name
-
-
-def test_simulations_side_by_side_do_not_touch_each_other() -> None:
-    many = [started(seed) for seed in range(5)]
-    for _ in range(EPOCHS):
-        for datapath in many:
-            datapath.step(UNLIMITED)
-    many[0].close()
-    for seed in range(1, 5):
-        assert many[seed].finish().flows.timeouts.size > 20
-        assert_equal(many[seed].finish().flows, alone(seed))
+def alone(seed: int) -> Records:
+    return run(PacketsimDatapath, INCAST, seed=seed, max_epochs=EPOCHS, until_done=False).records
 
 
 def test_threads_step_simulations_of_their_own_at_once() -> None:
-    def whole(seed: int) -> FlowRecords:
+    def whole(seed: int) -> Records:
         datapath = started(seed)
         for _ in range(EPOCHS):
             datapath.step(UNLIMITED)
-        return datapath.finish().flows
+        return datapath.finish()
 
     with ThreadPoolExecutor(4) as pool:
         for seed, records in enumerate(pool.map(whole, range(8))):
-            assert_equal(records, alone(seed))
+            assert same_records(records, alone(seed))
 
 
 def _go_on(datapath: PacketsimDatapath, queue: Any) -> None:
     for _ in range(EPOCHS - 5):
         datapath.step(UNLIMITED)
-    queue.put(datapath.finish().flows)
+    queue.put(datapath.finish())
     datapath.close()
 
 
@@ -91,5 +73,5 @@ def test_a_forked_copy_goes_on_and_closes_by_itself() -> None:
     assert child.exitcode == 0
     for _ in range(EPOCHS - 5):
         datapath.step(UNLIMITED)
-    assert_equal(copied, datapath.finish().flows)
-    assert_equal(copied, alone(2))
+    assert same_records(copied, datapath.finish())
+    assert same_records(copied, alone(2))

@@ -76,11 +76,11 @@ void Network::BuildLinks()
 {
     for (uint32_t port = 0; port < 2 * spec_.links.size(); ++port) {
         const LinkSpec &link = spec_.links[port / 2];
-        const uint32_t from = port % 2 == 0 ? link.a : link.b, to = port % 2 == 0 ? link.b : link.a;
+        const uint32_t from = spec_.node_of(port), to = spec_.node_of(port ^ 1);
         links_.push_back({Wire(link.rate_bps, link.delay_ns, spec_.frame_overhead_bytes, to)});
         if (spec_.is_host[from]) {
-            host_of(from).nic = std::make_unique<HostNic>(*this, *this, host_index_[from], port, spec_.bucket_bytes,
-                                                          MakeOrder(spec_.order, spec_.order_params, views_));
+            host_of(from).nic = std::make_unique<HostNic>(*this, from, port, spec_.bucket_bytes,
+                                                          FlowOrder::Make(spec_.order, spec_.order_params, views_));
         }
     }
 }

@@ -16,7 +16,7 @@ void Network::SendMessage(uint32_t flow, bool to_receiver, uint32_t place)
     frame->grant = place;
     ++messages_;
     const FlowSpec &spec = spec_.flows[flow];
-    host_of(to_receiver ? spec.src : spec.dst).nic->Send(frame);
+    nic(to_receiver ? spec.src : spec.dst).Send(frame);
 }
 
 void Network::SendNote(uint32_t flow)

@@ -25,8 +25,7 @@ constexpr uint32_t kNoIndex = std::numeric_limits<uint32_t>::max();
 void Frame::Notify() { network->Arrive(this); }
 
 Network::Network(const Spec &spec)
-    : Run(spec), host_index_(spec_.is_host.size(), kNoIndex), switches_(*this, *this, spec_),
-      connections_(spec_.flows.size()), limits_(spec_.agents.size(), std::numeric_limits<double>::infinity())
+    : Run(spec), host_index_(spec_.is_host.size(), kNoIndex), switches_(*this, spec_), connections_(spec_.flows.size())
 {
     SetDefaults(spec_);
     for (size_t stack = 0; stack <= spec_.stacks.size(); ++stack) {
@@ -183,10 +182,10 @@ void Network::Acknowledged(uint32_t flow)
 
 void Network::Fail(const std::string &message)
 {
-    if (fault_.empty()) {
-        fault_ = message;
+    fault_ = fault_.empty() ? message : fault_;
+    if (!fault_.empty()) {
+        Simulator::Stop();
     }
-    Simulator::Stop();
 }
 
 uint64_t Network::Schedule(int64_t time_ns, EventKind kind, uint32_t index)
@@ -201,9 +200,9 @@ void Network::Handle(EventKind kind, uint32_t index, uint64_t number)
     case EventKind::kTransmit:
         return switches_.Transmitted(index);
     case EventKind::kWire:
-        return hosts_[index].nic->WireFree();
+        return nic(index).WireFree();
     case EventKind::kTokens:
-        return hosts_[index].nic->Tokens(number);
+        return nic(index).Tokens(number);
     case EventKind::kOver:
         return Close(index);
     case EventKind::kFlow:
@@ -278,39 +277,29 @@ void Network::Arrive(Frame *frame)
     }
 }
 
-void Network::ApplyLimits()
-{
-    for (size_t i = 0; i < limits_.size(); ++i) {
-        host_of(spec_.agents[i]).nic->SetLimit(limits_[i]);
-    }
-    SendMessages(now_ns());
-}
-
 void Network::Step(const double *limits_bps)
 {
     if (!LiveSimulation::Owned()) {
         throw std::runtime_error("this process was forked from the one that owns the ns-3 simulation: start workers "
                                  "with 'spawn' or 'forkserver'");
     }
-    if (!fault_.empty()) {
-        throw std::runtime_error(fault_);
-    }
-    limits_.assign(limits_bps, limits_bps + limits_.size());
-    if (spec_.latency_ns > 0) {
-        Schedule(now_ns() + spec_.latency_ns, EventKind::kLimits, 0);
-    } else {
-        ApplyLimits();
-    }
-    const int64_t end_ns = (epoch_ + 1) * spec_.period_ns;
+    Stepped::Step(limits_bps);
+}
+
+void Network::RunUntil(int64_t end_ns)
+{
     Simulator::Stop(TimeStep(end_ns - now_ns()));
     Simulator::Run();
-    if (fault_.empty()) {
-        fault_ = switches_.Deadlock();
+}
+
+Network::Window Network::SenderWindow(uint32_t flow) const
+{
+    const auto &connection = connections_.at(flow);
+    if (!connection || connection->over) {
+        return {};
     }
-    if (!fault_.empty()) {
-        throw std::runtime_error(fault_);
-    }
-    ++epoch_;
+    const HostSocket &sender = *connection->sender;
+    return {sender.cwnd_bytes(), sender.ssthresh_bytes(), sender.una_bytes() - sender.earlier_bytes()};
 }
 
 } // namespace ncc

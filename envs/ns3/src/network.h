@@ -8,6 +8,7 @@
 #include "run.h"
 #include "socket.h"
 #include "spec.h"
+#include "stepped.h"
 #include "switches.h"
 #include "transport.h"
 
@@ -37,7 +38,7 @@ struct Label {
     bool trimmed = false; // as in Frame
 };
 
-class Network : public Run
+class Network : public Run, public Stepped<Network>
 {
   public:
     // Throws std::runtime_error while another simulation lives in this process (ns-3 has one clock and one event list),
@@ -49,16 +50,17 @@ class Network : public Run
 
     // Runs one period with these limits, by agent. Throws std::runtime_error if a controller or flow has failed.
     void Step(const double *limits_bps);
-    void Measure(const HostColumns &hosts, const UplinkColumns &uplinks);
-    void Tell(std::vector<Grant> grants) { Run::Tell(std::move(grants), now_ns()); }
+    using Stepped::Tell;
 
     int64_t now_ns() const { return ns3::Simulator::Now().GetTimeStep(); }
-    int64_t epoch() const { return epoch_; }
+    Run &run() { return *this; }
     const Run &run() const { return *this; }
-    PortTotals PortRecord(uint32_t port); // up to date
+    const std::string &fault() const { return fault_; } // empty: none
+    void RunUntil(int64_t end_ns);
+    using HostNic = Nic<Network, FramePool>;
+    HostNic &nic(uint32_t node) { return *host_of(node).nic; }
+    Switches<Network, Port> &switches() { return switches_; }
 
-    // For tests and studies.
-    void Plan(uint32_t port, const PlannedFault &fault) { switches_.SwitchPort(port).Plan(fault); }
     // Window of a live sender; zeros if the flow is not live.
     struct Window {
         uint64_t cwnd_bytes, ssthresh_bytes, una_bytes;
@@ -82,10 +84,7 @@ class Network : public Run
     void Fail(const std::string &message);
 
     // Rate of the link of a flow's sender, bytes/s.
-    uint64_t line_bytes_per_s(uint32_t flow)
-    {
-        return links_[host_of(spec_.flows[flow].src).nic->port()].wire.BytesPerS();
-    }
+    uint64_t line_bytes_per_s(uint32_t flow) { return links_[nic(spec_.flows[flow].src).port()].wire.BytesPerS(); }
 
     // Called by the gates of receivers
     uint64_t ReceivedBytes(uint32_t flow) const { return connections_[flow]->receiver->received_bytes(); }
@@ -120,7 +119,6 @@ class Network : public Run
     void SendPause(uint32_t port, bool on);
 
   private:
-    using HostNic = Nic<Network, Network, FramePool>;
     struct Connection {
         ns3::Ptr<HostSocket> sender, receiver;
         FlowQueue<FramePool> queue;
@@ -149,12 +147,10 @@ class Network : public Run
     void Connect(uint32_t flow, bool at_once); // opens a connection
     void EndFlow(uint32_t flow);               // all of it is acknowledged, and its queue is empty
     void Close(uint32_t flow);
-    void ApplyLimits();
     void SendNote(uint32_t flow);                    // to the receiver of a flow that begins without a SYN
     uint32_t Way(const Frame *frame, uint32_t node); // port of this switch that it takes
     Frame *Bare(uint32_t flow, uint32_t ip_bytes);   // without a packet
     void Send(uint32_t host, ns3::Ptr<ns3::Packet> packet);
-    void Paused(uint32_t port, bool on); // takes a pause frame for this port
     Host &host_of(uint32_t node) { return hosts_[host_index_[node]]; }
 
     LiveSimulation live_simulation_;                     // declared first, so that it is destroyed last
@@ -163,12 +159,10 @@ class Network : public Run
     std::vector<Host> hosts_;
     std::vector<uint32_t> host_index_; // by node
     std::vector<Link> links_;          // by directed port
-    Switches<Network, Network, Port> switches_;
+    Switches<Network, Port> switches_;
     std::vector<std::unique_ptr<Connection>> connections_; // index: flow, or the last flow of an idle one
-    std::vector<double> limits_;
     Label label_;
     bool labelled_ = false;
-    int64_t epoch_ = 0;
     uint64_t order_ = 0;       // events so far
     bool see_windows_ = false; // programs see receive windows
     std::string fault_;

@@ -37,7 +37,7 @@ uint32_t Network::Way(const Frame *frame, uint32_t node)
 
 void Network::JoinLater(uint32_t port, Frame *frame, int64_t delay_ns)
 {
-    Simulator::Schedule(TimeStep(delay_ns), &Switches<Network, Network, Port>::Join, &switches_, port, frame, NCC_PASS);
+    Simulator::Schedule(TimeStep(delay_ns), &Switches<Network, Port>::Join, &switches_, port, frame, NCC_PASS);
 }
 
 // The frame joins a port of this switch after what happens now.
@@ -46,8 +46,7 @@ void Network::SendSignal(uint32_t port, const Frame *about, ncc_cc_signal signal
     Frame *frame = Bare(about->flow, NCC_SW_SIGNAL_BYTES);
     frame->signal = signal;
     frame->link = kNoPort;
-    const LinkSpec &link = spec_.links[port / 2];
-    JoinLater(Way(frame, port % 2 == 0 ? link.a : link.b), frame, 0);
+    JoinLater(Way(frame, spec_.node_of(port)), frame, 0);
 }
 
 void Network::WriteHop(Frame *frame, const ncc_cc_hop &hop)
@@ -69,16 +68,6 @@ void Network::SendPause(uint32_t port, bool on)
     Link &link = links_[port];
     link.free_ps = std::max(link.free_ps, now_ns() * kPsPerNs) + link.wire.SerialisationPs(NCC_SW_PAUSE_BYTES);
     Simulator::Schedule(TimeStep(link.wire.ArrivalNs(link.free_ps) - now_ns()), &Network::Paused, this, port ^ 1, on);
-}
-
-void Network::Paused(uint32_t port, bool on)
-{
-    if (switches_.port(port).at_switch()) {
-        switches_.Pause(port, on);
-        return;
-    }
-    const LinkSpec &link = spec_.links[port / 2];
-    host_of(port % 2 == 0 ? link.a : link.b).nic->Pause(on);
 }
 
 } // namespace ncc

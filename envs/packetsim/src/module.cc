@@ -47,6 +47,7 @@ NB_MODULE(_packetsim, m)
     using namespace ncc::packetsim;
     m.doc() = "The packet engine: see ncc.envs.packetsim.datapath";
     ncc::bind::BindSpec(m);
+    ncc::bind::BindFunctions(m);
     ncc::bind::BindNetwork<Network>(m)
         .def_prop_ro("events", [](const Network &network) { return network.engine().events(); })
         .def("audit", &Audit)

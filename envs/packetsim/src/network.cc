@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Events that move packets, and measurements, which ncc/core/signals.py explains.
+// Events that move packets.
 #include "network.h"
 
-#include <limits>
-#include <stdexcept>
-#include <string>
+#include <memory>
 
 namespace ncc::packetsim
 {
 
 Network::Network(const Spec &spec)
-    : engine_(spec), transport_(spec, *this), spec_(transport_.spec()), switches_(engine_, *this, spec_),
-      nics_(spec_.is_host.size()), limits_bps_(spec_.agents.size(), std::numeric_limits<double>::infinity())
+    : engine_(spec), transport_(spec, *this), spec_(transport_.spec()), switches_(*this, spec_),
+      nics_(spec_.is_host.size())
 {
     for (uint32_t port = 0; port < engine_.links().size(); ++port) {
-        if (const uint32_t node = NodeOf(port); spec_.is_host[node]) {
-            nics_[node] = std::make_unique<HostNic>(engine_, transport_, node, port, spec_.bucket_bytes,
-                                                    MakeOrder(spec_.order, spec_.order_params, transport_.views()));
+        if (const uint32_t node = spec_.node_of(port); spec_.is_host[node]) {
+            nics_[node] =
+                std::make_unique<HostNic>(*this, node, port, spec_.bucket_bytes,
+                                          FlowOrder::Make(spec_.order, spec_.order_params, transport_.views()));
         }
     }
     switches_.StartPrograms();
@@ -25,25 +24,10 @@ Network::Network(const Spec &spec)
     }
 }
 
-void Network::Step(const double *limits_bps)
+void Network::RunUntil(int64_t end_ns)
 {
     engine_.CheckOrder();
-    if (!engine_.failed()) {
-        limits_bps_.assign(limits_bps, limits_bps + limits_bps_.size());
-        if (spec_.latency_ns > 0) {
-            engine_.Schedule(now_ns() + spec_.latency_ns, EventKind::kLimits, 0);
-        } else {
-            ApplyLimits();
-        }
-        engine_.RunUntil((epoch_ + 1) * spec_.period_ns, [this](const Event &event) { Handle(event); });
-    }
-    if (!engine_.failed()) {
-        engine_.Fail(switches_.Deadlock());
-    }
-    if (engine_.failed()) {
-        throw std::runtime_error(engine_.fault());
-    }
-    ++epoch_;
+    engine_.RunUntil(end_ns, [this](const Event &event) { Handle(event); });
 }
 
 void Network::Handle(const Event &event)
@@ -96,7 +80,7 @@ void Network::Arrive(uint32_t port)
     if (engine_.packets().slot(place) == kNone) [[unlikely]] {
         ++arrived_;
         engine_.packets().Release(place);
-        Pause(port ^ 1, engine_.packets()[place].packet.number != 0);
+        Paused(port ^ 1, engine_.packets()[place].packet.number != 0);
         return;
     }
     if (link.seen_by != kNone) [[unlikely]] {
@@ -114,34 +98,6 @@ void Network::Arrive(uint32_t port)
     const Packet packet = engine_.packets()[place].packet;
     engine_.packets().Release(place); // an answer can reuse the place
     transport_.Deliver(packet);
-}
-
-void Network::Pause(uint32_t port, bool on)
-{
-    if (switches_.port(port).at_switch()) {
-        switches_.Pause(port, on);
-    } else {
-        nic(NodeOf(port)).Pause(on);
-    }
-}
-
-void Network::ApplyLimits()
-{
-    for (size_t i = 0; i < limits_bps_.size(); ++i) {
-        nic(spec_.agents[i]).SetLimit(limits_bps_[i]);
-    }
-    transport_.SendMessages(now_ns());
-}
-
-void Network::Measure(const HostColumns &hosts, const UplinkColumns &uplinks)
-{
-    transport_.MeasureHosts(hosts, now_ns(), [this](uint32_t node) -> HostNic & { return nic(node); });
-    transport_.MeasureUplinks(uplinks, switches_, [this](uint32_t port) { return PortRecord(port); });
-}
-
-PortTotals Network::PortRecord(uint32_t port)
-{
-    return switches_.port(port).at_switch() ? switches_.Advanced(port).totals(now_ns()) : nic(NodeOf(port)).totals();
 }
 
 Network::Window Network::SenderWindow(uint32_t flow) const

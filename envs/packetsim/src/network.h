@@ -8,17 +8,18 @@
 #include "transport.h"
 
 #include "nic.h"
+#include "stepped.h"
 #include "switches.h"
 
 #include <cstdint>
 #include <memory>
-#include <utility>
+#include <string>
 #include <vector>
 
 namespace ncc::packetsim
 {
 
-class Network
+class Network : public Stepped<Network>
 {
   public:
     // Throws std::invalid_argument for flows without a path or with too many packets, or more parts than can be
@@ -27,18 +28,14 @@ class Network
     Network(const Network &) = delete;
     Network &operator=(const Network &) = delete;
 
-    // Runs one period with these limits, by agent. Throws std::runtime_error if a controller or flow has failed.
-    void Step(const double *limits_bps);
-    void Measure(const HostColumns &hosts, const UplinkColumns &uplinks);
-    void Tell(std::vector<Grant> grants) { transport_.Tell(std::move(grants), now_ns()); }
-
     int64_t now_ns() const { return engine_.now_ns(); }
-    int64_t epoch() const { return epoch_; }
+    Run &run() { return transport_; }
     const Run &run() const { return transport_; }
-    PortTotals PortRecord(uint32_t port); // up to date
+    void Fail(const std::string &message) { engine_.Fail(message); }
+    const std::string &fault() const { return engine_.fault(); }
+    void RunUntil(int64_t end_ns);
 
     // For tests and studies.
-    void Plan(uint32_t port, const PlannedFault &fault) { switches_.SwitchPort(port).Plan(fault); }
     struct Window {
         uint64_t cwnd_bytes, ssthresh_bytes, una_bytes;
     };
@@ -49,16 +46,29 @@ class Network
     };
     Audit Count() const;
 
-    using HostNic = Nic<Engine, Transport, PacketPool>;
-    using PortSwitches = Switches<Engine, Network, Port>;
+    using HostNic = Nic<Network, PacketPool>;
+    using PortSwitches = Switches<Network, Port>;
     Engine &engine() { return engine_; }
     const Engine &engine() const { return engine_; }
     Transport &transport() { return transport_; }
     Connections &connections() { return transport_.connections(); }
+    PortSwitches &switches() { return switches_; }
     const PortSwitches &switches() const { return switches_; }
     HostNic &nic(uint32_t node) { return *nics_[node]; }
 
-    // Called by switches
+    // Called by switches and NICs
+    PacketPool &packets() { return engine_.packets(); }
+    Link &link(uint32_t port) { return engine_.link(port); }
+    uint64_t Schedule(int64_t time_ns, EventKind kind, uint32_t index)
+    {
+        return engine_.Schedule(time_ns, kind, index);
+    }
+    [[gnu::always_inline]] int64_t Transmit(uint32_t port, uint32_t place, int64_t start_ps)
+    {
+        return engine_.Transmit(port, place, start_ps);
+    }
+    void LeftHost(uint32_t place) { transport_.LeftHost(place); }
+    void QueueShrank(uint32_t slot) { transport_.QueueShrank(slot); }
     ncc_sw_packet Describe(uint32_t place);
     void Drop(uint32_t place);
     void JoinLater(uint32_t port, uint32_t place, int64_t delay_ns);
@@ -70,17 +80,12 @@ class Network
   private:
     void Handle(const Event &event);
     void Arrive(uint32_t port);
-    void Pause(uint32_t port, bool on); // a pause frame has come for this port
-    void ApplyLimits();
-    uint32_t NodeOf(uint32_t port) const { return engine_.links()[port ^ 1].wire.to; }
 
     Engine engine_;
     Transport transport_;
     const Spec &spec_;
     PortSwitches switches_;
     std::vector<std::unique_ptr<HostNic>> nics_; // by node; null: a switch
-    std::vector<double> limits_bps_;
-    int64_t epoch_ = 0;
     uint64_t arrived_ = 0, dropped_ = 0, joining_ = 0;
 };
 

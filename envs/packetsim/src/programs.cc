@@ -52,7 +52,7 @@ void Network::SendSignal(uint32_t port, uint32_t about, const ncc_cc_signal &sig
     packet.kind = Kind::kSignal;
     const uint32_t place = transport_.Start(packet);
     engine_.packets()[place].word = PacketPool::kNoLink;
-    JoinLater(transport_.WayBack(NodeOf(port), packet.connection), place, 0);
+    JoinLater(transport_.WayBack(spec_.node_of(port), packet.connection), place, 0);
 }
 
 void Network::WriteHop(uint32_t place, const ncc_cc_hop &hop)

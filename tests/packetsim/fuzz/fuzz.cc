@@ -6,11 +6,13 @@
 #include "mix.h"
 #include "network.h"
 #include "pool.h"
+#include "predictor.h"
 #include "random_case.h"
 #include "scheduler.h"
 #include "watch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -87,6 +89,38 @@ void CheckSchedulers(uint64_t seed)
     const auto near_ns = static_cast<int64_t>(1 + (1ULL << random.Between(0, 26)));
     CheckQueue(Heap(), seed, near_ns);
     CheckQueue(Scheduler(random.OneOf({0.0, 1e-6, 1e-3, 0.1, 10.0}), near_ns), seed, near_ns);
+}
+
+uint64_t Beyond(const std::vector<uint64_t> &sizes, uint64_t known_bytes)
+{
+    Predictor predictor;
+    for (const uint64_t size : sizes) {
+        predictor.Add(size);
+    }
+    return predictor.BeyondBytes(known_bytes);
+}
+
+// Predictions by hand, and random ones, which are at most the known bytes for each size above them and once more.
+// Sizes are known to a quarter of an octave.
+void CheckPredictor(uint64_t seed)
+{
+    const auto near = [](uint64_t found, double expected, double tolerance) {
+        return std::abs(static_cast<double>(found) - expected) <= tolerance * expected;
+    };
+    Require(Beyond({}, 50'000) == 50'000, "without sizes, as much again follows");
+    Require(Beyond({1000, 1000}, 50'000) == 50'000, "no size is so long");
+    Require(near(Beyond(std::vector<uint64_t>(1000, 300'000), 50'000), 250'000, 0.01), "the rest of all sizes");
+    std::vector<uint64_t> two(500, 100'000); // serve until 100 KB; half of the flows are longer, and have 10 MB
+    two.insert(two.end(), 500, 10'000'000);
+    Require(near(Beyond(two, 50'000), 50'000 / 0.5, 0.01) && near(Beyond(two, 200'000), 9'800'000, 0.05), "two sizes");
+    Random random(seed);
+    std::vector<uint64_t> sizes(random.Between(0, 20));
+    std::generate(sizes.begin(), sizes.end(), [&] { return 1ULL << random.Between(0, 40); });
+    const uint64_t known = 1 + random.Between(0, 1ULL << random.Between(0, 40)), found = Beyond(sizes, known);
+    const auto longer = static_cast<uint64_t>(std::count_if(sizes.begin(), sizes.end(), [&](uint64_t size) {
+        return static_cast<double>(size) > static_cast<double>(known) * std::exp2(-0.25);
+    }));
+    Require(found >= 1 && found <= known * (longer + 1) + 1 && (longer > 0 || found == known), "a random prediction");
 }
 
 // A network and all that is seen of it.
@@ -175,7 +209,7 @@ class Seen
         for (uint32_t port = 0; port < 2 * spec_.links.size(); ++port) {
             const PortTotals totals = network_.PortRecord(port);
             Add(&totals, sizeof(totals));
-            const QueueSpec &queue = spec_.links[port / 2].queue[port % 2];
+            const QueueSpec &queue = spec_.queue_of(port);
             dropped += static_cast<uint64_t>(totals.dropped_pkts);
             if (queue.buffer_bytes >= 0) {
                 const int64_t shared = queue.pool < 0 ? 0 : spec_.pools[static_cast<size_t>(queue.pool)].size_bytes;
@@ -210,6 +244,7 @@ uint64_t Run(uint64_t seed)
     constexpr int64_t kPatience = 10'000'000, kEndless = 300;
     constexpr uint64_t kEndlessPkts = 300'000; // within a millisecond, where packets are small and links fast
     CheckSchedulers(seed);
+    CheckPredictor(seed);
     const RandomCase made = RandomCase::Make(seed);
     Seen one(made), two(made);
     Random random(~seed);

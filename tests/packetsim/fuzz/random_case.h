@@ -110,7 +110,7 @@ class Maker
                             {"after_acks", random_.Between(0, 3)},
                             {"pacing_bytes_per_s", random_.OneOf<uint64_t>({0, 0, 20'000'000, 2'000'000'000})}};
         }
-        const std::vector<std::string> orders = OrderNames();
+        const std::vector<std::string> orders = NamesIn(ncc_order_table, {"fifo"});
         spec_.order = orders[random_.Between(0, orders.size() - 1)];
     }
 
@@ -258,9 +258,9 @@ class Maker
     {
         spec_.symmetric = random_.Chance(0.3);
         spec_.sprayed = !spec_.symmetric && random_.Chance(0.3);
-        const std::vector<std::string> tags = TagNames();
+        const std::vector<std::string> tags = NamesIn(ncc_tag_table, {"none"});
         spec_.tags = tags[random_.Between(0, tags.size() - 1)];
-        for (const std::string &name : ProgramNames()) {
+        for (const std::string &name : NamesIn(ncc_program_table)) {
             spec_.programs.push_back(
                 {{name, {{"t_ns", 1'000'000}}}}); // where it has such a timer: senders wait minutes
         }
@@ -290,7 +290,7 @@ class Maker
                 queue.classes = static_cast<int32_t>(random_.OneOf<uint64_t>({1, 1, 2, 8}));
                 const auto programs = static_cast<int32_t>(random_.Between(0, spec_.programs.size())) - 1;
                 queue.programs = programs;
-                if (programs >= 0 && ProgramNeeds(spec_.programs[static_cast<size_t>(programs)][0].name) &
+                if (programs >= 0 && FindProgram(spec_.programs[static_cast<size_t>(programs)][0].name).needs &
                                          (NCC_SW_RANKED | NCC_SW_QUEUES)) {
                     queue.classes = 1;
                     queue.control_first = queue.mark_leaving = false;

@@ -163,7 +163,7 @@ inline void Watch::CheckPools(Network &network)
     }
     std::vector<uint64_t> used(spec.pools.size());
     for (uint32_t port = 0; port < 2 * spec.links.size(); ++port) {
-        const QueueSpec &queue = spec.links[port / 2].queue[port % 2];
+        const QueueSpec &queue = spec.queue_of(port);
         if (queue.pool >= 0) {
             const int64_t beyond = network.switches().port(port).queue_bytes() - queue.buffer_bytes;
             used[static_cast<size_t>(queue.pool)] += static_cast<uint64_t>(std::max<int64_t>(beyond, 0));
