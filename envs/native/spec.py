@@ -86,8 +86,6 @@ class _Parts(NamedTuple):
 
     fields: dict[str, Any]
     """Fields of `Spec`, with a dict of fields in place of each struct: a struct must not outlive its module."""
-    programs: tuple[tuple[Program, ...], ...]
-    """Distinct lists of programs at ports."""
     slowest_port: int | None
     """The switch port whose queue takes longest to empty."""
 
@@ -208,7 +206,6 @@ def _parts(topology: Topology) -> _Parts:
     switch_ports = (port for port in range(2 * len(links)) if topology.port_buffer(port) is not None)
     topology.__dict__[key] = made = _Parts(
         {"is_host": is_host, "links": links, "pools": pools, "programs": of_ports},
-        programs,
         max(switch_ports, key=lambda port: _wait_s(topology, port), default=None),
     )
     return made
