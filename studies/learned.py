@@ -32,8 +32,7 @@ from ncc.results.palette import styles
 from ncc.results.plot import new_figure, save_figure
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
-from ncc.run.limiters import Decider
-from ncc.study.points import PACKAGED
+from ncc.run.limiters import Decider, LimiterFactory
 from ncc.study.random_networks import drawn, load_families, play
 from studies.random_networks import count, geometric
 
@@ -131,45 +130,50 @@ def blinded(learned: Learned, places: Sequence[int], stand: FloatArray) -> tuple
     return ((kept, bias + weight[:, at] @ stand[at].astype(np.float32)), *rest)
 
 
-def importance(name: str, networks: Sequence[Scenario], *, seed: int = 1) -> Importance:
-    """Compute the importance of each group of numbers, and of all together, to a controller's packaged policy.
+def importance(name: str, networks: Sequence[Scenario], run: Path | None = None, *, seed: int = 1) -> Importance:
+    """Compute the importance of each group of numbers, and of all together, to a controller's policy.
 
     Args:
+        run: run folder of its policy; None: the package's.
         seed: seed of the flows.
 
     Raises:
         ConfigError: the controller has no policy, or a policy file for hosts.
     """
-    controller, learned = load_learned(load_controller(name))
-    seen = states(controller, learned, networks)
+    controller, learned = load_learned(load_controller(name), run)
+    seen = states(controller, learned, networks, run)
     mean = np.concatenate([obs for _, obs in seen]).mean(axis=0)
     groups = {**groups_of(learned), ALL: tuple(range(learned.policy.obs_dim))}
-    base = play(controller, networks, seed, PACKAGED).mean_fct_s
+    base = play(controller, networks, seed, LimiterFactory(run)).mean_fct_s
     without = []
     for places in groups.values():
-        with _blind(controller, learned, places, mean) as blind:
-            taken_s = play(blind, networks, seed, PACKAGED).mean_fct_s
+        with _blind(controller, learned, places, mean, run) as blind:
+            taken_s = play(blind, networks, seed, LimiterFactory(run)).mean_fct_s
         without.append(geometric(np.log(taken_s / base)))
     change = permuted(learned, seen, groups.values(), seed=seed)
     return Importance(label=learned.label, names=tuple(groups), change=change, without=np.array(without))
 
 
-def states(controller: Controller, learned: Learned, networks: Sequence[Scenario]) -> list[tuple[Scenario, ObsArray]]:
+def states(
+    controller: Controller, learned: Learned, networks: Sequence[Scenario], run: Path | None
+) -> list[tuple[Scenario, ObsArray]]:
     """Return the observations of busy hosts in a run of the policy on each network that has a flow."""
     datapath = load_datapath("packetsim")
     return [
-        (network, observed(learned, controller, network, datapath, seed=number))
+        (network, observed(learned, controller, network, datapath, seed=number, run=run))
         for number, network in enumerate(networks)
         if len(network.flows(eval_flow_seed(number)))
     ]
 
 
 @contextmanager
-def _blind(controller: Controller, learned: Learned, places: Sequence[int], stand: FloatArray) -> Iterator[Controller]:
+def _blind(
+    controller: Controller, learned: Learned, places: Sequence[int], stand: FloatArray, run: Path | None
+) -> Iterator[Controller]:
     """Provide a controller whose policy always sees the values of `stand` at `places`."""
     limit = controller.limit
     assert isinstance(limit, PolicyLimit), "it has a policy"
-    path = PACKAGED.path(controller.name, limit)
+    path = LimiterFactory(run).path(controller.name, limit)
     with TemporaryDirectory() as folder:
         target = Path(folder) / "policy.ncc"
         save_policy(target, blinded(learned, places, stand), load_policy(path)[1])
@@ -213,8 +217,8 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--seed", type=count, default=1, help="of networks and flows, from 1")
     options = parser.parse_args(arguments)
     networks = drawn(load_families(options.families, options.of), options.seed, options.networks)
-    controller = load_controller(options.controller)
-    networks = [network for network in networks if PACKAGED.decider(controller, network)[0] is Decider.ITSELF]
+    factory, controller = LimiterFactory(None), load_controller(options.controller)
+    networks = [network for network in networks if factory.decider(controller, network)[0] is Decider.ITSELF]
     if not networks:
         raise ConfigError(
             f"{options.controller} decides in none of these networks ({Decider.LOCAL.value}): name other --families"

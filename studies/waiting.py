@@ -50,8 +50,11 @@ class Waiting:
     """[n] hosts that go before, at most 8."""
 
 
-def waiting(controllers: Sequence[str], networks: Sequence[Scenario]) -> Waiting:
+def waiting(controllers: Sequence[str], networks: Sequence[Scenario], run: Path | None = None) -> Waiting:
     """Run the first controller on flows of each network, and let the others decide on its measurements.
+
+    Args:
+        run: run folder of its policy; None: the package's.
 
     Raises:
         ConfigError: no network has a flow.
@@ -63,7 +66,7 @@ def waiting(controllers: Sequence[str], networks: Sequence[Scenario]) -> Waiting
     for number, scenario in enumerate(networks):
         if not len(scenario.flows(eval_flow_seed(number))):
             continue
-        _, measurements, limits = watched_run(scenario, controllers[0], seed=number)
+        _, measurements, limits = watched_run(scenario, controllers[0], training=run, seed=number)
         observer = SharedObserver(VIEW)
         observer.reset(scenario, seed=derive_seed(limiter_seed(0), "sharing"))
         rows.append(np.array([observer.observe(m)[:, at] for m in measurements[:-1]]).reshape(-1, len(at)))

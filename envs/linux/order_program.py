@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs that give a host's packets their class: in its queue (`OrderProgram`), and at ports (`TagProgram`)."""
 
+import ctypes
+import os
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -31,6 +35,8 @@ COUNTS = np.dtype([(name, "<u8") for name in COUNTERS])
 """`struct ncc_order_counts`."""
 STRUCTS = {"ncc_order_config": CONFIG, "ncc_order_counts": COUNTS}
 """Row types by the names of their structs in C."""
+_FSOPEN, _FSCONFIG, _FSMOUNT, _CREATE, _CLOEXEC = 430, 431, 432, 6, 1
+"""System calls, FSCONFIG_CMD_CREATE and FSOPEN_CLOEXEC of linux/mount.h, which the C library may not have yet."""
 
 
 class OrderProgram:
@@ -118,7 +124,8 @@ class TagProgram:
 def take_sizes(opened: Any) -> bool:
     """Give a loaded object the sizes that applications of this machine announce; return False if that fails."""
     try:
-        opened.attach("ncc_message_told", _control_groups())
+        with _control_groups() as group:
+            opened.attach("ncc_message_told", group)
     except (DatapathError, OSError):  # no such folder, or a kernel without CONFIG_CGROUP_BPF
         return False
     return True
@@ -131,14 +138,30 @@ def _thresholds_bytes(params: Params) -> list[int]:
     return [given.get(name, default) for name, default, *_ in rows if name.startswith("class")]
 
 
-def _control_groups() -> str:
-    """Return the folder of the control groups of version 2; `ip netns exec` hides it from its command.
+@contextmanager
+def _control_groups() -> Iterator[str]:
+    """Yield the folder of the control groups of version 2.
+
+    `ip netns exec` hides it from its command. If it is hidden, mount it, visible to this process alone.
 
     Raises:
-        OSError: neither this process nor the machine's first one has it.
+        OSError: it is not mounted, and this process may not mount it.
     """
-    for process, root in (("self", ""), ("1", "/proc/1/root")):
-        mounts = (line.split() for line in Path(f"/proc/{process}/mounts").read_text().splitlines())
-        if mounted := next((mount[1] for mount in mounts if mount[2] == "cgroup2"), None):
-            return root + mounted
-    raise FileNotFoundError("no control groups of version 2")
+    mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
+    if mounted := next((mount[1] for mount in mounts if mount[2] == "cgroup2"), None):
+        yield mounted
+        return
+    with ExitStack() as opened:
+        filesystem = _call(_FSOPEN, b"cgroup2", _CLOEXEC)
+        opened.callback(os.close, filesystem)
+        _call(_FSCONFIG, filesystem, _CREATE, None, None, 0)
+        mount = _call(_FSMOUNT, filesystem, _CLOEXEC, 0)
+        opened.callback(os.close, mount)
+        yield f"/proc/self/fd/{mount}"
+
+
+def _call(number: int, *arguments: int | bytes | None) -> int:
+    done: int = ctypes.CDLL(None, use_errno=True).syscall(number, *arguments)
+    if done < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return done

@@ -174,8 +174,8 @@ class Rack:
 
     def _add_node(self, node: int) -> None:
         name = self.namespace(node)
+        self._undo.callback(namespaces.remove, name)  # before: an interrupt may come while it is made
         namespaces.create(name)
-        self._undo.callback(namespaces.remove, name)
         is_host = self.topology.nodes[node].kind is NodeKind.HOST
         with namespaces.inside(name):
             stack.apply(stack.of_every_node())

@@ -37,6 +37,8 @@ STATUS_FAILED = 1
 STATUS_INTERRUPTED = 130
 NOT_CHOICES = ("hydra", "schema", "controllers", "families")
 """Configuration groups that cannot be chosen with group=option."""
+NO_NAME = re.compile(r"[+-]?\d+|[+-]?(\d+\.\d*|\.?\d+)(e[+-]?\d+)?|[+-]?inf|nan|true|false|null", re.IGNORECASE)
+"""Values that Hydra does not read as a word."""
 
 
 def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> None:
@@ -80,6 +82,7 @@ def _read(name: str, arguments: list[str]) -> None:
     use_config_dir(typed_config_dir(arguments))
     _require_whole_groups(arguments)
     _require_resume_alone(arguments)
+    _require_names(name, arguments)
 
 
 def _require_resume_alone(arguments: Sequence[str]) -> None:
@@ -97,6 +100,14 @@ def _require_whole_groups(arguments: Sequence[str]) -> None:
         group = key.removesuffix(".kind").replace(".", "/")
         if key.endswith(".kind") and (PACKAGE / group).is_dir():
             raise ConfigError(f"{key}={value} leaves the settings of another kind in place: choose {group}={value}")
+
+
+def _require_names(main: str, arguments: Sequence[str]) -> None:
+    """Refuse a number or truth value where a group's YAML is chosen: Hydra takes words only."""
+    for key, _, value in (argument.partition("=") for argument in arguments):
+        if NO_NAME.fullmatch(value) and key.lstrip("+") in (own := _own_groups(main)):
+            known = ", ".join(groups().get(key.lstrip("+"), own))
+            raise ConfigError(f"{key}={value} is no word, as a file's name has to be: {known}")
 
 
 def _help(name: str, overrides: list[str], parts: list[str]) -> None:
@@ -161,6 +172,8 @@ def _user_errors(body: Callable[[], None], more: str = "", *, main: str) -> None
     except BrokenPipeError:
         let_reader_leave()
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            _fail(f"error: the name {error.filename} is too long for a file or folder", STATUS_CONFIG, more)
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         where = f" at {error.filename}" if error.filename else ""

@@ -2,6 +2,7 @@
 """Options of mains that do without Hydra, and their exit status."""
 
 import argparse
+import codecs
 import io
 import math
 import os
@@ -42,11 +43,22 @@ def typed(kind: Any) -> Callable[[str], Any]:
     return parse
 
 
+ASCII = {"\N{MINUS SIGN}": "-", "\N{PLUS-MINUS SIGN}": "+-", "\N{MULTIPLICATION SIGN}": "x", "\N{MICRO SIGN}": "u"}
+"""Signs of our texts beyond ASCII, and their replacements in an output without them."""
+
+
 def print_anywhere() -> None:
-    """Allow output to terminals and pipes of any encoding: signs that it lacks are written as ?."""
+    """Allow output to terminals and pipes of any encoding: missing signs are written as in `ASCII`, or as ?."""
+    codecs.register_error("ncc.ascii", _in_ascii)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors="ncc.ascii")
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(ASCII.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
 
 
 def let_reader_leave() -> None:

@@ -87,7 +87,7 @@ def _experiment(name: str, results: Results, now: Experiment, old: Sequence[str]
         "title": now.title,
         "paper": now.paper.to_dict(),
         "notes": now.notes,
-        "reduced": now.preset(FULL).reduced,
+        "reduced": now.presets[FULL].reduced if FULL in now.presets else "",
         "verdicts": {at: _verdict(result) + (" *old*" if at in old else "") for at, result in results.items()},
         "runs": [_runs(result) for result in results.values()],
         "checks": _checks(results, now),

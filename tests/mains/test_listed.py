@@ -16,7 +16,7 @@ FEW = ("dctcp_queue", "ncc_linux", "tuning_rack")
 LISTED = [
     *((main, "scenario", config_paths("scenario"), "rack", "16 hosts of 1 Gbit/s") for main in ("evaluate", "serve")),
     ("evaluate", "controller", (*controller_names(), *tuned_names()), "dctcp", "ns3, packetsim"),
-    ("evaluate", "experiment", FEW, "dctcp_queue", "SIGCOMM 2010"),
+    ("evaluate", "experiment", FEW, "dctcp_queue", "marking threshold"),
     ("train", "recipe", config_paths("recipe"), "ncc", ""),
 ]
 

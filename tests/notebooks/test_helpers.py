@@ -126,7 +126,7 @@ def test_windows_take_the_policy_that_the_run_was_made_with(tmp_path: Path, monk
     assert np.isfinite(windows_of(evaluation, run, [0], training=tmp_path / "made").cwnd_bytes).any()
     with pytest.raises(ResultError, match=r"'ncc', seed 0 was made with is not that of .*/other; name the folder"):
         windows_of(evaluation, run, [0], training=tmp_path / "other")
-    with pytest.raises(ResultError, match=r"is not that of the package; name the folder"):
+    with pytest.raises(ResultError, match=r"is not that of a training above .*nor of the package; name the folder"):
         windows_of(evaluation, run, [0])
     with pytest.raises(ConfigError, match="is no folder"):
         windows_of(evaluation, run, [0], training=tmp_path / "nowhere")

@@ -206,7 +206,7 @@ def test_defaults_of_headers_and_controllers_count(monkeypatch: pytest.MonkeyPat
     first, *rest = table["newreno"].params
     other = replace(table["newreno"], params=(replace(first, default=first.default + 1), *rest))
     with monkeypatch.context() as patched:
-        patched.setattr("ncc.baselines.registry._table", lambda: table | {"newreno": other})
+        patched.setattr("ncc.baselines.registry.controllers", lambda: table | {"newreno": other})
         assert old_results(found, loaded)
     yaml = load_controller("newreno")
     monkeypatch.setattr(

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from ncc.core.errors import ResultError, UnknownNameError
+from ncc.core.errors import NccError, ResultError, UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.harness.pool import Processes
-from ncc.harness.results import Evaluation
+from ncc.harness.results import Evaluation, StoredRun
 from ncc.harness.run import Run
 from ncc.harness.trace import WindowTrace, trace_windows
 from ncc.results.notebook.show import Page, own_folder
@@ -116,7 +116,8 @@ def windows_of(
         evaluation: evaluation of the run.
         run: as `run_of` gives it.
         flows: indices of the flows to record; None: all.
-        training: folder of the training with a learned controller's policy; None: the package.
+        training: folder with a learned controller's policy; None: the training that contains the evaluation, or else
+            the package.
 
     Raises:
         NccError: as `ncc.harness.trace.trace_windows`.
@@ -125,15 +126,29 @@ def windows_of(
     stored = next((s for s in evaluation.of(run.controller.name) if s.seed == run.seed), None)
     if stored is None:
         raise ResultError(f"{evaluation.folder} has no run of {run.label}; take one that run_of gives")
-    if training is not None:
-        require_folder(Path(training))
-    factory = LimiterFactory(None if training is None else Path(training))
-    if factory.inputs(run.controller).get("policy") != stored.manifest.facts["inputs"].get("policy"):
-        raise ResultError(
-            f"the policy that the run of {run.label} was made with is not that of {training or 'the package'}; name "
-            "the folder of the training that made it: training=<folder>"
-        )
+    factory = LimiterFactory(_policies_of(evaluation, stored, run, None if training is None else Path(training)))
     return trace_windows(run, load_datapath(run.datapath).load()(), factory(run.controller, run.scenario), flows=flows)
+
+
+def _policies_of(evaluation: Evaluation, stored: StoredRun, run: Run, training: Path | None) -> Path | None:
+    """Folder of the policy that made a run; None: the package, or the controller has none."""
+    made_with = stored.manifest.facts["inputs"].get("policy")
+    places: list[Path | None] = [training]
+    if training is None:  # the evaluation is <training>/evaluation/<datapath>, or one level deeper
+        places = [*evaluation.folder.resolve().parents[:3], None]
+    else:
+        require_folder(training)
+    for place in places:
+        try:
+            if LimiterFactory(place).inputs(run.controller).get("policy") == made_with:
+                return place
+        except (NccError, OSError):
+            continue  # no policy there, or none of that name
+    tried = training or "a training above its evaluation, nor of the package"
+    raise ResultError(
+        f"the policy that the run of {run.label} was made with is not that of {tried}; name the folder of the training "
+        "that made it: training=<folder>"
+    )
 
 
 def training_curve(run: str | Path, path: Path) -> None:

@@ -101,7 +101,7 @@ def _run(datapath: Datapath, case: SmallCase, flows: FlowTable, stack: HostStack
     measurement = datapath.start(scenario, flows, stack, _SEED)
     try:
         for fault in case.faults:
-            getattr(cast(Any, datapath)._network, f"{fault.kind}_packet")(network.port(fault.port), fault.nth)
+            cast(Any, datapath)._network.plan_fault(network.port(fault.port), fault.nth, **{fault.kind: True})
         limits = np.full(scenario.n_agents, np.inf)
         while measurement.flows_finished < len(flows):
             if measurement.epoch >= MAX_EPOCHS:

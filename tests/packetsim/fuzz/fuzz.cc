@@ -101,7 +101,7 @@ uint64_t Beyond(const std::vector<uint64_t> &sizes, uint64_t known_bytes)
 }
 
 // Predictions by hand, and random ones, which are at most the known bytes for each size above them and once more.
-// Sizes are known to a quarter of an octave.
+// Sizes are known to a quarter of an octave, and up to 1 KB are one class.
 void CheckPredictor(uint64_t seed)
 {
     const auto near = [](uint64_t found, double expected, double tolerance) {
@@ -115,8 +115,8 @@ void CheckPredictor(uint64_t seed)
     Require(near(Beyond(two, 50'000), 50'000 / 0.5, 0.01) && near(Beyond(two, 200'000), 9'800'000, 0.05), "two sizes");
     Random random(seed);
     std::vector<uint64_t> sizes(random.Between(0, 20));
-    std::generate(sizes.begin(), sizes.end(), [&] { return 1ULL << random.Between(0, 40); });
-    const uint64_t known = 1 + random.Between(0, 1ULL << random.Between(0, 40)), found = Beyond(sizes, known);
+    std::generate(sizes.begin(), sizes.end(), [&] { return 1024ULL << random.Between(0, 30); });
+    const uint64_t known = 1024 + random.Between(0, 1ULL << random.Between(0, 40)), found = Beyond(sizes, known);
     const auto longer = static_cast<uint64_t>(std::count_if(sizes.begin(), sizes.end(), [&](uint64_t size) {
         return static_cast<double>(size) > static_cast<double>(known) * std::exp2(-0.25);
     }));
