@@ -37,7 +37,7 @@ struct LinkSpec {
     uint32_t a = 0, b = 0;
     double rate_bps = 0;
     int64_t delay_ns = 0;
-    std::array<QueueSpec, 2> queue{}; // of the a end and of the b end
+    std::array<QueueSpec, 2> queue{}; // queues at the ends a and b
 };
 
 // A buffer that several ports of a switch share by dynamic thresholds.

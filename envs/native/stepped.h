@@ -86,7 +86,7 @@ class Stepped
     }
 
   private:
-    std::vector<double> limits_bps_; // of the last step, by agent
+    std::vector<double> limits_bps_; // limits in the last step, by agent
     int64_t epoch_ = 0;
 };
 

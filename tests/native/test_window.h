@@ -14,8 +14,7 @@ static const struct ncc_cc_param test_window_params[] = {
     {"pacing_bytes_per_s", 0, 0, ~0ULL, "bytes/s; 0: unpaced"},
     {"show", 0, 0, 5,
      "in the place of ssthresh: 1: the last RTT sample in ns; 2: una in bytes; 0: the window; of the last telemetry, "
-     "3: the "
-     "number of ports, 4: the last one's queue in bytes, 5: a digest of all that came"},
+     "3: the number of ports, 4: the last one's queue in bytes, 5: a digest of all that came"},
 };
 
 struct test_window_state {
