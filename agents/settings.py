@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings that all learners have, and a learner made of them. Training frameworks are loaded when it begins."""
+"""Settings that all learners have. Training frameworks are loaded when training begins."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,45 +69,23 @@ class LearnerSettings(Value, frozen=True):
         if not self.hidden:
             raise ConfigError(f"{type(self).__name__}.hidden must name at least one layer, for instance [64, 64]")
 
+    @property
+    def collectors(self) -> int:
+        """Environments stepped at a time."""
+        raise NotImplementedError
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        """What a run must have in common with a checkpoint that it resumes from, beside the seed."""
+        raise NotImplementedError
+
     def check_env(self, n_actions: int, copies: int) -> None:
         """Check settings against an environment; see `ncc.harness.learner.Learner`."""
+
+    def fit(self, make_env: EnvFactory, checkpoints: Checkpoints, report: Report, *, resume: bool) -> Path:
+        """Train, and return the policy's file; see `ncc.harness.learner.Learner`."""
+        raise NotImplementedError
 
     def racks_each(self, *, batching: bool) -> int:
         """Racks in each environment; `batching`: the datapath steps many racks in one call."""
         return self.racks or (BATCHED_RACKS if batching else 1)
-
-
-class PolicyLearner:
-    """A learner made of settings, racks and rollout among them; see `ncc.harness.learner.Learner`.
-
-    It writes into the run folder `policy_untrained.ncc` at the start (the weights before training), `checkpoints/`, and
-    `policy.ncc` when training is complete. Policy files say what made them in `training` (learner, seed, periods).
-
-    Args:
-        config: `LearnerSettings` with `collectors` (environments stepped at a time), `made_by` (what a run must have in
-            common with a checkpoint that it resumes from, beside the seed) and `fit`, which trains.
-    """
-
-    def __init__(self, config: Any) -> None:
-        self.config = config
-        self.racks_per_env = config.racks or 1
-        self.processes = self.racks_per_env * config.collectors
-        self.total_epochs = config.epochs
-
-    def check_env(self, n_actions: int, copies: int) -> None:
-        self.config.check_env(n_actions, copies)
-
-    def train(
-        self,
-        make_env: EnvFactory,
-        folder: Path,
-        seed: int,
-        *,
-        resume: bool,
-        report: Report,
-        meta: Mapping[str, Any],
-    ) -> Path:
-        made_by = {**self.config.made_by, "seed": seed}
-        checkpoints = Checkpoints(folder, self.config.keep_checkpoints, made_by, meta)
-        policy: Path = self.config.fit(make_env, checkpoints, report, resume=resume)
-        return policy

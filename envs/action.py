@@ -173,7 +173,7 @@ class RateTable(_Rates):
         scales = scales_of(scenario)
         self._unit_bps = self._link_bps = scales.link_rate_bps
         if self.spec.kind == "shares":
-            share_bps = scales.uplink_capacity_bps[scales.area] / (scales.neighbours.shape[1] + 1)
+            share_bps = scales.fair_share_bps
             self._unit_bps = np.minimum(share_bps, self._link_bps)
         log = np.log(self._multiples[:-1])
         self._middle = log[:-1] / 2 + log[1:] / 2

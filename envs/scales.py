@@ -39,6 +39,11 @@ class Scales:
         """Number of hosts that are agents."""
         return len(self.names)
 
+    @property
+    def fair_share_bps(self) -> FloatArray:
+        """Share [n_agents] of the uplink if all hosts of the neighbourhood send alike."""
+        return self.uplink_capacity_bps[self.area] / (self.neighbours.shape[1] + 1)
+
 
 @lru_cache(maxsize=32)
 def scales_of(scenario: Scenario) -> Scales:

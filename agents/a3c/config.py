@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from ncc.agents.checkpoints import Checkpoints
-from ncc.agents.settings import BATCHED_RACKS, LearnerSettings, PolicyLearner, scheduled
+from ncc.agents.learner import PolicyLearner
+from ncc.agents.settings import BATCHED_RACKS, LearnerSettings, scheduled
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
 from ncc.core.value import Fraction, Positive

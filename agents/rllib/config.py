@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from ncc.agents.checkpoints import Checkpoints
-from ncc.agents.settings import LearnerSettings, PolicyLearner
+from ncc.agents.learner import PolicyLearner
+from ncc.agents.settings import LearnerSettings
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
 from ncc.core.value import Count

@@ -4,7 +4,7 @@
 Columns are those of `ncc.core.signals`, except where the kernel knows less than a simulator:
 
 - Sizes of flows are unknown. `queued_bytes` are the bytes that applications have written and that have not left the
-  host; `next_bytes` is the least of these over flows; a flow is queued if it has such bytes. Data that an application
+  host, without those of connections whose receivers take nothing more; `next_bytes` is the least of these over flows; a flow is queued if it has such bytes. Data that an application
   has not written yet, because the send buffer is full, does not count.
 - `wait_s` counts from the end of the period in which new bytes of the flow last left; before that from its beginning.
 - All values are as of a connection's last ACK; a connection is unknown until its first data is acknowledged.
@@ -84,7 +84,7 @@ class Live:
         )
         by_name = dict(zip((*_REALS, *_COUNTS), (*reals, *counts), strict=True))
         self._hosts: dict[str, FloatArray | IntArray] = {name: by_name[name] for name in ON_HOSTS}
-        self._throughput_bps, self._flows = self._hosts["throughput_bps"], shim.hosts["flows"][: self._n]
+        self._throughput_bps = self._hosts["throughput_bps"]
         self._sent_bytes = self._count()
         self._read_ns = self._n_live = 0
         for row, host_sources in enumerate(sources):
@@ -121,11 +121,6 @@ class Live:
     def listed(self) -> IntArray:
         """Columns (`LIVE_COLUMNS`) of the connections that lived at the last measurement."""
         return self._columns[:, : self._n_live]
-
-    @property
-    def busy(self) -> bool:
-        """True if connections of these hosts have data, by the kernel's count."""
-        return any(self._flows.tolist())
 
     def _count(self) -> list[int]:
         return [counter() for counter in self._counters]

@@ -1,42 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The exchange of hosts' states with peers by UDP, or with nobody. Sockets never block and buffer little."""
 
-import ctypes
-import errno
-import os
 import socket
 import struct
 import time
 from collections.abc import Sequence
-from ipaddress import IPv4Address
 
-from ncc.core.errors import ConfigError
 from ncc.host.keys import Keys
 from ncc.host.listener import Inbox, Listener
-from ncc.host.message import MAGIC, SIZE, TO_ONE, VERSION, Kind, Sender, StateArray
-from ncc.host.peers import Address, Peer
+from ncc.host.message import SIZE, TO_ONE, Kind, Sender, StateArray
+from ncc.host.peers import Peer
+from ncc.host.sockets import opened
 
 SPARE = 16
 """Messages that `receive` takes beyond two of each sender and kind."""
 DROPS_EVERY = 256
 """Calls of `receive` between two readings of the kernel's count of dropped messages."""
-MESSAGE_MEMORY_BYTES = 2304
-"""Kernel memory that a waiting message takes at most: a descriptor and half a page."""
-DSCP = 48
-"""Network control (RFC 4594 section 3.1)."""
 _MEMORY, _DROPS, _FIELDS = 55, 8, struct.Struct("9I")
 """SO_MEMINFO, and the field SK_MEMINFO_DROPS (linux/sock_diag.h)."""
-_SO_ATTACH_FILTER = 26
-"""asm-generic/socket.h."""
-_LENGTH, _BYTE, _HALF, _WORD, _EQUAL, _JUMP, _RETURN = 0x80, 0x30, 0x28, 0x20, 0x15, 0x05, 0x06
-"""Instructions of classic BPF (linux/bpf_common.h): loads, a jump on equality, a jump, and the verdict."""
-_UDP_BYTES, _SOURCE_AT = 8, 0xFFF0_0000 + 12
-"""Size of the UDP header, where a filter's data begins, and place of IP's source address (SKF_NET_OFF)."""
-_REMEDIES = {
-    errno.EADDRINUSE: "the port is in use; is an agent running already? Stop it, or name another port",
-    errno.EADDRNOTAVAIL: "this machine has no such address; name one that `ip address` shows",
-    errno.EACCES: "this needs more rights; name a port of 1024 or above",
-}
 
 
 class Exchange:
@@ -113,8 +94,8 @@ class UdpExchange(Exchange):
         keys: Keys,
         own: Sequence[Peer],
         peers: Sequence[Peer] = (),
-        uplink: Peer | None = None,
         *,
+        uplink: Peer | None = None,
         kind: Kind = Kind.STATE,
         late_ns: int,
         buffer_bytes: int | None = None,
@@ -133,7 +114,7 @@ class UdpExchange(Exchange):
         self._most = 2 * (kinds * self.n_peers + 1) + SPARE
         self._buffer = memoryview(bytearray(SIZE + 1))
         self._calls = 0
-        self._socket = _opened(own[0].address, self._most, senders)
+        self._socket = opened(own[0].address, self._most, senders)
 
     def send(self, own: StateArray, now_ns: int) -> None:
         sending_ns, errors = max(time.monotonic_ns(), now_ns), 0
@@ -190,43 +171,3 @@ class UdpExchange(Exchange):
 
     def close(self) -> None:
         self._socket.close()
-
-
-def _opened(address: Address, messages: int, senders: Sequence[Address]) -> socket.socket:
-    """Open a socket at an address of this machine for messages of `senders`, with room for about twice `messages`."""
-    opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, messages * MESSAGE_MEMORY_BYTES)
-        program = b"".join(struct.pack("=HBBI", *instruction) for instruction in _filter(senders))
-        code = ctypes.create_string_buffer(program)
-        filter_ = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
-        opened.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, filter_)  # before it is bound and receives anything
-        opened.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, DSCP << 2)
-        opened.bind(address)
-    except OSError as error:
-        opened.close()
-        number = error.errno or 0
-        raise ConfigError(f"cannot listen on {address}: {_REMEDIES.get(number, os.strerror(number))}") from None
-    return opened
-
-
-def _filter(senders: Sequence[Address]) -> list[tuple[int, int, int, int]]:
-    """Return a program that takes packets of our size and version from these addresses and ports, and drops all others.
-
-    Dropped packets take no room in the socket and no time of the agent. A packet with a forged source passes.
-    """
-    drop, take = (_RETURN, 0, 0, 0), (_RETURN, 0, 0, 0xFFFF_FFFF)
-    program = []
-    for load, wanted in (
-        ((_LENGTH, 0, 0, 0), _UDP_BYTES + SIZE),
-        ((_WORD, 0, 0, _UDP_BYTES), int.from_bytes(MAGIC, "big")),
-        ((_BYTE, 0, 0, _UDP_BYTES + len(MAGIC)), VERSION),
-    ):
-        program += [load, (_EQUAL, 1, 0, wanted), drop]
-    for port in dict.fromkeys(address.port for address in senders):
-        hosts = [int(IPv4Address(host)) for host in dict.fromkeys(one.host for one in senders if one.port == port)]
-        of_port = [(_WORD, 0, 0, _SOURCE_AT)]
-        for host in hosts:
-            of_port += [(_EQUAL, 0, 1, host), take]
-        program += [(_HALF, 0, 0, 0), (_EQUAL, 1, 0, port), (_JUMP, 0, 0, len(of_port) + 1), *of_port, drop]
-    return [*program, drop]

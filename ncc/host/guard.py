@@ -2,8 +2,8 @@
 """The guard between a policy and a host's traffic.
 
 It keeps limits within bounds, and keeps the last good limits if a decision cannot be used. When decisions keep failing,
-it hands the host back to its classical controller: no limit, no order, no heartbeat. Later it lets the policy try
-again, a limited number of times.
+it suspends the policy for a while: then each host may send its fair share of the uplink. Nothing that fails while the
+agent lives lifts a limit. Only a dead agent's limit ends, in the kernel (`envs/linux/order_program.py`).
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from ncc.core.flows import FloatArray
 from ncc.core.units import NS_PER_S
-from ncc.core.value import Count, Fraction, Natural, Value
+from ncc.core.value import Count, Fraction, Value
 from ncc.policies.limits import RateBounds
 
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]
@@ -24,55 +24,53 @@ Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 class GuardSettings(Value, frozen=True):
-    """Conditions for handing a host back, and for the policy's return."""
+    """Conditions for suspending a policy, and for its return."""
 
     bad_periods: Count = 20
-    """Periods in a row without a usable decision in which the last good limits hold; one more hands back."""
+    """Periods in a row without a usable decision in which the last good limits hold; one more suspends."""
     missed_frac: Fraction = 0.5
-    """Largest share of missed periods among the last `window_periods`; above it, hosts are handed back."""
+    """Largest share of missed periods among the last `window_periods`; above it, the policy is suspended."""
     window_periods: Annotated[int, Meta(ge=1, le=100_000)] = 200
-    silent_s: Seconds = 5.0
-    """Seconds without a report, while data is queued, before handing back."""
-    hold_off_s: Seconds = 1.0
-    """Least time in seconds after a hand-back before the policy may try again."""
-    tries: Natural = 5
-    """Number of times that the policy may try again. The count restarts after `well_s` without another hand-back."""
-    well_s: Seconds = 60.0
+    hold_off_s: Seconds = 5.0
+    """Time in seconds from the last reason to suspend until the policy decides again."""
 
 
 Say = Callable[[str], None]
-"""Function that takes a sentence at each hand-back and return."""
+"""Function that takes a sentence at each suspension and return."""
 
 
 class Guard:
     """The guard of the local hosts of one agent.
 
+    Args:
+        settings: conditions.
+        bounds: bounds of all limits.
+        link_bps: [k] rates of the hosts' links.
+        fair_bps: [k] fair shares of the uplink. Within the bounds they are the limits while the policy is suspended.
+        say: see `Say`.
+
     Attributes:
         held_bps: [k] limits in force, in bits/s; inf: none.
-        active: true while the policy decides; false while the hosts are handed back.
-        reason: reason of the last hand-back.
-        counters: counts of bad periods, clipped limits, missed periods, hand-backs and returns.
+        active: true while the policy decides; false while it is suspended.
+        counters: counts of bad periods, clipped limits, missed periods, suspensions and returns.
     """
 
-    def __init__(self, settings: GuardSettings, bounds: RateBounds, link_bps: FloatArray, say: Say) -> None:
+    def __init__(
+        self, settings: GuardSettings, bounds: RateBounds, link_bps: FloatArray, fair_bps: FloatArray, say: Say
+    ) -> None:
         self.settings, self.bounds = settings, bounds
-        self.active, self.reason = True, ""
-        self.counters = {"bad_periods": 0, "clipped_limits": 0, "missed_periods": 0, "hand_backs": 0, "returns": 0}
+        self.active = True
+        self.counters = {"bad_periods": 0, "clipped_limits": 0, "missed_periods": 0, "suspensions": 0, "returns": 0}
         self._link_bps, self._say = np.asarray(link_bps, np.float64), say
+        most_bps = min(bounds.max_rate_frac, 1.0) * self._link_bps
+        self._share_bps: FloatArray = np.clip(fair_bps, bounds.min_rate_frac * self._link_bps, most_bps)
         self.held_bps: FloatArray = np.full(len(link_bps), np.inf)
-        self._bad = self._tried = 0
-        self._until_ns = self._since_ns = 0
+        self._bad = self._until_ns = 0
         self._missed = deque[bool]()
         self._n_missed = 0
-        self._silent_ns, self._waits_for_reports = 0, False
-
-    @property
-    def given_up(self) -> bool:
-        """True if the hosts are handed back for good."""
-        return not self.active and self._tried > self.settings.tries
 
     def hold(self, limits_bps: FloatArray | None, now_ns: int, why: str = "") -> FloatArray:
-        """Return the limits to enforce, [k] in bits/s: the decided ones within bounds, the last good ones, or inf.
+        """Return the limits to enforce, [k] in bits/s: the decided ones within bounds, the last good ones, or shares.
 
         Args:
             limits_bps: decided limits [k]; None: no decision was possible, for the reason `why`.
@@ -89,7 +87,7 @@ class Guard:
         self.counters["bad_periods"] += 1
         if self._bad > self.settings.bad_periods:
             reason = why or "the policy's limits are not numbers above 0"
-            self.hand_back(f"{self._bad} periods in a row brought no usable decision ({reason})", now_ns)
+            self.suspend(f"{self._bad} periods in a row brought no usable decision ({reason})", now_ns)
         return self.held_bps
 
     def period(self, missed: int, now_ns: int) -> None:
@@ -103,45 +101,30 @@ class Guard:
             self._n_missed += was_missed
         if not self.active:
             return
-        if self._tried and now_ns - self._since_ns > self.settings.well_s * NS_PER_S:
-            self._tried = 0
         if len(self._missed) == window and (share := self._n_missed / window) > self.settings.missed_frac:
-            self.hand_back(f"{share:.0%} of the last {window} periods were missed: the machine is too loaded", now_ns)
+            self.suspend(f"{share:.0%} of the last {window} periods were missed: the machine is too loaded", now_ns)
 
     def fell_back(self, connections: int, now_ns: int) -> None:
-        """Hand back if connections stopped obeying since the last period because no heartbeat came."""
-        if self.active and connections:
-            self.hand_back(f"no heartbeat came, and {connections} connections stopped obeying", now_ns)
+        """Suspend the policy if connections stopped obeying since the last period because no heartbeat came."""
+        if connections:
+            self.suspend(f"no heartbeat came, and {connections} connections stopped obeying", now_ns)
 
-    def note_reports(self, *, busy: bool, any_new: bool, now_ns: int) -> None:
-        """Note if connections have data (`busy`) and if any has a new report; hand back after a long silence."""
-        if any_new or not busy:
-            self._silent_ns = now_ns
-            self._waits_for_reports &= not any_new
-        elif self.active and self._silent_ns and now_ns - self._silent_ns > self.settings.silent_s * NS_PER_S:
-            self.hand_back(f"connections have data and reported nothing for {self.settings.silent_s:g} s", now_ns)
-            self._waits_for_reports = True
-        self._silent_ns = self._silent_ns or now_ns
-
-    def hand_back(self, reason: str, now_ns: int) -> None:
-        """Lift all limits from now on; do nothing if the hosts are handed back already."""
+    def suspend(self, reason: str, now_ns: int) -> None:
+        """Limit hosts to their fair shares, for `hold_off_s` from the last call on."""
+        self._until_ns = now_ns + round(self.settings.hold_off_s * NS_PER_S)
         if not self.active:
             return
-        self.active, self.reason = False, reason
-        self.held_bps = np.full_like(self._link_bps, np.inf)
-        self.counters["hand_backs"] += 1
-        self._tried += 1
-        self._until_ns = now_ns + round(self.settings.hold_off_s * NS_PER_S)
-        last = f"for good, after {self._tried} times" if self.given_up else f"for {self.settings.hold_off_s:g} s"
-        self._say(f"handed back to the classical controller {last}: {reason}")
+        self.active, self.held_bps = False, self._share_bps.copy()
+        self.counters["suspensions"] += 1
+        self._say(f"the policy is suspended, and hosts have their fair share of the uplink: {reason}")
 
     def may_return(self, now_ns: int) -> bool:
         """Let the policy decide again if it may; return True if it returns now."""
-        if self.active or self.given_up or now_ns < self._until_ns or self._waits_for_reports:
+        if self.active or now_ns < self._until_ns:
             return False
-        self.active, self._bad, self._since_ns, self._silent_ns = True, 0, now_ns, now_ns
+        self.active, self._bad = True, 0
         self._missed.clear()
         self._n_missed = 0
         self.counters["returns"] += 1
-        self._say(f"the policy decides again (try {self._tried} of {self.settings.tries})")
+        self._say("the policy decides again")
         return True

@@ -107,7 +107,8 @@ class HostAgents:
             neighbourhood = Neighbourhood(limiter_of(self.file), scenario, [row], around)
             peers = tuple(_peer(other) for other in around)
             exchange = MemoryExchange(boxes[area], KEYS, (_peer(row),), peers, uplink=switches[area], late_ns=late_ns)
-            guard = Guard(self.settings, header.limits, neighbourhood.link_bps, self._say_of(scales.names[row]))
+            say = self._say_of(scales.names[row])
+            guard = Guard(self.settings, header.limits, neighbourhood.link_bps, neighbourhood.fair_bps, say)
             agent = Agent(neighbourhood, guard, exchange, wall_ns=lambda: self._period_ns * self._epoch)
             self.agents.append(agent)
 
@@ -129,7 +130,7 @@ class HostAgents:
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
-        """Sentences on hosts that were handed back; see `ncc.harness.run.run_once`."""
+        """Sentences on policies that were suspended; see `ncc.harness.run.run_once`."""
         return tuple(self.said)
 
     @property

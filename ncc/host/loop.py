@@ -26,7 +26,7 @@ class Loop:
         late: delays from a period's end until work began.
         own: last measurements.
         limits_bps: limits decided from them [k]; inf: no limit.
-        handed_back: true if the hosts are handed back to their controller.
+        suspended: true if the policy did not decide in the last period.
     """
 
     def __init__(self, agent: Agent, live: Live, period_ns: int, receivers: Receivers | None = None) -> None:
@@ -35,7 +35,7 @@ class Loop:
         self.took, self.late = Durations(), Durations()
         self.own: HostColumns | None = None
         self.limits_bps: FloatArray = agent.guard.held_bps
-        self.handed_back = False
+        self.suspended = False
         self._fallbacks = live.shim.fallbacks
 
     def begin(self) -> None:
@@ -59,24 +59,17 @@ class Loop:
         self.own = own = live.measure(now_ns)
         if receivers is not None:
             receivers.measure(live.listed, now_ns)
-        any_new = own.reported > 0
-        guard.note_reports(busy=not any_new and live.busy, any_new=any_new, now_ns=now_ns)  # any report: not silent
         fallbacks = live.shim.fallbacks
         guard.fell_back(fallbacks - self._fallbacks, now_ns)
         self._fallbacks = fallbacks
         guard.may_return(now_ns)
         self.limits_bps = agent.decide(own.columns, now_ns)
-        if guard.active:
-            live.put(self.limits_bps, time.monotonic_ns())
-            if receivers is not None:
-                receivers.put(now_ns)
-            if self.handed_back:  # fallbacks until now were intended
-                self.handed_back, self._fallbacks = False, live.shim.fallbacks
-        elif not self.handed_back:
-            self.handed_back = True
-            if receivers is not None:
-                receivers.lift(now_ns)
-            live.lift()
+        live.put(self.limits_bps, time.monotonic_ns())
+        if receivers is not None and guard.active:
+            receivers.put(now_ns)
+        elif receivers is not None and not self.suspended:
+            receivers.lift(now_ns)
+        self.suspended = not guard.active
         self.took.add(time.monotonic_ns() - now_ns)
         agent.share(now_ns)
         if receivers is not None:
@@ -97,7 +90,7 @@ class Loop:
             "queued_bytes": own.columns["queued_bytes"].tolist(),
             "connections": own.connections,
             "stale_peers": int(np.count_nonzero(self.agent.stale)),
-            "handed_back": self.handed_back,
+            "suspended": self.suspended,
             **({} if self.receivers is None else {"receivers": self.receivers.summary()}),
             **({} if self.live.queues is None else {"queue": self.live.queues.counts}),
         }

@@ -95,7 +95,7 @@ class AgentCollector:
             counters.append(("ncc_queue", help_, "what", loop.live.queues.counts))
         gauges: Families = [
             ("ncc_info", "the policy, by its SHA-256", "policy_sha256", {self._file.sha256: 1}),
-            ("ncc_active", "1 if the policy decides, 0 if hosts are handed back", "", int(agent.guard.active)),
+            ("ncc_active", "1 if the policy decides, 0 if hosts have their fair share", "", int(agent.guard.active)),
             ("ncc_limit_bps", "limit in force, +Inf: none", "host", _by_host(loop.limits_bps)),
             ("ncc_resident_memory_bytes", "of this process", "", psutil.Process().memory_info().rss),
         ]

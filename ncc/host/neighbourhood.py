@@ -160,6 +160,8 @@ class Neighbourhood:
         self.scenario = scenario
         self.link_bps: FloatArray = scales.link_rate_bps[list(local)]
         """[k] rates of the local hosts' links."""
+        self.fair_bps: FloatArray = scales.fair_share_bps[list(local)]
+        """[k] the local hosts' fair shares of the uplink."""
         self.base_rtt_s: FloatArray = scales.base_rtt_s[list(local)]
         """[k] base RTTs of the local hosts."""
         observer, actions = limiter.observer, limiter.actions

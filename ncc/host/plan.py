@@ -63,10 +63,9 @@ NETWORK = {
 GUARD = {
     "--missed-frac": (
         "missed_frac",
-        "share of the last periods; more without a decision hand back (%(default)s)",
+        "share of the last periods; more without a decision suspend the policy (%(default)s)",
     ),
-    "--hold-off-s": ("hold_off_s", "seconds for which the controller then has the host (%(default)s)"),
-    "--tries": ("tries", "times that the policy is started again; then this ends with status 1 (%(default)s)"),
+    "--hold-off-s": ("hold_off_s", "seconds for which hosts then have their fair share (%(default)s)"),
 }
 """The same for `GuardSettings`."""
 
@@ -151,7 +150,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="of the link's rate: no limit is lower, whatever the policy file says (%(default)s)",
     )
     add("--max-rate-frac", type=typed(Share), metavar="FRAC", help="of the link's rate: no limit is higher")
-    _add_fields(parser.add_argument_group("when hosts are handed back to their controller"), GuardSettings, GUARD)
+    _add_fields(parser.add_argument_group("when the policy is suspended"), GuardSettings, GUARD)
     add = parser.add_argument_group("what is done").add_argument
     add(
         "--send-buffer",

@@ -43,7 +43,7 @@ USER_SLOTS = layout.FLOWS_MAX // 2
 
 
 def command(options: argparse.Namespace) -> int:
-    """Run until a signal or `--seconds`; return 0 then, and 1 if the policy was given up.
+    """Run until a signal or `--seconds`; return 0 then.
 
     Raises:
         ConfigError: invalid options; nothing has been changed.
@@ -58,7 +58,13 @@ def command(options: argparse.Namespace) -> int:
         notifier = Notifier()
         undo.callback(notifier.close)
         exchange = _exchange(options, plan, undo)
-        guard = Guard(plan.guard, plan.bounds, neighbourhood.link_bps, lambda said: log.warning("guard", said=said))
+        guard = Guard(
+            plan.guard,
+            plan.bounds,
+            neighbourhood.link_bps,
+            neighbourhood.fair_bps,
+            lambda said: log.warning("guard", said=said),
+        )
         agent = Agent(neighbourhood, guard, exchange, in_force=not options.dry_run)
         privileges.check()
         require_built()
@@ -99,8 +105,8 @@ def command(options: argparse.Namespace) -> int:
         say, why = log.info, "time is up"
         try:
             cost = _serve(options, loop, log=log, notifier=notifier, stop=stop)
-            if guard.given_up or stop.name:
-                why = "given up" if guard.given_up else f"signal {stop.name}"
+            if stop.name:
+                why = f"signal {stop.name}"
         except BaseException as error:
             say, why = log.error, str(error) or type(error).__name__
             raise
@@ -119,9 +125,7 @@ def command(options: argparse.Namespace) -> int:
                 log_lost=log.lost,
                 metrics_lost=0 if shown is None else shown.lost,
             )
-        if guard.given_up:
-            log.error("given_up", reason=guard.reason)
-        return int(guard.given_up)
+        return 0
 
 
 def _exchange(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> Exchange:
@@ -130,7 +134,7 @@ def _exchange(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> Excha
     if plan.keys is not None:
         late_ns = to_ns(LATE_PERIODS * plan.network.period_s)
         exchange = UdpExchange(
-            plan.keys, plan.own, plan.peers, plan.uplink, late_ns=late_ns, buffer_bytes=options.receivers
+            plan.keys, plan.own, plan.peers, uplink=plan.uplink, late_ns=late_ns, buffer_bytes=options.receivers
         )
     undo.callback(exchange.close)
     return exchange
@@ -234,7 +238,7 @@ def _serve(
     until_ns = math.inf if options.seconds is None else began_ns + to_ns(options.seconds)
     silence = Silence(loop.agent, began_ns)
     try:
-        while not guard.given_up:
+        while True:
             now_ns, missed = loop.wait()
             if stop.name is not None or now_ns >= until_ns:
                 break
@@ -253,7 +257,7 @@ def _serve(
             if checks:
                 checked_ns = now_ns
                 if name not in AVAILABLE.read_text().split():
-                    guard.hand_back(f"congestion control {name} is no longer registered", now_ns)
+                    guard.suspend(f"congestion control {name} is no longer registered", now_ns)
     finally:
         gc.unfreeze()
     cpu_frac = (time.process_time() - cpu_s) / (time.monotonic() - wall_s)

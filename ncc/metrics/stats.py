@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,8 @@ import numpy.typing as npt
 from ncc.core.flows import FloatArray
 from ncc.core.seeding import generator
 
-Statistic = Literal["mean", "median", "iqm"]
+LEVEL = 0.95
+"""Confidence of an interval."""
 N_RESAMPLES = 9999
 BATCH = 1000
 """Resamples held in memory at once."""
@@ -33,38 +34,21 @@ class Interval:
         return self.low <= value <= self.high
 
 
-def _iqm(values: npt.NDArray[Any], axis: int = -1) -> Any:
-    """Mean of the middle half (Agarwal et al., NeurIPS 2021): floor(n/4) values are cut at each end."""
-    cut = values.shape[axis] // 4
-    middle = np.take(np.sort(values, axis=axis), range(cut, values.shape[axis] - cut), axis=axis)
-    return middle.mean(axis=axis)
+def interval(values: npt.ArrayLike) -> Interval:
+    """Percentile bootstrap interval of the mean of independent values [n], one per seed (Efron 1979).
 
-
-_STATISTICS: dict[str, Callable[..., Any]] = {"mean": np.mean, "median": np.median, "iqm": _iqm}
-
-
-def interval(values: npt.ArrayLike, statistic: Statistic = "mean", level: float = 0.95) -> Interval:
-    """Percentile bootstrap interval of a statistic of independent values, one per seed (Efron 1979).
-
-    It uses percentiles rather than BCa: BCa is undefined for the median of few values, and its corrections rely on the
-    same few values. With 5 to 10 seeds either is somewhat too narrow; use more seeds.
+    It uses percentiles rather than BCa, whose corrections rely on the same few values. With 5 to 10 seeds either is
+    somewhat too narrow; use more seeds.
 
     Special cases: NaNs are left out and counted; without values everything is NaN; with one value the bounds are NaN;
     equal values give an interval of width 0.
-
-    Args:
-        values: shape [n].
-        statistic: `iqm` is the mean of the middle half.
-        level: confidence, in (0, 1).
     """
     x = np.asarray(values, dtype=np.float64)
-    return _bootstrap((x[~np.isnan(x)],), _STATISTICS[statistic], len(x), level)
+    return _bootstrap((x[~np.isnan(x)],), np.mean, len(x))
 
 
-def paired_ratio(
-    ours: npt.ArrayLike, theirs: npt.ArrayLike, statistic: Statistic = "mean", level: float = 0.95
-) -> Interval:
-    """Interval of statistic(ours) / statistic(theirs) where value i of both comes from the same flows.
+def paired_ratio(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> Interval:
+    """Interval of mean(ours) / mean(theirs) where value i of both comes from the same flows.
 
     Seeds are resampled in pairs, so their common variation cancels. Pairs with a NaN are left out and counted. If any
     of `theirs` is 0, estimate and bounds are NaN: there is nothing to compare with. Otherwise see `interval`.
@@ -74,15 +58,14 @@ def paired_ratio(
     n = int(both.sum())
     if (b[both] == 0).any():
         return Interval(np.nan, np.nan, np.nan, n, len(a) - n)
-    of = _STATISTICS[statistic]
 
     def ratio(x: npt.NDArray[Any], y: npt.NDArray[Any], axis: int = -1) -> Any:
-        return of(x, axis=axis) / of(y, axis=axis)
+        return x.mean(axis=axis) / y.mean(axis=axis)
 
-    return _bootstrap((a[both], b[both]), ratio, len(a), level)
+    return _bootstrap((a[both], b[both]), ratio, len(a))
 
 
-def gap_closed(ours: npt.ArrayLike, start: npt.ArrayLike, goal: npt.ArrayLike, level: float = 0.95) -> Interval:
+def gap_closed(ours: npt.ArrayLike, start: npt.ArrayLike, goal: npt.ArrayLike) -> Interval:
     """Interval of (mean(start) - mean(ours)) / (mean(start) - mean(goal)), value i of all three of the same flows.
 
     0 is as far as `start`, 1 as far as `goal`, below 0 worse than `start`. Seeds are resampled together. A seed with a
@@ -98,10 +81,10 @@ def gap_closed(ours: npt.ArrayLike, start: npt.ArrayLike, goal: npt.ArrayLike, l
         from_start = y.mean(axis=axis)
         return (from_start - x.mean(axis=axis)) / (from_start - z.mean(axis=axis))
 
-    return _bootstrap((a, b, c), share, len(known), level)
+    return _bootstrap((a, b, c), share, len(known))
 
 
-def _bootstrap(columns: tuple[FloatArray, ...], of: Callable[..., Any], n_all: int, level: float) -> Interval:
+def _bootstrap(columns: tuple[FloatArray, ...], of: Callable[..., Any], n_all: int) -> Interval:
     n = len(columns[0])
     if n == 0:
         return Interval(np.nan, np.nan, np.nan, 0, n_all)
@@ -114,5 +97,5 @@ def _bootstrap(columns: tuple[FloatArray, ...], of: Callable[..., Any], n_all: i
     for first in range(0, N_RESAMPLES, BATCH):
         drawn = rng.integers(0, n, (min(BATCH, N_RESAMPLES - first), n))
         found.append(of(*(column[drawn] for column in columns), axis=-1))
-    low, high = np.quantile(np.concatenate(found), [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(np.concatenate(found), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(estimate, float(low), float(high), n, n_all - n)

@@ -3,7 +3,6 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from ncc.core.distributions import DISTRIBUTIONS, distribution
 
@@ -31,6 +30,8 @@ class TestTable:
         assert table.source
 
     def test_samples_follow_it(self, name: str) -> None:
+        from scipy import stats
+
         size, cumulative = np.array(distribution(name).points).T
         n = 20_000
         drawn = distribution(name).sample(n, np.random.default_rng(7))

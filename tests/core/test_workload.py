@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FlowTable, check_columns
@@ -47,12 +46,16 @@ def test_poisson_arrival_rate_and_load() -> None:
 
 
 def test_poisson_gaps_are_exponential() -> None:
+    from scipy import stats
+
     flows = draw_flows((("background", BACKGROUND),), RACK, 4.0, seed=2)
     gaps = np.diff(flows.start_s)
     assert stats.kstest(gaps, "expon", args=(0, 1 / BACKGROUND.arrivals_per_s(RACK))).pvalue > 0.001
 
 
 def test_poisson_pairs_are_uniform() -> None:
+    from scipy import stats
+
     flows = draw_flows((("background", BACKGROUND),), RACK, 4.0, seed=3)
     for column, group in ((flows.src, RACK.group("hosts")), (flows.dst, RACK.group("remotes"))):
         counts = [int((column == host).sum()) for host in group]

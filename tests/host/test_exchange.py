@@ -34,7 +34,8 @@ def opened(listen: str, /, *peers: str, keys: Keys = KEYS, uplink: str | None = 
     """An exchange of the agent at an address."""
     own = parse_agent(listen)
     sender = None if uplink is None else parse_one(uplink, "uplink")
-    return UdpExchange(keys, own, parse_peers(",".join(peers), own), sender, **{"late_ns": 60 * NS_PER_S, **changes})
+    changes.setdefault("late_ns", 60 * NS_PER_S)
+    return UdpExchange(keys, own, parse_peers(",".join(peers), own), uplink=sender, **changes)
 
 
 @contextmanager

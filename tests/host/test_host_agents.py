@@ -228,10 +228,10 @@ def test_the_network_that_is_described_is_the_one_of_the_scenario(policy_file: P
         np.testing.assert_allclose(parts(other.decide(measurement))[0], parts(one.decide(measurement))[0], rtol=1e-5)
 
 
-def test_an_agent_whose_policy_fails_holds_the_last_limits_and_then_hands_back(policy_file: PolicyFile) -> None:
+def test_an_agent_whose_policy_fails_holds_the_last_limits_and_then_its_share(policy_file: PolicyFile) -> None:
     scenario = rack(hosts=3, periods=100)
     half = with_bounds(policy_file, RateBounds(min_rate_frac=0.01, max_rate_frac=0.5))
-    agents = HostAgents(half, GuardSettings(bad_periods=3, hold_off_s=0.01, tries=1))
+    agents = HostAgents(half, GuardSettings(bad_periods=3, hold_off_s=0.01))
     agents.reset(scenario, 1)
     busy = {"queued_bytes": 1e6, "next_bytes": 1e5, "queued_flows": np.full(3, 4), "throughput_bps": 9e8}
     last = [agents.decide(measured(scenario, epoch, **busy)) for epoch in range(5)][-1]
@@ -241,14 +241,15 @@ def test_an_agent_whose_policy_fails_holds_the_last_limits_and_then_hands_back(p
         np.testing.assert_array_equal(agents.decide(wrong)[1], last[1])
     assert not agents.said
     limits = agents.decide(measured(scenario, 8, **busy, goodput_bps=np.array([0.0, np.nan, 0.0])))
-    assert np.isinf(limits[1])
-    assert np.isfinite(limits[[0, 2]]).all()
+    scales = scales_of(scenario)
+    assert limits[1] == min(scales.fair_share_bps[1], 0.5 * scales.link_rate_bps[1])
+    assert np.isfinite(limits).all()
     (said,) = agents.fallbacks
-    assert said.startswith("host h1: handed back")
+    assert said.startswith("host h1: the policy is suspended")
     assert "goodput_bps" in said
     for epoch in range(9, 25):
         limits = agents.decide(measured(scenario, epoch, **busy))
-    assert np.isfinite(limits).all()  # it got another try
+    assert [agent.guard.active for agent in agents.agents] == [True] * 3
 
 
 def test_what_agents_cannot_know_is_refused(policy_file: PolicyFile) -> None:

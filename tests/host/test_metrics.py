@@ -18,7 +18,7 @@ from tests.support.processes import eventually
 
 def collector(took: Durations) -> AgentCollector:
     """Metrics of an agent of two hosts, one of them without a limit."""
-    guard = SimpleNamespace(counters={"hand_backs": 1}, active=True)
+    guard = SimpleNamespace(counters={"suspensions": 1}, active=True)
     exchange = SimpleNamespace(counters={"sent": 2**50, "forged": 0})
     values = np.array([1e6, 2.5])
     loop: Any = SimpleNamespace(

@@ -89,7 +89,7 @@ def test_an_agent_without_root_keeps_one_capability(host: str, policy_path: Path
         assert eventually(lambda: any(line["connections"] == 0 for line in agent.events("report")[-2:]))
         assert agent.end() == 0
     assert [sysctl(host, SETTING), queue(host)] == before
-    assert agent.wait_for("ended")["guard"]["hand_backs"] == 0
+    assert agent.wait_for("ended")["guard"]["suspensions"] == 0
 
 
 def test_rights_that_another_thread_would_keep_are_not_given_up_in_vain() -> None:

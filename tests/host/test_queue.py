@@ -6,7 +6,7 @@ import runpy
 import socket
 import struct
 import subprocess
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from ncc.policies.export import ExportSpec, export
 from ncc.policies.file import load_policy_file, packed
 from tests.host.agents import ROOT, AgentProcess, limited_to, sysctl
 from tests.host.lines import LIMIT_BPS, OPTIONS, PEER, PEER_IPV6, kill, line, restore, state
-from tests.linux.lines import Line, sending
+from tests.linux.lines import CHUNK, Line, sending
 from tests.linux.rates import check_limit, exceeds
 from tests.linux.sockets import unacknowledged
 from tests.support.linux import TRAFFIC, needs
@@ -72,8 +72,33 @@ def test_all_that_leaves_an_interface_is_limited_together(policy_path: Path) -> 
         assert agent.end() == 0
         assert state(on) == before
     ended = agent.wait_for("ended")
-    assert ended["guard"]["hand_backs"] == 0
+    assert ended["guard"]["suspensions"] == 0
     assert ended["queue"]["limited_bytes"] > 1e6
+
+
+def test_a_receiver_that_does_not_read_lifts_no_limit_and_is_no_demand(policy_path: Path) -> None:
+    """Any user may have such a connection; a paused download is one."""
+    with line() as on, AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
+        agent.wait_for("started")
+        with on.connected("ncc_test_q") as (sender, _), on.datagrams() as others:
+            sender.setblocking(False)
+            with suppress(BlockingIOError):
+                while True:
+                    sender.send(CHUNK)
+            assert eventually(lambda: demand(agent) == (1, 0))
+            since = agent.events("report")[-1]["periods"]
+            with sending(others):
+                assert eventually(lambda: agent.events("report")[-1]["periods"] > since + 6000)
+                check_limit(on.count, LIMIT_BPS)
+            assert demand(agent) == (1, 0)
+        assert agent.end() == 0
+    assert agent.wait_for("ended")["guard"]["suspensions"] == 0
+
+
+def demand(agent: AgentProcess) -> tuple[int, float]:
+    """Connections of a host, and the bytes that wait in it, by its agent's last report."""
+    report = agent.events("report")[-1]
+    return report.get("connections", 0), sum(report.get("queued_bytes", [0]))
 
 
 def test_messages_of_the_agent_itself_go_beside_the_limit(policy_path: Path, key: str) -> None:

@@ -83,7 +83,7 @@ def test_agents_hold_hosts_to_limits_share_what_they_see_and_leave_nothing(
     assert not [name for name in AVAILABLE.read_text().split() if name.startswith("ncc_test_")]
     for agent, mb in zip(agents, peak_mb, strict=True):
         line = agent.wait_for("ended")
-        assert line["guard"]["hand_backs"] == 0
+        assert line["guard"]["suspensions"] == 0
         assert line["messages"]["forged"] == line["messages"]["unknown_sender"] == 0
         assert mb < LESS_THAN_MB
     assert all(report["limits_bps"][0] <= MOST_FRAC * LINK_BPS for report in busy(agents[0]))

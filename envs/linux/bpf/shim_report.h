@@ -43,14 +43,21 @@ static __always_inline __u64 shim_held_bytes(const struct tcp_sock *tp)
     return ncc_min_u64(written * (__u32)held / (__u32)queued, sent);
 }
 
-/* Fills the fields of the bytes that have left the host and of those that wait in it. */
+/* Returns 1 if data waits for a receiver that takes no packet more, with nothing in flight. Such data is no demand: it
+ * cannot leave, whatever the host's limit. */
+static __always_inline int shim_closed(const struct tcp_sock *tp)
+{
+    return !tp->packets_out && tp->snd_wnd < ncc_min_u64(tp->write_seq - tp->snd_nxt, tp->mss_cache);
+}
+
+/* Fills the fields of the bytes that have left the host and of those that wait in it and could leave. */
 static __always_inline void shim_fill_backlog(struct ncc_report *r, const struct shim_flow *f,
                                               const struct tcp_sock *tp)
 {
     __u64 held = shim_held_bytes(tp);
 
     r->sent_bytes = ncc_max_u64(r->sent_bytes, shim_since(f->before.sent_bytes + held, tp->bytes_sent));
-    r->unsent_bytes = tp->write_seq - tp->snd_nxt + held;
+    r->unsent_bytes = held + (shim_closed(tp) ? 0 : tp->write_seq - tp->snd_nxt);
 }
 
 /* Fills the fields that change. */

@@ -1,35 +1,39 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RLlib's network is A3C's, rollouts go through its environment, and batches hold A3C's advantages; no Ray starts."""
+"""RLlib's network is A3C's, rollouts go through its environment, and batches hold A3C's advantages; no Ray starts.
+
+Functions import RLlib, as only one of the processes that run tests needs it.
+"""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import torch
+from gymnasium.spaces import Box, Discrete
 
-pytest.importorskip("ray", reason="rllib: ray is not installed (the extra rllib)")
-torch = pytest.importorskip("torch")
+from ncc.agents.a3c.network import NetShape, initial_params
+from ncc.agents.a3c.network import policy_layers as a3c_layers
+from ncc.agents.a3c.update import advantages
+from ncc.agents.policy import MlpPolicy, NumberPolicy, load_policy, save_policy
+from ncc.agents.rllib.config import RllibConfig
+from ncc.core.errors import InvalidRunError
+from tests.agents.toy_envs import Identity, broken
 
-from gymnasium.spaces import Box, Discrete  # noqa: E402 - behind the skip
-from ray.rllib.env.single_agent_episode import SingleAgentEpisode  # noqa: E402
+if TYPE_CHECKING:
+    from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
-from ncc.agents.a3c.network import NetShape, initial_params  # noqa: E402
-from ncc.agents.a3c.network import policy_layers as a3c_layers  # noqa: E402
-from ncc.agents.a3c.update import advantages  # noqa: E402
-from ncc.agents.policy import MlpPolicy, NumberPolicy, load_policy, save_policy  # noqa: E402
-from ncc.agents.rllib.config import RllibConfig  # noqa: E402
-from ncc.agents.rllib.env import PERIOD, EnvSettings, Period, RolloutEnv  # noqa: E402
-from ncc.agents.rllib.module import HostModule, policy_layers  # noqa: E402
-from ncc.agents.rllib.ppo import HostBatches  # noqa: E402
-from ncc.core.errors import InvalidRunError  # noqa: E402
-from tests.agents.toy_envs import Identity, broken  # noqa: E402
+    from ncc.agents.rllib.env import Period
+    from ncc.agents.rllib.module import HostModule
 
 OBS, ACTIONS, HIDDEN, SEED = 5, 4, (8, 6), 11
 T, RACKS, HOSTS, GAMMA = 6, 3, 2, 0.9
 pytestmark = pytest.mark.rllib
 
 
-def module(*, numbers: bool = False, critic: bool = True) -> HostModule:
+def module(*, numbers: bool = False, critic: bool = True) -> "HostModule":
+    from ncc.agents.rllib.module import HostModule
+
     return HostModule(
         observation_space=Box(-np.inf, np.inf, (OBS,), np.float32),
         action_space=Box(-np.inf, np.inf, (1,), np.float32) if numbers else Discrete(ACTIONS),
@@ -37,15 +41,17 @@ def module(*, numbers: bool = False, critic: bool = True) -> HostModule:
     )
 
 
-def drift(made: HostModule) -> None:
+def drift(made: "HostModule") -> None:
     """Move the weights away from where they begin."""
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)) * 0.3)
 
 
-def periods(rng: np.random.Generator) -> list[Period]:
+def periods(rng: np.random.Generator) -> "list[Period]":
     """Rack 0 terminates in step 2 and rack 1 is truncated in step 3 and, as rack 2 terminates, at the end."""
+    from ncc.agents.rllib.env import Period
+
     terminated, truncated = np.zeros((2, T, RACKS), np.bool_)
     terminated[2, 0] = truncated[3, 1] = truncated[T - 1, 1] = terminated[T - 1, 2] = True
     rewards = rng.standard_normal((T, RACKS, HOSTS)).astype(np.float32)
@@ -53,8 +59,12 @@ def periods(rng: np.random.Generator) -> list[Period]:
     return [Period(*each) for each in zip(rewards, terminated, truncated, final, strict=True)]
 
 
-def rollout(made: HostModule, seed: int, *, told: list[Any] | None = None, width: int = OBS) -> SingleAgentEpisode:
+def rollout(made: "HostModule", seed: int, *, told: list[Any] | None = None, width: int = OBS) -> "SingleAgentEpisode":
     """A rollout as RLlib hands it to the learner; `width` numbers are observed, of which the module sees `OBS`."""
+    from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+
+    from ncc.agents.rllib.env import PERIOD
+
     rng = np.random.default_rng(seed)
     obs = rng.standard_normal((T + 1, RACKS, HOSTS, width)).astype(np.float32)
     told = told or list(periods(rng))
@@ -72,7 +82,9 @@ def rollout(made: HostModule, seed: int, *, told: list[Any] | None = None, width
     return one.to_numpy()
 
 
-def batch(made: HostModule, *rollouts: SingleAgentEpisode, **settings: Any) -> Any:
+def batch(made: "HostModule", *rollouts: "SingleAgentEpisode", **settings: Any) -> Any:
+    from ncc.agents.rllib.ppo import HostBatches
+
     class Modules(dict[str, Any]):
         pass
 
@@ -81,8 +93,9 @@ def batch(made: HostModule, *rollouts: SingleAgentEpisode, **settings: Any) -> A
     return pipeline(rl_module=Modules(default_policy=made), batch={}, episodes=list(rollouts))["default_policy"]
 
 
-def expected(made: HostModule, one: SingleAgentEpisode) -> tuple[np.ndarray, np.ndarray]:
+def expected(made: "HostModule", one: "SingleAgentEpisode") -> tuple[np.ndarray, np.ndarray]:
     """Advantages and returns, from the value of what followed in the same episode."""
+    from ncc.agents.rllib.env import PERIOD
 
     def values(obs: np.ndarray) -> np.ndarray:
         with torch.no_grad():
@@ -101,6 +114,8 @@ def expected(made: HostModule, one: SingleAgentEpisode) -> tuple[np.ndarray, np.
 def test_equal_seeds_give_a3cs_weights_and_the_policy_file_answers_as_the_module(
     tmp_path: Path, *, numbers: bool
 ) -> None:
+    from ncc.agents.rllib.module import policy_layers
+
     made, shape = module(numbers=numbers), NetShape(OBS, HIDDEN, 0 if numbers else ACTIONS)
     assert made.shape == shape
     params = initial_params(shape, SEED)
@@ -174,6 +189,8 @@ def test_what_cannot_be_learnt_from_is_told() -> None:
 
 
 def test_rollouts_follow_each_other_and_racks_begin_episodes_by_themselves() -> None:
+    from ncc.agents.rllib.env import PERIOD, EnvSettings, RolloutEnv
+
     env = RolloutEnv({"settings": EnvSettings(Identity((5, 5)), rollout=3, episode=7)})
     env.make(0)
     inner: Any = env._env
@@ -196,6 +213,8 @@ def test_rollouts_follow_each_other_and_racks_begin_episodes_by_themselves() -> 
 
 
 def test_an_environment_that_fails_says_so_to_the_end_of_the_rollout() -> None:
+    from ncc.agents.rllib.env import PERIOD, EnvSettings, RolloutEnv
+
     env = RolloutEnv({"settings": EnvSettings(broken, rollout=2, episode=0)})
     env.make(0)
     env.reset()

@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("ray", reason="rllib: ray is not installed (the extra rllib)")
-
 from ncc.agents import progress
 from ncc.agents.policy import POLICY_FILE, load_policy
-from ncc.agents.rllib import ppo, run
 from ncc.agents.rllib.config import RllibConfig
 from ncc.core.errors import InvalidRunError, ResultError, WorkerDiedError
 from ncc.envs.pairs import Paired, Pairs
@@ -197,6 +194,8 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_resumed_run_counts_on(tmp_path: Path) 
 
 
 def test_a_killed_env_runner_costs_what_was_in_flight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ncc.agents.rllib import ppo
+
     monkeypatch.setattr(ppo, "PROBE_S", 600.0)  # nobody else collects meanwhile: test_cluster.py
     notes, run = tmp_path / "notes", tmp_path / "run"
     notes.mkdir()
@@ -217,6 +216,8 @@ def test_an_error_in_an_env_runner_is_shown(tmp_path: Path) -> None:
 
 
 def test_an_env_runner_that_hangs_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ncc.agents.rllib import ppo, run
+
     for module in (ppo, run):
         monkeypatch.setattr(module, "SILENCE_S", 1.0)
     monkeypatch.setattr(run, "STOP_S", 0.5)
