@@ -79,7 +79,7 @@ def test_all_that_leaves_an_interface_is_limited_together(policy_path: Path) -> 
 def test_a_receiver_that_does_not_read_lifts_no_limit_and_is_no_demand(policy_path: Path) -> None:
     """Any user may have such a connection; a paused download is one."""
     with line() as on, AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
-        agent.wait_for("started")
+        agent.wait_for("report")
         with on.connected("ncc_test_q") as (sender, _), on.datagrams() as others:
             sender.setblocking(False)
             with suppress(BlockingIOError):

@@ -129,7 +129,7 @@ def test_servers_answer_in_turn(policy_file: PolicyFile, tmp_path: Path, key: st
 
 
 def test_servers_go_on_when_the_front_end_s_agent_is_killed(policy_file: PolicyFile, tmp_path: Path, key: str) -> None:
-    """In which order they answer depends on whether agents keep up; that all of them had to wait does not."""
+    """Their order, and how many of them waited, depends on whether agents keep up; that all answers come does not."""
     with beside_others(), Rack(STAR.build()) as rack, ExitStack() as undo:
         found = undo.enter_context(agents(rack, slow(policy_file, tmp_path / "slow.ncc"), key))
         answers = Answers(rack, undo)
@@ -138,9 +138,8 @@ def test_servers_go_on_when_the_front_end_s_agent_is_killed(policy_file: PolicyF
         found[FRONT].process.kill()
         for thread in reading:
             thread.join()
-        for host in rack.topology.hosts:
-            if host != FRONT:
-                assert found[host].end() == 0
-                counted = found[host].events("ended")[0]["receivers"]
-                assert counted["woken"] >= 1
-                assert counted["held"] == 0
+        servers = [found[host] for host in rack.topology.hosts if host != FRONT]
+        assert [server.end() for server in servers] == [0] * SERVERS
+        counted = [server.events("ended")[0]["receivers"] for server in servers]
+        assert [each["held"] for each in counted] == [0] * SERVERS
+        assert any(each["woken"] for each in counted)  # a late agent's flows begin by themselves
