@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from ncc.core.errors import DatapathError
 
 Handler = Callable[[int], None]
-ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""Signals that ask a service to end."""
+ENDS = (signal.SIGTERM, signal.SIGINT)
+"""Signals that ask a service to end. SIGHUP, which also comes when a terminal closes, does not."""
 INSISTS_S = 1.0
 """Seconds in which a second signal counts as the same request, say from the terminal and from the parent process."""
 
@@ -55,14 +55,16 @@ def interrupting(*numbers: signal.Signals) -> Iterator[None]:
 class StopRequest:
     """A request to end, made by one of the signals `ENDS`, to a service that has to undo what it did.
 
+    SIGHUP does not end a service; it asks it to read files again.
+
     Args:
-        reread: reads files again; SIGHUP then asks for that, and not for the end. None: there is nothing to read.
+        reread: reads files again.
 
     Attributes:
         name: name of the first signal that came; None: none.
     """
 
-    def __init__(self, reread: Callable[[], None] | None = None) -> None:
+    def __init__(self, reread: Callable[[], None]) -> None:
         self.name: str | None = None
         self._reread, self._rereads = reread, False
         self._asked_s, self._may_raise = 0.0, False
@@ -70,12 +72,12 @@ class StopRequest:
     @contextmanager
     def noted(self) -> Iterator[None]:
         """Note signals in the context; they end nothing by themselves."""
-        with _handled(ENDS, self._note):
+        with _handled((*ENDS, signal.SIGHUP), self._note):
             yield
 
     def read_again(self) -> None:
         """Read files again if a signal has asked for it since the last call."""
-        if self._rereads and self._reread is not None:
+        if self._rereads:
             self._rereads = False
             self._reread()
 
@@ -95,7 +97,7 @@ class StopRequest:
             self._may_raise = False
 
     def _note(self, number: int) -> None:
-        if number == signal.SIGHUP and self._reread is not None:
+        if number == signal.SIGHUP:
             self._rereads = True
             return
         name = signal.Signals(number).name

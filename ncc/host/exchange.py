@@ -84,7 +84,8 @@ class UdpExchange(Exchange):
         buffer_bytes: as in `Listener`.
 
     Raises:
-        ConfigError: an address that cannot be used, a port in use, or a peer without a key.
+        ConfigError: an address that cannot be used, or a peer without a key.
+        DatapathError: a port in use.
     """
 
     alone = False

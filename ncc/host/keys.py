@@ -88,10 +88,13 @@ class Keys:
         self._named = named
 
 
-def reader(keys: Keys, log: Log) -> Callable[[], None]:
-    """Return a function that reads a key file again and logs the result."""
+def reader(keys: Keys | None, log: Log) -> Callable[[], None]:
+    """Return a function that reads a key file again, if there is one, and logs the result."""
 
     def read_again() -> None:
+        if keys is None:
+            log.info("keys", said="there is no key file to read again")
+            return
         try:
             keys.read_again()
         except ConfigError as error:

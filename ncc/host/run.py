@@ -53,7 +53,7 @@ def command(options: argparse.Namespace) -> int:
     header, network, log = plan.file.header, plan.network, Log()
     neighbourhood = Neighbourhood(limiter_of(plan.file), network.scenario(), *rows_of(plan.own, plan.peers))
     with ExitStack() as undo:
-        stop = StopRequest(None if plan.keys is None else reader(plan.keys, log))
+        stop = StopRequest(reader(plan.keys, log))
         undo.enter_context(stop.noted())
         notifier = Notifier()
         undo.callback(notifier.close)

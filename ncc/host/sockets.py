@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from ipaddress import IPv4Address
 
-from ncc.core.errors import ConfigError
+from ncc.core.errors import ConfigError, DatapathError
 from ncc.host.message import MAGIC, SIZE, VERSION
 from ncc.host.peers import Address
 
@@ -24,7 +24,7 @@ _LENGTH, _BYTE, _HALF, _WORD, _EQUAL, _JUMP, _RETURN = 0x80, 0x30, 0x28, 0x20, 0
 _UDP_BYTES, _SOURCE_AT = 8, 0xFFF0_0000 + 12
 """Size of the UDP header, where a filter's data begins, and place of IP's source address (SKF_NET_OFF)."""
 _REMEDIES = {
-    errno.EADDRINUSE: "the port is in use; is an agent running already? Stop it, or name another port",
+    errno.EADDRINUSE: "the port is in use; is an agent running already? Stop what has it, or name another port",
     errno.EADDRNOTAVAIL: "this machine has no such address; name one that `ip address` shows",
     errno.EACCES: "this needs more rights; name a port of 1024 or above",
 }
@@ -34,7 +34,8 @@ def opened(address: Address, messages: int, senders: Sequence[Address]) -> socke
     """Open a socket at an address of this machine for messages of `senders`, with room for about twice `messages`.
 
     Raises:
-        ConfigError: the address cannot be used, or the port is in use.
+        ConfigError: the address cannot be used.
+        DatapathError: the port is in use, perhaps not for long.
     """
     made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
@@ -48,7 +49,8 @@ def opened(address: Address, messages: int, senders: Sequence[Address]) -> socke
     except OSError as error:
         made.close()
         number = error.errno or 0
-        raise ConfigError(f"cannot listen on {address}: {_REMEDIES.get(number, os.strerror(number))}") from None
+        kind = DatapathError if number == errno.EADDRINUSE else ConfigError
+        raise kind(f"cannot listen on {address}: {_REMEDIES.get(number, os.strerror(number))}") from None
     return made
 
 

@@ -89,7 +89,8 @@ class UplinkSender:
         agents: hosts to send the state to.
 
     Raises:
-        ConfigError: an address that cannot be used, or a port in use.
+        ConfigError: an address that cannot be used.
+        DatapathError: a port in use.
     """
 
     def __init__(self, keys: Keys, own: Peer, agents: Sequence[Peer]) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ncc.core.errors import ConfigError
-from ncc.host.keys import FIRST_LINE, Key, Keys, Named
+from ncc.host.keys import FIRST_LINE, Key, Keys, Named, reader
+from ncc.host.log import Log
 from tests.host.hosts import FOR_ALL, KEY
 
 HEX = ["0" * 32, "1" * 32, "2" * 32]
@@ -118,3 +119,9 @@ def test_who_has_no_key_is_named() -> None:
         ConfigError, match=r"no key for what 10.0.0.1 sends 10.0.0.3: add a line for them, or for \* \*"
     ):
         Keys(named).between("10.0.0.1", "10.0.0.3")
+
+
+def test_without_a_key_file_the_agent_says_so_and_goes_on() -> None:
+    lines: list[bytes] = []
+    reader(None, Log(lines.append))()
+    assert b"there is no key file to read again" in lines[0]

@@ -83,9 +83,8 @@ def test_who_silences_a_peer_does_not_win_its_share_at_once() -> None:
     sees: Any = Sees()
     exchange = Exchange()
     exchange.inbox = inbox = listener()
-    agent = Agent(
-        sees, Guard(GuardSettings(), RateBounds(min_rate_frac=0.01, max_rate_frac=1), sees.link_bps, print), exchange
-    )
+    bounds = RateBounds(min_rate_frac=0.01, max_rate_frac=1)
+    agent = Agent(sees, Guard(GuardSettings(), bounds, sees.link_bps, sees.link_bps, print), exchange)
     own: Any = dict.fromkeys(SHARED, np.zeros(1))
     now_ns = NS_PER_S
     take(inbox, sent(sender_of(), states(queued_bytes=1e6), now_ns)[:1], now_ns)
