@@ -157,7 +157,8 @@ class Scenario(Value, frozen=True):
     duration_s: Annotated[float, Meta(gt=0, le=3600), usual(high=300)]
     """Flows arrive in [0, duration_s)."""
     drain_s: Positive | None = 2.0
-    """Time that flows get to finish after `duration_s`; None: until all have finished, which a load above 1 forbids."""
+    """Time that flows get to finish after `duration_s`; None: until all have finished. None is refused for endless
+    flows and for a load above 1."""
     neighbourhoods: Neighbourhoods = "uplink"
     """Groups of hosts that share state. `uplink`: hosts behind an uplink, as the topology declares. `receivers`: the
     senders of each receiver, which grants them a start and a rate. `both`: the two together."""

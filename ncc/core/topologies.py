@@ -238,8 +238,8 @@ class Pods(TopologySpec, frozen=True, tag="pods"):
     There are `pods` x `tors` x `hosts_per_tor` hosts. Every top-of-rack switch has a link to each of the `aggs`
     aggregation switches of its pod. Aggregation switch i of each pod has links to the i-th part of the `cores`. All
     these links have `rate_bps`. Each aggregation switch also has a link of `border_rate_bps` to its pod's border
-    switch. The borders are linked to one switch, `wan`, under which are the `far` hosts; such a link has the sum of the
-    rates to the border, and the delay `wan_delay_s`. Traffic between pods crosses the cores, which is fewer hops than
+    switch. The borders are linked to one switch, `wan`, by links with the sum of the rates to a border and the delay
+    `wan_delay_s`. The `far` hosts are under `wan`. Traffic between pods crosses the cores, which is fewer hops than
     over the WAN. The ports of the borders and of `wan` have no marks, shared buffers or programs.
     """
 
