@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Common parts of the mains: Hydra's entry, a fast `--help`, and errors as one sentence and an exit status."""
+"""Common parts of the commands: the call of Hydra, a fast `--help`, and errors as a sentence and an exit status."""
 
 import errno
 import os
@@ -38,7 +38,7 @@ STATUS_INTERRUPTED = 130
 NOT_CHOICES = ("hydra", "schema", "controllers", "families")
 """Configuration groups that cannot be chosen with group=option."""
 NO_NAME = re.compile(r"[+-]?\d+|[+-]?(\d+\.\d*|\.?\d+)(e[+-]?\d+)?|[+-]?inf|nan|true|false|null", re.IGNORECASE)
-"""Values that Hydra does not read as a word."""
+"""Pattern of the values that Hydra does not read as a word."""
 
 
 def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> None:
@@ -128,14 +128,14 @@ def _help(name: str, overrides: list[str], parts: list[str]) -> None:
 
 
 def _own_groups(main: str) -> list[str]:
-    """Groups that a main composes, in its order."""
+    """Groups of the configuration of a verb, in the order of its YAML."""
     from ncc.cli.help import written  # imported late: a run does not need it
 
     return list(written(main)[0])
 
 
 def groups() -> dict[str, list[str]]:
-    """Groups with their options, from the YAML files and from the values that `register` stored."""
+    """List the options of each group, from the YAML files and from the values that `register` stored."""
     from hydra.core.config_store import ConfigStore
 
     options: dict[str, set[str]] = {}
