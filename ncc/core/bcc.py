@@ -15,8 +15,9 @@ from ncc.core.units import BITS_PER_BYTE, NS_PER_S, US, to_ns
 from ncc.core.value import Fraction, Value
 
 ALPHA_ONE = 1024
+"""Steps per unit of alpha, which is rounded to whole steps before thresholds are computed."""
 LAMBDA_ONE = 1000
-"""The values 1 of alpha and of lambda, in the steps of 1/1024 and 1/1000 in which thresholds are computed."""
+"""Steps per unit of lambda, which is rounded likewise."""
 
 
 class Bcc(Value, frozen=True):
@@ -29,8 +30,8 @@ class Bcc(Value, frozen=True):
     rtt_s: Annotated[float, Meta(gt=0, le=10)]
     """Round-trip time between hosts without queues, in seconds."""
     lambda_bdp: Annotated[float, Meta(ge=0, le=1000)] = 0.72
-    """Buffer that a port needs to keep its line busy, over C RTT, rounded to 1/1000. The default was measured for DCTCP
-    (section II-B)."""
+    """Buffer that a port needs to keep its line busy, as a multiple of C RTT, rounded to 1/1000. The default was
+    measured for DCTCP (section II-B)."""
     spread_s: Annotated[float, Meta(gt=0, le=1)] = 8 * US
     """Spread h of the thresholds in seconds (eq. 3): Kmax - Kmin = C N h."""
     max_prob_frac: Fraction = 0.1

@@ -18,7 +18,7 @@ EXTRAS: dict[str, dict[str, str]] = {
     "sb3": {"stable_baselines3": "stable-baselines3", "sb3_contrib": "sb3-contrib"},
     "sweep": {"optuna": "optuna"},
 }
-"""Packages of each extra: for each module that is imported, the package that has it."""
+"""Packages to install, by extra and by the module that ncc imports from them."""
 
 
 def install_command(extra: str) -> str:
@@ -31,7 +31,7 @@ class MissingExtraError(ConfigError):
 
 
 def is_installed(module: str) -> bool:
-    """True if there is a module of this name; it is not imported. A folder without an ``__init__.py`` is none."""
+    """True if there is a module of this name; it is not imported. A folder without ``__init__.py`` does not count."""
     try:
         spec = importlib.util.find_spec(module)
     except ModuleNotFoundError:  # the parent package of a submodule is missing

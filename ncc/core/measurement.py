@@ -17,7 +17,7 @@ from ncc.core.signals import SIGNALS, Measured, Progress, names
 COLUMNS = (*names("host"), *names("uplink"))
 """Names of the columns with an entry per host, then of those with an entry per neighbourhood."""
 PROGRESS = names("network")
-"""Names of the numbers that a network has one of."""
+"""Names of the scalars of a network: time, number of the epoch, and counts of flows."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,7 @@ def require_plausible(parts: Mapping[str, Any], consent: Any, add: str = f"{CONS
 
 
 def doubts(value: Any, where: str) -> Iterator[str]:
-    """Yield the probable mistakes in a value and its parts, as sentences without an end, which begin with `where`."""
+    """Yield the probable mistakes in a value and its parts, each as a clause that begins with `where`."""
     if isinstance(value, msgspec.Struct):
         for field in msgspec.structs.fields(value):
             given = getattr(value, field.name)

@@ -21,7 +21,7 @@ from ncc.core.value import Count, Delay, Fraction, LineRate, Name, Natural, Valu
 Alpha = Annotated[float, Meta(ge=1 / 1024, le=1024)]
 """Alpha of dynamic thresholds, in steps of 1/1024. Chips offer powers of 2 from 1/128 to 8 (bai2020 section IV-B)."""
 Classes = Annotated[int, Meta(ge=1, le=8)]
-"""Classes of a port: switches have up to 8 (IEEE 802.1Q)."""
+"""Number of classes of a port; switches have up to 8 (IEEE 802.1Q)."""
 MAX_POOL_BYTES = 2**43
 """Largest pool in bytes, so that `alpha` times its size fits 64 bits."""
 

@@ -65,7 +65,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def unusual(self) -> Iterable[str]:
         """List probable mistakes that only several fields together show; a subclass may override this.
 
-        Each is a sentence without an end that begins with the name of a field.
+        Each is a clause that begins with the name of a field, as in "load_frac is 80, which ...".
         """
         return ()
 
@@ -140,10 +140,10 @@ def kinds(union: Any) -> dict[str, type[Any]]:
 
 
 def part_of(values: tuple[T, ...], part: str, what: str) -> tuple[T, ...]:
-    """Return `count` of the `values` from number `first` on, counted from 0, for the text ``first:count``.
+    """Select the part of `values` that the text ``first:count`` names; `first` is counted from 0.
 
     Raises:
-        ConfigError: the text is of another form, or there are not so many values; the message begins with `what`.
+        ConfigError: `part` has another form or goes beyond the values; the message begins with `what`.
     """
     if found := re.fullmatch(r"(\d{1,9}):(\d{1,9})", part, re.ASCII):
         first, count = map(int, found.groups())

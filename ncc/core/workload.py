@@ -43,7 +43,7 @@ class Traffic(Value, frozen=True, kw_only=True, tag_field="kind"):
         """Raise `ConfigError` if flows cannot be drawn on `topology`; the message begins with the name of a field."""
 
     def unusual_on(self, topology: Topology) -> str:
-        """A probable mistake on this network, as a sentence without an end that begins with a field; empty if none."""
+        """A probable mistake on this network, as a clause that begins with the name of a field; empty if none."""
         return ""
 
     def offered_bps(self, topology: Topology) -> dict[int, float]:
@@ -113,9 +113,9 @@ class Incast(Traffic, frozen=True, tag="incast"):
     """Partition-aggregate: events are a Poisson process, and each makes `fan_in` servers send at the same time.
 
     Each event draws `receivers` hosts from `destinations` and, for each of them, `fan_in` servers from `sources`, which
-    send it `bytes_per_server` each. A server is drawn once; only if there are fewer than `fan_in`, further rounds draw
-    them again. Flows start at random times within `jitter_s` of their event. The last `jitter_s` of the run have no
-    event.
+    send it `bytes_per_server` each. A server is drawn once; only if `sources` has fewer than `fan_in` hosts, further
+    rounds draw them again. Flows start at random times within `jitter_s` of their event. No event comes in the last
+    `jitter_s` of the run.
     """
 
     events_per_s: Positive
@@ -249,7 +249,7 @@ class Queries(Traffic, frozen=True, tag="queries"):
         return start, np.tile(servers, n), dst, np.full(n * self.fan_in, part)
 
     def query_of(self, start_s: FloatArray) -> IntArray:
-        """Indices [n] of the queries that flows answer which start at these times [n], in seconds."""
+        """Number, from 0, of the query that each flow answers, [n], by the flows' starts in seconds, [n]."""
         # Starts are whole nanoseconds, so a multiple of the interval may lie just below one: allow a picosecond.
         return np.floor(start_s / self.interval_s + 1e-3 / NS_PER_S / self.interval_s).astype(np.int64)
 
@@ -261,8 +261,8 @@ class Long(Traffic, frozen=True, tag="long"):
     """Endless flows, `flows` of them; each has ten times the bytes that its sender's link can carry during the run.
 
     Flow i goes from host `first` + i of `sources` to host `first` + `shift` + i of `destinations`. Past the last host
-    of a group, counting goes on with its first. With a shift, a group can send to itself. Flows start at random times
-    within `spread_s` after `start_s`.
+    of a group, counting goes on with its first. With a shift, sources and destinations may be one group. Flows start at
+    random times within `spread_s` after `start_s`.
     """
 
     endless: ClassVar[bool] = True
