@@ -88,14 +88,14 @@ def _read(name: str, arguments: list[str]) -> None:
 def _require_resume_alone(arguments: Sequence[str]) -> None:
     """Refuse `resume=<folder>` together with settings that would change the run."""
     folder = next((word.removeprefix("resume=") for word in arguments if word.startswith("resume=")), "null")
-    if folder not in ("null", "true", "false"):  # no names of folders, which are refused later
+    if folder not in ("null", "true", "false"):  # these are no folders, and are refused later
         others = [word for word in arguments if "=" in word and not word.startswith(("resume=", "wandb=", "-"))]
         if others:
             raise ConfigError(f"resume continues a run with its own configuration; leave out {', '.join(others)}")
 
 
 def _require_whole_groups(arguments: Sequence[str]) -> None:
-    """Refuse `a.b.kind=c` where `a/b=c` chooses a YAML: the other keys would stay those of the former kind."""
+    """Refuse `a.b.kind=c` where `a/b=c` chooses a YAML: the other keys would still be those of the former kind."""
     for key, _, value in (argument.partition("=") for argument in arguments):
         group = key.removesuffix(".kind").replace(".", "/")
         if key.endswith(".kind") and (PACKAGE / group).is_dir():

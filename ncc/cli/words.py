@@ -43,7 +43,7 @@ def require_no_options(arguments: Sequence[str], main: str) -> None:
 
 def as_hydra_reads(arguments: Sequence[str], main: str) -> list[str]:
     """Quote names, put comma-separated values in brackets, and add `scenario.` where it is missing."""
-    several = any(option in arguments for option in MULTIRUN)  # there, commas separate runs
+    several = any(option in arguments for option in MULTIRUN)  # commas separate runs then
     words = [_quoted(word if several else _in_brackets(word)) for word in arguments]
     return [_of_scenario(word, main, words) for word in words]
 

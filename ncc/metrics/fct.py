@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Flow completion time, and the one definition of the ideal one that every slowdown divides by.
+"""Flow completion time (FCT), and the definition of the ideal FCT, by which every slowdown divides.
 
 **Ideal FCT**: what the flow would take alone in the network, with no window, no queue and no processing time:
 
-1. the handshake: a packet of headers alone there and one back (SYN, SYN-ACK), if `transport.handshake` asks for one,
-   and if no connection is open from the start (`transport.connections_per_pair`);
+1. the handshake: a packet of headers only in each direction (SYN, SYN-ACK), if `transport.handshake` asks for one and
+   no connection is open from the start (`transport.connections_per_pair`);
 2. the payload, cut into packets of `transport.mtu_bytes` of which 40 bytes are headers, leaving back to back at the
    first link's rate; each hop stores a packet and forwards it; the flow ends when the last one is complete.
 

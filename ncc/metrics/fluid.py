@@ -85,7 +85,7 @@ class Stages:
 
 
 def _stages(scenario: Scenario, flows: FlowTable, wire_bits: FloatArray, sharing: Sharing) -> Stages:
-    """Make the stages of flows: one for each, unless the scheduler learns sizes only while flows are sent."""
+    """Make the stages of flows: one per flow, unless the scheduler learns sizes only while flows are sent."""
     n, size = len(flows), flows.size_bytes
     if sharing in ("fair", "srpt"):
         return Stages(np.arange(n), np.zeros(n), np.full(n, np.nan))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A check of a policy file: the hosts' code and onnxruntime must agree with the definition on random observations."""
+"""A check of a policy file on random observations.
+
+The hosts' code and onnxruntime, which compute in 32 bits, must agree with the network's definition in 64 bits.
+"""
 
 from collections.abc import Callable
 

@@ -42,7 +42,7 @@ class ExportSpec(Value, frozen=True):
     limits: dict[str, float | None] = field(default_factory=dict)
     """Fields of `RateBounds` to change; None leaves the value that the policy has."""
     within: dict[str, Any] | None = None
-    """Narrower ranges in which a residual is trusted."""
+    """Narrower ranges in which the policy is trusted; only for a policy that multiplies a formula's limits."""
     stack: dict[str, Any] | None = None
     """Keys of the host stack to change from the training's."""
 

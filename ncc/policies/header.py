@@ -57,7 +57,7 @@ class PolicyHeader(Value, frozen=True):
     trained: TrainedRanges
     """Ranges of the networks in training."""
     limits: RateBounds
-    """Bounds to which a host holds decisions."""
+    """Bounds within which a host keeps the policy's limits."""
     stack: HostStack
     """Transport and order of flows below the limit."""
     fallback: Controller

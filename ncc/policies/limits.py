@@ -73,7 +73,9 @@ class RateBounds(Value, frozen=True):
 
 
 def table_bounds(spec: ActionSpec) -> RateBounds:
-    """Make bounds that change no limit of an action table; of a residual, only limits below `LEAST_FRAC` of the link.
+    """Make bounds that change no limit of an action table.
+
+    If the actions multiply a formula's limits, the bounds raise limits below `LEAST_FRAC` of the link's rate to that.
 
     Raises:
         ConfigError: actions of kind linear or log, which hosts do not take.

@@ -87,9 +87,10 @@ class DatapathSpec(Value, frozen=True):
 
 
 class ExecutorSpec(Value, frozen=True, kw_only=True):
-    """Place where runs take place, and their number at a time; results do not depend on either."""
+    """Executor of runs and its settings; results do not depend on them."""
 
     executor: Literal["processes", "ray"] = "processes"
+    """Processes of this machine, or Ray."""
     workers: Annotated[int, Meta(ge=1, le=256)] = 2
     """Runs at a time, each a process."""
     address: str | None = None

@@ -103,7 +103,7 @@ def _parsed(text: str) -> Any:
 def list_with_comments(found: Mapping[str, Path]) -> None:
     """Print each name with the first sentence of the comment that begins its YAML file.
 
-    Lines with the licence or a `@package` are not counted.
+    Lines with the licence or a `@package` are left out.
     """
     for name, file in found.items():
         text = re.sub(r"(?m)^# ?(@package|SPDX).*\n", "", file.read_text())

@@ -2,7 +2,7 @@
 """Names of earlier versions, and their replacements."""
 
 SERVED = ("ncc_learned", "ncc_blind", "ncc_host")
-"""Former controllers, each with a policy for hosts that know something else about sizes."""
+"""Former controllers, whose policies differed in the knowledge of flow sizes that they needed."""
 LOST = ("alone", "backlog", "cold", "levels", "profit", "slowdown", "utility")
 """Endings of former controllers and recipes, each of which changed one part of NCC."""
 

@@ -70,7 +70,7 @@ class EvaluationSpec(JudgingSpec, frozen=True):
         return loaded
 
     def contenders(self, scenario: Scenario) -> tuple[tuple[Controller, Scenario], ...]:
-        """Load the controllers, each with the scenario that it runs in; the set of a tuned one may change it.
+        """Load the controllers, each with the scenario that it runs in; a tuned set may change settings of both.
 
         Raises:
             ConfigError: as in `load` and `ncc.run.controllers.tuned_for`.
