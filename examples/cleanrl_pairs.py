@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PPO in one file, after CleanRL's, for hosts that share a policy: with pairs it makes a formula a quarter faster.
+"""PPO in one file, after CleanRL's: hosts learn multiples of a formula's limits, in pairs of racks with equal flows.
 
 pip install '.[sb3]'
 python cleanrl_pairs.py [--periods 300000] [--seed 1] [--out cleanrl_pairs.ncc]
@@ -24,7 +24,7 @@ SETTINGS = {
 
 
 class Agent(torch.nn.Module):
-    """A Gaussian policy of a host; the copies take the place of a critic."""
+    """A host's Gaussian policy, without a critic: the reward is already less that of the copy with opposite noise."""
 
     def __init__(self, seen):
         super().__init__()
@@ -38,7 +38,7 @@ class Agent(torch.nn.Module):
 
 @torch.no_grad()
 def waited(agent, periods=1000):
-    """Sum of the completion times of flows that no training plays."""
+    """Sum of the completion times, in periods, of flows that no training has."""
     env = HostVecEnv(SCENARIO, num_racks=RACKS, purpose="held_out", duration_s=periods * 1e-4, threads=1, **SETTINGS)
     obs, total = env.reset(), 0.0
     for _ in range(periods):
@@ -66,7 +66,7 @@ if __name__ == "__main__":
         optimizer.param_groups[0]["lr"], rows = 0.005 * (1 - 0.9 * update / updates), []
         with torch.no_grad():
             for _ in range(ROLLOUT):
-                seen, noise = torch.as_tensor(obs[:, :-1]), torch.as_tensor(obs[:, -1:])  # which the policy never sees
+                seen, noise = torch.as_tensor(obs[:, :-1]), torch.as_tensor(obs[:, -1:])  # the policy sees no noise
                 policy = agent(seen)
                 action = policy.mean + policy.stddev * noise  # in place of policy.sample()
                 obs, reward, over, _ = env.step(action.numpy())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PPO in one file, after CleanRL's: a rate for each host, on four racks at once. Its agent is a controller, too.
+"""PPO in one file, after CleanRL's: a rate for each host, on four racks at once. The result is a controller for ncc.
 
 pip install '.[torch]'; python cleanrl_ppo.py [updates], then in the same folder
 ncc evaluate controller=ncc,dctcp,cleanrl_ppo:TrainedAgent scenario=rack datapath=packetsim
@@ -17,7 +17,7 @@ WEIGHTS, RACKS, ROLLOUT, GAMMA, LAMBDA, CLIP = "cleanrl_ppo.pt", 4, 256, 0.99, 0
 
 
 class Agent(torch.nn.Module):
-    """A Gaussian policy and a value; with its spaces, `reset` and `act` it is an `ncc.envs.model.Model`."""
+    """A Gaussian policy and a value function; its spaces, `reset` and `act` make it an `ncc.envs.model.Model`."""
 
     def __init__(self, seen, decided, weights=None):
         super().__init__()
@@ -37,7 +37,7 @@ class Agent(torch.nn.Module):
 
 
 class TrainedAgent(ModelLimiter):
-    """The policy that this file has learned."""
+    """The controller of the policy that this file has trained and saved."""
 
     files = (WEIGHTS,)  # with other weights it is another controller
 
@@ -64,7 +64,7 @@ if __name__ == "__main__":
                 obs, ended = torch.as_tensor(seen), over
             before, action, logp, value, reward, over, counts = map(torch.stack, zip(*rows, strict=True))
             gain, later, after = torch.zeros_like(reward), 0.0, torch.cat([value[1:], agent(obs)[1][None]])
-        for t in reversed(range(ROLLOUT)):  # episodes end by time, so what would follow has a value
+        for t in reversed(range(ROLLOUT)):  # episodes end by time: the state at the end has a value too
             gain[t] = later = reward[t] + GAMMA * after[t] - value[t] + GAMMA * LAMBDA * later * ~over[t]
         data = before, action, logp, gain + value, (gain - gain.mean()) / gain.std()
         before, action, logp, target, gain = (x[counts] for x in data)  # not steps that only begin an episode

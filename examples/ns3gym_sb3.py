@@ -15,7 +15,7 @@ from ncc.envs.ns3gym import Ns3GymEnv
 
 
 def mean_reward(model, env, steps=500):
-    """Mean reward per step of a policy."""
+    """Mean reward of a policy per step, over all simulations."""
     obs, earned = env.reset(), 0.0
     for _ in range(steps):
         obs, _, _, _ = env.step(model.predict(obs, deterministic=True)[0])
@@ -24,7 +24,7 @@ def mean_reward(model, env, steps=500):
 
 
 def main():
-    """Train, and compare the policy with the untrained one."""
+    """Train, and print the mean rewards of the untrained and the trained policy."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", help="command that starts the simulation")
     parser.add_argument("--steps", type=int, default=100_000)

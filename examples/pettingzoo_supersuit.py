@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts as PettingZoo's agents, made a vector environment by SuperSuit, with A2C of Stable-Baselines3.
+"""A2C of Stable-Baselines3 for hosts as agents of PettingZoo, which SuperSuit turns into a vector environment.
 
 pip install ".[sb3]" supersuit; python pettingzoo_supersuit.py [--steps 200000] [--scenario rack] [--out a2c.zip]
 """
@@ -14,7 +14,7 @@ from ncc.envs.parallel import RackParallelEnv
 
 
 def main() -> None:
-    """Train, save, say what comes next."""
+    """Train, save the model, and print the command that evaluates it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=200_000, help="decisions of single hosts")
     parser.add_argument("--scenario", default="rack")

@@ -34,14 +34,14 @@ class Recorded(OfflineData):
         self.rng = np.random.default_rng(config.seed)
 
     def sample(self, num_samples, **_):
-        """Draw a batch."""
+        """Draw a batch of hosts' decisions."""
         drawn = self.rng.integers(len(self.rows["actions"]), size=num_samples)
         rows = SampleBatch({name: torch.from_numpy(values[drawn]) for name, values in self.rows.items()})
         return MultiAgentBatch({"default_policy": rows}, num_samples)
 
 
 def returns(rewards, gamma):
-    """Discounted sums of later rewards, in units of the mean reward per period."""
+    """Discounted sums of the rewards from each period on, times 1 - gamma, so that they are means per period."""
     sums = (1 - gamma) * rewards
     for t in range(len(sums) - 2, -1, -1):
         sums[t] += gamma * sums[t + 1]
@@ -49,7 +49,7 @@ def returns(rewards, gamma):
 
 
 def main():
-    """Train, save, say what comes next."""
+    """Train, save the model, and print the command that evaluates it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recorded", help="folder of ncc evaluate record=true")
     parser.add_argument("--updates", type=int, default=1000)

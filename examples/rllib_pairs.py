@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PPO of plain RLlib on multiples of a formula's limits: copies of racks, noise that lasts, and no critic.
+"""PPO of plain RLlib: hosts learn multiples of a formula's limits, in pairs of racks with equal flows.
+
+Noise lasts for several periods and has opposite signs in the two racks of a pair. There is no critic.
 
 pip install "ray[rllib]" torch; python rllib_pairs.py [epochs [seed [lists]]]
 """
@@ -40,13 +42,13 @@ SETTINGS = {
 
 
 class Hosts(TorchRLModule, ValueFunctionAPI):
-    """A multiple of the formula's limit for each host, with noise whose sign is the other in the other copy."""
+    """The policy: a multiple of the formula's limit for each host, with noise of opposite signs in a pair of racks."""
 
     def setup(self):
         self.hosts, self.calls = self.action_space.shape[0], 0
         seen = self.observation_space.shape[0] // self.hosts
         self.policy = torch.nn.Sequential(torch.nn.Linear(seen, 24), torch.nn.Tanh(), torch.nn.Linear(24, 1))
-        torch.nn.init.zeros_(self.policy[2].weight)  # the formula as it is
+        torch.nn.init.zeros_(self.policy[2].weight)  # the number 0 is the formula as it is
         torch.nn.init.zeros_(self.policy[2].bias)
 
     def gaussian(self, obs):
@@ -65,11 +67,11 @@ class Hosts(TorchRLModule, ValueFunctionAPI):
         return {"action_dist_inputs": self.gaussian(batch["obs"])}
 
     def compute_values(self, batch, embeddings=None):
-        return torch.zeros(len(batch["obs"]))  # there is no critic: it would take out what noise does
+        return torch.zeros(len(batch["obs"]))  # no critic: it would remove the effect of the noise
 
 
 class EachHost(ConnectorV2):
-    """Each host of each rack as a sample of its own, with its returns to the end of the rollout."""
+    """A connector that makes every decision of every host a sample, with the host's return until the rollout ends."""
 
     def __call__(self, *, episodes, batch, **_):
         rows = {"obs": [], "actions": [], "action_dist_inputs": [], "advantages": []}
@@ -92,7 +94,7 @@ class EachHost(ConnectorV2):
 
 
 class Learner(PPOTorchLearner):
-    """PPO with passes over whole rollouts, as RLlib counts minibatches in racks; its Adam ignores small noise."""
+    """PPO that passes over whole rollouts, as RLlib counts minibatches in racks; its Adam damps tiny gradients."""
 
     def update(self, *given, **settings):
         return [super(Learner, self).update(*given, **settings) for _ in range(PASSES)][-1]
@@ -104,12 +106,12 @@ class Learner(PPOTorchLearner):
 
 
 def racks(given):
-    """As many racks as RLlib asks for."""
+    """Make as many racks as RLlib asks for."""
     return RackVectorEnv(given["num_envs"], RACK, duration_s=0.0375, threads=1, pairs="mean", **SETTINGS)
 
 
 def trained(epochs, seed):
-    """The trained network's layers: weights and biases."""
+    """Train, and return the layers of the network: weights and biases."""
     tune.register_env("racks", racks)
     algorithm = (
         PPOConfig()
@@ -133,7 +135,7 @@ def trained(epochs, seed):
 
 
 def mean_fct_s(layers, seed):
-    """Mean time to deliver a list of flows that no training meets."""
+    """Mean completion time, in seconds, of a list of flows that no training has."""
     spec = env_spec(RACK, duration_s=0.1, **SETTINGS)
     seen, acts = SharedObserver(spec.view.observation), rate_map(spec.view.action, spec.view.observation)
     limiter, hosts = PolicyLimiter(NumberPolicy(layers), seen, acts), load_controller("local_hold")

@@ -15,7 +15,7 @@ import ncc  # noqa: F401 - registers ncc/RackBox-v0
 
 
 def main() -> None:
-    """Train, save, say what comes next."""
+    """Train, save the model, and print the command that evaluates it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=100_000, help="decisions of the whole rack")
     parser.add_argument("--batch", type=int, default=2000, help="decisions between two updates")
@@ -27,7 +27,7 @@ def main() -> None:
     config = (
         PPOConfig()
         .environment("rack", env_config={"scenario": args.scenario})
-        .env_runners(num_env_runners=0)  # in this process; more of them collect beside each other
+        .env_runners(num_env_runners=0)  # samples in this process; more runners would be processes
         .training(train_batch_size_per_learner=args.batch, minibatch_size=min(250, args.batch), num_epochs=5)
     )
     algorithm = config.build_algo()

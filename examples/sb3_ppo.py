@@ -14,7 +14,7 @@ from ncc.envs.sb3 import HostVecEnv
 
 
 def main() -> None:
-    """Train, save, say what comes next."""
+    """Train, save the model, and print the command that evaluates it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=1_000_000, help="decisions of single hosts")
     parser.add_argument("--rollout", type=int, default=128, help="decisions of each host between two updates")

@@ -42,7 +42,7 @@ def _completion(flag: str, words: list[str]) -> int:
 
 
 def help_text() -> str:
-    """Help with a line for each verb, by group."""
+    """Help text with a line for each verb, by group."""
     lines = ["usage: ncc <verb> ...          (ncc <verb> --help says more)"]
     for title, verbs in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {verb:10} {sentence(verb)}" for verb in verbs)]

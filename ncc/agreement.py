@@ -11,7 +11,10 @@ PACE = "full: 10 seeds of 7 scenarios, for each controller minutes on two cores;
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare and write; exit status 0: every bound holds, 3: not, 2: unusable settings, 1: a run failed."""
+    """Compare the datapaths, write the report, and return the exit status.
+
+    It is 0 if all bounds hold and 3 if not, 2 for unusable settings, and 1 if a run failed.
+    """
     return exit_status(lambda: _report(_parser().parse_args(arguments)))
 
 
@@ -36,7 +39,7 @@ def _parser() -> Parser:
 
 
 def _report(options: argparse.Namespace) -> int:
-    # Imported here: --help answers without what only a comparison needs.
+    # Imported late: `--help` does not need these modules.
     from ncc.core.value import from_dict
     from ncc.run.compose import ExecutorSpec
     from ncc.study.agreement.cases import PRESETS, baseline_controllers

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measure how fast everything is, as ratios within one run.
 
-Ratios of CPU time, taken turn by turn, hold on a busy machine too; rows that say epochs/s, and the group learners,
-are wall time and need two free cores.
+Most rows are ratios of CPU times that are measured in turn, so they hold on a busy machine too. Rows of epochs/s and
+the group learners are wall times and need two free cores.
 """
 
 import time
@@ -39,7 +39,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 
 def _measure(groups: Sequence[str], preset: str, htsim: Path | None, written: Path | None) -> None:
-    # Imported here: --help answers without what only a measurement needs.
+    # Imported late: `--help` does not need these modules.
     from ncc.harness.atomic import require_writable, write_text
     from ncc.harness.manifest import provenance
     from ncc.study.bench.htsim import SOURCE, require_checkout

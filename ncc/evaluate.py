@@ -37,7 +37,7 @@ STATUS_NO_SHAPE = 3
 
 
 class EvaluateSpec(JudgingSpec, frozen=True):
-    """Settings of the command line except scenario, experiment and datapath."""
+    """Settings of the command line except those of scenario, experiment, datapath and env."""
 
     run: tuple[str, ...]
     controller: tuple[ControllerName, ...]
@@ -139,7 +139,7 @@ def _experiment(
     *,
     as_written: bool,
 ) -> None:
-    """Run the experiment; without `datapaths`, on `default_datapath`."""
+    """Run the experiment on each of `datapaths`; if there are none, on the experiment's `default_datapath`."""
     from ncc.study.points import default_datapath, grid_of
     from ncc.study.result import FIGURE
     from ncc.study.run import require_usable, run_experiment
@@ -231,7 +231,7 @@ def _evaluate(
 
 
 def _scenario(spec: EvaluateSpec, plain: Mapping[str, Any] | None, plans: Sequence["TrainPlan"]) -> Scenario:
-    """Scenario that is named, else that of the runs, else the default; with the duration that was asked for."""
+    """Make the scenario: the named one, else that of the runs, else the default; `spec.duration_s` replaces its own."""
     from ncc.envs.make import DEFAULT_SCENARIO
 
     scenario: Scenario

@@ -10,8 +10,8 @@ from ncc.cli.mains import run_main
 
 
 def main(plain: dict[str, Any], overrides: list[str]) -> None:
-    """Do the missing trainings, summarise, write."""
-    # Imported here: `--help` answers without what only a run needs.
+    """Do the trainings that are missing, summarise all of them, and write the page."""
+    # Imported late: `--help` does not need these modules.
     from ncc.study.learners import LearnersSpec, page, run_learners
     from ncc.study.mains import resumable
     from ncc.study.page import write_study

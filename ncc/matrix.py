@@ -10,8 +10,8 @@ from ncc.cli.mains import run_main
 
 
 def main(plain: dict[str, Any], overrides: list[str]) -> None:
-    """Check everything, run, write."""
-    # Imported here: `--help` answers without what only a run needs.
+    """Check all settings, do the runs that are missing, and write the page."""
+    # Imported late: `--help` does not need these modules.
     from ncc.study.mains import resumable
     from ncc.study.matrix import DEPTH, Matrix, page, run_matrix
     from ncc.study.page import write_study

@@ -10,7 +10,7 @@ from typing import Any
 
 def main(plain: dict[str, Any], _: list[str]) -> None:
     """Read the runs, write their page and print its path."""
-    # Imported late, so that `--help` does not load what only a report needs
+    # Imported late: `--help` does not need these modules.
     from ncc.core.value import from_dict
     from ncc.results.report.write import ReportSpec, write_report
 

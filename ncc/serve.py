@@ -22,7 +22,7 @@ PARTS = ("datapath", "scenario", "stack", "env", CONSENT)
 
 
 class ServeSpec(Value, frozen=True):
-    """Settings of the command, without the environment."""
+    """Settings of the command line except those of the environment."""
 
     protocol: Name
     port: Annotated[int, Meta(ge=1, le=65535)]
@@ -42,7 +42,7 @@ class ServeSpec(Value, frozen=True):
 
 
 def main(plain: dict[str, Any], _: list[str]) -> None:
-    """Serve, and print each episode."""
+    """Serve the environment, and print a line for each episode."""
     spec = from_dict(ServeSpec, {key: value for key, value in plain.items() if key not in PARTS}, "configuration")
     # Imported late, so that `--help` and bad input answer at once
     from ncc.core.scenario import scenario_from_dict
@@ -68,7 +68,7 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
         action=view.action,
         reward=view.reward,
         purpose="serve",
-        consent=True,  # asked above, in the words of commands
+        consent=True,  # asked above, by `require_plausible`
     )
     print(
         f"Serving {scenario.name} on {datapaths[0].name} to an agent on port {spec.port}: observations "

@@ -13,13 +13,13 @@ from ncc.study.sweep.space import SPACE, quoted_list
 
 
 def main(plain: dict[str, Any], typed: Sequence[str]) -> None:
-    """Check everything, do the missing trainings, rank.
+    """Check all settings, do the trainings that are missing, and rank all of them.
 
     Args:
         plain: configs/sweep.yaml with the overrides that Hydra read.
         typed: arguments about `space`, which Hydra does not read.
     """
-    # Imported here: `--help` answers without what only a run needs.
+    # Imported late: `--help` does not need these modules.
     from ncc.core.extras import require_extra
     from ncc.study.mains import resumable
 

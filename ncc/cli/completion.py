@@ -35,18 +35,18 @@ ZSH = f"""autoload -U +X compinit && compinit
 autoload -U +X bashcompinit && bashcompinit
 {BASH}"""
 SCRIPTS = {"bash": BASH, "zsh": ZSH.replace("bash completion", "zsh completion").replace("bashrc", "zshrc")}
-"""Script to evaluate, by shell."""
+"""Script for a shell to evaluate, by the shell's name."""
 RUNS = {"run": MANIFEST, "resume": "config.json"}
-"""Keys whose value is a run folder, and the file that marks such a folder: a finished run has a manifest."""
+"""Keys whose value is a run folder, each with a file that such a folder has; only finished runs have a manifest."""
 CONTROLLERS = ("controller", "evaluation.controllers", "reference", "timeline", "fallback")
 FLAGS = ("--help", "--version")
 
 
 def candidates(line: str) -> list[str]:
-    """Completions of the last word of a command line; empty where the shell completes files.
+    """List the completions of the last word of a command line; empty where the shell is to complete files.
 
-    Names that no configuration holds are ours, everything else is Hydra's. A candidate that ends in a blank is a
-    complete word.
+    This module completes the names of controllers, run folders and policies, which no configuration lists. Hydra
+    completes everything else. A candidate that ends in a blank is a complete word.
     """
     *before, word = line.split(" ")
     typed = [part for part in before[1:] if part]
@@ -62,12 +62,12 @@ def candidates(line: str) -> list[str]:
         use_config_dir(typed_config_dir(typed))
         key, _, value = word.partition("=")
         return _named(key, value) or _by_hydra(verb, " ".join([*typed[1:], word]))
-    except (NccError, HydraException, SystemExit):  # the last of an option that Hydra does not have
+    except (NccError, HydraException, SystemExit):  # SystemExit is for an option that Hydra does not have
         return []
 
 
 def _named(key: str, value: str) -> list[str]:
-    """Completions of a value that is the name of a controller, a run folder or a policy; in brackets, of the last."""
+    """Complete a value that names controllers, run folders or policies; in a list, complete its last name."""
     if key in CONTROLLERS:
         options = [*controller_names(), *(["list"] if key == "controller" else [])]
     elif key in RUNS:
@@ -79,7 +79,7 @@ def _named(key: str, value: str) -> list[str]:
 
 
 def _by_hydra(verb: str, words: str) -> list[str]:
-    """Groups and their options, keys and their values, of what the verb composes."""
+    """Let Hydra complete groups, options, keys and values; keep those of the verb's configuration."""
     groups, keys = written(verb)
     heads = {*groups, *(key.partition(".")[0] for key in keys)}
     with hydra.initialize_config_module("ncc.configs", version_base=None):

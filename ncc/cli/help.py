@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The output of ``ncc <verb> --help`` for mains that Hydra composes.
+"""The output of ``ncc <verb> --help`` for verbs whose configuration Hydra composes.
 
 The texts have one source each: a verb's purpose is in its module; examples, groups and keys are comments in
 configs/<verb>.yaml; keys within a group are docstrings of the values' fields.
@@ -34,12 +34,12 @@ from ncc.run.compose import learner_configs
 WIDEST = 120
 """Largest width in columns; longer lines are hard to read."""
 LISTED = 16
-"""Number of options of a group that are shown; a longer group has `list`."""
+"""Largest number of a group's options that are shown; a group with more has the option `list`, which shows them."""
 ENTRY = re.compile(r"(?P<indent> *)(?:- )?(?P<key>[a-z_][\w/]*):(?: +(?P<value>[^#\s][^#]*?))?(?: +# (?P<text>.*))?")
 UNITS = {"_bps": "bits per second", "_s": "seconds", "_bytes": "bytes", "_pkts": "packets", "_frac": "fraction of 1"}
 
 Line = tuple[str, Any, str]
-"""Key, default and text."""
+"""Key, value and text."""
 
 
 def examples(verb: str) -> list[str]:
@@ -48,9 +48,10 @@ def examples(verb: str) -> list[str]:
 
 
 def written(verb: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
-    """Groups of configs/<verb>.yaml with default and comment, and keys with comment; nested keys have dots.
+    """Read configs/<verb>.yaml: return its groups with default and comment, and its keys with comment.
 
-    Keys of a section whose comment begins with "by name" are chosen by users, and are left out.
+    Names of nested keys have dots. Keys of a section whose comment begins with "by name" are left out, because users
+    choose them.
     """
     groups: dict[str, tuple[str, str]] = {}
     keys: dict[str, str] = {}
@@ -113,7 +114,7 @@ def show_within(config: Any, part: str) -> None:
 
 
 def within(plain: Mapping[str, Any]) -> Iterator[Line]:
-    """Keys of a composed configuration with their values and, from the value's class, their texts."""
+    """Yield each key of a composed configuration with its value and its text, a docstring in the value's class."""
     agent = plain.get("agent")
     learner = learner_configs().get(agent.get("learner", "")) if isinstance(agent, Mapping) else None
     kinds = {"scenario": Scenario, "env": EnvView, "agent": learner, "stack": HostStack}
@@ -131,7 +132,7 @@ def _within(key: str, value: Any, types: list[Any], text: str) -> Iterator[Line]
         fields = [(kind, field) for kind in structs for field in msgspec.structs.fields(kind) if field.name == name]
         child_text = next((_texts(kind)[name] for kind, _ in fields if name in _texts(kind)), "")
         member_types = [member for _, field in fields for member in members(field.type, child)]
-        if not structs:  # a mapping of names, which the value holds as pairs
+        if not structs:  # a mapping by name, which its class has as (name, value) pairs
             member_types = [
                 member for kind in types for pair in get_args(kind)[:1] for member in members(get_args(pair)[1], child)
             ]
@@ -140,7 +141,7 @@ def _within(key: str, value: Any, types: list[Any], text: str) -> Iterator[Line]
 
 @cache
 def _texts(kind: type) -> dict[str, str]:
-    """First sentence of the docstring of every field of a class, from its source."""
+    """First sentence of the docstring of each field of a class, read from the source of the class."""
     texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if not issubclass(base, Value):

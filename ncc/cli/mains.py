@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Common parts of the mains: Hydra's entry, a fast `--help`, and errors as one sentence and an exit status."""
+"""Common parts of the commands: the call of Hydra, a fast `--help`, and errors as a sentence and an exit status."""
 
 import errno
 import os
@@ -38,7 +38,7 @@ STATUS_INTERRUPTED = 130
 NOT_CHOICES = ("hydra", "schema", "controllers", "families")
 """Configuration groups that cannot be chosen with group=option."""
 NO_NAME = re.compile(r"[+-]?\d+|[+-]?(\d+\.\d*|\.?\d+)(e[+-]?\d+)?|[+-]?inf|nan|true|false|null", re.IGNORECASE)
-"""Values that Hydra does not read as a word."""
+"""Pattern of the values that Hydra does not read as a word."""
 
 
 def run_main(name: str, main: Callable[[dict[str, Any], list[str]], None]) -> None:
@@ -88,14 +88,14 @@ def _read(name: str, arguments: list[str]) -> None:
 def _require_resume_alone(arguments: Sequence[str]) -> None:
     """Refuse `resume=<folder>` together with settings that would change the run."""
     folder = next((word.removeprefix("resume=") for word in arguments if word.startswith("resume=")), "null")
-    if folder not in ("null", "true", "false"):  # no names of folders, which are refused later
+    if folder not in ("null", "true", "false"):  # these are no folders, and are refused later
         others = [word for word in arguments if "=" in word and not word.startswith(("resume=", "wandb=", "-"))]
         if others:
             raise ConfigError(f"resume continues a run with its own configuration; leave out {', '.join(others)}")
 
 
 def _require_whole_groups(arguments: Sequence[str]) -> None:
-    """Refuse `a.b.kind=c` where `a/b=c` chooses a YAML: the other keys would stay those of the former kind."""
+    """Refuse `a.b.kind=c` where `a/b=c` chooses a YAML: the other keys would still be those of the former kind."""
     for key, _, value in (argument.partition("=") for argument in arguments):
         group = key.removesuffix(".kind").replace(".", "/")
         if key.endswith(".kind") and (PACKAGE / group).is_dir():
@@ -128,14 +128,14 @@ def _help(name: str, overrides: list[str], parts: list[str]) -> None:
 
 
 def _own_groups(main: str) -> list[str]:
-    """Groups that a main composes, in its order."""
+    """Groups of the configuration of a verb, in the order of its YAML."""
     from ncc.cli.help import written  # imported late: a run does not need it
 
     return list(written(main)[0])
 
 
 def groups() -> dict[str, list[str]]:
-    """Groups with their options, from the YAML files and from the values that `register` stored."""
+    """List the options of each group, from the YAML files and from the values that `register` stored."""
     from hydra.core.config_store import ConfigStore
 
     options: dict[str, set[str]] = {}

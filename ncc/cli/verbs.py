@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The verbs of the command ``ncc``: each is a main, ``ncc/<verb>.py`` or ``ncc/<verb>/__main__.py``."""
+"""The verbs of the command ``ncc``. Each is a program, ``ncc/<verb>.py`` or ``ncc/<verb>/__main__.py``."""
 
 import ast
 import platform
@@ -18,7 +18,7 @@ VERBS = tuple(verb for verbs in GROUPS.values() for verb in verbs)
 
 
 def sentence(verb: str) -> str:
-    """Purpose of a verb: the first sentence of its module's docstring. The module is read, not imported."""
+    """Purpose of a verb: the first line of its module's docstring, which is read without importing the module."""
     spec = find_spec(f"ncc.{verb}")
     assert spec is not None, verb
     assert spec.origin is not None, verb

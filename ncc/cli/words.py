@@ -23,7 +23,7 @@ OPTIONS = {
     *("--multirun", "-sc", "--shell-completion", "-cp", "--config-path", "-cn", "--config-name", "-cd", "--config-dir"),
     *("-i", "--info"),
 }
-"""Options of Hydra, and of every main."""
+"""Options of Hydra, which every verb takes."""
 MULTIRUN = ("-m", "--multirun", "hydra.mode=MULTIRUN")
 
 
@@ -43,13 +43,16 @@ def require_no_options(arguments: Sequence[str], main: str) -> None:
 
 def as_hydra_reads(arguments: Sequence[str], main: str) -> list[str]:
     """Quote names, put comma-separated values in brackets, and add `scenario.` where it is missing."""
-    several = any(option in arguments for option in MULTIRUN)  # there, commas separate runs
+    several = any(option in arguments for option in MULTIRUN)  # commas separate runs then
     words = [_quoted(word if several else _in_brackets(word)) for word in arguments]
     return [_of_scenario(word, main, words) for word in words]
 
 
 def _in_brackets(word: str) -> str:
-    """Turn `key=a,b` into `key=[a,b]`, which zsh would take for a file pattern; leave choices of groups as they are."""
+    """Turn `key=a,b` into `key=[a,b]`, except for keys that take one value.
+
+    Users need not type the brackets, which zsh would take for a file pattern.
+    """
     key, _, value = word.partition("=")
     takes_one = "/" in key or (key in FOLDERS and key != "run") or ((PACKAGE / key).is_dir() and key != "datapath")
     pattern = rf"{PLAIN}(,{PLAIN})*" if key in LISTS else LISTED
@@ -66,7 +69,7 @@ def _quoted(word: str) -> str:
 
 
 def _of_scenario(word: str, main: str, words: Sequence[str]) -> str:
-    """Put `scenario.` before `transport.mtu_bytes=9000`, if the main has a scenario and no such key."""
+    """Put `scenario.` before a word such as `transport.mtu_bytes=9000`, if the verb has a scenario and no such key."""
     signs, key = re.match(r"([+~]*)(.*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
     first = re.split(r"[.=]", key, maxsplit=1)[0]
     if first not in {field.name for field in msgspec.structs.fields(Scenario)}:

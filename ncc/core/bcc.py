@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""BCC's thresholds from values that an operator knows (Bai et al., INFOCOM 2020, section IV).
+"""BCC's marking thresholds, computed from values that an operator knows (Bai et al., INFOCOM 2020, section IV).
 
-Switches mark by them as `baselines/bcc.h` says.
+`baselines/bcc.h` is the switch's part: it marks packets by these thresholds.
 """
 
 from collections.abc import Sequence
@@ -15,21 +15,23 @@ from ncc.core.units import BITS_PER_BYTE, NS_PER_S, US, to_ns
 from ncc.core.value import Fraction, Value
 
 ALPHA_ONE = 1024
+"""Steps per unit of alpha, which is rounded to whole steps before thresholds are computed."""
 LAMBDA_ONE = 1000
-"""Steps of alpha and lambda."""
+"""Steps per unit of lambda, which is rounded likewise."""
 
 
 class Bcc(Value, frozen=True):
-    """Marking by the shared pools of a network's switches, in addition to that of each port, with thresholds per pool.
+    """Settings of BCC: each shared pool of a network's switches marks packets, in addition to the marking of ports.
 
-    N is the number of ports that share the pool, C the rate of the fastest of them, alpha and B the pool's own.
+    Each pool has thresholds of its own. In the formulas below N is the number of ports that share the pool, C is the
+    rate of the fastest of them, and RTT is `rtt_s`.
     """
 
     rtt_s: Annotated[float, Meta(gt=0, le=10)]
     """Round-trip time between hosts without queues, in seconds."""
     lambda_bdp: Annotated[float, Meta(ge=0, le=1000)] = 0.72
-    """Buffer that a line needs to stay busy, as a multiple of C RTT in steps of 1/1000. The default is DCTCP's (section
-    II-B, measured)."""
+    """Buffer that a port needs to keep its line busy, as a multiple of C RTT, rounded to 1/1000. The default was
+    measured for DCTCP (section II-B)."""
     spread_s: Annotated[float, Meta(gt=0, le=1)] = 8 * US
     """Spread h of the thresholds in seconds (eq. 3): Kmax - Kmin = C N h."""
     max_prob_frac: Fraction = 0.1
@@ -37,6 +39,12 @@ class Bcc(Value, frozen=True):
 
     def red(self, pool: Pool, private_bytes: int, rate_bps: float, ports: int) -> Red:
         """Compute Kmin and Kmax of a pool (eq. 2 and 3).
+
+        Args:
+            pool: size and alpha of the pool.
+            private_bytes: smallest buffer that a port of the pool has for itself.
+            rate_bps: rate C of the fastest port, in bits/s.
+            ports: number N of the ports.
 
         Raises:
             ConfigError: the pool is too small for them.

@@ -20,7 +20,8 @@ Bytes = Annotated[float, Meta(ge=0, le=2**53)]
 class SizeDistribution(Value, frozen=True):
     """A piecewise-linear CDF of flow sizes.
 
-    If the first point has a probability above 0, that share of the flows has exactly its size.
+    `points` are (size in bytes, share of the flows up to this size). Neither column may fall, and the last share is 1.
+    If the first share is above 0, that share of the flows has exactly the first size.
     """
 
     name: Annotated[str, Meta(min_length=1)]
@@ -29,7 +30,7 @@ class SizeDistribution(Value, frozen=True):
 
     @classmethod
     def of(cls, sizes: IntArray) -> "SizeDistribution":
-        """The distribution of these sizes in bytes, [n], n >= 1: each has the same share."""
+        """Make the distribution of given sizes in bytes, [n] with n >= 1, each of which has the share 1/n."""
         found, counts = np.unique(sizes, return_counts=True)
         upto = np.repeat(np.append(0, np.cumsum(counts)) / counts.sum(), 2)[1:-1]
         return cls(name="observed", points=tuple(zip(np.repeat(found, 2).tolist(), upto.tolist(), strict=True)))
@@ -52,7 +53,7 @@ class SizeDistribution(Value, frozen=True):
         return float(np.sum(np.diff(cumulative) * (size[1:] + size[:-1]) / 2))
 
     def sample(self, n: int, rng: np.random.Generator) -> IntArray:
-        """Draw `n` sizes in bytes, each >= 1, by inversion."""
+        """Draw `n` sizes in bytes, each at least 1, by inversion of the CDF."""
         size, cumulative = self.columns
         drawn = np.interp(rng.random(n), cumulative, size)
         return np.maximum(np.rint(drawn), 1).astype(np.int64)
@@ -136,7 +137,11 @@ DISTRIBUTIONS = {table.name: table for table in _ALL}
 
 
 def distribution(table: str | SizeDistribution) -> SizeDistribution:
-    """Return the table itself, or the published one of that name; `UnknownNameError` lists those."""
+    """Return the published distribution of that name; a distribution is returned as it is.
+
+    Raises:
+        UnknownNameError: no published distribution has that name; the message lists those that exist.
+    """
     if isinstance(table, SizeDistribution):
         return table
     if table not in DISTRIBUTIONS:

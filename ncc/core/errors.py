@@ -8,14 +8,14 @@ from typing import Any, Self, TypeVar
 LISTED = 40
 """Largest number of known names in a message; a fat tree has thousands of ports."""
 MEANT = 3
-"""Shortest part of a name, in letters, that identifies a suggestion."""
+"""Fewest letters of a name that is looked for within longer names."""
 
 
 def hint(given: str, known: Iterable[str]) -> str:
-    """A question that ends a message, such as " Did you mean 'dctcp'?"; empty if no known name is close.
+    """Make a question to end a message with, such as " Did you mean 'dctcp'?"; empty if no known name is close.
 
-    Close is, in this order: the same name in another letter case, a typing error, a name that contains the given one
-    (ppo: rllib_ppo), a name contained in it.
+    Close names are, best first: the given name in another letter case, a name that differs by a typing error, a longer
+    name that contains the given one (rllib_ppo for ppo), and a shorter name within the given one.
     """
     names = sorted(known)
     lower = {name.lower(): name for name in reversed(names)}
@@ -31,15 +31,15 @@ class NccError(Exception):
     """Base of every error that ncc raises on purpose; workers send them to their parent by pickle."""
 
     def within(self, where: str) -> Self:
-        """The same error with the text ``where: text``; an empty `where` adds nothing."""
+        """Copy the error with `where` and a colon before its text; an empty `where` adds nothing."""
         return _rebuilt(type(self), f"{where}: {self}" if where else str(self), vars(self))
 
     def __reduce__(self) -> tuple[Callable[..., "NccError"], tuple[Any, ...]]:
-        """Pickle by text and attributes, because a subclass may be made of other arguments."""
+        """Pickle the text and the attributes, because the constructor of a subclass may take other arguments."""
         return _rebuilt, (type(self), str(self), vars(self))
 
     def _render_traceback_(self) -> list[str]:
-        """The text that Jupyter shows (IPython's protocol): the sentence alone, as the mains show it."""
+        """The text that Jupyter shows (IPython's protocol): the message without a traceback, as commands print it."""
         return [f"error: {self}"]
 
 
@@ -57,7 +57,11 @@ class ConfigError(NccError, ValueError):
 
 
 class UnknownNameError(ConfigError):
-    """A name that does not exist; the message lists those that do."""
+    """A name that does not exist; the message lists the `known` ones and may suggest one.
+
+    Args:
+        what: kind of the name, such as ``controller``.
+    """
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)

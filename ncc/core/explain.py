@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sentences from msgspec's validation messages: the setting, the value given, and what is allowed.
+"""Translation of msgspec's validation messages into sentences with the setting, its value, and what is allowed.
 
-msgspec names the error and its path (``$.workload[0][1].kind``); this module follows that path in the type and the
-data.
+A message of msgspec has an error and a path (``$.workload[0][1].kind``). This module follows the path through the type
+and the data.
 """
 
 import re
@@ -21,9 +21,9 @@ _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
 
 
 def explain(kind: Any, data: Any, where: str, message: str) -> str:
-    """Make one sentence of a `msgspec.ValidationError` raised while converting `data` to `kind`.
+    """Make one sentence of the `message` of a `msgspec.ValidationError` raised while converting `data` to `kind`.
 
-    `where` is the user's name of the root, e.g. ``scenario``. A list of (name, value) pairs is shown as the mapping
+    `where` is the user's name for `data`, e.g. ``scenario``. A list of (name, value) pairs is shown as the mapping
     that it stands for: ``scenario.workload.background.load_frac``.
     """
     match = _PLACE.match(message)
@@ -61,7 +61,7 @@ def _sentence(place: str, text: str, value: Any, structs: list[type[msgspec.Stru
         expected = text.partition(", got `")[0].removeprefix("Expected ")
         given = "" if value is _MISSING else f", got {reprlib.repr(value)}"
         return f"{place} must be {expected}{given}"
-    for struct in structs:  # a check of the value itself, whose message begins with its class
+    for struct in structs:  # an error of the class's own `check`, which begins with the name of the class
         if text.startswith(f"{struct.__name__}."):
             return place + text.removeprefix(struct.__name__)
     return f"{place}: {text}"
@@ -78,7 +78,7 @@ def _tags(structs: Iterable[type[msgspec.Struct]]) -> set[str]:
 
 
 def members(kind: Any, value: Any) -> list[Any]:
-    """The types that `kind` may stand for; of a tagged union, the one that the data names, if any."""
+    """List the types that `kind` allows, without None; if `value` has the tag of one of them, that one only."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) not in (Union, UnionType):
@@ -112,7 +112,7 @@ def _is_pair(kind: Any) -> bool:
 
 
 def _name_pair(place: str, types: list[Any], value: Any, index: int) -> str:
-    """The place of entry `[i]`: among (name, value) pairs, its name."""
+    """Add an entry of a list to `place`: by its name in a list of (name, value) pairs, else by its index."""
     if any(_is_pair(kind) for kind in types):
         return place  # the pair already has its name
     pairs = any(_is_pair(_item_type(kind, index)) for kind in types if get_args(kind))

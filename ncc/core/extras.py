@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Optional packages, by the extra that installs them, extension modules, and the errors that name a missing one."""
+"""Checks that optional packages and extension modules are installed; errors say how to install a missing one."""
 
 import importlib.util
 import shlex
@@ -18,11 +18,11 @@ EXTRAS: dict[str, dict[str, str]] = {
     "sb3": {"stable_baselines3": "stable-baselines3", "sb3_contrib": "sb3-contrib"},
     "sweep": {"optuna": "optuna"},
 }
-"""Package to install, by extra and module."""
+"""Packages to install, by extra and by the module that ncc imports from them."""
 
 
 def install_command(extra: str) -> str:
-    """The command that installs the packages of an extra, wherever ncc itself was installed from."""
+    """The command that installs the packages of an extra, whether ncc came from a checkout, a wheel or an index."""
     return f"pip install {shlex.join(EXTRAS[extra].values())} (the extra {extra})"
 
 
@@ -31,7 +31,7 @@ class MissingExtraError(ConfigError):
 
 
 def is_installed(module: str) -> bool:
-    """Look for a module without importing it; a folder of its name in the current one does not count."""
+    """True if there is a module of this name; it is not imported. A folder without ``__init__.py`` does not count."""
     try:
         spec = importlib.util.find_spec(module)
     except ModuleNotFoundError:  # the parent package of a submodule is missing
@@ -44,11 +44,11 @@ def require_extra(extra: str, what: str, *modules: str) -> None:
 
     Args:
         extra: key of `EXTRAS`.
-        what: the part that needs it, as the subject of the sentence.
-        modules: modules of the extra that are needed; none: all of them.
+        what: the part of ncc that needs the extra, as the subject of the error's sentence.
+        modules: modules of the extra that are needed; all of them if none is named.
 
     Raises:
-        MissingExtraError: one of them is not installed.
+        MissingExtraError: one of these modules is not installed.
     """
     packages = EXTRAS[extra]
     missing = [packages[module].partition("[")[0] for module in modules or packages if not is_installed(module)]
@@ -64,12 +64,12 @@ def load_extension(
 
     Args:
         module: full name of the module.
-        extra: extra of ncc with the libraries that it is linked with.
-        remedy: way to get it, for the error.
+        extra: extra of ncc with the libraries that the module is linked with; None: it needs no extra.
+        remedy: advice that ends the error's message: how to get the module.
 
     Raises:
         MissingExtraError: the extra is not installed.
-        DatapathError: the module is not built; the message says how.
+        DatapathError: the module cannot be loaded, for instance because it is not built.
     """
     try:
         return import_module(module)

@@ -37,7 +37,10 @@ class FlowTable:
 
 
 def records(kind: type[T], **measured: Any) -> T:
-    """Records of flows or ports, of which a datapath has measured these columns; others are NaN, or -1 for a count."""
+    """Make records of flows or ports from the columns that a datapath measured, all of one length.
+
+    Columns that it did not measure are NaN, or -1 if they are counts.
+    """
     n = len(next(iter(measured.values())))
     missing = [SIGNALS[f.name] for f in fields(kind) if f.name not in measured]
     columns: dict[str, Any] = {s.name: np.full(n, -1, np.int64) if s.count else np.full(n, np.nan) for s in missing}

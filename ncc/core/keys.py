@@ -7,7 +7,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 
 
 def get_key(plain: dict[str, Any], key: str) -> Any:
-    """Return the value of a key named from the top.
+    """Return the value of a key, given by its full dotted name.
 
     Raises:
         ConfigError: a part does not exist; the message names it and those that exist.
@@ -21,7 +21,9 @@ def get_key(plain: dict[str, Any], key: str) -> Any:
 
 
 def set_key(plain: dict[str, Any], key: str, value: Any, *, new: bool = True) -> None:
-    """Set a key named from the top; all parts but the last must exist, and the last too unless `new`.
+    """Set the value of a key, given by its full dotted name.
+
+    The parts of the name before the last must exist. The last may be new only if `new` is true.
 
     Raises:
         ConfigError: a part does not exist; the message names it and those that exist.

@@ -15,21 +15,25 @@ from ncc.core.receivers import NO_EDGES, Edges
 from ncc.core.signals import SIGNALS, Measured, Progress, names
 
 COLUMNS = (*names("host"), *names("uplink"))
-"""Names of the columns by host or neighbourhood."""
+"""Names of the columns with an entry per host, then of those with an entry per neighbourhood."""
 PROGRESS = names("network")
+"""Names of the scalars of a network: time, number of the epoch, and counts of flows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement(Progress, Measured):
-    """One period of one network, (time_s - period_s, time_s]."""
+    """The measurement of one network over one period, (time_s - period_s, time_s]."""
 
     edges: Edges = NO_EDGES
-    """Knowledge of receivers; none without receivers' neighbourhoods. Not a column of results."""
+    """The receivers' knowledge of flows to them; empty unless the scenario has receivers. Results do not keep it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements(Measured):
-    """One period of each of several networks, whose numbers of the period may differ; without `edges`."""
+    """The measurements of several networks over one period each, without `edges`.
+
+    The networks may be in different epochs, so `time_s` and `epoch` may differ between them.
+    """
 
     time_s: FloatArray
     """[n_networks], as are the three below."""
@@ -44,13 +48,13 @@ class Measurements(Measured):
 
     @classmethod
     def of(cls, measurements: Sequence[Measurement]) -> "Measurements":
-        """Those of networks with equally many hosts and neighbourhoods."""
+        """Stack the measurements of several networks, which must have equally many hosts and neighbourhoods."""
         columns = {name: np.array([getattr(m, name) for m in measurements]) for name in (*COLUMNS, *PROGRESS)}
         return cls(**columns)
 
 
 def idle(n_agents: int, n_neighbourhoods: int) -> Measurement:
-    """The start of a network of which nothing is known: zeros, and no limits."""
+    """Make the measurement at the start of a run, before anything is measured: zeros, and no host has a limit."""
     columns: dict[str, Any] = {
         name: np.zeros(
             n_agents if SIGNALS[name].scope == "host" else n_neighbourhoods,
@@ -68,7 +72,10 @@ class Epochs:
 
     time_s: FloatArray
     columns: dict[str, FloatArray | IntArray]
-    """By `Measurement` field: [n_epochs, n_agents], [n_epochs, n_neighbourhoods], or [n_epochs] for the scalars."""
+    """Columns by field of `Measurement`: [n_epochs, n_agents], [n_epochs, n_neighbourhoods], or [n_epochs] for scalars.
+
+    `time_s` is left out.
+    """
 
 
 def stack(measurements: Sequence[Measurement]) -> Epochs:

@@ -12,20 +12,22 @@ SHARED = Path("/dev/shm")
 
 
 def memory_bytes(field: str, pid: int | str = "self") -> int:
-    """Bytes of a field of /proc/<pid>/status (proc_pid_status(5)): VmRSS, resident now, or VmHWM, the most so far.
+    """Read a field of /proc/<pid>/status (proc_pid_status(5)) in bytes: VmRSS is resident memory, VmHWM its peak.
 
-    VmHWM counts from the start of the program. The peak of getrusage(2) includes the parent's before it.
+    VmHWM counts from the start of the program. The peak of getrusage(2) may instead be that of the parent process.
     """
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split(f"{field}:")[1].split()[0]) * 1024
 
 
 def require_shared_memory(what: str, least_bytes: int) -> None:
-    """Check that processes can share memory; without room, Linux kills them when they write (SIGBUS).
+    """Check that there is enough room in shared memory.
+
+    Without room, Linux kills a process that writes to shared memory (SIGBUS).
 
     Args:
-        what: the part that needs it, as the subject of the sentence.
-        least_bytes: bytes that it may need.
+        what: the part of ncc that needs shared memory, as the subject of the error's sentence.
+        least_bytes: most bytes that it may need.
 
     Raises:
         ConfigError: /dev/shm cannot be written, or has less room.

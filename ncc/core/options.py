@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Options of mains that do without Hydra, and their exit status."""
+"""Options of the commands that do not use Hydra, and their exit status."""
 
 import argparse
 import codecs
@@ -17,7 +17,7 @@ from ncc.core.errors import ConfigError, NccError, UnknownNameError
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser of options whose errors are sentences like all others (`ConfigError`)."""
+    """A parser of options that raises `ConfigError` where argparse would print its usage and exit."""
 
     def error(self, message: str) -> NoReturn:
         if choice := re.match(r"argument ([\w-]+): invalid choice: '([^']*)' \(choose from (.*)\)", message):
@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def typed(kind: Any) -> Callable[[str], Any]:
-    """Return an option type that takes what `msgspec` takes for a type with a range."""
+    """Return a function, for `type=` of an option, that converts text to `kind` and checks the range of that type."""
 
     def parse(text: str) -> Any:
         try:
@@ -44,7 +44,7 @@ def typed(kind: Any) -> Callable[[str], Any]:
 
 
 ASCII = {"\N{MINUS SIGN}": "-", "\N{PLUS-MINUS SIGN}": "+-", "\N{MULTIPLICATION SIGN}": "x", "\N{MICRO SIGN}": "u"}
-"""Signs of our texts beyond ASCII, and their replacements in an output without them."""
+"""Signs in the output of ncc that are not ASCII, and replacements for outputs whose encoding lacks them."""
 
 
 def print_anywhere() -> None:
@@ -67,7 +67,11 @@ def let_reader_leave() -> None:
 
 
 def exit_status(body: Callable[[], int]) -> int:
-    """Return what `body` returns; on an error, print it and return 2 for unusable settings, 1 otherwise."""
+    """Run `body` and return the exit status of the command.
+
+    The status is that which `body` returns; 2 for a `ConfigError` and 1 for any other `NccError`, which are printed;
+    130 after an interrupt; and 0 if the reader of stdout has closed it.
+    """
     print_anywhere()
     try:
         status = body()

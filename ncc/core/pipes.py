@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bytes that the paths of a network hold."""
+"""Bandwidth-delay products of the paths of a network: the bytes that a path holds."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -10,16 +10,16 @@ from ncc.core.workload import AnyTraffic, Fixed, Permutation
 
 
 class Pipe(NamedTuple):
-    """A path between two hosts."""
+    """A path between two hosts, given by their node ids, and the bytes that it holds."""
 
     src: int
     dst: int
     bytes: float
-    """Rate of its slowest link times the RTT of a full packet and its ACK in the empty network."""
+    """Rate of the path's slowest link times the RTT of a full packet and its ACK in the empty network."""
 
 
 def ends(traffic: AnyTraffic, topology: Topology) -> tuple[frozenset[int], frozenset[int]]:
-    """Hosts that may send, and hosts that may receive."""
+    """Return the node ids of the hosts that may send flows of `traffic`, and of those that may receive them."""
     match traffic:
         case Fixed(flows=flows):
             ids = {topology.nodes[host].name: host for host in topology.hosts}
@@ -31,10 +31,15 @@ def ends(traffic: AnyTraffic, topology: Topology) -> tuple[frozenset[int], froze
 
 @lru_cache(maxsize=32)
 def longest_pipe(network: Topology, packet_bytes: int, sources: frozenset[int], destinations: frozenset[int]) -> Pipe:
-    """Find the path with the most bytes, among the shortest paths from a source to a destination that is another host.
+    """Find the path that holds the most bytes, among the shortest paths from a source to another host.
 
-    Hosts at one switch with equal links are equal: the first source represents the others, and so does the first
-    destination that is another host.
+    Hosts at one switch with equal links have equal paths, so only the first source and the first destination among
+    them are looked at. The result has 0 bytes if no source has a destination other than itself.
+
+    Args:
+        packet_bytes: size of a full IP packet.
+        sources: node ids of the senders.
+        destinations: node ids of the receivers.
     """
     senders, receivers = (_alike(network, hosts) for hosts in (sources, destinations))
     pairs = [(src, dst) for src, *_ in senders for hosts in receivers for dst in [h for h in hosts if h != src][:1]]

@@ -16,11 +16,11 @@ from msgspec import Meta
 from ncc.core.errors import ConfigError
 
 CONSENT = "consent"
-"""Key that confirms values that look like a mistake."""
+"""Configuration key by which users confirm values that look like a mistake."""
 
 
 def usual(low: float = -inf, high: float = inf) -> Meta:
-    """The usual range of a field, beside its type's range of allowed values."""
+    """Make the annotation of a field's usual range, which is narrower than the range that its type allows."""
     return Meta(extra={"usual": (low, high)})
 
 
@@ -28,12 +28,13 @@ def require_plausible(parts: Mapping[str, Any], consent: Any, add: str = f"{CONS
     """Refuse values that look like a mistake, unless `consent` is true.
 
     Args:
-        parts: values by the user's name of them, such as ``scenario``.
+        parts: values to check, by the names that users know, such as ``scenario``.
         consent: True if such values are intended.
-        add: the user's way to give consent, for the message.
+        add: setting that gives consent, for the message.
 
     Raises:
-        ConfigError: names the first such field, what is usual and how to insist; or consent is not true or false.
+        ConfigError: a value looks like a mistake (the message names the first such field, what is usual and how to
+            insist), or `consent` is not true or false.
     """
     if not isinstance(consent, bool):
         raise ConfigError(f"{CONSENT} must be true or false, got {consent!r}")
@@ -44,7 +45,7 @@ def require_plausible(parts: Mapping[str, Any], consent: Any, add: str = f"{CONS
 
 
 def doubts(value: Any, where: str) -> Iterator[str]:
-    """Probable mistakes in a value and its parts, each as the beginning of a sentence."""
+    """Yield the probable mistakes in a value and its parts, each as a clause that begins with `where`."""
     if isinstance(value, msgspec.Struct):
         for field in msgspec.structs.fields(value):
             given = getattr(value, field.name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The neighbourhoods of receivers: the knowledge of a receiver about flows to it, and its grants to their senders.
+"""Scheduling by receivers: the knowledge of a receiver about flows to it, and its grants to their senders.
 
-An *edge* is a pair of hosts with flows that the receiver knows of and has not received completely. The neighbours of a
-receiver are the sources of its edges. docs/receivers.md explains both.
+An *edge* is a sender and a receiver between which there are flows that the receiver knows of and has not received
+completely. The neighbours of a receiver are the senders of its edges (docs/receivers.md).
 """
 
 from dataclasses import dataclass, fields
@@ -15,25 +15,27 @@ from ncc.core.topology import Topology
 
 MAX_WINDOW_PKTS = 2**31 - 1
 MAX_START_S = 9e9
-"""Simulators keep times in nanoseconds, in 64 bits."""
+"""Latest start of a flow in seconds: simulators keep times in nanoseconds, in 64 bits."""
 
 
 @dataclass(frozen=True)
 class Edges:
-    """Knowledge of receivers at the end of a period; columns have shape [E]."""
+    """The knowledge of all receivers at the end of a period, a row for each edge; columns have shape [E]."""
 
     src: IntArray
-    """Nodes."""
+    """Node id of the sender."""
     dst: IntArray
+    """Node id of the receiver."""
     flows: IntArray
+    """Number of the edge's flows, which the receiver knows of and has not received completely."""
     waiting_bytes: FloatArray
-    """Payload of the flows that has not arrived, as far as the sender knows their sizes."""
+    """Payload of these flows that has not arrived, as far as the sender knows their sizes."""
     next_bytes: FloatArray
-    """The same of the flow with the least."""
+    """`waiting_bytes` of the one flow that has the least."""
     received_bytes: FloatArray
-    """Payload of the flows that has arrived."""
+    """Payload of these flows that has arrived."""
     age_s: FloatArray
-    """Time since the receiver learned of the newest flow."""
+    """Time since the receiver learned of the newest of these flows."""
 
     def __len__(self) -> int:
         return len(self.src)
@@ -47,20 +49,21 @@ class Grants:
     """
 
     src: IntArray
-    """Nodes: the sender, which gets the grant."""
+    """Node id of the sender, which gets the grant."""
     dst: IntArray
+    """Node id of the receiver, which gives it."""
     start_s: FloatArray
     """Time at which held flows of the pair may begin; one in the past means at once."""
     rate_bps: FloatArray
-    """Limit of the pair on IP packets of data; inf: no limit."""
+    """Limit on the rate of the pair's data, counted as IP packets; inf: no limit."""
     window_pkts: IntArray
-    """Most full packets of each flow without an ACK; 0: TCP decides."""
+    """Most full packets that each flow of the pair may have unacknowledged; 0: TCP decides."""
 
     def __len__(self) -> int:
         return len(self.src)
 
     def where(self, mask: BoolArray) -> "Grants":
-        """The grants of a mask [G]."""
+        """Select the grants for which `mask` [G] is true."""
         return Grants(*(np.asarray(getattr(self, field.name))[mask] for field in fields(self)))
 
     def check(self, topology: Topology) -> None:
@@ -92,7 +95,7 @@ class Grants:
 
 @dataclass(frozen=True)
 class Decision:
-    """Limits of hosts [n_agents], and grants of receivers."""
+    """A limiter's decision for one period: rate limits of hosts in bits/s, [n_agents], and grants of receivers."""
 
     limits_bps: FloatArray
     grants: Grants
@@ -103,5 +106,5 @@ NO_EDGES = Edges(_NONE, _NONE, _NONE, _NO_REAL, _NO_REAL, _NO_REAL, _NO_REAL)
 
 
 def parts(decision: FloatArray | Decision) -> tuple[FloatArray, Grants | None]:
-    """The limits of a decision, and its grants; a bare array has none."""
+    """Split a decision into its limits and its grants; an array of limits has no grants (None)."""
     return (decision.limits_bps, decision.grants) if isinstance(decision, Decision) else (decision, None)

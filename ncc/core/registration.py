@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gymnasium ids of our environments.
+"""Gymnasium ids of ncc's environments.
 
-``import ncc`` registers them without importing Gymnasium, which hosts lack: if Gymnasium is imported later, they are
-registered then.
+``import ncc`` registers the ids but does not import Gymnasium, because hosts do not have it installed. If Gymnasium is
+imported later, the ids are registered then.
 """
 
 import sys
@@ -21,8 +21,8 @@ IDS: dict[str, dict[str, Any]] = {
     "ncc/RackOne-v0": RACK | {"kwargs": {"space": "discrete"}},
     "ncc/Ns3Gym-v0": {"entry_point": "ncc.envs.ns3gym.env:Ns3GymEnv"},
 }
-"""Ids of environments with an index per host, a number per host, one index for all hosts, and of other projects'
-simulations."""
+"""Environments by id. The actions of the first three are an index for each host, a number for each host, and one index
+for all hosts. The fourth is a simulation of another project that speaks ns3-gym's protocol."""
 
 
 def register_when_imported() -> None:

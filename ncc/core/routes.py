@@ -36,7 +36,7 @@ class Routes:
         return self._paths[src, dst]
 
     def hops(self, src: int, dst: int) -> tuple[Ports, ...]:
-        """Return the directed ports of each hop from `src` to `dst`, of all shortest paths."""
+        """Return for each hop from `src` to `dst` the directed ports of all shortest paths; there must be a path."""
         if (src, dst) not in self._hops:
             away, hops, at = self._distance(dst), [], {src}
             while dst not in at:

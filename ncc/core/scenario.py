@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A scenario: everything about a run except the controller, the datapath and the seed. Frozen, hashable, JSON."""
+"""A scenario: everything about a run except the controller, the datapath and the seed."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -21,17 +21,17 @@ from ncc.core.workload import Workload, check_fits, draw_flows, offered_load
 
 MAX_EPOCHS = 10_000_000
 BUFFER_BYTES = 4 * 2**20
-"""Size of a socket's buffers, where that is enough for the network. Linux' largest send buffer (net.ipv4.tcp_wmem)."""
+"""Size of a socket's buffers in networks that need no more; Linux' largest send buffer (net.ipv4.tcp_wmem)."""
 MAX_BUFFER_BYTES = 2**30 - 1
 """Largest window that TCP can advertise (RFC 7323 section 2.3)."""
 PIPES = 4
-"""Size of larger buffers, in bandwidth-delay products: queues hold packets as well."""
+"""Size of larger buffers, in bandwidth-delay products of the longest path; above 1, as queues hold packets as well."""
 SEND_BUFFER_FRAC = 0.75
-"""Least filled part of a send buffer: an application writes when a quarter of it is free."""
+"""Part of a send buffer that stays filled, because an application writes as soon as a quarter of it is free."""
 Timer = Annotated[float, Meta(ge=1e-6, le=60), usual(high=5)]
 """Seconds. RFC 6298 rule 2.5 allows a maximum of 60; a timer of 0 would fire forever without time passing."""
 Knows = Literal["sizes", "backlog", "services"]
-"""Knowledge of a host about the sizes of its flows."""
+"""Knowledge of a host about the sizes of its flows; see `Nic.knows`."""
 LearnsFrom = Literal["host", "neighbourhood"]
 
 Neighbourhoods = Literal["uplink", "receivers", "both"]
@@ -54,23 +54,24 @@ class Transport(Value, frozen=True):
     handshake: bool = True
     """SYN, SYN-ACK, ACK before data (RFC 9293 section 3.5). False: both ends are connected when the flow arrives."""
     connections_per_pair: Natural = 0
-    """0: each flow opens its own connection. n: so many connections are open from the start between each ordered pair
-    of hosts that has flows, and a flow takes the one of its pair that became idle last (all data acknowledged; first
-    those that have been used). If none is idle it opens another one, by `handshake`, which stays as well. A connection
-    carries one flow at a time, and the next one inherits window, RTTs, the controller's state and the path, while its
-    packets are numbered from 0 and its records are its own; late duplicates of the flow before are ignored. The
-    simulations that the authors of BCC published (spine_empirical.tcl) open another one likewise, but a flow takes the
-    idle connection of the lowest number, and each has carried one packet before the first flow."""
+    """Connections that are open from the start between each ordered pair of hosts that has flows; 0: each flow opens
+    its own. A connection is idle when all its data is acknowledged. A flow takes the idle connection of its pair that
+    became idle last; unused ones come after all used ones. If none is idle, the flow opens another one (by
+    `handshake`), which stays open as well. A connection carries one flow at a time. The next flow inherits the window,
+    the RTTs, the controller's state and the path. Its packets are numbered from 0, and its records are its own; late
+    duplicates of the flow before are ignored. In the simulations that the authors of BCC published
+    (spine_empirical.tcl) a flow takes the idle connection of the lowest number, and each connection has carried one
+    packet before the first flow."""
     idle_restart: bool = True
-    """Before a flow on a connection that has sent no data for more than one RTO, the window halves for each RTO, down
-    to the initial window, as in Linux (tcp_slow_start_after_idle; RFC 2861, RFC 5681 section 4.1). Controllers that
-    model the path, such as BBR, keep theirs. In the simulations of BCC's authors it falls to the initial window at
-    once."""
+    """Shrink the window of a connection that has sent no data for more than one RTO before it carries the next flow.
+    The window halves for each RTO, down to the initial window, as in Linux (tcp_slow_start_after_idle; RFC 2861, RFC
+    5681 section 4.1). Controllers that model the path, such as BBR, keep their window. In the simulations of BCC's
+    authors the window falls to the initial one at once."""
     sack: bool = True
     """Selective acknowledgements and recovery with them (RFC 2018, RFC 6675). False: NewReno's recovery (RFC 6582)."""
     limited_transmit: bool = True
-    """Each of the first duplicate ACKs allows one new segment (RFC 3042), so that short windows need no timeout. It
-    matters without SACK only: with it, a selective acknowledgement makes room for a segment anyway (RFC 6675)."""
+    """Each of the first duplicate ACKs allows one new segment (RFC 3042), so that short windows need no timeout. This
+    matters only without SACK: a selective acknowledgement makes room for a segment anyway (RFC 6675)."""
     recovery: Literal["classic", "modern"] = "modern"
     """Classic: losses are found by duplicate ACKs (RFC 6675), and windows shrink at once, as in ns-3 and TCP of about
     2012. Modern: RACK-TLP (RFC 8985), PRR (RFC 6937), F-RTO (RFC 5682) and DSACK (RFC 2883), as in Linux."""
@@ -82,21 +83,23 @@ class Transport(Value, frozen=True):
     dup_ack_pkts: Annotated[int, Meta(ge=1, le=1000)] = 3
     """Duplicate ACKs that mean a loss (RFC 5681 section 3.2); with SACK, DupThresh of RFC 6675."""
     delayed_ack_pkts: Count = 2
-    """Packets in order for which a receiver sends one ACK. A NIC that merges what arrives (GRO) makes them as many as
-    64 KB hold, and the sender's bursts as long."""
+    """Number of packets, arriving in order, for which a receiver sends one ACK. A NIC that merges arriving packets
+    (GRO) raises it to the packets in 64 KB, and the sender's bursts become as long."""
     delayed_ack_s: Timer = 100 * US
-    """Longest delay of an ACK; for a NIC that merges packets, its time between interrupts (tens of us). ns-3's default
-    of 200 ms makes an incast collapse."""
+    """Longest delay of an ACK. With a NIC that merges packets it is the time between interrupts (tens of us). ns-3's
+    default of 200 ms makes an incast collapse."""
     send_buffer_bytes: Count | None = None
-    """Size of every socket's buffer; null: enough for every path (`Scenario.sockets`), as Linux' autotuning finds."""
+    """Size of every socket's send buffer; null: enough for the longest path (`Scenario.sockets`), as Linux' autotuning
+    would find."""
     receive_buffer_bytes: Count | None = None
+    """Size of every socket's receive buffer; null: enough for the longest path (`Scenario.sockets`)."""
     rtt_noise_max_s: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    """Measurement error: each RTT sample that a congestion controller sees is too long by a uniform random amount up to
-    this. Retransmission timers and recorded RTTs use the true value."""
+    """Largest measurement error of an RTT: each sample that a congestion controller sees is too long by a uniform
+    random amount up to this. Retransmission timers and recorded RTTs use the true value."""
 
     @property
     def mss_bytes(self) -> int:
-        """Payload of a full packet."""
+        """Payload of a full packet, in bytes."""
         return self.mtu_bytes - HEADER_BYTES
 
     def check(self) -> None:
@@ -114,11 +117,11 @@ class Transport(Value, frozen=True):
 
 
 class Nic(Value, frozen=True):
-    """The sending host below TCP: a rate limiter over one queue per flow.
+    """The part of a sending host below TCP: one queue per flow, and a rate limiter for all of them.
 
-    TCP puts at most `small_queue_bytes` of a flow into its queue and continues when they leave (Linux: TCP small
-    queues), so the limiter chooses among flows, and the transport's RTT includes at most that much of the wait. A
-    datapath may let retransmissions exceed the limit, and says so.
+    TCP puts at most `small_queue_bytes` of a flow into its queue and adds more when these leave (Linux: TCP small
+    queues). So the limiter can choose among flows, and an RTT includes the wait of at most that many bytes. A datapath
+    may let retransmissions exceed the limit; its documentation then says so.
     """
 
     bucket_bytes: Count = 3000
@@ -129,19 +132,20 @@ class Nic(Value, frozen=True):
 
     `sizes`: the whole size from the beginning. `backlog`: the bytes that are acknowledged or in the send buffer. The
     application writes as soon as the buffer has room. The buffer grows as in Linux, to `first_write_pkts` or two
-    windows, at most `transport.send_buffer_bytes`. The known size never falls. `services`: the backlog and the service
-    of a flow, which is its component of the workload, as a port number would tell. While the send buffer is full, a
-    host predicts the rest of a flow from the sizes of that service's flows that it has sent (envs/native/predictor.h).
+    windows, at most `transport.send_buffer_bytes`. The known size never falls. `services`: as `backlog`, and also the
+    service of each flow, as a port number would tell; services are the components of the workload. While the send
+    buffer is full, a host predicts the rest of a flow from the sizes of the flows of that service that it has sent
+    (envs/native/predictor.h).
 
     Flow orders, signals of queues, and everything that hosts observe and share use the known or predicted size.
     Results, and the signals `active_per_byte` and `active_left` of rewards, use true sizes."""
     learns_from: LearnsFrom = "host"
     """Hosts whose flows train a host's predictors (`knows: services` only): itself, or all of its neighbourhood. The
-    exchange of sizes is not simulated: they are known at once, and no message is lost."""
+    exchange of sizes is not simulated: neighbours know them at once, and no message is lost."""
     first_write_pkts: Annotated[int, Meta(ge=1, le=1_000_000)] = 22
     """Room of a new socket's send buffer, in full packets (not with `knows: sizes`). Linux has 22 with its default of
-    net.ipv4.tcp_wmem, as measured; its administrator may set another. A message that fits is known from its first
-    packet on."""
+    net.ipv4.tcp_wmem, as measured; an administrator may change it. The size of a message that fits is known from its
+    first packet on."""
 
 
 class Scenario(Value, frozen=True):
@@ -153,12 +157,13 @@ class Scenario(Value, frozen=True):
     duration_s: Annotated[float, Meta(gt=0, le=3600), usual(high=300)]
     """Flows arrive in [0, duration_s)."""
     drain_s: Positive | None = 2.0
-    """Time that flows get to finish after `duration_s`; None waits for all of them, and then refuses a load above 1."""
+    """Time that flows get to finish after `duration_s`; None: until all have finished. None is refused for endless
+    flows and for a load above 1."""
     neighbourhoods: Neighbourhoods = "uplink"
     """Groups of hosts that share state. `uplink`: hosts behind an uplink, as the topology declares. `receivers`: the
     senders of each receiver, which grants them a start and a rate. `both`: the two together."""
     period_s: Annotated[float, Meta(ge=1e-5, le=1)] = 1 * MS
-    """Length of a period: a decision, then a measurement."""
+    """Length of a period, which begins with a decision and ends with a measurement."""
     decision_latency_s: NonNegative = 0.0
     """Time from the start of a period until its new rate limits take effect."""
     sharing_delay_periods: Annotated[int, Meta(ge=1, le=100)] = 1
@@ -169,7 +174,8 @@ class Scenario(Value, frozen=True):
     sharing_silent: tuple[Name, ...] = ()
     """Hosts that send no messages to others."""
     sharing_silent_from_s: NonNegative = 0.0
-    """Time at which the agents on these receivers stop. Before that they send grants as usual."""
+    """Time at which the agents of the receivers in `sharing_silent` stop; before that they send grants as usual. It
+    does not apply to the state that hosts share, which hosts in `sharing_silent` never send."""
     sharing_unsynchronised: bool = False
     """Each receiver sends its grants at its own time in a period; if false, all send at the start of it."""
     sharing_lying: tuple[Name, ...] = ()
@@ -270,9 +276,10 @@ class Scenario(Value, frozen=True):
             raise ConfigError(f"Scenario.neighbourhoods={self.neighbourhoods}: {error}") from None
 
     def digest(self) -> str:
-        """Digest as of any value, in which keys of later versions count only where they are set.
+        """Compute the digest, as for any value, without the keys of later versions that have their defaults.
 
-        Results of scenarios without them stay valid.
+        So a scenario that does not use these keys keeps its digest, and its stored results stay valid. Buffers left
+        open count with the sizes that `sockets` gives them.
         """
         plain = self.to_dict()
         traffic = [part for _, part in plain["workload"]]
@@ -300,7 +307,11 @@ class Scenario(Value, frozen=True):
 
     @property
     def sockets(self) -> Transport:
-        """The transport with the sizes of all buffers."""
+        """The transport with a size for each buffer that is left open (null).
+
+        That is `BUFFER_BYTES`, or `PIPES` bandwidth-delay products of the network's longest path if this path needs
+        more; at most `MAX_BUFFER_BYTES`.
+        """
         network = self.network()
         everybody = frozenset(network.hosts)
         pipe_bytes = longest_pipe(network, self.transport.mtu_bytes, everybody, everybody).bytes
@@ -333,7 +344,11 @@ def _build(spec: AnyTopology) -> Topology:
 def scenario_from_dict(data: Mapping[str, Any], where: str = "scenario") -> Scenario:
     """Make a scenario from plain data, as YAML and Hydra give it.
 
-    In plain data `workload` is a mapping of named components, and a table of flow sizes may be a file.
+    In plain data `workload` is a mapping of named components, and a table of flow sizes may be a file. An error names
+    the field; its message begins with `where`.
+
+    Raises:
+        ConfigError: the data is no valid scenario.
     """
     plain = with_size_tables(data)
     if isinstance(plain, Mapping) and isinstance(plain.get("workload"), Mapping):

@@ -9,14 +9,14 @@ SEED_LIMIT = 2**63
 
 
 def derive_seed(seed: int, *purpose: str | int) -> int:
-    """A child seed for a purpose without slashes, e.g. ``derive_seed(3, "train", worker, episode)``.
+    """Derive a seed for a purpose, e.g. ``derive_seed(3, "train", worker, episode)``; texts must have no slashes.
 
-    Equal arguments give equal seeds on every machine; different purposes are independent.
+    Equal arguments give equal seeds on every machine; streams of different purposes are independent.
     """
     text = "/".join([str(seed), *(str(step) for step in purpose)])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % SEED_LIMIT
 
 
 def generator(seed: int, *purpose: str | int) -> np.random.Generator:
-    """A numpy generator for a purpose."""
+    """Make a numpy generator with the seed of `derive_seed`."""
     return np.random.Generator(np.random.PCG64(derive_seed(seed, *purpose)))

@@ -2,8 +2,8 @@
 # ruff: noqa: RUF009 - a signal is a dataclasses.field
 """The table of signals: everything that a datapath measures, listed once.
 
-Each field of the classes below is a signal. Made of them are the C++ structs (`signals.h`, written when ncc is built),
-the numpy columns, the Parquet columns with their descriptions, the messages between hosts, and the page
+Each field of the classes below is a signal. These are made from the fields: the C++ structs (`signals.h`, written when
+ncc is built), the numpy columns, the Parquet columns with their descriptions, the messages between hosts, and the page
 docs/signals.md. To add a signal, write a field here and measure it in one place (CONTRIBUTING.md). A datapath that does
 not measure it reports NaN, or -1 for a count.
 
@@ -23,30 +23,30 @@ Scope = Literal["host", "uplink", "network", "flow", "port"]
 
 @dataclass(frozen=True)
 class Signal:
-    """A line of the table."""
+    """One signal, a line of the table."""
 
     name: str
     count: bool
-    """A whole number of 64 bits; otherwise a real one."""
+    """True for a whole number of 64 bits, false for a real number."""
     scope: Scope
     unit: str
-    """Empty for a number without one."""
+    """Unit of the number; empty if it has none."""
     meaning: str
     how: str
-    """Formula of the signal; empty: its meaning defines it."""
+    """Formula of the signal; empty if its meaning defines it."""
     shared_as: int
-    """Its place, from 1, in the messages that neighbours are sent; 0: it is not sent."""
+    """Place of the signal, from 1, in the messages to neighbours; 0: it is not sent."""
     on_hosts: bool
-    """An agent on a host measures it too (`ncc.envs.linux.live`)."""
+    """True if an agent on a real host measures it too (`ncc.envs.linux.live`)."""
 
     @property
     def description(self) -> str:
-        """Meaning, and how it is computed."""
+        """Meaning of the signal, and its formula if it has one."""
         return f"{self.meaning}; {self.how}" if self.how else self.meaning
 
 
 def signal(scope: Scope, unit: str, meaning: str, how: str = "", *, shared_as: int = 0, on_hosts: bool = False) -> Any:
-    """A field of a class of signals; the arguments are those of `Signal`."""
+    """Make a field of one of the classes below; the arguments are the fields of `Signal`."""
     return field(metadata={"signal": (scope, unit, meaning, how, shared_as, on_hosts)})
 
 
@@ -55,8 +55,9 @@ class Measured:
     """Signals of hosts and uplinks in an epoch.
 
     Host columns have shape [n_agents], in the order of `Topology.agent_hosts`; uplink columns have shape
-    [n_neighbourhoods]. Of several networks (`Measurements`) each column has a leading axis [n_networks]. Letters in
-    brackets are the symbols of wang2021 section 5.3.1.2; beyond means to nodes outside the neighbourhood.
+    [n_neighbourhoods]. In `Measurements`, which has several networks, each column has a leading axis [n_networks].
+    Letters in brackets are the symbols of wang2021 section 5.3.1.2. Packets and flows "beyond" go to nodes outside the
+    neighbourhood.
     """
 
     rate_limit_bps: FloatArray = signal(
@@ -184,10 +185,10 @@ SIGNALS: dict[str, Signal] = {
 
 
 def names(scope: Scope, *, count: bool | None = None) -> tuple[str, ...]:
-    """Names of a scope's signals, in order; only of counts or of real numbers if `count` says so."""
+    """Names of a scope's signals, in the order of the table; `count` True: only counts, False: only real numbers."""
     return tuple(s.name for s in SIGNALS.values() if s.scope == scope and count in {None, s.count})
 
 
 def shared(scope: Scope) -> tuple[Signal, ...]:
-    """Signals of a scope that neighbours are sent, in the order in which they stand in the message."""
+    """Signals of a scope that are sent to neighbours, in the order of the message."""
     return tuple(sorted((s for s in SIGNALS.values() if s.scope == scope and s.shared_as), key=lambda s: s.shared_as))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The user's flow-size tables, from text files."""
+"""Flow-size tables in text files of users."""
 
 import math
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ FORMS = "a size in bytes and the cumulative share of flows up to it, in percent 
 MAX_BYTES = 2**53
 MAX_LINES = 100_000
 ROUNDING_FRAC = 1e-6
-"""Largest relative error of a last share that still counts as all flows."""
+"""Largest relative error of the last share, which should be 1 or 100 percent."""
 
 
 class _Row(NamedTuple):
@@ -33,7 +33,7 @@ def read_sizes(path: Path) -> SizeDistribution:
     of exactly the first size.
 
     Raises:
-        ConfigError: no such table; the message names the file and the line.
+        ConfigError: the file cannot be read or is no such table; the message names the file and the line.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -66,7 +66,7 @@ def read_sizes(path: Path) -> SizeDistribution:
 
 
 def with_size_tables(plain: Any) -> Any:
-    """Plain configuration with each file of a table replaced by the table itself.
+    """Replace each file name of a flow-size table in plain configuration by the table that the file holds.
 
     Results can then be reproduced without the file. Paths are relative to the current folder.
 
@@ -82,7 +82,7 @@ def with_size_tables(plain: Any) -> Any:
 
 
 def _tables(value: Any) -> Any:
-    """Replace table files in the value of a table key: a table, a list of them, or a mapping that draws one."""
+    """Replace the file names in a value of `KEY`: a table, a list of tables, or a mapping with a list of `values`."""
     if isinstance(value, str):
         named = value in DISTRIBUTIONS or not {".", "/"} & set(value)
         return value if named else read_sizes(Path(value).expanduser()).to_dict()

@@ -34,8 +34,8 @@ class Dumbbell(TopologySpec, frozen=True, tag="dumbbell"):
 class Rack(TopologySpec, frozen=True, tag="rack"):
     """One rack behind a shared uplink: the neighbourhood of the NCC paper (wang2021 section 5.1).
 
-    `hosts` neighbours under `tor`, one uplink to `core`, and `remotes` hosts there that stand for the rest of the
-    fabric. The remotes' links are as fast as the uplink unless said otherwise, so that the uplink is the bottleneck.
+    `hosts` neighbours are under switch `tor`, which has one uplink to switch `core`. The `remotes` hosts under `core`
+    stand for the rest of the fabric; by default their links are as fast as the uplink, so that it is the bottleneck.
     """
 
     hosts: Annotated[int, Meta(ge=2)] = 16
@@ -102,9 +102,9 @@ class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
     host_rate_bps: LineRate = 10 * GBPS
     spine_rate_bps: LineRate = 10 * GBPS
     host_delay_s: Delay | None = None
-    """Delay of the links to hosts, which includes a host's time for each packet; None: `delay_s`."""
+    """Delay of the links to hosts, including a host's processing time per packet; None: `delay_s`."""
     slow_link_frac: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Rate of the link between the last leaf and the last spine, over that of the others."""
+    """Rate of the link between the last leaf and the last spine, as a fraction of `spine_rate_bps`."""
 
     def build(self) -> Topology:
         net = Builder(self, leaf_delay_s=self.host_delay_s)
@@ -149,11 +149,12 @@ class FatTree(TopologySpec, frozen=True, tag="fat_tree"):
 
 
 class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
-    """Two datacentres joined by a WAN (GEMINI, zeng2022 section 3.1.2): shallow marking buffers inside, deep between.
+    """Two datacentres joined by a WAN (GEMINI, zeng2022 section 3.1.2).
 
-    Inside: `hosts` per datacentre, an equal part of them under each of `switches` top-of-rack switches, then a border
-    switch; the WAN joins the borders. A single switch whose uplink is as fast as the WAN would hold the queue itself,
-    so congesting the WAN takes two. ECN marking and shared pools exist only inside, as in the paper.
+    Each datacentre has `hosts` hosts, spread equally over `switches` top-of-rack switches, which are linked to a border
+    switch. The WAN joins the two borders. As in the paper, ports inside have shallow buffers with ECN marks and may
+    share pools, and ports to the WAN have deep buffers without. To congest the WAN takes two top-of-rack switches: if
+    there were one, with an uplink as fast as the WAN, the queue would be at this uplink.
     """
 
     hosts: Count = 4
@@ -164,7 +165,7 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
     wan_delay_s: Delay = 4.85 * MS
     wan_buffer_bytes: Count = 15_000_000
     deep_borders: bool = False
-    """Give the borders' ports towards their own datacentre the buffers of those to the WAN: deep, and without marks."""
+    """Give the borders' ports towards their own datacentre the buffers of those to the WAN: deep, without marks."""
 
     def check(self) -> None:
         super().check()
@@ -196,9 +197,9 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
 class MultiHop(TopologySpec, frozen=True, tag="multi_hop"):
     """Two bottlenecks in a row (Alizadeh et al., SIGCOMM 2010, Figure 17): `edge0` to `core`, and `edge1` to host r1.
 
-    `s1` and `s2` are `near` and `cross` senders under `edge0`, `s3` are `far` senders under `edge1`. The receivers are
-    there too: `r1`, one host, and `r2`, as many as `cross`. The trunks between the edges and `core` have their own
-    marking threshold.
+    Groups of senders: `s1`, `near` hosts under `edge0`; `s2`, `cross` hosts under `edge0`; `s3`, `far` hosts under
+    `edge1`. Groups of receivers, both under `edge1`: `r1`, one host; `r2`, `cross` hosts. The trunks between the edges
+    and `core` have a marking threshold of their own.
     """
 
     near: Count = 10
@@ -234,11 +235,12 @@ class MultiHop(TopologySpec, frozen=True, tag="multi_hop"):
 class Pods(TopologySpec, frozen=True, tag="pods"):
     """A fat tree of three tiers with borders to a WAN (Annulus, saeed2020 section 5.2; the defaults are its figures).
 
-    `pods` x `tors` x `hosts_per_tor` hosts. Every top-of-rack switch has a link to each of its pod's `aggs`, and those
-    share the `cores` out: agg i of each pod has the i-th part of them. All these links have `rate_bps`. Each agg also
-    has a link of `border_rate_bps` to its pod's border. The borders' links to the WAN are as fast as those together
-    and `wan_delay_s` long, and behind them are `far` hosts. Pods reach each other by the cores alone, which are fewer
-    hops away. Marks, shared buffers and programs are the datacentre's: borders and WAN have none.
+    There are `pods` x `tors` x `hosts_per_tor` hosts. Every top-of-rack switch has a link to each of the `aggs`
+    aggregation switches of its pod. Aggregation switch i of each pod has links to the i-th part of the `cores`. All
+    these links have `rate_bps`. Each aggregation switch also has a link of `border_rate_bps` to its pod's border
+    switch. The borders are linked to one switch, `wan`, by links with the sum of the rates to a border and the delay
+    `wan_delay_s`. The `far` hosts are under `wan`. Traffic between pods crosses the cores, which is fewer hops than
+    over the WAN. The ports of the borders and of `wan` have no marks, shared buffers or programs.
     """
 
     pods: Annotated[int, Meta(ge=2)] = 4

@@ -2,7 +2,7 @@
 """A network as data: nodes, links, egress ports, and the hosts that are neighbours.
 
 Node ids are indices into `Topology.nodes`. A link has two directed *ports*: port ``2*i`` transmits from ``links[i].a``
-to ``links[i].b``, port ``2*i + 1`` the other way. A switch end has a buffer; a host queues per flow above its NIC.
+to ``links[i].b``, port ``2*i + 1`` the other way. A switch's port has a buffer; a host has queues per flow instead.
 """
 
 from enum import StrEnum
@@ -21,7 +21,7 @@ from ncc.core.value import Count, Delay, Fraction, LineRate, Name, Natural, Valu
 Alpha = Annotated[float, Meta(ge=1 / 1024, le=1024)]
 """Alpha of dynamic thresholds, in steps of 1/1024. Chips offer powers of 2 from 1/128 to 8 (bai2020 section IV-B)."""
 Classes = Annotated[int, Meta(ge=1, le=8)]
-"""Classes of a port: switches have up to 8 (IEEE 802.1Q)."""
+"""Number of classes of a port; switches have up to 8 (IEEE 802.1Q)."""
 MAX_POOL_BYTES = 2**43
 """Largest pool in bytes, so that `alpha` times its size fits 64 bits."""
 
@@ -90,15 +90,15 @@ class Program(Value, frozen=True):
 
     name: Name
     params: tuple[tuple[Name, int], ...] = ()
-    """Parameters that are not the program's defaults, by name, in its own integer units."""
+    """Parameters that differ from the program's defaults, as (name, value) in the program's own integer units."""
 
 
 class Buffer(Value, frozen=True):
     """The finite egress queue of a switch port, counted in bytes of IP packets.
 
     `mark_threshold_bytes` is K of step marking (RFC 8257 section 3.1 and the DCTCP paper): an arriving ECN-capable
-    packet is marked when the queue that it joins is longer than K; 0 switches it off. A packet is marked if step
-    marking or `red` marks it.
+    packet is marked if the queue that it joins is longer than K. K = 0 switches step marking off. With `red` as well,
+    a packet is marked if either of the two marks it.
     """
 
     size_bytes: Natural
@@ -112,11 +112,11 @@ class Buffer(Value, frozen=True):
     mark_on_departure: bool = False
     """Mark packets as they leave the queue, by the queue and the pool that they leave behind, instead of as they join.
 
-    The signal is then younger by the time that they waited (the switch of bai2020, section V-B).
+    The mark then tells of a state that is younger by the packet's wait (the switch of bai2020, section V-B).
     """
     classes: Classes = 1
-    """Queues of strict priority, class 0 first, in one buffer. Packets without data have class 0, data the class of its
-    tag (`HostStack.tags`), the last one for tags beyond it; 1: first in, first out."""
+    """Number of strict-priority queues that share the buffer, class 0 first; 1: first in, first out. Packets without
+    data have class 0. Data has the class of its tag (`HostStack.tags`); tags beyond the last class have the last."""
     programs: tuple[Program, ...] = ()
     """Programs of the port, which run one after the other."""
 
@@ -133,7 +133,10 @@ def check_marks(owner: str, limit: str, reach_bytes: int, mark_threshold_bytes: 
 
 
 class Link(Value, frozen=True):
-    """A full-duplex link; `a_buffer` queues packets from a to b. Host ends have no buffer."""
+    """A full-duplex link between nodes a and b: `a_buffer` queues packets from a to b, `b_buffer` those from b to a.
+
+    The buffer at a host's end is None.
+    """
 
     a: Natural
     b: Natural
@@ -178,11 +181,18 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def agent_area(self) -> tuple[int, ...]:
-        """Index of the neighbourhood of each entry of `agent_hosts`."""
+        """Index in `neighbourhoods` for each entry of `agent_hosts`."""
         return tuple(i for i, area in enumerate(self.neighbourhoods) for _ in area.hosts)
 
     def group(self, name: str) -> tuple[int, ...]:
-        """Host ids of a named group, or of a part of it: ``tor0:8:2`` are two of ``tor0``, from its ninth on."""
+        """Node ids of the hosts of a group, or of a part of it as ``group:first:count``, counted from 0.
+
+        ``tor0:8:2`` are two hosts of group ``tor0``: its ninth and its tenth.
+
+        Raises:
+            UnknownNameError: there is no such group; the message lists those that exist.
+            ConfigError: the group has no such part.
+        """
         whole, _, part = name.partition(":")
         for group in self.groups:
             if group.name == whole:
@@ -202,7 +212,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The switch port that leads to a host, where the flows to it meet.
 
         Raises:
-            ConfigError: the host's link comes from another host.
+            ConfigError: the host is linked to another host and not to a switch.
         """
         number = self._host_link_index[host]
         port = 2 * number + (self.links[number].a == host)
@@ -211,18 +221,19 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return port
 
     def port_rate_bps(self, port: int) -> float:
-        """Line rate of a directed port."""
+        """Line rate of a directed port, in bits per second."""
         return self.links[port // 2].rate_bps
 
     def uplink_capacity_bps(self, area: Neighbourhood) -> float:
-        """Total rate of the ports that lead out of a neighbourhood where its uplink port does, in bits per second.
+        """Total rate in bits per second of all ports out of a neighbourhood at the switch of its uplink port.
 
-        Among several equal ways (a leaf's spines) the uplink port is the first and represents the queues of the others.
+        A switch may have several equal ports out, such as a leaf with one to each spine. The uplink port is then the
+        first of them, and its queue stands for the queues of the others.
         """
         return sum(self.port_rate_bps(port) for port in self._ways_up(area))
 
     def beyond(self, area: Neighbourhood) -> BoolArray:
-        """Mask [n_nodes] of the nodes that a neighbourhood's hosts reach only through its uplinks."""
+        """Mask [n_nodes] of the nodes that a neighbourhood's hosts reach only through its ports out."""
         ways_up = set(self._ways_up(area))
         outside = np.ones(len(self.nodes), dtype=np.bool_)
         frontier = list(area.hosts)
@@ -234,11 +245,12 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def limited_to(self) -> tuple[IntArray, BoolArray]:
-        """The packets that a host's rate limit applies to: those to nodes beyond its neighbourhood's uplinks.
+        """Nodes to which a host's rate limit applies: those beyond the ports out of its neighbourhood.
 
         Returns:
-            by node its neighbourhood, n_neighbourhoods if none, and a table [n_neighbourhoods + 1, n_nodes]: whether
-            packets to a node are under the limit of a host of that neighbourhood. Without one, all are.
+            the neighbourhood of each node [n_nodes], which is n_neighbourhoods for a node without one; and a table
+            [n_neighbourhoods + 1, n_nodes]. An entry is true if packets from hosts of that neighbourhood to that node
+            are limited. For hosts without a neighbourhood (the last row) all entries are true.
         """
         area_of = np.full(len(self.nodes), len(self.neighbourhoods))
         area_of[list(self.agent_hosts)] = self.agent_area
@@ -273,7 +285,11 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return link.b_buffer if port % 2 else link.a_buffer
 
     def reach_bytes(self, port: int) -> int:
-        """The greatest length of a switch port's queue in bytes; in a shared pool, while no other queue uses it."""
+        """The greatest length of a switch port's queue in bytes; with a pool, while no other queue uses the pool.
+
+        Raises:
+            ConfigError: the port is a host's, whose queue has no such bound.
+        """
         buffer = self.port_buffer(port)
         if buffer is None:
             raise ConfigError(f"{self.port_name(port)} is a host's port, which has no finite queue")
@@ -301,21 +317,27 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return "->".join(self.nodes[end].name for end in ends)
 
     def port(self, name: str) -> int:
-        """Look up the directed port called `from->to`."""
+        """Look up the directed port called `from->to`; of parallel links, the first.
+
+        Raises:
+            UnknownNameError: there is no such port; the message lists those that exist.
+        """
         if name not in self._ports:
             raise UnknownNameError("port", name, sorted(self._ports))
         return self._ports[name]
 
     @cached_property
     def _ports(self) -> dict[str, int]:
-        """Directed ports by name; of links side by side, the first."""
+        """Directed ports by name; of parallel links, the first."""
         return {self.port_name(port): port for port in reversed(range(2 * len(self.links)))}
 
     def path(self, src: int, dst: int) -> tuple[int, ...]:
-        """One shortest path as directed ports (by hops; ties by lowest node id). All equal-cost paths cost the same.
+        """Find the shortest path from node `src` to node `dst`, as directed ports.
+
+        Length is counted in hops. Of several such paths it is the one through the lowest node ids.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: there is no path.
         """
         ports = self.routes.path(src, dst)
         if ports is None:

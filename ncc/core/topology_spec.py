@@ -33,7 +33,7 @@ MAX_LINKS = 100_000
 
 
 class TopologySpec(Value, frozen=True, tag_field="kind"):
-    """Base of the specs: settings of all links and switch ports, except where a spec sets some differently."""
+    """Base of the specs: settings of all links and switch ports, except those for which a spec has its own."""
 
     delay_s: Delay = 10 * US
     buffer_bytes: Annotated[Natural, usual(high=1e9)] = 512_000
@@ -49,18 +49,18 @@ class TopologySpec(Value, frozen=True, tag_field="kind"):
     programs: tuple[Program, ...] = ()
     """Programs of every switch port; see `Buffer.programs`."""
     shared_buffer_bytes: Annotated[int, Meta(ge=0, le=MAX_POOL_BYTES)] = 0
-    """Size of each pool that ports of a switch share beyond their own buffers; 0: none."""
+    """Size of each pool that ports of a switch share in addition to their own buffers; 0: no pools."""
     dt_alpha: Alpha = 1.0
     """Alpha of dynamic thresholds: a queue may hold this many times the free bytes of its pool."""
     ports_per_pool: Natural = 0
-    """Ports of a switch that share one pool, in the order in which the spec links them; 0: all.
+    """Number of ports of a switch that share one pool, in the order in which the spec links them; 0: all.
 
-    Chips with several memories share only within each (bai2020 section II-B: 8 ports of a Tomahawk).
+    In a chip with several memories only the ports of one memory share it (bai2020 section II-B: 8 of a Tomahawk).
     """
     shared_red: Red | None = None
-    """Marking by the occupancy of each pool, in addition to that of ports."""
+    """Marking by the occupancy of each pool, in addition to the marking of ports."""
     bcc: Bcc | None = None
-    """Marking by the occupancy of each pool, with thresholds that follow from the network."""
+    """Marking by the occupancy of each pool, with thresholds computed from rates and the number of ports."""
 
     def check(self) -> None:
         owner = type(self).__name__
@@ -90,7 +90,12 @@ class TopologySpec(Value, frozen=True, tag_field="kind"):
 
 
 class Builder:
-    """A collector of nodes and links; its methods return node ids, and the a-to-b port of a link."""
+    """A collector of the nodes and links of a network. Methods that add nodes return the ids of these nodes.
+
+    Args:
+        spec: source of the settings of links and switch ports.
+        leaf_delay_s: delay of the links to hosts; None: that of the spec.
+    """
 
     def __init__(self, spec: TopologySpec, *, leaf_delay_s: float | None = None) -> None:
         self.nodes: list[Node] = []
@@ -121,9 +126,14 @@ class Builder:
     def edge(
         self, name: str, prefix: str, above: list[int], hosts: int, rate_bps: float, *, up_bps: Sequence[float] = ()
     ) -> tuple[list[int], int]:
-        """Add a switch with a link to each of those `above`, and hosts under it; return these and its first port up.
+        """Add a switch that is linked to each switch in `above`, and `hosts` hosts under it.
 
-        Links up have the rates `up_bps`, or that of hosts.
+        Args:
+            rate_bps: rate of the links to hosts, and of the links up unless `up_bps` is given.
+            up_bps: rates of the links up, in the order of `above`.
+
+        Returns:
+            the ids of the hosts, and the switch's port to the first switch above.
         """
         switch = self.switch(name)
         rates_bps = up_bps or [rate_bps] * len(above)
@@ -150,9 +160,13 @@ class Builder:
         b_buffer: Buffer | None = None,
         mark_threshold_bytes: int | None = None,
     ) -> int:
-        """Add a link; `buffer` is that of both ends, `b_buffer` that of the second, outside any pool.
+        """Add a link between two switches and return its port from `a` to `b`.
 
-        None: the spec's delay, and its buffer, with `mark_threshold_bytes` if given.
+        Args:
+            delay_s: delay of the link; None: the spec's.
+            buffer: buffer of both ends, without a pool; None: the spec's.
+            b_buffer: buffer of the end at `b`, without a pool; None: as for `buffer`.
+            mark_threshold_bytes: marking threshold of both ends; None: that of their buffers.
         """
         ends = [buffer or self._port(a), b_buffer or buffer or self._port(b)]
         if mark_threshold_bytes is not None:

@@ -46,20 +46,21 @@ _SCALES: dict[str, dict[str, str]] = {
     "number of packets": {"pkts": "1", "pkt": "1"},
     "fraction": {"%": "0.01"},
 }  # fmt: skip
-"""SI units by the quantity that they measure. Each is a decimal text, because 0.1 ms is not exactly 0.1 times a
-float."""
+"""Units by the quantity that they measure, and their size in SI. Sizes are decimal texts, because products of floats
+are inexact: 1.3 ms would not be 0.0013."""
 _MEASURES = {"_bps": "rate", "_s": "time", "_bytes": "size", "_pkts": "number of packets", "_frac": "fraction"}
 _QUANTITY = re.compile(r"\s*(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[^\W\d_]+(/s)?|%)\s*")
 _BYTE_RATE = re.compile(r"(?P<prefix>[kKmMgGtT]?)B([pP][sS]|/[sS])")
 
 
 def without_units(data: Any, where: str) -> Any:
-    """Plain data in which each quantity such as ``10Gbps`` is replaced by a number, by the suffix of its key.
+    """Replace each quantity in plain data, such as ``10Gbps``, by a number in the unit of its key (here `_bps`).
 
-    Everything below a key, in lists too, has the unit of the key; in a pair [name, value], that of the name.
+    The suffix of a key gives the unit. It holds for everything below the key, in lists too, down to keys with a suffix
+    of their own. In a pair [name, value] the name counts as the value's key.
 
     Args:
-        where: the user's name of the root, for errors; may be empty.
+        where: the user's name for the data, for errors; may be empty.
 
     Raises:
         ConfigError: a unit that does not fit its key or is unknown.

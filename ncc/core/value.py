@@ -32,13 +32,13 @@ LineRate = Annotated[float, Meta(ge=1e3, le=1e13), usual(1e6, 4e12)]
 Delay = Annotated[float, Meta(ge=0, le=10), usual(high=0.5)]
 """Seconds of one-way propagation."""
 Name = Annotated[str, Meta(min_length=1, pattern=r"^[A-Za-z0-9_:+-][A-Za-z0-9_.:+-]*$")]
-"""Names may be those of folders."""
+"""Name that can also be a folder's: letters, digits and any of _ . : + -, without a dot at the beginning."""
 
 T = TypeVar("T")
 
 
 class AbstractValue(msgspec.StructMeta, ABCMeta):
-    """Metaclass of values with abstract methods: a subclass that lacks one cannot be made."""
+    """Metaclass of values with abstract methods: a class that does not define all of them has no instances."""
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,11 +63,18 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Raise `ConfigError` if fields contradict each other."""
 
     def unusual(self) -> Iterable[str]:
-        """Probable mistakes that several fields make together, each beginning with a field's name."""
+        """List probable mistakes that only several fields together show; a subclass may override this.
+
+        Each is a clause that begins with the name of a field, as in "load_frac is 80, which ...".
+        """
         return ()
 
     def replace(self, **changes: Any) -> Self:
-        """Copy the value with some fields changed, and check it; quantities may have units, as in "20ms"."""
+        """Copy the value with some fields changed, and check the copy; quantities may have units, as in "20ms".
+
+        Raises:
+            ConfigError: the changed value is not allowed.
+        """
         texts = {name: change for name, change in changes.items() if isinstance(change, str)}
         return msgspec.structs.replace(self, **{**changes, **without_units(texts, type(self).__name__)})
 
@@ -86,7 +93,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def digest_of(plain: Any) -> str:
-    """`Value.digest` of a value's plain form."""
+    """Compute the digest of a value (`Value.digest`) from its plain form."""
     return hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()[:16]
 
 
@@ -96,9 +103,13 @@ def _fields(kind: type[Value]) -> tuple[msgspec.structs.FieldInfo, ...]:
 
 
 def from_dict(kind: type[T], data: Mapping[str, Any], where: str) -> T:
-    """Build a value of `kind` from plain data; an error names the field below `where` and what is allowed.
+    """Build a value of `kind` from plain data, in which quantities may have units (`ncc.core.units.without_units`).
 
-    Quantities may have units (`ncc.core.units.without_units`).
+    Args:
+        where: the user's name for the data, such as ``scenario``; errors name fields as ``scenario.period_s``.
+
+    Raises:
+        ConfigError: a field is unknown, is missing or has a wrong value; the message says what is allowed.
     """
     data = without_units(data, where)
     try:
@@ -108,7 +119,11 @@ def from_dict(kind: type[T], data: Mapping[str, Any], where: str) -> T:
 
 
 def from_json(kind: type[T], text: str | bytes, where: str) -> T:
-    """Build a value of `kind` from JSON text."""
+    """Build a value of `kind` from JSON text; `where` is the user's name for it.
+
+    Raises:
+        ConfigError: the text is not a JSON object, or as in `from_dict`.
+    """
     try:
         data = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
@@ -119,13 +134,17 @@ def from_json(kind: type[T], text: str | bytes, where: str) -> T:
 
 
 def kinds(union: Any) -> dict[str, type[Any]]:
-    """The members of a tagged union by their tag."""
+    """The classes of a tagged union by their tags; a single class counts as a union."""
     members = get_args(union) or (union,)
     return {str(member.__struct_config__.tag): member for member in members}
 
 
 def part_of(values: tuple[T, ...], part: str, what: str) -> tuple[T, ...]:
-    """Return the part of `values` that ``first:count`` names, counted from 0; `ConfigError` if there is none."""
+    """Select the part of `values` that the text ``first:count`` names; `first` is counted from 0.
+
+    Raises:
+        ConfigError: `part` has another form or goes beyond the values; the message begins with `what`.
+    """
     if found := re.fullmatch(r"(\d{1,9}):(\d{1,9})", part, re.ASCII):
         first, count = map(int, found.groups())
         if 0 < count <= len(values) - first:

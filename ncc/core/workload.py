@@ -24,7 +24,7 @@ Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 MAX_FLOWS = 5_000_000
 OVERLOAD = 2.0
-"""Largest usual load on one link; more is usual only where many links share it."""
+"""Largest usual `load_frac`. A larger one looks like a mistake if it also exceeds what the senders' links can carry."""
 
 
 class Traffic(Value, frozen=True, kw_only=True, tag_field="kind"):
@@ -36,18 +36,18 @@ class Traffic(Value, frozen=True, kw_only=True, tag_field="kind"):
     """True if the flows outlast the run: they are measured while they last and need not be delivered."""
 
     def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
-        """Draw flows that arrive in [0, duration_s)."""
+        """Draw flows that arrive in [0, duration_s), in any order."""
         raise TypeError(f"{type(self).__name__} must define draw()")
 
     def fits(self, topology: Topology, duration_s: float) -> None:
-        """Raise `ConfigError` if this cannot be drawn on `topology`; the message begins with the field."""
+        """Raise `ConfigError` if flows cannot be drawn on `topology`; the message begins with the name of a field."""
 
     def unusual_on(self, topology: Topology) -> str:
-        """A probable mistake of this component on this network, beginning with its field's name; empty if none."""
+        """A probable mistake on this network, as a clause that begins with the name of a field; empty if none."""
         return ""
 
     def offered_bps(self, topology: Topology) -> dict[int, float]:
-        """Long-run payload rate offered to the ports that this component names, in bits/s by port id."""
+        """Long-run payload rate that this component offers to the port that it names, in bits/s by port id."""
         return {}
 
 
@@ -55,8 +55,8 @@ class Poisson(Traffic, frozen=True, tag="poisson"):
     """Flows that arrive as a Poisson process, with sizes from a table.
 
     `load_frac` is the payload offered to `link` over its line rate: arrival rate = load_frac * rate / (8 * mean size).
-    Headers are not included (about 5 % at 1500-byte packets). Sources and destinations are uniform over the two groups;
-    an empty `link` means the uplink port of the first neighbourhood.
+    Headers are not included (about 5 % at 1500-byte packets). Sources and destinations are drawn uniformly from the two
+    groups. An empty `link` means the uplink port of the first neighbourhood.
     """
 
     distribution: Name | SizeDistribution
@@ -112,10 +112,10 @@ class Poisson(Traffic, frozen=True, tag="poisson"):
 class Incast(Traffic, frozen=True, tag="incast"):
     """Partition-aggregate: events are a Poisson process, and each makes `fan_in` servers send at the same time.
 
-    At each event one receiver is drawn from `destinations` and `fan_in` servers from `sources` (without replacement
-    while there are enough hosts, then round after round), each sending `bytes_per_server`. The starts spread uniformly
-    over `jitter_s` after the event; the last event comes that much before the end. Each of several `receivers` has
-    `fan_in` servers of its own.
+    Each event draws `receivers` hosts from `destinations` and, for each of them, `fan_in` servers from `sources`, which
+    send it `bytes_per_server` each. A server is drawn once; only if `sources` has fewer than `fan_in` hosts, further
+    rounds draw them again. Flows start at random times within `jitter_s` of their event. No event comes in the last
+    `jitter_s` of the run.
     """
 
     events_per_s: Positive
@@ -209,7 +209,7 @@ class Fixed(Traffic, frozen=True, tag="fixed"):
 
 
 class Queries(Traffic, frozen=True, tag="queries"):
-    """A front end that asks for `response_bytes` every `interval_s`; `fan_in` servers each send an equal part.
+    """A front end that asks for `response_bytes` every `interval_s`; each of `fan_in` servers sends an equal part.
 
     The basic incast of Alizadeh et al. (SIGCOMM 2010, section 4.2.1): the response stays the same size while the number
     of its parts grows. The receiver is the first host of `destinations`. The servers are the first `fan_in` of
@@ -249,7 +249,7 @@ class Queries(Traffic, frozen=True, tag="queries"):
         return start, np.tile(servers, n), dst, np.full(n * self.fan_in, part)
 
     def query_of(self, start_s: FloatArray) -> IntArray:
-        """Index of the query that flows with these starts answer."""
+        """Number, from 0, of the query that each flow answers, [n], by the flows' starts in seconds, [n]."""
         # Starts are whole nanoseconds, so a multiple of the interval may lie just below one: allow a picosecond.
         return np.floor(start_s / self.interval_s + 1e-3 / NS_PER_S / self.interval_s).astype(np.int64)
 
@@ -258,11 +258,11 @@ class Queries(Traffic, frozen=True, tag="queries"):
 
 
 class Long(Traffic, frozen=True, tag="long"):
-    """Endless flows, `flows` of them, each of ten times the bytes that its sender's line carries in the run.
+    """Endless flows, `flows` of them; each has ten times the bytes that its sender's link can carry during the run.
 
-    Flow i goes from host `first` + i of `sources` to host `first` + `shift` + i of `destinations`, repeating the hosts
-    in turn if there are fewer; with a shift, one group can send within itself. It starts at a random time within
-    `spread_s` of `start_s`.
+    Flow i goes from host `first` + i of `sources` to host `first` + `shift` + i of `destinations`. Past the last host
+    of a group, counting goes on with its first. With a shift, sources and destinations may be one group. Flows start at
+    random times within `spread_s` after `start_s`.
     """
 
     endless: ClassVar[bool] = True
@@ -301,10 +301,11 @@ Workload = tuple[tuple[Name, AnyTraffic], ...]
 
 
 def draw_flows(workload: Workload, topology: Topology, duration_s: float, seed: int) -> FlowTable:
-    """Draw the flow list of a run: equal arguments give equal lists; components use independent streams.
+    """Draw the flow list of a run; equal arguments give equal lists.
 
-    Starts are whole nanoseconds in [0, duration_s); rows are in order of start. The components must fit the topology
-    (`check_fits`), as those of every scenario do.
+    Each component has random numbers of its own, so that it does not depend on the others. Starts are whole
+    nanoseconds in [0, duration_s); rows are in order of start. The components must fit the topology (`check_fits`), as
+    those of every scenario do.
     """
     drawn = [t.draw(topology, duration_s, generator(seed, "flows", name)) for name, t in workload]
     traffic = np.repeat(np.arange(len(drawn)), [len(columns[0]) for columns in drawn])
@@ -341,7 +342,7 @@ def endless(workload: Workload, flows: FlowTable) -> BoolArray:
 
 
 def offered_load(workload: Workload, topology: Topology) -> dict[int, float]:
-    """Long-run payload offered over the line rate, by port id, for every port that a component names."""
+    """Load by port id, for every port that a component names: long-run payload rate offered, over the line rate."""
     load: dict[int, float] = {}
     for _, traffic in workload:
         for port, rate_bps in traffic.offered_bps(topology).items():
@@ -352,7 +353,7 @@ def offered_load(workload: Workload, topology: Topology) -> dict[int, float]:
 def _pairs(
     sources: tuple[int, ...], destinations: tuple[int, ...], n: int, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
-    """Draw `n` pairs uniformly, none from a host to itself."""
+    """Draw `n` pairs of a source and another host as destination, uniformly."""
     src, dst = rng.choice(sources, n), rng.choice(destinations, n)
     while (clash := src == dst).any():
         src[clash] = rng.choice(sources, int(clash.sum()))

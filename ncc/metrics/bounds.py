@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bounds: the completion-time metrics of an evaluation's flows under ideal sharing (`ncc.metrics.fluid`).
 
-Every flow of a bound completes. A run that ends with unfinished flows counts those with their time so far
-(`ncc.metrics.summary`), so it looks closer to the bounds than it is; it is marked invalid.
+Under ideal sharing every flow completes. A run that ends with unfinished flows counts these with their time so far
+(`ncc.metrics.summary`), so it looks closer to the bounds than it is; such a run is marked invalid.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ BOUNDS: Mapping[str, Sharing] = {
     "services_bound": "services",
     "srpt_bound": "srpt",
 }
-"""Names of the bounds in tables, and the sharing of each."""
+"""Sharing of each bound, by the bound's name in tables."""
 BLIND = ("attained_bound", "services_bound")
-"""Bounds of schedulers without sizes, for hosts that do not know them."""
+"""Bounds of schedulers that do not know flow sizes; used where hosts do not know them either."""
 LOWEST = "srpt_bound"
-"""Bound that gaps are measured to."""
+"""Bound from which the distance of controllers is measured."""
 
 
 def bounds_for(scenario: Scenario) -> tuple[str, ...]:
@@ -39,7 +39,9 @@ def bounds_for(scenario: Scenario) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def bound_fct_s(scenario: Scenario, flow_seed: int, sharing: Sharing) -> FloatArray:
-    """`fluid_fct_s` of the flows that `flow_seed` draws, [n_flows], read-only; cached, as all controllers use it.
+    """Completion times in seconds [n_flows] of the flows that `flow_seed` draws, under ideal sharing (`fluid_fct_s`).
+
+    The array is read-only. It is cached, because the comparisons of all controllers use it.
 
     Raises:
         ConfigError: the scenario has endless flows, which never complete.
@@ -50,12 +52,12 @@ def bound_fct_s(scenario: Scenario, flow_seed: int, sharing: Sharing) -> FloatAr
 
 
 def bound_summary(scenario: Scenario, flow_seed: int, bound: str) -> dict[str, float]:
-    """A bound on one flow list with the keys of `ncc.metrics.catalogue`; NaN for metrics that do not come from FCTs."""
+    """Compute the metrics of `ncc.metrics.catalogue` for a bound; those that do not come from FCTs are NaN."""
     took_s, slowdown = bound_fct_s(scenario, flow_seed, BOUNDS[bound]), bound_slowdowns(scenario, flow_seed, bound)
     return dict.fromkeys(CATALOGUE, NAN) | fct_summary(scenario.flows(flow_seed), took_s, slowdown)
 
 
 def bound_slowdowns(scenario: Scenario, flow_seed: int, bound: str) -> FloatArray:
-    """FCT over ideal FCT of every flow, [n_flows], >= 1."""
+    """FCT under a bound over ideal FCT, for every flow that `flow_seed` draws, [n_flows], >= 1."""
     flows = scenario.flows(flow_seed)
     return np.asarray(bound_fct_s(scenario, flow_seed, BOUNDS[bound]) / ideal_fct_s(scenario, flows))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Flow completion time, and the one definition of the ideal one that every slowdown divides by.
+"""Flow completion time (FCT), and the definition of the ideal FCT, by which every slowdown divides.
 
 **Ideal FCT**: what the flow would take alone in the network, with no window, no queue and no processing time:
 
-1. the handshake: a packet of headers alone there and one back (SYN, SYN-ACK), if `transport.handshake` asks for one,
-   and if no connection is open from the start (`transport.connections_per_pair`);
+1. the handshake: a packet of headers only in each direction (SYN, SYN-ACK), if `transport.handshake` asks for one and
+   no connection is open from the start (`transport.connections_per_pair`);
 2. the payload, cut into packets of `transport.mtu_bytes` of which 40 bytes are headers, leaving back to back at the
    first link's rate; each hop stores a packet and forwards it; the flow ends when the last one is complete.
 
@@ -14,16 +14,18 @@ packets, n - 1 of wire size L and a last one of size l <= L, in
     sum_h d_h + max_k [ sum_{h<=k} L/r_h + (n - 2) L / min_{h<=k} r_h + sum_{h>=k} l/r_h ]        (n >= 2)
     sum_h d_h + sum_h l/r_h                                                                      (n = 1)
 
-This is exact for an empty store-and-forward network (the last packet waits behind the others up to hop k and no
-longer beyond), and equals payload and headers at the bottleneck plus one packet at every other hop when all are full.
-No transport can be faster, so a slowdown is at least 1. With `routing: spray` a flow has all shortest paths at once.
-Hop h carries R_h in sum, r_h on its fastest port and d_h on its shortest, and n packets need at least
+This is exact for an empty store-and-forward network, in which the last packet waits behind the others up to some hop k
+and not beyond it. If all packets are full, it is the time of payload and headers at the bottleneck plus the time of one
+packet at every other hop. No transport can be faster, so a slowdown is at least 1.
+
+With `routing: spray` a flow has all shortest paths at once. The ports of hop h have the rate R_h together; the fastest
+of them has the rate r_h, and the shortest delay is d_h. Then n packets need at least
 
     sum_h d_h + max [ sum_h L/r_h,  max_k ( b_k + ((n - 1) L + l) / R_k + sum_{h>k} l/r_h ) ]
     with b_k = min [ sum_{h<k} L/r_h,  (n - 1) L / R_1 + sum_{h<k} l/r_h ],  the time of the first packet at hop k
 
-Times of single packets are rounded down to nanoseconds:
-datapaths count in whole nanoseconds and may round down at every hop.
+Times of single packets are rounded down to nanoseconds, because datapaths count in whole nanoseconds and may round down
+at every hop.
 """
 
 import numpy as np
@@ -54,7 +56,7 @@ def base_rtt_s(scenario: Scenario, src: int, dst: int) -> float:
 
 
 def fct_s(flows: FlowTable, records: FlowRecords, until_s: float | None = None) -> FloatArray:
-    """Time from a flow's arrival at its host until the receiver has every byte, shape [n_flows].
+    """Time in seconds from a flow's arrival at its host until the receiver has every byte, shape [n_flows].
 
     Args:
         until_s: time at which the run ended; an unfinished flow counts with its time so far, a lower bound of its FCT.
@@ -67,7 +69,7 @@ def fct_s(flows: FlowTable, records: FlowRecords, until_s: float | None = None) 
 def fct_slowdown(
     scenario: Scenario, flows: FlowTable, records: FlowRecords, until_s: float | None = None
 ) -> FloatArray:
-    """FCT over ideal FCT, shape [n_flows], >= 1. Unfinished flows as in `fct_s`, and then at least 1."""
+    """FCT over ideal FCT, shape [n_flows], >= 1; unfinished flows count as in `fct_s`, with at least 1."""
     slowdown = fct_s(flows, records, until_s) / ideal_fct_s(scenario, flows)
     return np.where(np.isnan(records.finish_s), np.maximum(slowdown, 1.0), slowdown)
 

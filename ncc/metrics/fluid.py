@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Yardsticks from fluids: flows without packets, queues or windows, and senders that know everything at once.
+"""Completion times in a fluid model: flows without packets, queues or windows, and senders that know all at once.
 
-At every moment each flow has a rate, and ports carry at most their own. There are four ways to share:
+At every moment each flow has a rate, and the rates of the flows through a port add up to at most its line rate. There
+are four ways to share ports:
 
-- ``fair``: max-min fair sharing between flows (Bertsekas and Gallager, Data Networks, section 6.5.2), as a perfect fair
-  transport would give.
+- ``fair``: max-min fair sharing between flows (Bertsekas and Gallager, Data Networks, section 6.5.2), as a perfectly
+  fair transport would give.
 - ``srpt``: shortest remaining first over the whole network, with perfect knowledge: flows take what is left of their
   path in the order of their remaining bytes. On a single bottleneck nothing has a smaller mean completion time
   (Schrage, Operations Research 1968), so it is a bound. In a network it is only the usual yardstick (pFabric, SIGCOMM
   2013, section 3): behind hosts slower than their uplink, an order that looks ahead can do slightly better.
-- ``attained`` and ``services``: the same with the ranks of `ncc.metrics.ranks` in place of remaining bytes, for a
-  scheduler that sees what flows have sent and written, and nothing beyond. They bound what can be done without sizes.
+- ``attained`` and ``services``: as ``srpt``, with the ranks of `ncc.metrics.ranks` in place of remaining bytes. Such a
+  scheduler sees the bytes that flows have sent and written, and nothing beyond. They bound what can be done without
+  sizes.
 
 A flow's completion time is its ideal one (`ncc.metrics.fct`) plus the time that sharing costs it, so that a flow that
 is alone has exactly the ideal one. Only data takes capacity; ACKs are not counted. Among several paths of equal cost,
 only the ports that all of them have in common hold a flow back, as if the load were spread perfectly over the others.
-Where flows wait at one port and another one decides their ideal times, both count, and a network can be faster.
+If flows wait at one port while another port is the bottleneck of their ideal times, the two times are added; a real
+network may overlap them and be faster.
 """
 
 from dataclasses import dataclass
@@ -39,7 +42,7 @@ LEAST_BITS = 1e-3
 
 
 def fluid_fct_s(scenario: Scenario, flows: FlowTable, sharing: Sharing) -> FloatArray:
-    """Completion time of every flow [n_flows] in seconds if the network were shared in this way.
+    """Completion time of every flow [n_flows] in seconds under one way to share the network.
 
     Raises:
         ConfigError: the scenario has endless flows, which never complete.
@@ -71,18 +74,18 @@ def _ports(network: Topology, flows: FlowTable) -> list[IntArray]:
 
 @dataclass(frozen=True)
 class Stages:
-    """Stages of flows; in each, the rank of a flow is constant or equal to its rest."""
+    """The stages that flows go through; within a stage a flow's rank is constant, or is its remaining bits."""
 
     first: IntArray
-    """The first stage of each flow, [n_flows]; its others follow."""
+    """Number of each flow's first stage, [n_flows]; its other stages follow."""
     until_bits: FloatArray
-    """Rest of a flow where a stage ends, [n_stages]; 0 in its last."""
+    """Remaining bits of the flow at which a stage ends, [n_stages]; 0 in a flow's last stage."""
     rank_bits: FloatArray
-    """Rank in a stage, [n_stages]; NaN: the rest of the flow."""
+    """Rank of the flow in a stage, [n_stages], the lowest is served first; NaN: its remaining bits."""
 
 
 def _stages(scenario: Scenario, flows: FlowTable, wire_bits: FloatArray, sharing: Sharing) -> Stages:
-    """Stages of flows: one, unless the scheduler learns of their sizes as they are sent."""
+    """Make the stages of flows: one per flow, unless the scheduler learns sizes only while flows are sent."""
     n, size = len(flows), flows.size_bytes
     if sharing in ("fair", "srpt"):
         return Stages(np.arange(n), np.zeros(n), np.full(n, np.nan))
@@ -115,7 +118,7 @@ def _run(
     *,
     fair: bool,
 ) -> FloatArray:
-    """Seconds from arrival to the last bit of every flow.
+    """Compute the seconds from arrival to the last bit of every flow.
 
     Time counts from when the network was last idle, so that late flows are as exact as early ones. Every step admits a
     flow or ends a stage of one, however short the step is.
@@ -169,9 +172,10 @@ def _table(ports: list[IntArray], capacity_bps: FloatArray) -> tuple[IntArray, F
 
 
 def _fair(paths: IntArray, capacity_bps: FloatArray) -> FloatArray:
-    """Progressive filling (Bertsekas and Gallager), for all ports at once whose shares are final.
+    """Compute max-min fair rates by progressive filling (Bertsekas and Gallager).
 
-    Such a port offers each of its flows at most as much as all other ports on its path.
+    Each round fixes the rates of the flows through all ports whose shares are final. These are the ports of which no
+    flow is offered less by another port on its path.
     """
     rate_bps, room_bps = np.zeros(len(paths)), capacity_bps.copy()
     rising = np.arange(len(paths))
@@ -193,9 +197,10 @@ def _fair(paths: IntArray, capacity_bps: FloatArray) -> FloatArray:
 
 
 def _srpt(paths: IntArray, capacity_bps: FloatArray, left: FloatArray) -> FloatArray:
-    """Rates when flows take the rest of their path's capacity, in the order of their remaining bytes.
+    """Compute rates when one flow after the other, lowest `left` first, takes all capacity that its path still has.
 
-    Flows that are first at all their ports are served together, with the same result as one after the other.
+    `left` are ranks or remaining bits. Flows that are first at all their ports are served together, with the same
+    result as one after the other.
     """
     rate_bps, room_bps = np.zeros(len(paths)), capacity_bps.copy()
     waiting, shared = np.argsort(left, kind="stable"), len(capacity_bps) - 1

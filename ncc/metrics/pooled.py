@@ -21,7 +21,7 @@ def pooled_ratio(
     """95 % interval of statistic(all of `ours`) / statistic(all of `theirs`) over runs that share their flows.
 
     Values of all runs are pooled before the statistic is taken, because a percentile of few flows is meaningless and a
-    mean over runs of percentiles is another quantity. Runs are resampled (the cluster bootstrap, Davison and Hinkley
+    mean of percentiles over runs is another quantity. Runs are resampled (the cluster bootstrap, Davison and Hinkley
     1997, section 3.8), the same ones on both sides. With 5 to 10 runs the interval is somewhat too narrow.
 
     Special cases: no values, or a statistic of 0 in the denominator, gives NaN; one run gives NaN bounds.
@@ -29,7 +29,8 @@ def pooled_ratio(
     Args:
         ours: values of each run, >= 0 and finite; run i of both has the same flows.
         theirs: values to compare them with.
-        percentile: in [0, 100], the smallest value with at least that share of values at or below it; None: the mean.
+        percentile: statistic, in [0, 100]: the smallest value with at least that percentage of all values at or below
+            it; None: the mean.
     """
     a, b, runs = list(ours), list(theirs), len(ours)
     once = np.ones((1, runs), dtype=np.int32)

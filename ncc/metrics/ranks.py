@@ -7,14 +7,15 @@ above k = a + `WRITTEN_BYTES`, and its rank is
 
     k - a + min over d of  E[min(S - k, d) | S > k] / P(S <= k + d | S > k).
 
-The second term is the inverse of the Gittins index of S at age k (Gittins, Glazebrook and Weber, Multi-armed Bandit
-Allocation Indices, 2011, chapter 3; for queues Scully and Harchol-Balter, SOAP Bubbles, 2018). The first is the rest
-of the flow once its end is written: to serve it then is worth more than ever before, so no one stops there. On a single
-bottleneck with Poisson arrivals no scheduler that knows as much has a smaller mean completion time.
+The last term is the inverse of the Gittins index of S at age k (Gittins, Glazebrook and Weber, Multi-armed Bandit
+Allocation Indices, 2011, chapter 3; for queues Scully and Harchol-Balter, SOAP Bubbles, 2018). The term k - a is what
+is left of the flow when its end is written. From then on the flow has a lower rank than ever before, so a scheduler
+that has come so far does not stop. On a single bottleneck with Poisson arrivals no scheduler that knows as much has a
+smaller mean completion time.
 
 - ``services``: S has the distribution of the flow's workload component, its service.
-- ``attained``: nothing is known of S. P(S > k) = 1 / k at every scale makes the second term k, so that among flows
-  whose ends are not written least attained goes first.
+- ``attained``: nothing is known of S. P(S > k) = 1 / k, which has no scale, makes the last term k. Then among flows
+  whose ends are not written the one that has sent least goes first.
 """
 
 import numpy as np
@@ -23,9 +24,9 @@ from ncc.core.distributions import SizeDistribution
 from ncc.core.flows import FloatArray
 
 WRITTEN_BYTES = 65536
-"""Most that an application has written of a flow and the host has not sent: the send buffer of a socket."""
+"""Most bytes of a flow that are written and not sent: the size of a socket's send buffer."""
 LEVELS_PER_OCTAVE = 8
-"""Levels of known bytes on which ranks are constant, for each doubling."""
+"""Number of levels per doubling of the known bytes; between two levels a rank is constant."""
 
 
 def levels(most_bytes: float) -> FloatArray:
@@ -36,12 +37,14 @@ def levels(most_bytes: float) -> FloatArray:
 
 
 def attained_ranks(known_bytes: FloatArray) -> FloatArray:
-    """Ranks of flows with `known_bytes` written so far and unknown size, when no size distribution is given."""
+    """Ranks [n] in bytes of flows with `known_bytes` [n] written so far and unknown size, without a distribution."""
     return WRITTEN_BYTES + known_bytes
 
 
 def gittins_ranks(known_bytes: FloatArray, sizes: SizeDistribution) -> FloatArray:
-    """Ranks of flows with `known_bytes` written so far and unknown size, for a size distribution; inf beyond its end.
+    """Ranks [n] in bytes of flows with `known_bytes` written so far and unknown size, for a distribution of sizes.
+
+    The rank is inf if the distribution has no larger size.
 
     Args:
         known_bytes: [n], rising.

@@ -66,10 +66,11 @@ def paired_ratio(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> Interval:
 
 
 def gap_closed(ours: npt.ArrayLike, start: npt.ArrayLike, goal: npt.ArrayLike) -> Interval:
-    """Interval of (mean(start) - mean(ours)) / (mean(start) - mean(goal)), value i of all three of the same flows.
+    """Interval of (mean(start) - mean(ours)) / (mean(start) - mean(goal)), where value i of all is from the same flows.
 
-    0 is as far as `start`, 1 as far as `goal`, below 0 worse than `start`. Seeds are resampled together. A seed with a
-    NaN is left out and counted; if `goal` is not below `start` in every seed, all is NaN because there is no gap.
+    0 means as good as `start`, 1 as good as `goal`, below 0 worse than `start`. Seeds are resampled together. A seed
+    with a NaN is left out and counted. If `goal` is not below `start` in every seed, there is no gap, and estimate and
+    bounds are NaN.
     """
     columns = np.array([ours, start, goal], dtype=np.float64)
     known = np.asarray(~np.isnan(columns).any(axis=0))

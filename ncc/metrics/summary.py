@@ -33,8 +33,8 @@ def summarise(
     """Compute the metrics of one run; a metric without data (no flows of that size, no packets) is NaN.
 
     An unfinished flow counts in FCT and slowdown with its time so far, a lower bound: leaving it out would reward
-    starving it. `unfinished` is the number of such flows. Flows of endless traffic have no completion time and count in
-    none of the three.
+    starving it. `unfinished` is the number of such flows. Flows of endless traffic have no completion time; they count
+    neither in FCT and slowdown nor in `unfinished`.
 
     Keys:
         slowdown_{all,small,medium,large}_{mean,p50,p95,p99}: FCT over ideal FCT (`ncc.metrics.fct`), by size of flow.
@@ -73,10 +73,12 @@ def summarise(
 def fct_summary(
     flows: FlowTable, took_s: FloatArray, slowdown: FloatArray, ends: BoolArray | None = None
 ) -> dict[str, float]:
-    """Compute the metrics of `summarise` that come from completion times, from columns [n_flows].
+    """Compute the metrics of `summarise` that come from completion times.
 
     Args:
-        ends: mask of the flows that count; None: all.
+        took_s: completion times in seconds [n_flows].
+        slowdown: completion times over ideal ones [n_flows].
+        ends: mask [n_flows] of the flows that count; None: all.
     """
     counted = np.ones(len(flows), dtype=np.bool_) if ends is None else ends
     out: dict[str, float] = {}

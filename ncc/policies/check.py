@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A check of a policy file: the hosts' code and onnxruntime against the definition, on random observations."""
+"""A check of a policy file on random observations.
+
+The hosts' code and onnxruntime, which compute in 32 bits, must agree with the network's definition in 64 bits.
+"""
 
 from collections.abc import Callable
 
@@ -16,7 +19,7 @@ from ncc.policies.onnx_model import onnx_logits, onnx_model
 
 SAMPLES = 10_000
 TOLERANCE = 1e-5
-"""Largest accepted difference of two logits; for logits beyond 1, as a share of them."""
+"""Largest accepted error of a logit: absolute for a logit from -1 to 1, relative for any other."""
 
 
 def observations(found: PolicyFile) -> ObsArray:
@@ -26,7 +29,7 @@ def observations(found: PolicyFile) -> ObsArray:
 
 
 def defined_logits(policy: MlpPolicy, obs: ObsArray) -> FloatArray:
-    """Logits [hosts, n_actions] of observations [hosts, obs_dim], by the definition in 64 bits."""
+    """Logits [hosts, n_actions] of observations [hosts, obs_dim], by the network's definition in 64-bit floats."""
     *hidden, (weight, bias) = policy.layers
     inner = obs.astype(np.float64)
     for by, plus in hidden:
@@ -36,7 +39,11 @@ def defined_logits(policy: MlpPolicy, obs: ObsArray) -> FloatArray:
 
 
 def check_lines(found: PolicyFile, where: str) -> list[str]:
-    """Lines of `ncc export check`; packages that are not installed are left out and named."""
+    """Check a policy and return the lines that `ncc export check` prints; one names onnxruntime if it is missing.
+
+    Raises:
+        InvalidRunError: a logit has a larger error than `TOLERANCE`.
+    """
     obs, policy = observations(found), found.policy
     run_times: dict[str, Callable[[ObsArray], FloatArray32]] = {"ncc": policy.logits}
     if with_onnx := is_installed("onnx") and is_installed("onnxruntime"):

@@ -26,22 +26,25 @@ from ncc.policies.onnx_model import onnx_model
 
 
 class ExportSpec(Value, frozen=True):
-    """Settings of an export from the command line, without the fallback."""
+    """Settings of an export from the command line, without the fallback; either `run` or `policy` is given."""
 
     run: str | None = None
+    """Folder of the training that made the policy."""
     policy: Name | None = None
+    """Name of a packaged policy."""
     file: str = POLICY_FILE
+    """Policy file within the folder `run`."""
     out: str = POLICY_FILE
     onnx: str | None = None
     overwrite: bool = False
     name: Name | None = None
     period_s: Positive | None = None
     limits: dict[str, float | None] = field(default_factory=dict)
-    """Fields of `RateBounds` to change; None: the value of the action table."""
+    """Fields of `RateBounds` to change; None leaves the value that the policy has."""
     within: dict[str, Any] | None = None
-    """Narrower ranges in which a residual is trusted."""
+    """Narrower ranges in which the policy is trusted; only for a policy that multiplies a formula's limits."""
     stack: dict[str, Any] | None = None
-    """Keys of the stack below the limit that differ from the training's."""
+    """Keys of the host stack to change from the training's."""
 
     def check(self) -> None:
         if (self.run is None) == (self.policy is None):
@@ -55,11 +58,15 @@ def export(spec: ExportSpec, fallback: Controller | None = None) -> Path:
     """Write a policy file and, if asked for, its ONNX model; each is written completely or not at all.
 
     Args:
-        fallback: the controller to which hosts are handed back; None: the transport of the training, alone.
+        fallback: controller to which hosts are handed back. None: for a packaged policy whose stack is not changed, the
+            one that it names; otherwise the stack's transport alone.
+
+    Returns:
+        path of the policy file.
 
     Raises:
-        ConfigError: settings that cannot be used, a file that is there already, or onnx is needed and not installed.
-        ResultError: a run that cannot be exported, or the file system refused.
+        ConfigError: settings cannot be used, a file exists already, or onnx is needed and not installed.
+        ResultError: the run cannot be exported, or the file system refused.
     """
     outs = [_new_file("out", spec.out, SUFFIX, spec)]
     if spec.onnx is not None:
@@ -85,7 +92,12 @@ def _new_file(option: str, name: str, suffix: str, spec: ExportSpec) -> Path:
 
 
 def finished_training(run: Path, file: str) -> Manifest:
-    """The manifest of a finished training that has this policy."""
+    """Read the manifest of a finished training in folder `run`, and check that its policy `file` may be used.
+
+    Raises:
+        ResultError: the training is unfinished, its files have changed, or it was judged by invalid runs.
+        UnknownNameError: the training has no policy of that name; the message lists those that it has.
+    """
     manifest = read_manifest(run, "training")
     policies = [name for name in manifest.files if name.endswith(SUFFIX) and "/" not in name]
     if file not in policies:
@@ -96,11 +108,11 @@ def finished_training(run: Path, file: str) -> Manifest:
 
 
 def describe(spec: ExportSpec, fallback: Controller | None) -> tuple[PolicyHeader, MlpPolicy]:
-    """Return the header of the exported file, and the policy.
+    """Make the header of the exported file, and read the policy.
 
     Raises:
         ConfigError: settings that do not fit the policy.
-        ResultError: no such policy, or a policy that contradicts its header.
+        ResultError: there is no such policy, or it contradicts its header.
     """
     manifest = None if spec.run is None else finished_training(Path(spec.run), spec.file)
     path = packaged_policy(spec.policy or "") if spec.run is None else Path(spec.run) / spec.file
@@ -152,7 +164,7 @@ def describe(spec: ExportSpec, fallback: Controller | None) -> tuple[PolicyHeade
 
 
 def _without_folder(made: Mapping[str, Any]) -> dict[str, Any]:
-    """Return provenance without `out=` in its command: the folder of a run is a path of one machine."""
+    """Remove `out=` from the command in a provenance, because the folder of a run is a path on one machine only."""
     command = made["command"]
     kept = command and shlex.join(word for word in shlex.split(command) if not word.startswith("out="))
     return {**made, "command": kept}

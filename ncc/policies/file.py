@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Policy files with a complete header, as hosts need it."""
+"""Reading and writing of policy files with a complete header, as hosts need it."""
 
 import hashlib
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from ncc.core.value import from_dict
 from ncc.policies.header import PolicyHeader
 
 WEIGHT_MOST = 1000.0
-"""Largest weight or bias: trained ones stay far below 10, and with this size sums are still finite."""
+"""Largest allowed weight or bias. Trained ones stay far below 10; up to this size the network's sums are finite."""
 
 
 @dataclass(frozen=True)
 class PolicyFile:
-    """A policy file that was checked."""
+    """The contents of a policy file, which was checked when it was read."""
 
     header: PolicyHeader
     policy: MlpPolicy
@@ -33,11 +33,12 @@ def load_policy_file(path: Path, sha256: str | None = None) -> PolicyFile:
 
     Args:
         path: path of the file.
-        sha256: expected SHA-256; no byte of another file is interpreted. None: any file is accepted.
+        sha256: expected SHA-256; a file with another one is refused before it is interpreted. None: any file is
+            accepted.
 
     Raises:
-        ResultError: no such file, or it is too large, cut short, changed, of another format or contradicts itself; the
-            message says which.
+        ResultError: there is no such file, or it is too large, cut short, changed, of another format or contradicts
+            itself; the message says which.
     """
     data = read_bytes(path)
     if sha256 is not None and (digest := hashlib.sha256(data).hexdigest()) != sha256:
@@ -49,7 +50,14 @@ def load_policy_file(path: Path, sha256: str | None = None) -> PolicyFile:
 
 
 def policy_file_from(data: bytes, where: str) -> PolicyFile:
-    """Read and check the bytes of a policy file; errors call it `where`."""
+    """Read and check the bytes of a policy file.
+
+    Args:
+        where: name of the file in errors.
+
+    Raises:
+        ResultError: as in `load_policy_file`.
+    """
     policy, plain = unpacked(data, where)
     try:
         header = from_dict(PolicyHeader, plain, "header")
@@ -60,7 +68,12 @@ def policy_file_from(data: bytes, where: str) -> PolicyFile:
 
 
 def packed(header: PolicyHeader, policy: MlpPolicy) -> bytes:
-    """Make the bytes of a policy file, and check that hosts can read them."""
+    """Make the bytes of a policy file, and check that hosts can read them.
+
+    Raises:
+        ConfigError: a weight or bias is larger than `WEIGHT_MOST`.
+        ResultError: hosts could not read the file.
+    """
     _check_weights(policy)
     data = policy_bytes(policy, header.to_dict())
     policy_file_from(data, "the new policy file")

@@ -24,14 +24,15 @@ Size = Annotated[int, Meta(ge=1, le=100_000)]
 
 
 class Origin(Value, frozen=True):
-    """The origin of a policy."""
+    """The training that made a policy."""
 
     seed: Natural
     """Seed of the training."""
     recipe: dict[str, Any]
     """The training's whole configuration."""
     source: str = ""
-    """Name of the run's folder. An export adds it and the fields below; trainings without them write equal files."""
+    """Name of the run's folder. An export sets it and the fields below. A training leaves them empty, so that two equal
+    trainings write equal files."""
     provenance: dict[str, Any] = field(default_factory=dict)
     """Commit, versions and machine of the training (`ncc.harness.manifest.provenance`)."""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -48,24 +49,24 @@ class PolicyHeader(Value, frozen=True):
     activation: Literal["tanh"]
     """Function after every layer but the last."""
     observation: ObservationSpec
-    """The rules by which measurements become numbers."""
+    """The rules by which measurements become the numbers that the policy observes."""
     action: ActionSpec
     """The rates among which a host chooses, or the formula whose limits it multiplies."""
     period_s: Period
-    """Seconds between decisions; within `trained.period_s`."""
+    """Seconds between decisions; see `refuses_period` for those that are allowed."""
     trained: TrainedRanges
-    """The networks that training met."""
+    """Ranges of the networks in training."""
     limits: RateBounds
-    """Bounds to which a host holds decisions."""
+    """Bounds within which a host keeps the policy's limits."""
     stack: HostStack
     """Transport and order of flows below the limit."""
     fallback: Controller
-    """Controller that hosts are handed back to; it limits nothing."""
+    """Controller to which hosts are handed back; it has no rate limits."""
     scenario: dict[str, Any]
     """Scenario of the training."""
     origin: Origin
     families: dict[str, Any] = field(default_factory=dict)
-    """Families of networks of the training; empty: the scenario alone."""
+    """Families of networks from which the training drew; empty: it used `scenario` alone."""
     reward: dict[str, Any] = field(default_factory=dict)
     """Reward of the training."""
     training: dict[str, Any] = field(default_factory=dict)
@@ -92,9 +93,10 @@ class PolicyHeader(Value, frozen=True):
         return sum(outputs * (inputs + 1) for outputs, inputs in self.layers)
 
     def refuses_period(self, period_s: float) -> str:
-        """Return why a host must not decide every `period_s`; an empty text if it may.
+        """Return the reason why a host must not decide every `period_s` seconds; an empty text if it may.
 
-        A residual accepts any period here: its ranges count periods, and `ActionSpec.within` has further conditions.
+        The period must be within those of the training. A policy with ranges in which it is trusted
+        (`ActionSpec.within`) accepts any period here: its ranges are in units of the period and are checked elsewhere.
         """
         least_s, most_s = self.trained.period_s
         if self.action.within is not None or least_s * (1 - 1e-9) <= period_s <= most_s * (1 + 1e-9):
@@ -105,7 +107,7 @@ class PolicyHeader(Value, frozen=True):
         for i, ((outputs, _), (_, inputs)) in enumerate(pairwise(self.layers)):
             if outputs != inputs:
                 raise ConfigError(f"layer {i} has {outputs} outputs, but layer {i + 1} takes {inputs} inputs")
-        EnvView(observation=self.observation, action=self.action)  # refuses shares of what is not observed
+        EnvView(observation=self.observation, action=self.action)  # refuses actions that need what is not observed
         if self.n_actions != self.action.n_outputs:
             raise ConfigError(f"the policy has {self.n_actions} actions, its action table {self.action.n_outputs}")
         if self.action.formula is not None and not self.observation.ages:
@@ -130,7 +132,9 @@ def header_of_training(
     origin: Origin,
     **parts: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Make the header of a training's policies, as plain data; a policy that no host can run lacks `limits`.
+    """Make the header of a training's policies, as plain data.
+
+    It has no `limits` if the actions are of kind linear or log, which hosts cannot run.
 
     Args:
         parts: `scenario`, `families` and `reward` as plain data.
@@ -152,7 +156,7 @@ def header_of_training(
 
 
 def alone(stack: HostStack) -> Controller:
-    """Return the controller of this stack's transport alone, to which hosts fall back."""
+    """Make the controller to which hosts fall back: the stack's transport alone, first in first out, without limits."""
     return Controller(
         name=stack.transport,
         summary="The transport of the training, alone",

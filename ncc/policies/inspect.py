@@ -9,11 +9,11 @@ from ncc.envs.entries import entry_names
 from ncc.policies.file import PolicyFile
 
 LEFT_OUT = ("recipe", "facts", "provenance")
-"""Parts of a policy's origin that are longer than all the rest; the file has them in full."""
+"""Parts of a policy's origin that are not shown, because they are longer than all the rest."""
 
 
 def lines(found: PolicyFile, where: str) -> list[str]:
-    """Lines of the header in YAML, which escapes control characters of terminals."""
+    """Lines that describe a policy file, named `where`, in YAML, which escapes control characters of terminals."""
     header = found.header.to_dict()
     origin = header["origin"]["provenance"]
     header["origin"] = {name: value for name, value in header["origin"].items() if name not in LEFT_OUT}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A policy as a rate limiter, and bounds of its limits on a host: minimum, maximum, and largest change."""
+"""A policy as a rate limiter, and the bounds of its limits on a host: minimum, maximum, and largest change."""
 
 import math
 from typing import Annotated
@@ -26,16 +26,17 @@ LEAST_FRAC = 1e-4
 
 
 class RateBounds(Value, frozen=True):
-    """Bounds and slew limits of a host's rate limit."""
+    """Bounds of a host's rate limit, and of its change from one decision to the next."""
 
     min_rate_frac: Annotated[float, Meta(ge=LEAST_FRAC, le=1)]
-    """Least limit, over the host's link rate."""
+    """Least limit, as a fraction of the host's link rate."""
     max_rate_frac: Positive
-    """Highest limit, over the host's link rate. From 1 on there may be no limit at all."""
+    """Highest limit, as a fraction of the host's link rate; if it is at least 1, a host may also have no limit."""
     rise_ratio: Ratio | None = None
-    """Largest ratio of a limit to the last one; None: any. If that reaches the link's rate, there may be no limit."""
+    """Largest ratio of a limit to the one before; None: any. A rise that may reach the link's rate is not bounded, so
+    the host may also have no limit then."""
     fall_ratio: Ratio | None = None
-    """Largest ratio of the last limit to the next one, where no limit counts as the link's rate; None: any."""
+    """Largest ratio of a limit to the next one; None: any. No limit counts as a limit at the link's rate here."""
 
     def check(self) -> None:
         if self.min_rate_frac > self.max_rate_frac:
@@ -45,12 +46,17 @@ class RateBounds(Value, frozen=True):
             )
 
     def hold(self, limits_bps: FloatArray, before_bps: FloatArray, link_bps: FloatArray) -> FloatArray:
-        """The limits to be held, in bits/s; inf is no limit, and NaN stays NaN. Bounds take precedence over ratios.
+        """Bring decided limits within the bounds; inf is no limit, and NaN stays NaN.
+
+        Minimum and maximum take precedence over the ratios.
 
         Args:
-            limits_bps: [k] limits that the policy decided.
-            before_bps: [k] limits held until now.
-            link_bps: [k] rates of the hosts' links.
+            limits_bps: [k] limits that the policy decided, in bits/s.
+            before_bps: [k] limits until now, in bits/s.
+            link_bps: [k] rates of the hosts' links, in bits/s.
+
+        Returns:
+            limits [k] in bits/s.
         """
         # Floats, not arrays: a host's agent has one limit, for which each call of numpy would take microseconds.
         return np.array(list(map(self._held_bps, limits_bps.tolist(), before_bps.tolist(), link_bps.tolist())))
@@ -67,7 +73,9 @@ class RateBounds(Value, frozen=True):
 
 
 def table_bounds(spec: ActionSpec) -> RateBounds:
-    """Bounds that change no limit of an action table, and no limit of a residual above `LEAST_FRAC`.
+    """Make bounds that change no limit of an action table.
+
+    If the actions multiply a formula's limits, the bounds raise limits below `LEAST_FRAC` of the link's rate to that.
 
     Raises:
         ConfigError: actions of kind linear or log, which hosts do not take.
@@ -81,7 +89,11 @@ def table_bounds(spec: ActionSpec) -> RateBounds:
 
 
 class PolicyLimiter:
-    """A `RateLimiter` by a policy with its observation and its map from actions to rates, as NCC runs it on hosts."""
+    """A `RateLimiter` that decides by a policy, as hosts do: it observes, acts, and maps actions to rates.
+
+    Args:
+        greedy: True takes the most likely action; False draws one.
+    """
 
     def __init__(
         self, policy: MlpPolicy, observer: SharedObserver, actions: AnyRateMap, *, greedy: bool = True
@@ -100,7 +112,7 @@ class PolicyLimiter:
 
 
 class HeldLimiter:
-    """A `RateLimiter` with limits within bounds, as a host enforces them."""
+    """A `RateLimiter` that brings the limits of another one within bounds, as a host does; it drops any grants."""
 
     def __init__(self, limiter: RateLimiter, bounds: RateBounds) -> None:
         self._limiter, self._bounds = limiter, bounds

@@ -10,12 +10,14 @@ from ncc.core.extras import require_extra
 from ncc.harness.batch import ObsArray
 
 OPSET, IR_VERSION = 13, 8
-"""Versions of ONNX that every run time reads."""
+"""Versions of ONNX's operators and format; they are old enough for every run time."""
 INPUT, OUTPUT, ROWS = "observation", "logits", "hosts"
 
 
 def onnx_model(policy: MlpPolicy, name: str) -> bytes:
-    """Make a checked model of `Gemm` and `Tanh`: float32 `observation` [hosts, obs_dim] to `logits` [hosts, n_actions].
+    """Make an ONNX model of the policy, of operators Gemm and Tanh, and check it.
+
+    It maps `observation` [hosts, obs_dim] to `logits` [hosts, n_actions], both float32.
 
     Raises:
         MissingExtraError: the package onnx is not installed.
@@ -47,7 +49,7 @@ def onnx_model(policy: MlpPolicy, name: str) -> bytes:
 
 
 def onnx_logits(model: bytes) -> Callable[[ObsArray], FloatArray32]:
-    """Load a model into onnxruntime, on one core; the result maps observations [hosts, obs_dim] to logits.
+    """Load a model into onnxruntime, on one core, and return a function from observations [hosts, obs_dim] to logits.
 
     Raises:
         MissingExtraError: onnxruntime is not installed.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Plans, controllers, racks and folders of trainings and evaluations, from names and settings."""
+"""Plans, controllers, rate limiters and folders of trainings and evaluations, made from names and settings."""

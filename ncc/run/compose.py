@@ -44,12 +44,16 @@ class DatapathSpec(Value, frozen=True):
     name: Name
     target: Name
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Settings of the class, whose `configured(settings, where)` returns a factory to use instead of the class."""
+    """Settings for `configured(settings, where)` of the class, which returns a factory to use instead of the class."""
     reference: bool = False
     """Compare other datapaths with this one, in whatever order they are named."""
 
     def load(self) -> Callable[[], Datapath]:
-        """Import the class; it is picklable, so that workers make their own."""
+        """Import the class, or make its factory if there are settings; workers get the result by pickle.
+
+        Raises:
+            ConfigError: there is no such class, it is no datapath, or it does not take the settings.
+        """
         where = f"datapath.{self.name}.target"
         target = load_target(self.target, where)
         if not isinstance(target, type) or not all(
@@ -64,11 +68,15 @@ class DatapathSpec(Value, frozen=True):
 
     @property
     def identity(self) -> str:
-        """Text that identifies the datapath and its settings."""
+        """Text that tells this datapath and its settings from all others."""
         return self.target + (f" {json.dumps(self.settings, sort_keys=True)}" if self.settings else "")
 
     def require(self, stack: HostStack, whose: str, remedy: str) -> None:
-        """Raise `ConfigError`, with known transports and `remedy`, if the datapath lacks one of the stack's."""
+        """Check that the datapath has all transports of a stack.
+
+        Raises:
+            ConfigError: it lacks one; the message begins with `whose`, lists the known transports and ends in `remedy`.
+        """
         known = sorted(self.load()().transports())
         for transport in stack.transports:
             if transport not in known:
@@ -79,9 +87,10 @@ class DatapathSpec(Value, frozen=True):
 
 
 class ExecutorSpec(Value, frozen=True, kw_only=True):
-    """Place of runs, and their number at a time. Results do not depend on them."""
+    """Executor of runs and its settings; results do not depend on them."""
 
     executor: Literal["processes", "ray"] = "processes"
+    """Processes of this machine, or Ray."""
     workers: Annotated[int, Meta(ge=1, le=256)] = 2
     """Runs at a time, each a process."""
     address: str | None = None
@@ -114,19 +123,24 @@ class ExecutorSpec(Value, frozen=True, kw_only=True):
 
 
 class JudgingSpec(ExecutorSpec, frozen=True, kw_only=True):
-    """Settings of an evaluation beside its datapaths, controllers, number of seeds and duration."""
+    """Settings of an evaluation except its datapaths, controllers, number of seeds and duration."""
 
     first_seed: Natural = 0
+    """Seed of the first run; the others follow."""
     bounds: bool = True
     """Add `ncc.metrics.bounds` to the table, unless flows are endless."""
     table: Literal["short", "full"] = "short"
     """Size of the printed table: 80 columns, or every metric with its interval and the bounds."""
     params: dict[ControllerName, dict[str, Any]] = msgspec.field(default_factory=dict)
-    """Parameters by controller that replace those of its transport; `ncc.run.plan.with_params` checks them."""
+    """Parameters of transports, by controller, that replace the defaults; `ncc.run.plan.with_params` checks them."""
 
 
 def datapaths_from(plain: Any, where: str = "datapath") -> tuple[DatapathSpec, ...]:
-    """Make the datapaths that `{name: {target: package.module:Class}}` describes, in its order."""
+    """Make the datapaths that `{name: {target: package.module:Class}}` describes, in its order.
+
+    Raises:
+        ConfigError: the data does not describe datapaths; the message names the field, beginning with `where`.
+    """
     if not isinstance(plain, Mapping) or not all(isinstance(entry, Mapping) for entry in plain.values()):
         raise ConfigError(f"{where} must be a mapping of names to {{target: package.module:Class}}, got {plain!r}")
     return tuple(from_dict(DatapathSpec, {"name": name, **plain[name]}, f"{where}.{name}") for name in plain)
@@ -148,7 +162,11 @@ def reference_last(datapaths: Sequence[DatapathSpec]) -> tuple[DatapathSpec, ...
 
 
 def load_target(target: str, where: str) -> Any:
-    """Import the object at `package.module:name`."""
+    """Import the object at `package.module:name`.
+
+    Raises:
+        ConfigError: it cannot be imported; the message begins with `where`.
+    """
     module, _, name = target.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
@@ -157,7 +175,7 @@ def load_target(target: str, where: str) -> Any:
 
 
 def experiment_names() -> tuple[str, ...]:
-    """Names of the figures of papers, from the YAML files of group experiment."""
+    """Names of the experiments (figures of papers), from the YAML files of group experiment."""
     return tuple(config_paths("experiment"))
 
 
@@ -189,9 +207,9 @@ def is_available(name: str) -> bool:
 
 @cache
 def register() -> None:
-    """Offer the values' defaults to Hydra: groups `schema/...`, `scenario/topology` and `env/reward`.
+    """Offer the values' defaults to Hydra, in the groups `schema/...`, `scenario/topology` and `env/reward`.
 
-    Also offer ``${installed:packetsim,ns3}``, which selects the datapaths whose extras are installed.
+    In YAML, ``${installed:packetsim,ns3}`` then selects those of the named datapaths whose extras are installed.
     """
     from hydra.core.config_store import ConfigStore
     from omegaconf import OmegaConf
@@ -220,7 +238,7 @@ def register() -> None:
 
 
 def learner_configs() -> dict[str, type[Value]]:
-    """Configuration class, by name, of every folder in agents/ that has a `config.py` with a `CONFIG`."""
+    """Configuration classes of learners by name: `CONFIG` in the `config.py` of a folder in agents/."""
     # Listing files would not do: an editable installation keeps an agent's extension module apart from its Python.
     packages = [module.name for module in pkgutil.iter_modules(ncc.agents.__path__) if module.ispkg]
     names = sorted(name for name in packages if find_spec(f"ncc.agents.{name}.config") is not None)
@@ -228,14 +246,14 @@ def learner_configs() -> dict[str, type[Value]]:
 
 
 def agent_name(agent: Mapping[str, Any]) -> str:
-    """Name of an agent by its stored settings: that given by its learner's `called`, else the learner's name."""
+    """Name of an agent, by its stored settings: the result of `called` in its configuration class, else the learner."""
     learner = str(agent["learner"])
     called: Callable[[Mapping[str, Any]], str] | None = getattr(learner_configs().get(learner), "called", None)
     return learner if called is None else called(agent)
 
 
 def defaults(kind: type[Value]) -> dict[str, Any]:
-    """Plain defaults of a value's fields, with `???` (Hydra's mark for a missing value) for fields without one."""
+    """Plain defaults of the fields of a class; `???`, Hydra's mark for a missing value, for a field without one."""
     plain: dict[str, Any] = {}
     tag = kind.__struct_config__.tag
     if tag is not None:
@@ -277,7 +295,7 @@ def _at_home(data: Any) -> Any:
 
 
 def composed(verb: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Compose the configuration of `ncc <verb>`; works inside and outside a main that Hydra composed.
+    """Compose the configuration of `ncc <verb>` as plain data; this also works within a command that Hydra runs.
 
     Raises:
         HydraException: Hydra refuses the overrides.

@@ -30,10 +30,10 @@ class OwnFolder(SearchPathPlugin):
 
 
 def use_config_dir(folder: Path | None) -> None:
-    """Use the YAML files of this folder beside the package's from now on; None: only the package's.
+    """Use the YAML files of `folder` in addition to the package's from now on; None: only the package's.
 
     Raises:
-        ConfigError: no such folder, or a file in it has the group and name of a file of the package.
+        ConfigError: there is no such folder, or a file in it has the group and name of a file of the package.
     """
     _user_folders.clear()
     if folder is None:
@@ -49,7 +49,7 @@ def use_config_dir(folder: Path | None) -> None:
 
 
 def typed_config_dir(arguments: Sequence[str]) -> Path | None:
-    """The folder that `--config-dir` names on a command line, by Hydra's rules."""
+    """The folder that `--config-dir` names on a command line, read by Hydra's rules; None if it is not there."""
     for flag, value in pairwise([*arguments, ""]):
         if flag in ("--config-dir", "-cd"):
             return Path(value)
@@ -59,7 +59,7 @@ def typed_config_dir(arguments: Sequence[str]) -> Path | None:
 
 
 def config_folders() -> tuple[Path, ...]:
-    """Folders of groups: the package's and the user's."""
+    """Folders that hold the groups: the package's and, if it is in use, the user's."""
     return (PACKAGE, *_user_folders)
 
 
@@ -70,7 +70,15 @@ def config_paths(group: str) -> dict[str, Path]:
 
 
 def read_config(group: str, what: str, name: str) -> Mapping[str, Any]:
-    """Read one YAML file without its defaults list; `what` names its kind in the error for an unknown name."""
+    """Read the YAML file of a name in a group; the files in its defaults list are not read.
+
+    Args:
+        what: kind of the name, for the error, such as ``controller``.
+
+    Raises:
+        UnknownNameError: the group has no such name; the message lists those that it has.
+        ConfigError: the file cannot be read.
+    """
     from yaml import YAMLError
 
     if name not in (known := config_paths(group)):
@@ -86,14 +94,17 @@ def read_config(group: str, what: str, name: str) -> Mapping[str, Any]:
 
 @cache
 def _parsed(text: str) -> Any:
-    """Parse the text of a YAML to plain values; cached, because an experiment reads the same few files for each run."""
+    """Parse the text of a YAML file; cached, because an experiment reads the same few files for each run."""
     from omegaconf import OmegaConf
 
     return OmegaConf.to_container(OmegaConf.create(text))
 
 
 def list_with_comments(found: Mapping[str, Path]) -> None:
-    """Print each name with the first sentence of its YAML's first comment, without package and licence lines."""
+    """Print each name with the first sentence of the comment that begins its YAML file.
+
+    Lines with the licence or a `@package` are left out.
+    """
     for name, file in found.items():
         text = re.sub(r"(?m)^# ?(@package|SPDX).*\n", "", file.read_text())
         comment = re.search(r"(?m)^(?:#.*\n?)+", text)

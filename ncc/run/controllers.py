@@ -24,9 +24,9 @@ from ncc.run.old_names import now_called
 from ncc.run.own_class import class_controller
 
 HOSTS = "hosts:"
-"""Prefix of the path of a policy file that an agent on each host runs."""
+"""Prefix before the path of a policy file, for a policy that an agent on each host runs."""
 POLICY = PolicyLimit().path
-"""Policy in the folder of a training."""
+"""Name of the policy file in the folder of a training."""
 GROUP = "tuned"
 MARKS = "scenario.topology.mark_threshold_bytes"
 
@@ -118,12 +118,12 @@ def _model(name: str) -> Controller:
 
 
 def _is_checkpoint(name: str) -> bool:
-    """True for a folder that is named by a path or is an algorithm's checkpoint; other folders may have any name."""
+    """True for a folder whose name has a / or that holds a checkpoint; any other may have its name by chance."""
     return Path(name).is_dir() and ("/" in name or (Path(name) / "rllib_checkpoint.json").is_file())
 
 
 def _file(name: str, path: str) -> tuple[str, str]:
-    """Name of a file in results, and its path."""
+    """Return the name in results of a file or folder, and its absolute path."""
     resolved = Path(path).resolve()
     if resolved.name.startswith(".") or not re.fullmatch(r"[A-Za-z0-9_.:+-]+", resolved.name):
         raise ConfigError(
@@ -141,11 +141,11 @@ LOOKS: tuple[tuple[Callable[[str], object], Callable[[str], Controller]], ...] =
     (_is_training, _training),
     (_is_checkpoint, _model),
 )
-"""Forms of a name and the functions that make their controllers; the first that fits is used."""
+"""Tests of a name's form, each with the function that makes the controller; the first test that fits is used."""
 
 
 def runs_on(controller: Controller) -> tuple[str, ...]:
-    """Datapaths that have the controller's transport; those that are not built here are left out."""
+    """Datapaths that have all transports of a controller; those that are not built here are left out."""
     return tuple(name for name, its in transports_here()[0].items() if {*controller.stack.transports} <= {*its})
 
 
@@ -161,7 +161,7 @@ def transports_here() -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
 
 
 class Tuning(Value, frozen=True, kw_only=True):
-    """Settings of a controller, and of hosts and switches that run it."""
+    """Settings of a controller, and of the hosts and switches on which it runs."""
 
     changes: dict[str, Any] = field(default_factory=dict)
     """Values of keys such as `scenario.transport.initial_window_pkts`."""
@@ -173,18 +173,18 @@ class TunedSet(Value, frozen=True, kw_only=True):
     """The contents of configs/tuned/<name>.yaml."""
 
     topology: Name
-    """Kind of the networks that it was chosen on."""
+    """Kind of the networks on which the settings were chosen."""
     controllers: dict[Name, Tuning]
 
 
 def tuning_of(name: str, controller: str, scenario: Mapping[str, Any]) -> Tuning:
-    """The settings that a tuned set has for a controller.
+    """Return the settings that the tuned set `name` has for a controller.
 
     Args:
-        scenario: plain; its network must be of the kind that the set was chosen on.
+        scenario: plain data of a scenario, whose network must be of the kind on which the set was chosen.
 
     Raises:
-        UnknownNameError: no such set, or the set lacks the controller.
+        UnknownNameError: there is no such set, or the set lacks the controller.
         ConfigError: the set is for another kind of network.
     """
     tuned = _tuned_set(name)
@@ -201,18 +201,18 @@ def tuning_of(name: str, controller: str, scenario: Mapping[str, Any]) -> Tuning
 
 
 def tuned_names() -> dict[str, str]:
-    """Names in `controller=` of tuned controllers, each with the name of its controller."""
+    """Names of tuned controllers (`<name>_tuned`), each with the name of the controller that it tunes."""
     controllers = {name for tuned in config_paths(GROUP) for name in _tuned_set(tuned).controllers}
     with_yaml = config_paths("controllers")
     return {name + TUNED: name for name in sorted(controllers) if name + TUNED not in with_yaml}
 
 
 def tuned_for(controller: str, scenario: Scenario) -> tuple[dict[str, int], Scenario]:
-    """Return the controller's parameters, and the scenario, with the settings of the set for this kind of network.
+    """Apply the tuned set for the scenario's kind of network: return the controller's parameters and the new scenario.
 
     Raises:
-        ConfigError: no set is for this kind of network.
-        UnknownNameError: that set lacks the controller.
+        ConfigError: there is no set for this kind of network, or its settings do not fit the scenario.
+        UnknownNameError: the set lacks the controller.
     """
     plain = {"scenario": scenario.to_dict()}
     fitting = _sets_for(kind := plain["scenario"]["topology"]["kind"])

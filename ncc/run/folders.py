@@ -18,7 +18,10 @@ TRAINING = "training"
 
 @contextmanager
 def new_folder(within: Path, name: str) -> Iterator[Path]:
-    """Create a folder of this name, with a number if it is taken, safely against races; if left empty, remove it."""
+    """Create the folder `name` in `within`, and remove it at the end if it is still empty.
+
+    If the name is taken, it gets a number. Two processes never get the same folder.
+    """
     created = [path for path in (within, *within.parents) if not path.exists()]
     _make(within)
     for folder in chain([within / name], (within / f"{name}_{i}" for i in count(1))):
@@ -28,7 +31,7 @@ def new_folder(within: Path, name: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        with suppress(OSError):  # it is not empty, or another training is in one of them
+        with suppress(OSError):  # the folder is not empty, or another training is in one of its parents
             for path in (folder, *created):
                 path.rmdir()
 
@@ -57,14 +60,14 @@ def training_in(folder: Path, *, resume: bool) -> Iterator[None]:
             if not (resume or (begun(folder) if isinstance(error, ConfigError) else read_learning(folder))):
                 for path in folder.iterdir():
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
-                with suppress(OSError):  # another training may be in one of them
+                with suppress(OSError):  # another training may be in one of the parents
                     for path in created:
                         path.rmdir()
             raise
 
 
 def _make(folder: Path) -> None:
-    """Make the run folder, or check that it is usable."""
+    """Make the run folder if it does not exist, and check that it is usable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         next(folder.iterdir(), None)
@@ -78,7 +81,7 @@ def _make(folder: Path) -> None:
 
 @contextmanager
 def _resumable(folder: Path) -> Iterator[None]:
-    """Tell the user, after an interruption, how to resume."""
+    """Add to the error of an interruption the command that resumes the training."""
     try:
         yield
     except WorkerDiedError as error:
@@ -88,14 +91,14 @@ def _resumable(folder: Path) -> Iterator[None]:
 
 
 def finished(folder: Path, remedy: str) -> bool:
-    """True if there is nothing left to resume; this and `remedy` are then printed."""
+    """True if the training in a folder is finished; a line with `remedy` then says so."""
     if sealed := is_sealed(folder):
         print(f"{folder} is finished; {remedy}")
     return sealed
 
 
 def begun(folder: Path) -> bool:
-    """True if there is something to resume from, or should be, even after an early interruption.
+    """True if a training in the folder has begun: it has rows in its learning log, or a checkpoint.
 
     Hidden files do not count: they remain from a process killed while it wrote its first checkpoint.
     """

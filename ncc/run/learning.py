@@ -21,7 +21,7 @@ TENSORBOARD = "tensorboard"
 WANDB = "wandb"
 """Subfolder of a run that Weights & Biases uses."""
 NETWORK = "network/"
-"""Prefix of the environment's numbers; all others are the learner's."""
+"""Prefix in the names of the environment's numbers; all other numbers are the learner's."""
 RECENT = 20
 """Episodes in the running mean that the progress bar shows."""
 
@@ -29,11 +29,11 @@ RECENT = 20
 class LearningLog:
     """A log that appends each `Progress` to `learning.jsonl` and a TensorBoard event file; a context manager.
 
-    The first report of a resumed run is its checkpoint. Rows after it are dropped.
+    A resumed run reports the state of its checkpoint first; rows of the log that are later than this state are dropped.
 
     Args:
         project: project of Weights & Biases to log to as well, in a run with the folder's name; empty: none.
-        config: configuration to show there.
+        config: configuration to show in Weights & Biases.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class LearningLog:
             self._online.finish()
 
     def report(self, progress: Progress) -> None:
-        """Record one report."""
+        """Append one report to all logs."""
         if not self._opened:
             self._opened = True
             self._kept = [row for row in self._kept if row["epochs"] <= progress.epochs]
@@ -73,7 +73,7 @@ class LearningLog:
             # Imported late, because it loads torch, for which --help and bad input must not wait.
             from torch.utils.tensorboard import SummaryWriter
 
-            dropped = progress.epochs + 1 if self._resumed else None  # steps from here on are of the run before
+            dropped = progress.epochs + 1 if self._resumed else None  # later steps are those of the interrupted run
             self._board = SummaryWriter(str(self._board_folder), purge_step=dropped)
         self._recent.extend(progress.returns)
         if not progress.returns and not progress.scalars:
@@ -98,7 +98,7 @@ class LearningLog:
 
     @property
     def recent_return(self) -> float | None:
-        """Mean return of the last episodes; None before the first."""
+        """Mean return of the last `RECENT` episodes; None before the first."""
         return sum(self._recent) / len(self._recent) if self._recent else None
 
 
@@ -116,8 +116,8 @@ def learn(
     """Train with a log and a progress bar; return the seconds that it took.
 
     Args:
-        config: configuration of the training, for the log.
-        meta: plain data for the policy files.
+        config: configuration of the training, for Weights & Biases.
+        meta: header of the policy files, as plain data.
         wandb: project of Weights & Biases to log to in addition; empty: none.
     """
     started = time.perf_counter()
@@ -149,7 +149,13 @@ def load_wandb() -> Any:
 
 
 def read_learning(folder: Path) -> list[dict[str, Any]]:
-    """Read all rows of a run's learning log, in order. A last line cut short by a crash is left out."""
+    """Read all rows of a run's learning log, in order; empty if there is no log.
+
+    A last line that a crash cut short is left out.
+
+    Raises:
+        ResultError: another line is damaged.
+    """
     path = folder / LEARNING
     if not path.is_file():
         return []

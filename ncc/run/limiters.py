@@ -34,21 +34,24 @@ T = TypeVar("T")
 
 
 class Decider(Enum):
-    """Maker of a controller's limits on a scenario; its value is the warning where that is not the controller."""
+    """The one that decides a controller's limits on a scenario.
+
+    The value is a warning for users; it is empty if the controller decides itself.
+    """
 
     ITSELF = ""
     LOCAL = "hosts have the limits of the formula LOCAL"
     LOCAL_OR_NONE = f"{LOCAL}, and none where only a receiver decides"
     RECEIVERS = "hosts have no limits, as they do not know sizes, and receivers alone decide"
-    """In place of the formula, which would take backlogs for sizes."""
+    """In place of LOCAL_OR_NONE where hosts know backlogs only, which the formula would take for sizes."""
 
 
 @dataclass(frozen=True)
 class LimiterFactory:
     """A factory that makes the rate limiter of a controller in the process that runs it.
 
-    Policies come from the run folder `folder` or, without one, from the package's folder `packaged`. Its policy
-    `<pretrained>_services` is for hosts that predict sizes from services.
+    Policies come from the run folder `folder` or, without one, from the package's folder `packaged`. For a scenario the
+    packaged policy is `<pretrained>_<nic.knows>` if there is one, for instance `ncc_services`, else `<pretrained>`.
     """
 
     folder: Path | None
@@ -85,9 +88,10 @@ class LimiterFactory:
                     return self._policy(controller.name, policy, scenario)
 
     def resolved(self, controller: Controller, scenario: Scenario | None = None) -> Controller:
-        """Return the controller with the policy for the scenario and the stack that this policy was trained on.
+        """Return the controller with the policy for the scenario, and with the stack that this policy was trained on.
 
-        A controller that uses its own stack keeps it. Without a scenario, the policy is the one that it names.
+        A controller that uses its own stack keeps it. Without a scenario, the controller keeps the policy that it
+        names.
         """
         if isinstance(controller.limit, ModelLimit):
             trained = _trained_with(Path(controller.limit.path)).get("stack")
@@ -110,7 +114,11 @@ class LimiterFactory:
         return controller.replace(limit=limit.replace(pretrained=name))
 
     def path(self, controller: str, limit: PolicyLimit) -> Path:
-        """Path of the policy file."""
+        """Path of the policy file of a controller called `controller`.
+
+        Raises:
+            ConfigError: no run folder is given, and the package has no such policy.
+        """
         path = Path(limit.path)
         if path.is_absolute() or self.folder is not None:
             return (self.folder or Path()) / path
@@ -127,7 +135,7 @@ class LimiterFactory:
         return packaged_policy(limit.pretrained, self.packaged)
 
     def inputs(self, controller: Controller) -> dict[str, str]:
-        """Digests, by kind of file, of the files that determine the controller's decisions."""
+        """SHA-256 of the file or files that determine the controller's decisions, by their kind; empty if none do."""
         match controller.limit:
             case PolicyLimit() as policy:
                 return {"policy": file_digest(self.path(controller.name, policy))}
@@ -138,10 +146,10 @@ class LimiterFactory:
         return {}
 
     def decider(self, controller: Controller, scenario: Scenario) -> tuple[Decider, tuple[str, ...]]:
-        """Return the maker of a controller's limits on a scenario, and doubts: sentences without a full stop.
+        """Return who decides a controller's limits on a scenario, and doubts: sentences without a full stop.
 
-        A policy with ranges in which it is trusted (`ActionSpec.within`) decides inside them only; any other policy
-        decides everywhere, and the doubts tell where it was not trained.
+        A policy with ranges in which it is trusted (`ActionSpec.within`) decides only inside them; the doubts say what
+        is outside. Any other policy decides everywhere; the doubts say what it was not trained on.
         """
         controller = self._serving(controller, scenario)
         if not isinstance(controller.limit, PolicyLimit):
@@ -226,7 +234,7 @@ class LimiterFactory:
 
 @contextmanager
 def _named_files(controller: Controller) -> Iterator[None]:
-    """Raise `ConfigError` for a bad file that `controller=` names; for one of a run folder, `ResultError`."""
+    """Turn the `ResultError` of a bad file into `ConfigError` if `controller=` names the file, as an absolute path."""
     try:
         yield
     except ResultError as error:
@@ -261,7 +269,7 @@ def _model(limit: ModelLimit, scenario: Scenario) -> RateLimiter:
 
 
 def _trained_with(checkpoint: Path) -> Mapping[str, Any]:
-    """Settings `observation`, `action` and `stack` of our training; empty for another project's checkpoint."""
+    """Settings `observation`, `action` and `stack` of the training by ncc that wrote a checkpoint; else empty."""
     meta = checkpoint.resolve().parent.parent / UNTRAINED_FILE
     if not (checkpoint / "run.json").is_file() or not meta.is_file():
         return {}
@@ -270,7 +278,7 @@ def _trained_with(checkpoint: Path) -> Mapping[str, Any]:
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 of a file, or of every file in a folder and its name."""
+    """SHA-256 of a file, or of the names and contents of all files in a folder."""
     if not path.exists():
         raise ConfigError(f"there is no file or folder {path}; name a model that was saved")
     if not path.is_dir():

@@ -2,9 +2,9 @@
 """Names of earlier versions, and their replacements."""
 
 SERVED = ("ncc_learned", "ncc_blind", "ncc_host")
-"""Controllers with policies for hosts of different knowledge."""
+"""Former controllers, whose policies differed in the knowledge of flow sizes that they needed."""
 LOST = ("alone", "backlog", "cold", "levels", "profit", "slowdown", "utility")
-"""Endings of controllers and recipes that each changed one part of NCC."""
+"""Endings of former controllers and recipes, each of which changed one part of NCC."""
 
 OLD: dict[str, dict[str, str]] = {
     "controller": {
@@ -31,9 +31,9 @@ OLD: dict[str, dict[str, str]] = {
         **{f"ncc_{ending}": "is gone: take thesis, and change that part of it" for ending in LOST},
     },
 }
-"""Ends of sentences that begin with a kind of name and a name, by these two."""
+"""Explanations by kind of name and by name; a sentence is the kind, the name and the explanation."""
 
 
 def now_called(kind: str, name: str) -> str:
-    """Return a sentence for a name of an earlier version, else an empty text."""
+    """Return a sentence that says what replaces a name of an earlier version; empty for any other name."""
     return f"{kind} {name} {end}" if (end := OLD.get(kind, {}).get(name)) else ""

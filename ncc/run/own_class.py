@@ -27,10 +27,12 @@ CONTRACT = "it must offer reset(scenario, seed) and decide(measurement), as ncc.
 
 
 def class_controller(target: str) -> Controller:
-    """Make the controller of a class: its name, its `summary` (or first line of docstring) and its `stack`.
+    """Make the controller of a class, from the attributes `summary` and `stack` of the class if it has them.
+
+    Without a `summary` it is the first line of the docstring; without a `stack` it is DCTCP.
 
     Raises:
-        ConfigError: as `load_class`, or its `stack` is invalid.
+        ConfigError: as `load_class`, or the `stack` is invalid.
     """
     user_class = load_class(target)
     stack = getattr(user_class, "stack", "dctcp")
@@ -46,7 +48,7 @@ def load_class(target: str) -> type[RateLimiter]:
     """Import the class at ``module:Class``.
 
     Raises:
-        ConfigError: no such module or class, a module that fails, or a class that does not implement the contract.
+        ConfigError: there is no such module or class, the module fails, or the class does not implement `CONTRACT`.
     """
     name, _, within = target.partition(":")
     module = _module(name, target)
@@ -94,7 +96,9 @@ class OwnLimiter:
 
 
 def source_digest(target: str) -> str:
-    """SHA-256 of the class's module and of the files that its `files` names; a change of one makes other runs.
+    """SHA-256 of the class's module and of the files that the class names in `files`.
+
+    If one of them changes, results from before are not used again.
 
     Raises:
         ConfigError: as `load_class`, or one of `files` does not exist.
@@ -128,7 +132,7 @@ def _line(error: BaseException) -> str:
 
 
 def _where(error: BaseException, file: str, otherwise: str = "") -> str:
-    """Text on the last line of `file` that ran before the error; `otherwise` if none did."""
+    """Describe the last line of `file` that ran before the error; return `otherwise` if none did."""
     ran = [at for at in traceback.extract_tb(error.__traceback__) if at.filename.endswith(file)]
     return f" ({Path(file).name}, line {ran[-1].lineno}, in {ran[-1].name})" if ran else otherwise
 

@@ -30,7 +30,7 @@ CONFIG = "config.json"
 
 
 class EvaluationSpec(JudgingSpec, frozen=True):
-    """An evaluation: where it runs, datapaths, controllers, paired seeds and duration."""
+    """Settings of an evaluation: datapaths, controllers, seeds, duration, and where its runs take place."""
 
     datapaths: Annotated[tuple[Name, ...], Meta(min_length=1)]
     """Datapaths to evaluate on; `ncc.run.compose.reference_last` chooses the one that the others are compared with."""
@@ -47,7 +47,7 @@ class EvaluationSpec(JudgingSpec, frozen=True):
             raise UnknownNameError("controller in params", unknown[0], self.controllers)
 
     def load(self) -> tuple[Controller, ...]:
-        """Load the controllers, with `params`; tuned ones without their set, which depends on the scenario.
+        """Load the controllers with `params`; tuned ones lack the settings of their set, which the scenario decides.
 
         Raises:
             ConfigError: a name or parameter does not exist, or two policy files would have the same name in results.
@@ -70,7 +70,7 @@ class EvaluationSpec(JudgingSpec, frozen=True):
         return loaded
 
     def contenders(self, scenario: Scenario) -> tuple[tuple[Controller, Scenario], ...]:
-        """Load the controllers, each with the scenario that it runs in; the set of a tuned one may change it.
+        """Load the controllers, each with the scenario that it runs in; a tuned set may change settings of both.
 
         Raises:
             ConfigError: as in `load` and `ncc.run.controllers.tuned_for`.
@@ -86,7 +86,7 @@ class EvaluationSpec(JudgingSpec, frozen=True):
 
 
 def planned(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Part of a composed configs/train.yaml that a plan stores: all but the folder and the command's own settings."""
+    """Part of a composed configs/train.yaml that a plan stores: all keys but resume, out, wandb and consent."""
     return {key: value for key, value in plain.items() if key not in ("resume", "out", "wandb", CONSENT)}
 
 
@@ -115,7 +115,11 @@ class TrainPlan:
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> "TrainPlan":
-        """Check every part; errors name the field and what is allowed."""
+        """Build the plan from the data of `planned`, and check every part.
+
+        Raises:
+            ConfigError: a part cannot be used; the message names the field and what is allowed.
+        """
         parts = from_dict(_Parts, plain, "configuration")
         agent, configs = dict(parts.agent), learner_configs()
         if (name := agent.pop("learner", None)) is None:
@@ -154,7 +158,7 @@ class TrainPlan:
             raise ConfigError(f"{folder} holds a training with another {differs[0]}: delete it, or choose another out=")
 
     def check_families(self) -> None:
-        """Check families before training, so that no drawn episode and no evaluation fails later."""
+        """Check the families before training, so that no drawn episode and no evaluation fails later."""
         seen = self.env.observation
         learned = check_families(self.families, seen, self.env.action.within)
         for scenario in self.evaluation_scenarios.values():
@@ -184,7 +188,7 @@ class TrainPlan:
 
     @property
     def spec(self) -> EnvSpec:
-        """Environment of training; families replace its scenario by their own."""
+        """Environment of the training; if there are families, they replace its scenario by theirs."""
         return EnvSpec(scenario=self.scenario, stack=self.stack, view=self.env)
 
     def check_transports(self) -> None:
@@ -197,7 +201,7 @@ class TrainPlan:
         require_transports(self.judged_on, self.controllers())
 
     def controllers(self) -> tuple[Controller, ...]:
-        """Controllers to compare, learned ones with the stack that they are trained on."""
+        """Controllers to compare; learned ones have the stack on which they are trained."""
         return tuple(
             controller.over(self.stack)
             if isinstance(controller.limit, PolicyLimit) and controller.limit.stack == "trained"
@@ -212,7 +216,7 @@ class TrainPlan:
 
     @property
     def evaluation_scenarios(self) -> dict[str, Scenario]:
-        """Scenarios in which results are judged, by their name in `also_in`; that of training has an empty name."""
+        """Scenarios in which results are judged, by name in `also_in`; the training's scenario has an empty name."""
         return {
             name: scenario.replace(duration_s=self.evaluation.duration_s)
             for name, scenario in {"": self.scenario, **self.also_in}.items()
@@ -227,7 +231,7 @@ class TrainPlan:
         """Load the plan of a run folder.
 
         Raises:
-            ResultError: there is none, or it cannot be used.
+            ResultError: the folder has no plan, or it cannot be used.
         """
         path = folder / CONFIG
         try:
@@ -253,7 +257,7 @@ def with_params(controller: Controller, params: Mapping[str, Any]) -> Controller
     Parameters of a transport that the datapath itself provides (ns-3's) are checked at the start of a run.
 
     Raises:
-        UnknownNameError: its header has no such parameter; the message lists those that exist.
+        UnknownNameError: the transport has no such parameter; the message lists those that exist.
         ConfigError: a value is out of range, or the controller uses the stack that its policy was trained on.
     """
     limit, stack = controller.limit, controller.stack

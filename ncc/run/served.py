@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One of our environments, served to an ns3-gym agent as its simulation, episode after episode."""
+"""An environment of ncc, served to an ns3-gym agent as its simulation, episode after episode."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from ncc.envs.ns3gym.agent import AgentLeft, AgentLink
 from ncc.envs.ns3gym.containers import wire_space
 
 OnEpisode = Callable[[int, int, float, str], None]
-"""Callback with an episode's number, its steps, its mean reward per step, and how it ended."""
+"""Function that is called with an episode's number from 0, its steps, its mean reward per step, and how it ended."""
 
 
 def serve(
@@ -69,7 +69,7 @@ def serve(
 
 
 def _episode(env: gymnasium.Env[Any, Any], agent: AgentLink, seed: int | None) -> tuple[int, float, str]:
-    """Play one episode; return its steps, mean reward and end."""
+    """Play one episode; return its number of steps, its mean reward per step, and how it ended."""
     if agent.stopped:
         return 0, 0.0, "stopped by the agent"
     obs, info = env.reset(seed=seed)
@@ -96,5 +96,5 @@ def _native_action(action: Any, space: spaces.Space[Any]) -> Any:
 
 
 def _text(info: dict[str, Any]) -> str:
-    """The plain entries of an info as JSON, because ns3-gym's info is a text."""
+    """Convert the plain entries of an info to JSON, because ns3-gym's info is a text."""
     return json.dumps({name: value for name, value in info.items() if isinstance(value, str | int | float | bool)})
