@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Signals that are noted instead of acted on at once, so that work ends in a consistent state."""
+"""Handling of Unix signals: a signal is noted and obeyed later, so that work ends in a consistent state."""
 
 import signal
 import threading
@@ -13,7 +13,7 @@ Handler = Callable[[int], None]
 ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Signals that ask a service to end."""
 INSISTS_S = 1.0
-"""Seconds in which a second signal counts as the same request, say from the terminal and from the parent process."""
+"""Seconds in which a second signal counts as the same request: the terminal and the parent may both send one."""
 
 
 @contextmanager
@@ -59,7 +59,7 @@ class StopRequest:
         reread: reads files again; SIGHUP then asks for that, and not for the end. None: there is nothing to read.
 
     Attributes:
-        name: name of the first signal that came; None: none.
+        name: name of the first signal that asked for the end; None: no such signal has come.
     """
 
     def __init__(self, reread: Callable[[], None] | None = None) -> None:
@@ -69,7 +69,7 @@ class StopRequest:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Note signals in the context; they end nothing by themselves."""
+        """Note the signals that come in the context; by themselves they end nothing."""
         with _handled(ENDS, self._note):
             yield
 
@@ -81,12 +81,13 @@ class StopRequest:
 
     @contextmanager
     def insisted(self) -> Iterator[None]:
-        """Let another signal in the context, `INSISTS_S` after the first, raise once: the process hangs.
+        """Let a further signal in the context end a process that hangs: it raises an error, once.
 
-        Nothing is raised after the block, because everything has to be undone completely there.
+        The signal must come more than `INSISTS_S` after the first. Nothing is raised after the context, because there
+        all changes have to be undone completely.
 
         Raises:
-            DatapathError: another signal came.
+            DatapathError: a further signal came.
         """
         self._may_raise = True
         try:
