@@ -49,7 +49,7 @@ class BatchedEnv(Protocol):
     With noise, the second half of the copies has the noise of the first half with the opposite sign.
     """
     n_noise: int
-    """1 if observations end with a number of noise that the learner adds to its action (`ncc.envs.pairs`), else 0."""
+    """Number of noise entries at the end of an observation, 0 or 1 (`ncc.envs.pairs`); the learner adds this noise."""
 
     def reset(self, episode: int = 0) -> ObsArray:
         """Start every rack at that episode number and return observations [n_racks, n_agents, obs_dim]."""

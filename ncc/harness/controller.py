@@ -213,9 +213,9 @@ class Controller(Value, frozen=True):
         return scenario.replace(neighbourhoods="both")
 
     def over(self, stack: HostStack) -> "Controller":
-        """Return a copy of this controller whose policy or model runs over `stack`, as it did in training.
+        """Return this controller with another host stack: the one with which its policy or model was trained.
 
-        The copy keeps this controller's own `stack.components`. If `receivers` is set, it also keeps `stack.hold`,
+        This controller's own `stack.components` are kept. If `receivers` is set, so are its own `stack.hold`,
         `stack.answer_frac` and `stack.messages`.
         """
         kept = ("components", *(("hold", "answer_frac", "messages") if self.receivers is not None else ()))

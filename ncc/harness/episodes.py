@@ -47,7 +47,7 @@ class EpisodeInfo(Value, frozen=True):
     """Description of a recording: the run, and the environment that observed it."""
 
     observation: dict[str, Any]
-    """Spec of the environment's observation. As plain data, agents can read it without an import."""
+    """Spec of the environment's observation, as plain data that agents can read without importing environments."""
     action: dict[str, Any]
     """Spec of its actions."""
     reward: dict[str, Any]

@@ -22,8 +22,8 @@ def patience_s(scenario: Scenario) -> float:
 class Messages:
     """The grants that leave the receivers of a network.
 
-    The agent of a host in `Scenario.sharing_silent` dies at `sharing_silent_from_s`. A living agent tells its own host
-    every period that it is alive, which takes no message on the network. After two periods without this sign, the host
+    The agent of a host in `Scenario.sharing_silent` dies at `sharing_silent_from_s`. In every period, a living agent
+    gives its own host a sign of life, which takes no message on the network. After two periods without it, the host
     itself sends each of its senders a grant to start at once, without limits. It repeats these grants every two
     periods, because they can be lost too.
     """

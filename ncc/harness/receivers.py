@@ -210,7 +210,7 @@ class ReceiverRule:
         return payload_bytes * (on_wire * BITS_PER_BYTE / self._period_s)
 
     def ahead_of(self, edges: Edges) -> FloatArray:
-        """Return [E] the bytes on the wire that go before the first flow of each pair to the same receiver.
+        """Return [E] the bytes on the wire, of flows to the same receiver, that go before each pair's first flow.
 
         A pair counts as two flows: the one with the least payload left, and all its others taken together. With the
         order `remaining`, the flow with the least payload left goes first; the others of a pair have their place by

@@ -53,7 +53,7 @@ def interrupting(*numbers: signal.Signals) -> Iterator[None]:
 
 
 class StopRequest:
-    """A request to end, made by one of the signals `ENDS`, to a service that has to undo what it did.
+    """A request to end, which a service gets by one of the signals `ENDS`. It first has to undo its changes.
 
     Args:
         reread: reads files again; SIGHUP then asks for that, and not for the end. None: there is nothing to read.

@@ -97,7 +97,8 @@ class HostAgents:
         """Make new agents for the hosts of a scenario; `seed` has no effect.
 
         Raises:
-            ConfigError: the policy takes another number of neighbours, or observes what hosts cannot measure.
+            ConfigError: the policy takes another number of neighbours or observes what hosts cannot measure, or the
+                scenario is one that `Neighbourhood` refuses.
         """
         header, scales = self.file.header, scales_of(scenario)
         near = scales.neighbours.shape[1]
@@ -151,7 +152,7 @@ class HostAgents:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Facts of a run: the words that agents decide, and counts of messages; see `ncc.harness.run.run_once`."""
+        """Facts of a run: a text that agents decide, and counts of messages; see `ncc.harness.run.run_once`."""
         messages: dict[str, int] = {}
         for agent in self.agents:
             for name, count in (agent.exchange.counters | agent.counters).items():

@@ -95,11 +95,11 @@ class NonBlockingWriter:
 
 
 class Notifier:
-    """Notices to the service manager, by sd_notify(3). Without the variable NOTIFY_SOCKET, nothing is sent.
+    """Notices to systemd, by sd_notify(3). Nothing is sent unless the environment variable NOTIFY_SOCKET is set.
 
     Attributes:
-        watchdog_ns: time without a notice after which the service manager takes this process for dead; 0: it does not
-            watch. `alive` sends a notice once in a quarter of this time.
+        watchdog_ns: time without a notice after which systemd takes this process for dead; 0: it does not watch.
+            `alive` sends a notice once in a quarter of this time.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:

@@ -112,7 +112,7 @@ class UplinkSender:
         Args:
             sent_bytes: bytes sent since the queue was set up.
             backlog_bytes: bytes that wait in the queue.
-            now_ns: monotonic time of the two.
+            now_ns: monotonic time at which the two were read.
         """
         last, self._last = self._last, (sent_bytes, now_ns)
         if last is None or now_ns <= last[1] or sent_bytes < last[0]:
