@@ -3,7 +3,7 @@
 
 They are two sysctls for `--default`, one that every agent sets (`AUTOCORKING`), one for `--send-buffer`, and the queues
 of interfaces. An agent first writes the former values of sysctls to a file below `machine.FOLDER`. If it is killed, the
-next agent or ``ncc host restore`` puts them back. ``restore`` also removes the queues, which it knows by their filter.
+next agent or ``ncc host restore`` puts them back. ``restore`` also removes the queues that such an agent has left.
 """
 
 import argparse
