@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One run = scenario x controller x datapath x seed, and its results on disk."""
+"""Runs and their results on disk. A run has one scenario, one controller, one datapath and one seed."""

@@ -20,13 +20,13 @@ _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write; on success it replaces `path` in one step, on failure `path` is untouched.
+    """Yield a temporary path to write to. On success it replaces `path` in one step; on failure `path` is untouched.
 
-    The temporary file is in the folder of `path` (a rename is atomic within one file system only). Its name starts
-    with a dot.
+    The temporary file is in the folder of `path`, because a rename is atomic within one file system only. Its name
+    starts with a dot.
 
     Raises:
-        ResultError: the file system refused, or `path` is not a regular file: a rename would remove a device.
+        ResultError: the file system refuses, or `path` is no regular file (renaming would remove a device, for one).
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -55,7 +55,7 @@ def check_replaceable(path: Path) -> None:
 
 
 def require_writable(path: Path) -> None:
-    """Raise `ResultError` early, before hours of work, if the file cannot be written."""
+    """Raise `ResultError` if the file cannot be written; call this before hours of work."""
     check_replaceable(path)
     if not os.access(path.parent, os.W_OK):
         raise ResultError(f"cannot write {path}: {path.parent} is no folder that can be written; choose another name")
@@ -108,13 +108,12 @@ def _explain(path: Path, error: OSError) -> str:
 def exclusive(folder: Path, what: str) -> Iterator[int]:
     """Lock the folder against a second writer; create it if it is missing.
 
-    If the body raises, folders that this call created are removed if they are still empty.
-
-    The value is the lock's file descriptor. A process that inherits it holds the lock too, until both have ended.
+    The context yields the lock's file descriptor. A process that inherits it holds the lock too, until both have ended.
+    If an error leaves the context, the folders that this call created are removed, unless they contain something.
 
     Args:
         folder: folder to lock; files in it are not locked themselves.
-        what: kind of the holder, for the error: `evaluation`, `training`.
+        what: kind of work that locks the folder, for the error: `evaluation`, `training`.
 
     Raises:
         ResultError: another process, or another caller in this one, holds the lock, or the folder cannot be used.
@@ -131,7 +130,7 @@ def exclusive(folder: Path, what: str) -> Iterator[int]:
             raise ResultError(f"another {what} has just taken {folder} away; run the command again")
         yield handle
     except BaseException:
-        with suppress(OSError):  # the first non-empty folder and all above it stay
+        with suppress(OSError):  # the first folder that is not empty stays, and so do those above it
             for created in missing:
                 created.rmdir()
         raise

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The contract between environments and learners: arrays over racks and hosts, no per-host objects.
+"""The contract between environments and learners: arrays over racks and hosts, no objects per host.
 
-Agents and environments never import each other; both import this module.
+A rack is one simulated network whose hosts are the agents. Learners and environments never import each other; both
+import this module.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,12 +18,12 @@ ActionArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Transition:
-    """One period of every rack. A rack whose episode ended has been reset: its `obs` is the first of the next."""
+    """One period of every rack. A rack whose episode ended has been reset: its `obs` begins the next episode."""
 
     obs: ObsArray
     """[n_racks, n_agents, obs_dim] observations to act on next."""
     reward: npt.NDArray[np.float32]
-    """[n_racks, n_agents]"""
+    """[n_racks, n_agents] reward of each host for the period."""
     terminated: npt.NDArray[np.bool_]
     """[n_racks] true if every flow was delivered: the value of the next state is 0."""
     truncated: npt.NDArray[np.bool_]
@@ -38,20 +39,28 @@ class BatchedEnv(Protocol):
 
     n_racks: int
     n_agents: int
+    """Number of hosts in each rack."""
     obs_dim: int
     n_actions: int
     """Number of actions to choose from; 0: actions are real numbers."""
     copies: int
-    """Number of consecutive racks with equal flows; the second half has negated noise. 1: no copies."""
+    """Number of consecutive racks with equal flows (`ncc.envs.pairs`); 1: each rack has its own.
+
+    With noise, the second half of the copies has the noise of the first half with the opposite sign.
+    """
     n_noise: int
-    """Number of noise entries at the end of an observation, for the learner to add: 0 or 1 (`ncc.envs.pairs`)."""
+    """Number of noise entries at the end of an observation, 0 or 1 (`ncc.envs.pairs`); the learner adds this noise."""
 
     def reset(self, episode: int = 0) -> ObsArray:
         """Start every rack at that episode number and return observations [n_racks, n_agents, obs_dim]."""
         ...
 
     def step(self, actions: ActionArray) -> Transition:
-        """Run one period with action indices of shape [n_racks, n_agents], each in [0, n_actions)."""
+        """Run one period with actions [n_racks, n_agents].
+
+        Args:
+            actions: indices in [0, n_actions); if `n_actions` is 0, real numbers, which are clipped to [-1, 1].
+        """
         ...
 
     @property
@@ -66,13 +75,13 @@ class BatchedEnv(Protocol):
 
 @runtime_checkable
 class Measuring(Protocol):
-    """A `BatchedEnv` with metrics of its networks, for logs."""
+    """A `BatchedEnv` that also measures its networks, for logs."""
 
     def take_metrics(self) -> Mapping[str, float]:
-        """Means since the last call, by name with unit (`network/fct_s`); undefined ones are left out."""
+        """Return means since the last call, by name with unit (`network/fct_s`); undefined means are left out."""
         ...
 
 
 EnvFactory = Callable[[int], BatchedEnv]
-"""Function from a worker's index to its environment; picklable, and called in the process that steps the
-environment."""
+"""Function that makes the environment of the worker with this index. It is picklable, and is called in the process
+that steps the environment."""

@@ -41,7 +41,7 @@ DESCRIPTIONS = {
     "rate_bps": "line rate of the port",
     **{signal.name: signal.description for signal in SIGNALS.values()},
 }
-"""Meanings of all columns: identifiers of rows, computed values, and signals."""
+"""Meanings of all columns, by name: identifiers of rows, computed values, and signals."""
 
 
 def tables(run: Run) -> dict[str, pa.Table]:
@@ -148,7 +148,7 @@ def _columns(table: pa.Table, kind: type[FlowTable | FlowRecords | PortRecords])
 
 
 def _categories(index: Any, names: list[str]) -> pa.Array:
-    """Make a column of names by index, in which each name is stored once."""
+    """Make a column of names from indices into `names`; each name is stored once."""
     return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), pa.array(names, pa.string()))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A controller under test: a host stack and a rate limiter, in the same form for classical and learned ones."""
+"""A controller under test: a host stack and a rate limiter. Classical and learned controllers have the same form."""
 
 from typing import Annotated, Any, Literal
 
@@ -43,7 +43,7 @@ class NoLimit(Formula, frozen=True, tag="none"):
 
 
 class ShareLimit(Formula, frozen=True, tag="fixed_share"):
-    """A constant limit: the uplink's rate over the number of neighbours."""
+    """A constant limit: the uplink's rate divided by the number of hosts that share the uplink."""
 
     def build(self) -> RateLimiter:
         return FixedShare()
@@ -53,22 +53,26 @@ class MaxMinLimit(Formula, frozen=True, tag="max_min"):
     """Max-min fair shares with perfect knowledge: `ncc.harness.oracles.MaxMin`."""
 
     headroom_frac: Headroom = 0.03
-    """Share of the uplink's rate to leave free, because frames are larger than the packets that limits count."""
+    """Share of the uplink's rate to leave free: limits count IP packets, and the frames around them are larger."""
 
     def build(self) -> RateLimiter:
         return MaxMin(self.headroom_frac)
 
 
 class ShortestFirstLimit(Formula, frozen=True, tag="shortest_first"):
-    """Shortest flow's host first, with perfect knowledge: `ncc.harness.local.ShortestFirst`."""
+    """The host with the shortest flow first, with perfect knowledge: `ncc.harness.local.ShortestFirst`.
+
+    Hosts are compared by their next flow: the queued flow with the least payload left.
+    """
 
     headroom_frac: Headroom = 0.03
+    """Share of the uplink's rate to leave free."""
     alike: Annotated[float, Meta(ge=1)] = ALIKE
-    """Factor within which next flows count as equally long."""
+    """Factor within which the next flows of two hosts count as equally long."""
     slack_periods: NonNegative = SLACK_PERIODS
-    """Periods of a link's capacity within which next flows count as equally long."""
+    """Difference within which they count as equally long too: the bytes that a link carries in so many periods."""
     floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.1
-    """Share of its fair share that a host always has."""
+    """Lower bound of a host's limit, as a share of its fair share."""
 
     def build(self) -> RateLimiter:
         return ShortestFirst(**{**LocalLimit().constants(), **self.constants()})
@@ -77,29 +81,30 @@ class ShortestFirstLimit(Formula, frozen=True, tag="shortest_first"):
 class LocalLimit(Formula, frozen=True, tag="local"):
     """The host with the shortest flow first, from messages between hosts; `ncc.harness.local.Local` has the equations.
 
-    The defaults are shortest-first's constants, no hold, no idle limit and no feedback.
+    The defaults are the constants of `ShortestFirstLimit`, without a limit for hosts that are idle or have just become
+    busy, and without feedback from the uplink's queue.
     """
 
     headroom_frac: Annotated[float, Meta(ge=-0.2, lt=1)] = 0.03
-    """Share of the uplink's rate to leave free; below 0: more than its rate is given away."""
+    """Share of the uplink's rate to leave free; below 0, hosts may use more than this rate together."""
     alike: Annotated[float, Meta(ge=1)] = ALIKE
-    """Factor within which next flows count as equally long."""
+    """Factor within which the next flows of two hosts count as equally long."""
     slack_periods: NonNegative = SLACK_PERIODS
-    """Periods of a link's capacity within which next flows count as equally long."""
+    """Difference within which they count as equally long too: the bytes that a link carries in so many periods."""
     floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.1
-    """Share of its fair share that a host always has after `hold_periods`."""
+    """Lower bound of a host's limit after `hold_periods`, as a share of its fair share."""
     tie_frac: Annotated[float, Meta(ge=0, le=1)] = 0.0
     """Weight of a rotating order among equal hosts; 0: they share the rate, 1: they go one after the other."""
     ahead_periods: NonNegative = 0.0
-    """Largest backlog ahead of a host, in periods of the uplink's capacity, at which it may already send."""
+    """Backlog ahead of a host below which it may send at its link's rate, in periods of the uplink's capacity."""
     queue_gain: Annotated[float, Meta(ge=-1, le=4)] = 0.0
-    """Share of the uplink that is withdrawn for each period's worth of queue beyond `queue_periods`."""
+    """Share of the uplink's capacity that is taken away for each period of queue beyond `queue_periods`."""
     queue_periods: NonNegative = 0.2
     """Target queue at the uplink, in periods of its rate."""
     hold_periods: NonNegative = 0.0
-    """Periods after a host becomes busy in which it may use at most `hold_frac` of the uplink."""
+    """Number of periods, from the time when a host becomes busy, in which `hold_frac` bounds its limit."""
     hold_frac: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Share of the uplink during `hold_periods`."""
+    """Upper bound of a host's limit during `hold_periods`, as a share of the uplink's capacity."""
     idle_frac: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Share of its link's rate at which an idle host may start to send; 1: no limit."""
     attained_frac: NonNegative = 0.0
@@ -110,20 +115,22 @@ class LocalLimit(Formula, frozen=True, tag="local"):
 
 
 class ReceiverRuleLimit(Formula, frozen=True, tag="receiver_rule"):
-    """Start times granted by receivers, from the payload ahead of a flow: `ncc.harness.receivers.ReceiverRule`."""
+    """Start times that receivers grant to the flows to them: `ncc.harness.receivers.ReceiverRule`."""
 
     ahead_frac: Annotated[float, Meta(ge=0, lt=1)] = AHEAD_FRAC
-    """A: payload, as a share of the buffer of the receiver's down port, that may lie ahead of a flow that starts."""
+    """Bytes that may lie ahead of a flow when it starts, as a share of the buffer of the receiver's down port (the
+    switch's port to the receiver)."""
     window_frac: Annotated[float, Meta(gt=0, le=1)] = WINDOW_FRAC
-    """Most bytes of a flow without an ACK, as a share of that buffer. Together with `ahead_frac` at most 1."""
+    """Most bytes of a flow without an ACK, as a share of that buffer. With `ahead_frac` it must not exceed 1."""
     floor_frac: Annotated[float, Meta(gt=0, le=1)] = FLOOR_FRAC
-    """Share of the port's rate that a flow keeps if it has started and more than A lies ahead of it."""
+    """Share of the port's rate that a flow keeps if it has started and other flows have overtaken it."""
     headroom_frac: Headroom = 0.03
+    """Share of the port's rate to leave free."""
     tolerance_s: Annotated[float, Meta(ge=0, le=1)] = 50e-6
-    """Smallest change of a start time, in seconds, for which a new grant is sent."""
+    """Change of a start time, in seconds, above which a new grant is sent."""
     order: Literal["remaining", "arrival"] = "remaining"
-    """Order of flows. remaining: the one with the least payload left first. arrival, for hosts that do not know sizes:
-    the oldest first, and flows that have received more than 100 KB last."""
+    """Order of the flows to a receiver. remaining: the flow with the least payload left is first. arrival, for hosts
+    that do not know sizes: the oldest flow is first, and flows of which more than 100 KB have arrived are last."""
 
     def check(self) -> None:
         if self.ahead_frac + self.window_frac > 1:
@@ -140,7 +147,7 @@ AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit | LocalLimi
 
 
 class PolicyLimit(Limit, frozen=True, tag="policy"):
-    """A trained policy, from the evaluated training or, without one, from the package."""
+    """A trained policy: that of the run folder under evaluation or, if there is none, one from the package."""
 
     path: str = "policy.ncc"
     """Path relative to the run folder."""
@@ -149,15 +156,18 @@ class PolicyLimit(Limit, frozen=True, tag="policy"):
     greedy: bool = True
     """Choose the most likely action; false: sample."""
     stack: Literal["trained", "own"] = "trained"
-    """Host stack below the limit: the one that the policy was trained on (trained), or the controller's (own)."""
+    """Host stack under the limit. trained: the stack that the policy was trained with. own: the controller's."""
 
 
 class HostsLimit(PolicyLimit, frozen=True, tag="hosts"):
-    """A policy that runs as on real hosts: one agent each, which knows only its messages (`ncc.host.host_agents`)."""
+    """A policy that runs as on real hosts (`ncc.host.host_agents`).
+
+    Each host has an agent, which knows only its own host and the messages that it receives.
+    """
 
 
 class ClassLimit(Limit, frozen=True, tag="class"):
-    """A user's Python class that implements `ncc.harness.limiter.RateLimiter`, made without arguments."""
+    """A user's Python class that implements `ncc.harness.limiter.RateLimiter`; it is called without arguments."""
 
     target: Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]
     """Class as ``module:Class``, in the current folder or in an installed package."""
@@ -169,8 +179,8 @@ class ModelLimit(Limit, frozen=True, tag="model"):
     path: Annotated[str, Meta(min_length=1)]
     """Path relative to the current folder."""
     env: dict[str, Any] = field(default_factory=dict)
-    """`observation`, `action` and `pairs` of the model's training (`ncc.envs.make.env_spec`), if they differ from the
-    defaults."""
+    """Arguments `observation`, `action` and `pairs` (`ncc.envs.make.env_spec`) of the environment that the model was
+    trained on, if they differ from the defaults."""
     greedy: bool = True
     """Choose the most likely action; false: sample."""
 
@@ -186,14 +196,14 @@ class Controller(Value, frozen=True):
     stack: HostStack = HostStack()
     limit: AnyLimit = NoLimit()
     receivers: ReceiverRuleLimit | None = None
-    """The receiver rule, in addition to `limit`; `limit` then applies to hosts at their uplink."""
+    """Receiver rule in addition to `limit`, which then limits hosts at their uplink; None: there is no such rule."""
 
     def check(self) -> None:
         if self.receivers is not None and isinstance(self.limit, ReceiverRuleLimit):
             raise ConfigError(f"controller {self.name!r} has the rule of receivers as its limit: leave `receivers` out")
 
     def placed(self, scenario: Scenario) -> Scenario:
-        """The scenario with the neighbourhoods that the controller needs: both kinds, if it has a receiver rule.
+        """Return the scenario with neighbourhoods of both kinds if `receivers` is set, else the scenario as it is.
 
         Raises:
             ConfigError: a host of the scenario has no switch in front of it, which a receiver rule needs.
@@ -203,15 +213,19 @@ class Controller(Value, frozen=True):
         return scenario.replace(neighbourhoods="both")
 
     def over(self, stack: HostStack) -> "Controller":
-        """The controller with the stack that its policy was trained on.
+        """Return this controller with another host stack: the one with which its policy or model was trained.
 
-        It keeps its stacks of components. With a receiver rule it also keeps its `hold`, `answer_frac` and `messages`.
+        This controller's own `stack.components` are kept. If `receivers` is set, so are its own `stack.hold`,
+        `stack.answer_frac` and `stack.messages`.
         """
         kept = ("components", *(("hold", "answer_frac", "messages") if self.receivers is not None else ()))
         return self.replace(stack=stack.replace(**{name: getattr(self.stack, name) for name in kept}))
 
     def digest(self) -> str:
-        """Digest of the value. Keys that later versions added count only if they differ from their defaults."""
+        """Return a digest of all fields.
+
+        Fields that later versions added count only if they differ from their defaults, so older digests stay valid.
+        """
         plain = self.to_dict()
         for key, default in (
             ("hold", False),

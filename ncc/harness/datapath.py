@@ -21,11 +21,12 @@ class ComponentStack(Value, frozen=True):
     """The congestion controller of one component of the traffic, its timers and its initial window."""
 
     component: Name
-    """Name in `Scenario.workload`."""
+    """Name of the component in `Scenario.workload`."""
     transport: Name = "dctcp"
     params: tuple[tuple[Name, int], ...] = ()
+    """Parameters of `transport`, as in `HostStack`."""
     min_rto_s: Timer | None = None
-    """Value to use in place of `Scenario.transport.min_rto_s`."""
+    """Value in place of `Scenario.transport.min_rto_s`; None, here and below: the scenario's value."""
     initial_rto_s: Timer | None = None
     initial_window_pkts: Count | None = None
 
@@ -34,8 +35,8 @@ class HostStack(Value, frozen=True):
     """The stack of every host below the rate limit: a congestion controller and an order among flows.
 
     `transport` names a controller of `baselines/` (such as ``dctcp``) or one that the datapath itself provides
-    (``ns3::TcpCubic``). `order` is ``fifo`` or one of `baselines/orders/`. `params` and `order_params` override the
-    parameters of either by name, in their own integer units.
+    (``ns3::TcpCubic``). `order` is ``fifo`` or one of `baselines/orders/`. `params` and `order_params` override their
+    parameters by name. A parameter is an integer, in the unit that the controller or order gives it.
     """
 
     transport: Name = "dctcp"
@@ -47,26 +48,28 @@ class HostStack(Value, frozen=True):
     `baselines/tags/`."""
     tag_params: tuple[tuple[Name, int], ...] = ()
     hold: bool = False
-    """Flows send only their SYN until their receiver grants a start (`ncc.core.receivers`). Without a grant, a flow
-    starts after two periods; one without a SYN waits longer, by the time that the longest queue takes. Needs a limiter
-    that sends grants."""
+    """Flows send only their SYN until their receiver grants a start (`ncc.core.receivers`). This needs a limiter that
+    sends grants. A flow that gets no grant starts after two periods, or later if the scenario delays messages. A flow
+    without a SYN waits longer, by the time that the network's longest queue takes to drain."""
     answer_frac: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """With `hold`, the SYN-ACK carries a start that holds until a grant comes: at once if the payload ahead at the
-    receiver is at most this share of the port's buffer, else when the excess has arrived at the port's rate. Flows with
-    no more left are ahead. A flow without a SYN gets no answer. None: SYN-ACKs carry no start."""
+    """With `hold`, SYN-ACKs carry a start time, which is valid until a grant comes; None: they carry none.
+
+    The start is at once if the payload ahead of the flow is at most this share of the buffer of the receiver's port;
+    else when the excess has arrived at the port's rate. Flows to the receiver with no more payload left than this one
+    are ahead of it. A flow without a SYN gets no such answer."""
     components: tuple[ComponentStack, ...] = ()
-    """Components of the traffic that run another controller than `transport`."""
+    """Stacks of those components of the traffic that run another controller than `transport`."""
     messages: Literal["packets", "instant"] = "packets"
     """Transport of messages to and from receivers: as packets through the network or, for an oracle, instantly."""
 
     @property
     def controllers(self) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
-        """Transport and parameters of the stack itself and of each component."""
+        """Pairs of a transport and its parameters: the stack's own, then those of `components`."""
         return ((self.transport, self.params), *((part.transport, part.params) for part in self.components))
 
     @property
     def transports(self) -> tuple[str, ...]:
-        """Names of all its transports, each once."""
+        """Names of all transports of the stack, each once."""
         return tuple(dict.fromkeys(transport for transport, _ in self.controllers))
 
     def check(self) -> None:
@@ -93,16 +96,16 @@ class Datapath(Protocol):
     """A network that can be stepped.
 
     Life cycle: `start` (which ends an earlier run), any number of `step`, `finish`, `close`. `close` may be called
-    twice and at any time. All errors are `ncc.core.errors`; out-of-order calls raise `DatapathError`.
+    twice and at any time. All errors are those of `ncc.core.errors`; calls in another order raise `DatapathError`.
 
-    A class or factory of datapaths may have an attribute `alone`. If it is true, runs need the machine to themselves,
-    as they take real time: an evaluation does them one after the other, whatever its number of workers.
+    A class or factory of datapaths may have an attribute `alone`. It is true if runs take place in real time and need
+    the machine to themselves. An evaluation then does them one after the other, whatever its number of workers.
     """
 
     name: str
 
     def transports(self) -> tuple[str, ...]:
-        """Names that `HostStack.transport` may have here."""
+        """Return the names that `HostStack.transport` may have on this datapath."""
         ...
 
     def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
@@ -125,7 +128,7 @@ class Datapath(Protocol):
         ...
 
     def finish(self) -> Records:
-        """Records up to now; unfinished flows have `finish_s` NaN."""
+        """Return the records up to now; unfinished flows have NaN as `finish_s`."""
         ...
 
     def close(self) -> None:
@@ -134,7 +137,9 @@ class Datapath(Protocol):
 
 
 def tell(datapath: Datapath, grants: Grants) -> None:
-    """Let receivers send these grants when the limits of the next `step` take effect, by the datapath's `tell(grants)`.
+    """Let receivers send these grants when the limits of the next `step` take effect.
+
+    This calls the datapath's method `tell(grants)`, which not every datapath has.
 
     Raises:
         ConfigError: the datapath has no such method, a grant that no host could use, or a scenario without receivers.

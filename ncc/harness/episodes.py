@@ -44,12 +44,14 @@ DESCRIPTIONS = {
 
 
 class EpisodeInfo(Value, frozen=True):
-    """Description of a recording: the run, and how it was observed."""
+    """Description of a recording: the run, and the environment that observed it."""
 
     observation: dict[str, Any]
-    """Specs of an environment, as plain data here and for agents."""
+    """Spec of the environment's observation, as plain data that agents can read without importing environments."""
     action: dict[str, Any]
+    """Spec of its actions."""
     reward: dict[str, Any]
+    """Spec of its reward."""
     scenario: str
     scenario_digest: str
     datapath: str
@@ -71,15 +73,15 @@ class Episode:
 
     info: EpisodeInfo
     epoch: IntArray
-    """[T + 1]"""
+    """[T + 1] number of the period that ended with each observation."""
     time_s: Any
-    """[T + 1] float64"""
+    """[T + 1] float64: time of each observation, in seconds of simulated time."""
     obs: ObsArray
     """[T + 1, n, obs_dim]; the last observation follows the last action."""
     actions: ActionArray
-    """[T, n]"""
+    """[T, n] index of the action after each observation except the last."""
     reward: Any
-    """[T, n] float32"""
+    """[T, n] float32: reward for the period after the action."""
     terminated: bool
     """True if every flow had been delivered after the last period."""
 
@@ -95,7 +97,7 @@ class Episode:
 
 
 def write_episode(path: Path, episode: Episode) -> None:
-    """Write a file atomically.
+    """Write an episode to a Parquet file, atomically.
 
     Raises:
         ResultError: the file cannot be written.
@@ -106,11 +108,11 @@ def write_episode(path: Path, episode: Episode) -> None:
 
 
 def read_episodes(where: str | Path | Sequence[str | Path]) -> tuple[Episode, ...]:
-    """Read the episodes of files, folders (any `FILE` below them) or patterns (`runs/*/ncc`), in the order of paths.
+    """Read all episodes of the named files, folders (any `FILE` below them) or patterns (`runs/*/ncc`), by path.
 
     Raises:
         ResultError: a file is not a recording, is damaged, has another format or is of a run that must not be used.
-        ConfigError: there are none, or their observations, actions or rewards differ in kind.
+        ConfigError: no episode is named, or the episodes differ in the kind of observation, action or reward.
     """
     named = [where] if isinstance(where, str | Path) else list(where)
     paths = sorted({path for name in named for path in _paths(str(name))})
@@ -224,7 +226,7 @@ def _repeated(index: Any, names: list[str]) -> pa.Array:
 
 
 def _paths(name: str) -> list[Path]:
-    """The files that a file, folder or pattern names."""
+    """Return the recordings that the name of a file, a folder or a pattern stands for."""
     files: list[Path] = []
     named = Path(name)
     matching = [named] if named.exists() else sorted(Path(named.anchor).glob(str(named.relative_to(named.anchor))))

@@ -11,11 +11,15 @@ from ncc.harness.batch import EnvFactory
 
 @dataclass(frozen=True)
 class Progress:
-    """A learner's report, about once per update. The first has `epochs` only: the point where it starts or resumes."""
+    """A learner's report, made about once per update.
+
+    The first report only tells at which number of periods the training starts or resumes.
+    """
 
     epochs: int
     """Periods simulated so far, summed over racks and workers."""
     total_epochs: int
+    """Periods to simulate in total."""
     returns: tuple[float, ...] = ()
     """Mean reward per host and period of each episode that ended since the last report."""
     scalars: Mapping[str, float] = field(default_factory=dict)
@@ -29,14 +33,17 @@ class Learner(Protocol):
     """A learner that trains a policy and keeps all its state in one folder."""
 
     racks_per_env: int
-    """Racks that each environment should hold, stepped in one call if the datapath can, else in a process each."""
+    """Racks (simulated networks, `ncc.harness.batch`) that each environment should hold.
+
+    They are stepped in one call if the datapath can do that, else in a process each.
+    """
     processes: int
-    """Number of racks simulated at a time."""
+    """Number of racks that are simulated at the same time, over all environments."""
     total_epochs: int
     """Periods that `train` will simulate, summed over racks."""
 
     def check_env(self, n_actions: int, copies: int) -> None:
-        """Raise `ConfigError` if it cannot learn from a `ncc.harness.batch.BatchedEnv` with these values."""
+        """Raise `ConfigError` if the learner cannot use a `ncc.harness.batch.BatchedEnv` with these values."""
         ...
 
     def train(
@@ -51,17 +58,19 @@ class Learner(Protocol):
     ) -> Path:
         """Train to the configured number of periods and return the policy file (`agents/policy.py`).
 
-        Policy files are readable without torch. Before training it writes `policy_untrained.ncc`, which evaluations
-        compare with the trained policy.
+        Policy files can be read without torch. Before training, the learner writes `policy_untrained.ncc`, which
+        evaluations compare with the trained policy.
 
         Args:
             make_env: makes the environment of worker i in the process that steps it; picklable.
             folder: run folder for `checkpoints/` and the policy file; each file is written atomically.
-            meta: plain data for the policy file that describes its observations and actions.
+            seed: seed of the training.
             resume: continue from the newest checkpoint in `folder`.
+            report: called with the progress.
+            meta: plain data for the policy file that describes its observations and actions.
 
         Raises:
             WorkerDiedError: a worker process ended early; the last checkpoint is on disk and can be resumed.
-            ResultError: `resume` without a usable checkpoint, or one of another shape.
+            ResultError: `resume` is set, and there is no usable checkpoint, or it is of a training of another shape.
         """
         ...

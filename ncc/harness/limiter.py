@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rate limiters, which decide the rate limits of a period. A trained policy is one of them (`ncc.policies.limits`)."""
+"""Rate limiters, which decide hosts' rate limits once a period. A trained policy is one too (`ncc.policies.limits`)."""
 
 from typing import Protocol
 
@@ -19,7 +19,7 @@ class RateLimiter(Protocol):
         ...
 
     def decide(self, measurement: Measurement) -> FloatArray | Decision:
-        """Limits in bits/s, shape [n_agents]; inf means no limit. A `Decision` also has grants of receivers."""
+        """Return limits in bits/s, shape [n_agents]; inf means no limit. A `Decision` also has receivers' grants."""
         ...
 
 
@@ -34,10 +34,10 @@ class Unlimited:
 
 
 class FixedShare:
-    """A limiter to the uplink's rate divided by the number of neighbours, idle ones included.
+    """A limiter that divides the uplink's rate equally among all hosts that share it, idle ones included.
 
-    It is a lower bound for comparison and wastes the share of idle hosts (flow-level bounds: 5-7 times worse than fair
-    sharing).
+    It wastes the shares of idle hosts and serves as the lower end of comparisons: by flow-level bounds, it is 5 to 7
+    times worse than fair sharing.
     """
 
     def reset(self, scenario: Scenario, seed: int) -> None:

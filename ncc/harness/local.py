@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The formula LOCAL: rate limits from a host's own state and the last messages of its neighbours and the uplink.
 
-Learned policies are compared with it. It has the same messages, with the same delays and losses, but nothing learned.
+Learned policies are compared with it. It uses the same messages as they do, with the same delays and losses, but
+nothing in it is learned.
 """
 
 from collections import deque
@@ -18,11 +19,11 @@ from ncc.core.units import BITS_PER_BYTE
 from ncc.harness.oracles import LOCAL_MODULE, areas
 
 TURN_PERIODS = 256
-"""Periods after which the next host is first among equals: longer than an incast lasts."""
+"""Periods after which the next host becomes first among equal hosts: longer than an incast lasts."""
 
 
 class Local:
-    """A limiter with the constants of `LocalLimit`: hosts with less to send go first, by messages of the last period.
+    """A limiter that lets the hosts with the shortest flows send first, from the messages that hosts exchange.
 
     Host i has a key of k_i bytes: the payload left of its shortest flow, plus `attained_frac` times the bytes that it
     has sent since it became busy. It compares k_i with the keys in its busy neighbours' messages. A neighbour is before
@@ -35,12 +36,18 @@ class Local:
         C = (1 - headroom_frac) * uplink * clip(1 + queue_gain * (queue_periods - q), 0.3, 1.5),
 
     where q is the uplink's queue in periods of its rate. Hosts before i take the rates that they can use (`claims`).
-    Among equals, a share `tie_frac` follows an order that rotates every `TURN_PERIODS`; the rest are peers:
+    Of the hosts equal to i, one is first in an order that rotates every `TURN_PERIODS`, and the others follow in turn.
+    An equal host earlier in this order counts as before i with weight `tie_frac`. Every equal host counts as a peer
+    with weight 1 - `tie_frac`. Then
 
-        limit_i = max((C - taken) / peers, floor_frac * C / busy).
+        limit_i = max((C - taken) / peers, floor_frac * C / busy),
 
-    If less than `ahead_periods` * C is left to send before i, it may send at its link's rate over its peers. In its
-    first `hold_periods` periods it gets at most `hold_frac` * C, and while it is idle `idle_frac` of its link.
+    where `taken` is the sum of the rates taken, `peers` the number of peers and i itself, and `busy` the number of
+    hosts with queued flows.
+
+    If the next flows of the hosts before i have less left than C carries in `ahead_periods`, i may send at its link's
+    rate divided by `peers`. In the first `hold_periods` periods after it became busy, i gets at most `hold_frac` * C.
+    While it is idle, it gets `idle_frac` of its link's rate. A limit of the link's rate or more is no limit.
 
     One object decides for one network, or for several networks with equal hosts that are stepped together, each with
     its own constants.
@@ -67,7 +74,7 @@ class Local:
         self._last_received: tuple[FloatArray, FloatArray] | None = None
 
     def decide(self, measurement: Measurement | Measurements) -> FloatArray:
-        """Limits in bits/s, [n_agents] or [n_racks, n_agents], above 0; inf means no limit."""
+        """Return limits in bits/s, [n_agents] or [n_racks, n_agents], above 0; inf means no limit."""
         m, busy = measurement, measurement.queued_flows > 0
         self._busy_periods = np.where(busy, self._busy_periods + 1, 0)
         sent_bytes = m.throughput_bps * self._period_s / BITS_PER_BYTE
@@ -78,7 +85,7 @@ class Local:
             (np.stack([m.throughput_bps, m.rate_limit_bps, m.next_bytes, key_bytes, busy], -2), m.uplink_queue_bytes)
         )
         old, queue_bytes = self._past[0]
-        # To break ties, all hosts must rank the same snapshot: with a newer key of its own, each would be first.
+        # To break ties, all hosts must rank the same snapshot: with a newer key of its own, every host would be first.
         own_bytes = np.where(self._compares_delayed & (old[..., 4, :] > 0), old[..., 3, :], key_bytes)
         messages, queue_bytes = self._received(
             np.concatenate([old[..., :4, :], old[..., 4:, :] * ~self._lies], -2), queue_bytes
@@ -102,7 +109,11 @@ class Local:
         return limits.reshape(busy.shape)
 
     def _received(self, sent: FloatArray, queue_bytes: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the last messages that each listener received, on a new axis; at first all hosts count as idle."""
+        """Return the last messages that each host received: [..., hosts that receive, rows, hosts that send].
+
+        The axis of receiving hosts has length 1 if all of them receive the same. Before its first message, a sender
+        counts as idle.
+        """
         sent, queue_bytes = sent[..., None, :, :], queue_bytes[..., None, :]
         if self._sends.all() and not self._loss_frac:
             return sent, queue_bytes
@@ -115,7 +126,7 @@ class Local:
 
 
 class ShortestFirst(Local):
-    """`Local` with perfect knowledge: hosts know each other's current state, whatever the scenario's messages are."""
+    """`Local` with perfect knowledge: hosts know each other's current state, whatever happens to messages."""
 
     def reset(self, scenario: Scenario, seed: int) -> None:
         super().reset(scenario.replace(sharing_loss_frac=0.0, sharing_silent=(), sharing_lying=()), seed)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`manifest.json`, which makes a folder a result. It is written last and lists every file with its size and hash.
 
-Readers refuse a folder without a manifest, with one of another format, or with files that differ from it, so that a
-killed run or a truncated or edited file is never read as a result.
+Readers refuse a folder that has no manifest or one of another format, or whose files differ from it. So a killed run,
+or a file that was cut off or edited, is never read as a result.
 """
 
 import hashlib
@@ -41,21 +41,21 @@ class FileEntry(Value, frozen=True):
 
 
 class Manifest(Value, frozen=True):
-    """Description of a result and its origin. `facts` depends on `kind`."""
+    """Description of a result and its origin. The keys of `facts` depend on `kind`."""
 
     kind: str
     """Kind of result: `run`, `evaluation`, `training`, ..."""
     facts: dict[str, Any]
     """Data that distinguishes this result from others of its kind: configuration, seeds, validity, times."""
     provenance: dict[str, Any]
-    """Code and machine (`provenance`)."""
+    """Code and machine that made the result, as `provenance` returns them."""
     files: dict[str, FileEntry]
     """Files by path relative to the folder."""
     format: int = FORMAT
 
 
 def provenance() -> dict[str, Any]:
-    """Versions, commit, machine and its current load, as plain data. It never fails and imports no package."""
+    """Return versions, commit, machine and its current load, as plain data. This never fails and imports no package."""
     return {
         "ncc": ncc.__version__,
         "command": _command(),
@@ -72,12 +72,15 @@ def provenance() -> dict[str, Any]:
 
 
 def now() -> str:
-    """The current time in UTC, ISO 8601, to the millisecond."""
+    """Return the current time in UTC, ISO 8601, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def git_state(root: Path) -> dict[str, Any]:
-    """Commit of the checkout at `root` and whether tracked files differ from it, or the reason why there is none."""
+    """Return the commit of the checkout at `root`, and a digest of the changes to tracked files.
+
+    If there is no commit, `note` gives the reason.
+    """
     if not (root / ".git").exists():
         return {"commit": None, "dirty": None, "note": "not a git checkout"}
     try:
@@ -96,7 +99,7 @@ def seal(
     """Hash `files` (existing paths relative to `folder`) and write the manifest that makes the folder a result.
 
     Args:
-        made: provenance of an earlier time (`provenance()`); None: the current one.
+        made: result of `provenance` at the time when the result was made; None: take the current one.
 
     Raises:
         ResultError: a file is missing, or the manifest cannot be written.
@@ -127,7 +130,7 @@ def read_manifest(folder: Path, kind: str, *, verify: bool = True) -> Manifest:
     """Read the manifest of a result of that kind and check its files.
 
     Args:
-        verify: also compare SHA-256 hashes (sizes are always compared).
+        verify: also compare the files' SHA-256 hashes. Their sizes are always compared.
 
     Raises:
         ResultError: no manifest, another kind or format, or a file missing or changed since.
@@ -166,11 +169,11 @@ def _check_file(path: Path, entry: FileEntry, verify: bool) -> None:
 
 
 OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
-"""Environment variables of a git hook, with which git would look at the hook's checkout."""
+"""Environment variables that git sets for hooks. They are removed: with them git would look at the hook's checkout."""
 
 
 def _git(root: Path, *command: str) -> str:
-    # Optional locks are off, because `git status` killed with its run would leave the user's index locked.
+    # Optional locks are off: a git command that is killed together with its run would leave the user's index locked.
     done = subprocess.run(
         ["git", "--no-optional-locks", "-C", str(root), *command],
         capture_output=True,
@@ -190,11 +193,11 @@ def _version(package: str) -> str | None:
 
 
 def _command() -> str | None:
-    """The user's command line, if a module or script was run; None in a worker."""
+    """Return the user's command line if a module or script was run; None in a worker and for other code."""
     typed = sys.orig_argv[1:]
     if parent_process() is not None or not typed or typed[0] == "-c":
         return None
-    script = Path(typed[0]).name == "ncc"  # the console script, which Python receives by its path
+    script = Path(typed[0]).name == "ncc"  # the installed command, which Python gets as a path
     return shlex.join(["ncc", *typed[1:]] if script else ["python", *typed])
 
 

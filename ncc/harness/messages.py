@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Grants of receivers under a scenario's conditions: delayed, lost, or missing because an agent has died."""
+"""Simulated faults of receivers' grants: a scenario may delay them, lose them, or let a receiver's agent die."""
 
 import numpy as np
 
@@ -10,21 +10,22 @@ from ncc.core.scenario import Scenario
 from ncc.core.seeding import generator
 
 PATIENCE_PERIODS = 2
-"""Periods without a message after which no sender waits for its receiver."""
+"""Periods without a message of a receiver after which its senders no longer wait for it."""
 
 
 def patience_s(scenario: Scenario) -> float:
-    """Time in seconds for which a held flow waits for its first grant; longer if messages are late."""
+    """Return the time in seconds for which a held flow waits for its first grant; longer if messages are late."""
     late_periods = scenario.sharing_delay_periods - 1 + scenario.sharing_unsynchronised
     return (PATIENCE_PERIODS + late_periods) * scenario.period_s
 
 
 class Messages:
-    """The grants that leave the receivers.
+    """The grants that leave the receivers of a network.
 
-    The agent of a host in `Scenario.sharing_silent` dies at `sharing_silent_from_s`. A living agent shows its own host
-    every period that it is alive, which costs no message. After two periods without this sign, the host releases all
-    its senders. It repeats that every two periods, because these messages can be lost too.
+    The agent of a host in `Scenario.sharing_silent` dies at `sharing_silent_from_s`. In every period, a living agent
+    gives its own host a sign of life, which takes no message on the network. After two periods without it, the host
+    itself sends each of its senders a grant to start at once, without limits. It repeats these grants every two
+    periods, because they can be lost too.
     """
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
@@ -39,7 +40,12 @@ class Messages:
         self._from_s, self._missed = scenario.sharing_silent_from_s, 0
 
     def sent(self, grants: Grants, now: Measurement) -> tuple[Grants, FloatArray]:
-        """Return the grants that leave and are not lost, and each one's delay in seconds after the decision."""
+        """Return the grants [G] that leave and are not lost, and the delay [G] in seconds from decision to departure.
+
+        Args:
+            grants: grants that the receivers have decided.
+            now: measurement that they decided on.
+        """
         if self._any_dies and now.time_s > self._from_s - 1e-12:
             grants = grants.where(~self._dies[grants.dst])
             self._missed += 1

@@ -22,14 +22,14 @@ DatapathFactory = Callable[[], Datapath]
 class Networks:
     """Networks that are stepped together and started one by one. They have equal shapes, and each has its own flows.
 
-    This class steps them one after the other in the calling thread; classes that derive from it do so elsewhere.
-    Network `row` gives bit for bit the results of a single `Datapath`. Errors are those of `Datapath`; with several
-    networks the error of one begins with its name (``rack 3: ...``), and all must be started again.
+    This class steps them one after the other in the calling thread; classes that derive from it do so elsewhere. Each
+    network gives bit for bit the results of a single `Datapath`. Errors are those of `Datapath`. With several networks,
+    an error begins with the name of its network (``rack 3: ...``), and then all networks must be started again.
 
     Args:
         datapath: function that makes a network.
         n: number of networks.
-        first: number of the first in errors, ``rack <first>``.
+        first: number of the first network in errors (``rack <first>``).
     """
 
     def __init__(self, datapath: DatapathFactory, n: int, *, first: int = 0) -> None:
@@ -37,13 +37,17 @@ class Networks:
         self._datapaths: list[Datapath] = []
 
     def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
-        """Build that network at time 0, ending its earlier run; the others are not changed."""
+        """Start network number `row` at time 0, which ends its earlier run; the others are not changed."""
         while len(self._datapaths) < self._n:
             self._datapaths.append(self._make())
         return self._datapaths[row].start(scenario, flows, stack, seed)
 
     def step(self, rate_limits_bps: FloatArray) -> Measurements | Measurement:
-        """Apply limits [n_networks, n_agents] and run one period of each; a single network returns a `Measurement`."""
+        """Apply limits [n_networks, n_agents] and run one period of each network.
+
+        Returns:
+            `Measurements` of all networks; for a single network, its `Measurement`.
+        """
         if not self._datapaths:
             raise DatapathError("no network is running; start each of them first")
         if self._n == 1:
@@ -87,7 +91,7 @@ class OnePerProcess(Protocol):
 class WorkerNetworks(Networks):
     """Networks, each in its own spawned process, for simulators that cannot step many at once.
 
-    They give bit for bit the results of networks in this process. The processes start with the first network. They
+    They give bit for bit the results of networks in this process. The first call of `start` starts all processes. They
     import the main module only if the datapath is defined there; a script then needs ``if __name__ == "__main__":``.
 
     Raises:
@@ -97,7 +101,7 @@ class WorkerNetworks(Networks):
 
     def __init__(self, datapath: DatapathFactory, n: int, *, first: int = 0) -> None:
         try:
-            self._needs_main = b"_main__" in pickle.dumps(datapath)  # the name of __main__ in spawned processes
+            self._needs_main = b"_main__" in pickle.dumps(datapath)  # also __mp_main__, its name in spawned processes
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise ConfigError(
                 f"the datapath factory cannot be sent to a worker ({error}); use a class or a function of a module"
@@ -167,7 +171,7 @@ def _serve(pipe: "Connection[Any, Any]", datapath: DatapathFactory) -> None:
 
 @dataclass(frozen=True)
 class InProcesses:
-    """A datapath whose networks run in a spawned process each: `Batching` for any datapath."""
+    """A wrapper that gives any datapath `Batching`: each network runs in a spawned process of its own."""
 
     datapath: DatapathFactory
     """Function that makes a network in the worker; picklable."""
@@ -176,12 +180,16 @@ class InProcesses:
         return self.datapath()
 
     def batch(self, n: int, *, threads: int, first: int) -> WorkerNetworks:
-        """Start `n` networks in as many processes; more than there are cores gains nothing."""
+        """Make `n` networks in as many processes, whatever `threads` is; more than there are cores gain nothing."""
         return WorkerNetworks(self.datapath, n, first=first)
 
 
 class WhereFree(Networks):
-    """A single network of an `OnePerProcess`: in this process if it is free, else in a process of its own."""
+    """A single network of a datapath that allows one run at a time in a process (`OnePerProcess`).
+
+    It runs in this process if that has no run when the network is first started, else in a process of its own. In a
+    daemon, which may not start processes, it always runs in this process.
+    """
 
     def __init__(self, datapath: DatapathFactory, taken: Callable[[], bool], *, first: int = 0) -> None:
         super().__init__(datapath, 1, first=first)
@@ -207,13 +215,17 @@ class WhereFree(Networks):
 
 
 def side_by_side(datapath: DatapathFactory) -> DatapathFactory:
-    """Return the datapath if it offers `Batching`; else wrap it to run networks in processes."""
+    """Return the datapath if it offers `Batching`, else a wrapper that runs each network in its own process."""
     offered: object = datapath
     return datapath if isinstance(offered, Batching) else InProcesses(datapath)
 
 
 def networks(datapath: DatapathFactory, n: int, *, threads: int = 1, first: int = 0) -> Networks:
-    """Make `n` networks: in a batch if the datapath offers that, in processes if each can hold only one, or in turn."""
+    """Make `n` networks, stepped in the way that suits the datapath.
+
+    Several networks are stepped in one call if the datapath offers `Batching`, or in a process each if it is
+    `OnePerProcess`; otherwise one after the other in this process.
+    """
     offered: object = datapath
     if n > 1 and isinstance(offered, Batching):
         return offered.batch(n, threads=threads, first=first)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rate limits from a formula that knows the current state of all hosts, which no real host does: an upper bound.
+"""Rate limits from perfect knowledge: max-min fair shares, computed from the current state of all hosts.
 
-It is applied per neighbourhood, for its uplink. A host with nothing queued is never limited, so that a new
-small flow leaves at line rate.
+No real host has this knowledge, so the result is an upper bound for comparisons. Each neighbourhood shares its own
+uplink. A host with nothing queued is never limited, so that a new small flow leaves at line rate.
 """
 
 import numpy as np
@@ -16,14 +16,18 @@ from ncc.core.units import BITS_PER_BYTE
 LOCAL_MODULE = "ncc.harness.native._local"
 ALIKE = 1.5
 SLACK_PERIODS = 2.0
-"""Bounds within which next flows count as equally long, in `ShortestFirst` and in observations that rank them."""
+"""Factor, and periods of a link's capacity, within which the next flows of two hosts count as equally long.
+
+A host's next flow is the queued flow with the least payload left. `ShortestFirst` and observations that rank hosts use
+these bounds.
+"""
 
 
 class MaxMin:
-    """Limiter to max-min fair shares of the uplink per period (Bertsekas and Gallager, Data Networks, section 6.5.2).
+    """A limiter to max-min fair shares of the uplink (Bertsekas and Gallager, Data Networks, section 6.5.2).
 
-    A host's demand is its queued payload over the period, at most its link's rate. A host that demands less than the
-    water level is not limited; the others share the rest equally.
+    A host's demand is the rate that sends its queued payload in one period, at most its link's rate. Hosts that demand
+    no more than the water level are not limited; the others are limited to this level (`water_level`).
     """
 
     def __init__(self, headroom_frac: float) -> None:
@@ -43,7 +47,7 @@ class MaxMin:
 
 
 def water_level(demand: FloatArray, capacity: float) -> float:
-    """Level at which demands [n_hosts], each cut to it, add up to `capacity`; inf if all demands fit."""
+    """Return the level at which demands [n_hosts] add up to `capacity` if larger ones are cut to it; inf if all fit."""
     if demand.sum() <= capacity:
         return np.inf
     rising = np.sort(demand)
@@ -55,14 +59,23 @@ def water_level(demand: FloatArray, capacity: float) -> float:
 
 
 def claims(sent: FloatArray, limit: FloatArray, link: FloatArray) -> FloatArray:
-    """Rates [n] that hosts with queued flows may need of a port, given their last rates: `Claim` of local.h."""
+    """Return the rates [n] that hosts with queued flows may need of a port (`Claim` in native/local.h).
+
+    Args:
+        sent: [n] last sending rates.
+        limit: [n] limits; inf: no limit.
+        link: [n] rates of the hosts' links. All rates have the same unit.
+    """
     rates = np.empty(link.shape)
     load_extension(LOCAL_MODULE).claims(*map(np.ascontiguousarray, (sent, limit, link)), rates)
     return rates
 
 
 def areas(scenario: Scenario) -> list[tuple[IntArray, FloatArray, float]]:
-    """Indices of agents, their link rates, and the uplinks' total rate in bits/s, for each neighbourhood."""
+    """Return for each neighbourhood: indices of its agents, rates of their links, and total rate of its uplinks.
+
+    Rates are in bits/s.
+    """
     network = scenario.network()
     agents = np.asarray(network.agent_area)
     link_bps = np.array([network.host_link(host).rate_bps for host in network.agent_hosts])

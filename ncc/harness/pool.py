@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Evaluations: controllers x seeds, each run in a worker and written to disk at once, so that they can be resumed.
+"""Evaluations: one run for each controller and seed, done by workers. An interrupted evaluation can be resumed.
 
-An executor decides where runs take place: `Processes` of this machine, or Ray. A worker writes its run itself and
-sends only its progress to the parent.
+An executor decides where the runs take place: in processes of this machine (`Processes`) or on Ray. A worker writes the
+results of a run to disk as soon as it ends. It sends only its progress to the parent.
 """
 
 import logging
@@ -49,7 +49,7 @@ class Job:
     inputs: Mapping[str, str] = field(default_factory=dict)
     """Names and digests of other data that decide the outcome (datapath, policy file); compared when resuming."""
     purpose: Literal["eval", "record"] = "eval"
-    """Purpose of the run, which decides its flows: recorded runs must not contain the flows of evaluations."""
+    """Purpose of the run. The flows' seed depends on it, so that recordings never have the flows of evaluations."""
 
     @property
     def flow_seed(self) -> int:
@@ -63,7 +63,10 @@ class Job:
 
 
 Show = Callable[[float, str], None]
-"""Display of progress: the estimated share of all jobs that is done, and a text (`ncc.harness.progress.Bar.update`)."""
+"""Function that displays progress (`ncc.harness.progress.Bar.update`).
+
+It takes the estimated share of all jobs that is done, in [0, 1], and a text.
+"""
 
 
 def jobs_for(
@@ -73,11 +76,13 @@ def jobs_for(
     inputs: Mapping[str, Mapping[str, str]] | None = None,
     purpose: Literal["eval", "record"] = "eval",
 ) -> list[Job]:
-    """Jobs of every controller under every seed, seed by seed, so that an interrupted evaluation has complete pairs.
+    """Return a job for each seed and controller: all controllers with the first seed, then all with the next.
+
+    An interrupted evaluation then has some seeds with which all controllers have run, and these can be compared.
 
     Args:
-        scenario: the scenario of all controllers, or one for each by its name.
-        inputs: `Job.inputs` by controller name.
+        scenario: the scenario of all controllers, or a scenario for each controller's name.
+        inputs: `Job.inputs` for controllers' names.
     """
     of = scenario if isinstance(scenario, Mapping) else {c.name: scenario for c in controllers}
     return [
@@ -86,7 +91,7 @@ def jobs_for(
 
 
 class Tally:
-    """The sum of progress over `total` jobs, of which `kept` were done before; given to `show`, if there is one."""
+    """The progress of `total` jobs together, `kept` of them done earlier. Each change is passed to `show`, if given."""
 
     def __init__(self, total: int, show: Show | None, kept: int = 0) -> None:
         self._total, self._show, self._done = total, show, kept
@@ -151,15 +156,15 @@ class Executor(Protocol):
         ...
 
     def opened(self) -> AbstractContextManager[object]:
-        """Prepare for several calls of `run`; without it, each call prepares for itself."""
+        """Return a context in which calls of `run` share their preparation; outside it, each call prepares anew."""
         ...
 
     def run(self, jobs: Sequence[Job], task: Task, workers: int, tally: Tally) -> Generator[Job, None, None]:
-        """Yield jobs as they finish, `workers` at a time; no process is left behind, however it ends.
+        """Run `workers` jobs at a time and yield each job when it is done; leave no process behind, whatever happens.
 
         Raises:
             WorkerDiedError: a worker ended before its job; the message names the job and how the worker ended.
-            NccError: an error of a job, of the same class, with the job's name.
+            NccError: a job raised this error; the job's label is put before its message.
         """
         ...
 
@@ -180,7 +185,7 @@ class Processes:
     def run(
         self, jobs: Sequence[Job], task: Task, workers: int, tally: Tally, *, main: bool = True
     ) -> Generator[Job, None, None]:
-        """Run jobs as `Executor.run` says; `main` is that of `Workers`."""
+        """Run jobs as `Executor.run` does; `main` is passed on to `Workers`."""
         queue, busy = deque(jobs), dict[int, Job]()
         remedy = f"finished runs are kept in {task.folder}, and the same command goes on from there"
         pool = Workers(_run_jobs, [(task,)] * workers, [""] * workers, remedy=remedy, main=main)
@@ -210,7 +215,7 @@ class Processes:
 
 
 def _run_jobs(pipe: "Connection[Any, Any]", task: Task) -> None:
-    """Run a worker: do each job that arrives, send the share that is done, and None once its files are written."""
+    """Run a worker: do the jobs that arrive. Send the share done of a job, and None when its files are written."""
     os.chdir(task.cwd)
     logging.getLogger(ncc.harness.run.__name__).setLevel(logging.ERROR)  # the parent warns of invalid runs
     datapath: Datapath | None = None
@@ -226,7 +231,7 @@ def _run_jobs(pipe: "Connection[Any, Any]", task: Task) -> None:
 
 
 class _Throttle:
-    """A sender of progress at limited frequency."""
+    """A callback that sends the progress to the parent, at most once in `REPORT_EVERY_S`."""
 
     def __init__(self, pipe: "Connection[Any, Any]") -> None:
         self._pipe, self._last_s = pipe, time.monotonic()
@@ -251,20 +256,20 @@ def evaluate(
     show: Show | None = None,
     recorder_factory: RecorderFactory | None = None,
 ) -> Evaluation:
-    """Run the jobs that `folder` does not hold yet and seal it as an evaluation, with runs in the order of `jobs`.
+    """Run the jobs whose results `folder` lacks, and make it an evaluation with its runs in the order of `jobs`.
 
-    Results do not depend on `executor`. An interrupted evaluation cannot be loaded (`load_evaluation` refuses it), but
-    its finished runs are kept: the same call continues from there. A run made by another version of the code is done
-    again.
+    Results do not depend on `executor`. If the evaluation is interrupted, `load_evaluation` refuses the folder, but its
+    finished runs are kept: the same call continues from there. A run made by another version of the code is done again.
 
     Args:
         datapath_factory: picklable; called once in each worker.
         limiter_factory: picklable; called in the worker for each job.
-        executor: where the runs take place, and how many at a time; one if the datapath is `alone`
-            (`ncc.harness.datapath.Datapath`).
+        executor: place of the runs, and number of runs at a time. If the datapath is `alone`
+            (`ncc.harness.datapath.Datapath`), runs take place one at a time.
         config: resolved configuration for the manifests.
-        show: displays the progress.
-        recorder_factory: picklable; called in the worker for each job, and the recording is saved beside its results.
+        show: displays the progress; None: nothing is displayed.
+        recorder_factory: picklable; called in the worker for each job. The recording is saved beside the job's results.
+            None: nothing is recorded.
 
     Raises:
         ConfigError: there are no jobs, a job occurs twice, or a seed draws no flow.
@@ -303,7 +308,11 @@ def evaluate(
 
 
 def _finished(job: Job, folder: Path) -> StoredRun | None:
-    """The job's result if it is on disk, complete, and of the same experiment."""
+    """Return the job's result from disk; None: there is none, or it is incomplete or damaged.
+
+    Raises:
+        ResultError: the folder has the result of another experiment.
+    """
     if not is_sealed(folder):
         return None
     try:

@@ -104,7 +104,10 @@ class _Times(ProgressColumn):
 
 
 def _console() -> Console:
-    """Standard error, plain in a notebook: its kernel claims to be a terminal but shows each line separately."""
+    """Return a console on standard error, without a live bar in a notebook.
+
+    A notebook's kernel claims to be a terminal, but shows each line separately.
+    """
     usual = Console(stderr=True)
     return Console(stderr=True, force_jupyter=False, force_terminal=False) if usual.is_jupyter else usual
 

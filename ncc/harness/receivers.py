@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The receiver rule: each receiver grants start times to its senders, so that payload in flight fits its down port.
+"""The receiver rule: each receiver grants its senders start times, so that the bytes in flight fit its down port.
 
-It is a `RateLimiter` without limits: its decisions are grants (`ncc.core.receivers`).
+The down port is the switch's port to the receiver. The rule is a `RateLimiter` without limits: its decisions are grants
+(`ncc.core.receivers`). A *pair* is a sender and a receiver with flows from the one to the other; `edges` holds all
+pairs, one per row.
 """
 
 from dataclasses import dataclass, replace
@@ -20,30 +22,33 @@ from ncc.harness.limiter import RateLimiter
 from ncc.harness.oracles import claims
 
 AHEAD_FRAC, WINDOW_FRAC, FLOOR_FRAC = 0.6, 1 / 3, 0.03
-"""Defaults of the rule. Payload ahead and a window leave some of the buffer to flows that need no grant."""
+"""Defaults of `ReceiverRule`. The first two leave a part of the buffer to flows that need no grant."""
 FULL_FRAC, FULL_GAIN = 0.8, 0.25
-"""Share of its rate from which a port counts as full, and weight of a period in its average arrival rate."""
+"""Arrival rate from which a port counts as full, as a share of the rate that the rule uses of it; and weight of the
+last period in the moving average of the arrival rate."""
 SETTLED_PERIODS = 3
-"""Periods after the start of a pair from which its arrival rate shows whether something else limits it."""
+"""Periods after a pair's start time. From then on, its arrival rate shows whether something else limits the pair."""
 BEHIND_BYTES = 100_000
-"""Payload beyond which a flow goes behind the others, where sizes are not known."""
+"""Arrived payload per flow beyond which a pair goes behind the others, with the order `arrival`."""
 CROWD = 32
-"""Hosts at a receiver's port above which limits by a formula would only delay them (docs/receivers.md)."""
+"""Number of hosts that share a receiver's port above which limits by a formula only delay them (docs/receivers.md)."""
 
 
 @dataclass(frozen=True)
 class _LastGrants:
-    """The last grant to each edge of the last period, in the order of their keys."""
+    """The newest grant to each pair that had flows at the end of the last period; rows are sorted by `key`."""
 
     key: IntArray
+    """Number of the pair: src * number of nodes + dst."""
     start_s: FloatArray
     rate_bps: FloatArray
     window_pkts: FloatArray
     at_s: FloatArray
+    """Time at which the grant was decided; it may be several periods ago."""
     received_bytes: FloatArray
-    """At the end of the last period, also for edges that got no grant then."""
+    """`Edges.received_bytes` at the end of the last period, whenever the grant was decided."""
     waiting_bytes: FloatArray
-    """At the end of the last period."""
+    """`Edges.waiting_bytes` at the end of the last period."""
 
 
 _NONE, _NO_REAL = np.zeros(0, np.int64), np.zeros(0)
@@ -52,27 +57,31 @@ _NO_GRANTS = Grants(_NONE, _NONE, _NO_REAL, _NO_REAL, _NONE)
 
 
 class ReceiverRule:
-    """Start times from the payload that lies ahead of a flow.
+    """A rule by which receivers grant start times, from the bytes that lie ahead of a flow (`ahead_of`).
 
-    A receiver orders its flows. A flow may start when the payload ahead of it, less a share `ahead_frac` of the port's
-    buffer, has arrived at (1 - headroom_frac) of the port's rate. A flow that has started sends at that rate if no more
-    lies ahead of it than this share and the arrivals until the next grant; else at `floor_frac` of the port's rate. A
-    flow that is alone has no limit. An edge gets a grant if something has changed: a new flow, a start moved by more
-    than `tolerance_s`, another rate. The grant is repeated to the first edge while less than half the rate arrives,
-    because the grant that released it may be lost.
+    A receiver puts the flows to it in order and uses (1 - headroom_frac) of its port's rate. It allows A bytes ahead of
+    a flow that starts: the share `ahead_frac` of the port's buffer. If more bytes are ahead, the flow starts when the
+    excess has arrived at the used rate. A flow that has started sends at the used rate if no more is ahead of it than A
+    and the bytes that arrive until the next grant. Otherwise it sends at `floor_frac` of the port's rate. The only flow
+    to a receiver has no limit.
 
-    No flow waits for flows that cannot fill the port. A flow also starts if those ahead claim less than the port's
-    rate. Each claims its link's rate. While less than `FULL_FRAC` of the port is used, one that has sent for
-    `SETTLED_PERIODS` claims only what its arrival rate suggests (`ncc.harness.oracles.claims`), because something else
-    limits it: an uplink, a limit of its own, or its transport.
+    A pair gets a grant only if something has changed: it has a new flow, its start time moved by more than
+    `tolerance_s`, or its rate or window is another. The first pair in order gets its grant again while it brings less
+    than half of the used rate, because the grant that released it may be lost.
+
+    No flow waits for flows that cannot fill the port: it also starts if the pairs ahead of it claim less than the used
+    rate together. A pair claims its link's rate. While arrivals are below `FULL_FRAC` of the used rate, a pair that has
+    sent for `SETTLED_PERIODS` claims only what its arrival rate suggests (`ncc.harness.oracles.claims`), because
+    something else limits it: an uplink, a limit of its own, or its transport.
 
     Args:
-        ahead_frac: A, the payload that may lie ahead of a flow that starts, as a share of the buffer.
-        window_frac: most bytes of a flow without an ACK, as a share of the buffer; with A at most 1.
-        floor_frac: share of the port's rate that a flow keeps if it has started and is overtaken.
+        ahead_frac: A as a share of the buffer.
+        window_frac: most bytes of a flow without an ACK, as a share of the buffer; `ahead_frac` + `window_frac` <= 1.
+        floor_frac: share of the port's rate that a flow keeps if it has started and others have overtaken it.
         headroom_frac: share of the port's rate that is left free.
-        tolerance_s: smallest change of a start time, in seconds, for which a new grant is sent.
-        order: by the payload that is left, or by arrival, with flows beyond `BEHIND_BYTES` last.
+        tolerance_s: change of a start time, in seconds, above which a new grant is sent.
+        order: ``remaining``: the flow with the least payload left is first; ``arrival``: the oldest is first, and pairs
+            of which more than `BEHIND_BYTES` per flow have arrived are last.
     """
 
     def __init__(
@@ -162,7 +171,7 @@ class ReceiverRule:
         )
 
     def _last_grants_to(self, key: IntArray) -> tuple[_LastGrants, BoolArray]:
-        """Return the last grants to edges, and which edges had one; rows of the others are zeros."""
+        """Return the newest grants to these pairs [E], and a mask [E] of the pairs that had one; other rows are 0."""
         last = self._last_grants
         if len(last.key) == 0:
             nothing = np.zeros(len(key))
@@ -173,7 +182,7 @@ class ReceiverRule:
         return _LastGrants(key, *(np.where(known, column[row], 0.0) for column in columns)), known
 
     def _follow(self, edges: Edges, key: IntArray, arrived_bytes: FloatArray) -> None:
-        """Update the arrival rate of each port. If a pair's flows are over, all its missing payload has arrived."""
+        """Update the average arrival rate of each port. When a pair's last flow ends, its missing payload arrived."""
         last, n = self._last_grants, self._n_nodes
         over = ~np.isin(last.key, key)
         dst = np.concatenate([edges.dst, last.key[over] % n])
@@ -188,7 +197,7 @@ class ReceiverRule:
         granted_bps: FloatArray,
         arrived_bytes: FloatArray,
     ) -> FloatArray:
-        """Rate in bits/s that the edges ahead of each one may bring to its port."""
+        """Return [E] the rate in bits/s that all pairs ahead of each pair may bring to the receiver's port."""
         link_bps = np.minimum(self._link_bps[edges.src], self._rate_bps[edges.dst])
         full = self._arrival_bps >= FULL_FRAC * self._rate_bps
         held_back = settled & ~full[edges.dst]
@@ -196,15 +205,18 @@ class ReceiverRule:
         return _before_each(claimed_bps, edges.dst, np.lexsort((edges.src, ahead_bytes, edges.dst)))
 
     def _bps(self, payload_bytes: FloatArray) -> FloatArray:
-        """Rate on the wire, in bits/s, of payload that arrived in a period."""
+        """Return the rate on the wire, in bits/s, of payload that arrived within one period."""
         on_wire = (self._mss_bytes + self._extra_bytes) / self._mss_bytes
         return payload_bytes * (on_wire * BITS_PER_BYTE / self._period_s)
 
     def ahead_of(self, edges: Edges) -> FloatArray:
-        """Bytes on the wire ahead of the first flow of each edge [E], whatever the order of the rows.
+        """Return [E] the bytes on the wire, of flows to the same receiver, that go before each pair's first flow.
 
-        The flow with the least payload left goes first in its edge, and the rest of the edge counts as a second flow.
-        Of equal flows the older goes first.
+        A pair counts as two flows: the one with the least payload left, and all its others taken together. With the
+        order `remaining`, the flow with the least payload left goes first; the others of a pair have their place by
+        their mean. Of equal flows, the one of the older pair goes first. With the order `arrival`, the oldest pair goes
+        first, and pairs of which more than `BEHIND_BYTES` per flow have arrived go last. The age of a pair is that of
+        its newest flow. The order of the rows has no influence.
         """
         n = len(edges)
         rest = edges.waiting_bytes - edges.next_bytes
@@ -226,18 +238,28 @@ class ReceiverRule:
 
 
 def word_s(scenario: Scenario) -> float:
-    """Time in seconds until a grant arrives that reflects the current state."""
+    """Return the longest time in seconds from now until the grants that are decided next leave their receivers."""
     return scenario.period_s * (scenario.sharing_delay_periods + scenario.sharing_unsynchronised)
 
 
 def _arrived(edges: Edges, before: _LastGrants) -> FloatArray:
-    """Payload that arrived in the last period, also if a flow of the pair has ended or started in it."""
+    """Return [E] the payload of each pair that arrived in the last period.
+
+    If a flow has ended, `received_bytes` lacks it now. If one has started, `waiting_bytes` has it in addition. So the
+    larger of the two changes counts.
+    """
     received, missing = edges.received_bytes - before.received_bytes, before.waiting_bytes - edges.waiting_bytes
     return np.maximum(np.maximum(received, missing), 0.0)
 
 
 def _before_each(values: FloatArray, dst: IntArray, turn: IntArray) -> FloatArray:
-    """Sum of the values with the same destination ahead of each value; `turn` is the order, by destination first."""
+    """Return, for each value, the sum of the values before it that have the same destination.
+
+    Args:
+        values: one value per row.
+        dst: destination of each row.
+        turn: indices of the rows in order, sorted by destination first.
+    """
     before = np.cumsum(values[turn]) - values[turn]
     sorted_dst = dst[turn]
     begins = np.concatenate([[True], sorted_dst[1:] != sorted_dst[:-1]])[: len(turn)]
@@ -248,7 +270,7 @@ def _before_each(values: FloatArray, dst: IntArray, turn: IntArray) -> FloatArra
 
 
 def without_held(measurement: Measurement) -> Measurement:
-    """The measurement in which a host counts as idle if receivers hold all its queued flows."""
+    """Return a measurement in which a host counts as idle if all its queued flows are held by their receivers."""
     waits = (measurement.held_flows > 0) & (measurement.held_flows >= measurement.queued_flows)
     if not waits.any():
         return measurement
@@ -264,18 +286,22 @@ class WithReceivers:
     traffic that the other holds back: a host whose flows all wait for receivers counts as idle at its uplink
     (`without_held`), and receivers hold flows only while their port is full (`ReceiverRule`).
 
-    Grants may come too late: if the port carries more than it can hold until a grant and its effect arrive, or if
-    grants get lost. Such a receiver sends no grants, provided that its SYN-ACKs carry start times.
+    Grants may come too late to help. This is so if the port carries more than its queue can hold before a grant arrives
+    and takes effect, or if grants get lost. Such a receiver sends no grants, provided that all flows to it get a start
+    time by SYN-ACK.
 
-    If the neighbours share a receiver's port, the formula limits its hosts in addition. The receiver decides alone if
-    a period carries more than the port can hold, or if it has more than `CROWD` hosts.
+    The port that a neighbourhood shares may be a receiver's own port. Then both the limiter and the receiver steer the
+    hosts. The receiver decides alone, and the hosts have no limit, in two cases: a period carries more than the port's
+    queue can hold, or the receiver sends grants and more than `CROWD` hosts share the port. With `counts_held` it never
+    decides alone.
 
     Args:
         limiter: limiter of hosts at their uplink.
         rule: the receiver rule.
-        counts_held: the limiter releases hosts one by one, in an order that should include held flows. It counts them,
-            unless messages get lost: hosts would then wait for others that wait themselves.
-        answered: SYN-ACKs carry start times (`HostStack.answer_frac`).
+        counts_held: true for a limiter that lets hosts send one after the other, in an order in which hosts should keep
+            their place while their flows are held. It then counts held flows, unless the scenario loses messages: hosts
+            would then wait for hosts that wait themselves.
+        answered: true if SYN-ACKs carry start times (`HostStack.answer_frac`).
     """
 
     def __init__(
@@ -287,7 +313,7 @@ class WithReceivers:
         """Prepare the limiter and the rule.
 
         Raises:
-            ConfigError: the scenario has no neighbourhoods of both kinds.
+            ConfigError: `Scenario.neighbourhoods` is not ``both``.
         """
         if scenario.neighbourhoods != "both":
             raise ConfigError(
@@ -317,7 +343,7 @@ class WithReceivers:
         self._receiver_alone = np.array(alone, np.bool_)[list(network.agent_area)]
 
     def decide(self, measurement: Measurement) -> Decision:
-        """Return the limits of the limiter and the grants of the rule."""
+        """Return the limits of the limiter, inf where the receiver decides alone, and the grants of the rule."""
         seen = without_held(measurement) if self._masks_held else measurement
         limits_bps, _ = parts(self._limiter.decide(seen))
         grants = self._rule.decide(measurement).grants
@@ -325,12 +351,12 @@ class WithReceivers:
 
 
 def _turn_s(scenario: Scenario, host: int) -> float:
-    """RTT in seconds of a full packet and its ACK in an empty network, from a host with an equal link at the switch."""
+    """Return the RTT in seconds, without queues, of a full packet between hosts with such a link at one switch."""
     link, transport = scenario.network().host_link(host), scenario.transport
     on_wire_bytes = transport.mtu_bytes + HEADER_BYTES + 2 * transport.frame_overhead_bytes
     return 2 * (2 * link.delay_s + BITS_PER_BYTE * on_wire_bytes / link.rate_bps)
 
 
 def _overflows(network: Topology, port: int, time_s: float) -> bool:
-    """True if a port carries more in this time than its queue can hold."""
+    """Return True if a port carries more bytes in this time than its queue can hold."""
     return network.reach_bytes(port) * BITS_PER_BYTE < network.port_rate_bps(port) * time_s

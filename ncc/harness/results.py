@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Results on disk.
 
-A run is a folder: `flows.parquet`, `epochs.parquet`, `ports.parquet` (columns: `ncc.harness.columns`) and
-`manifest.json`; of a recorded run also `episode.parquet` (`ncc.harness.episodes`). An evaluation is a folder of runs,
-`<controller>/<seed>/`, with a manifest that lists theirs. A folder becomes a result when its manifest is written, which
-happens last; see `ncc.harness.manifest`.
+A run is a folder with `flows.parquet`, `epochs.parquet`, `ports.parquet` (columns: `ncc.harness.columns`) and
+`manifest.json`. A recorded run also has `episode.parquet` (`ncc.harness.episodes`). An evaluation is a folder of runs,
+`<controller>/<seed>/`. Its own manifest lists the manifests of the runs. A folder becomes a result when its manifest is
+written, which happens last; see `ncc.harness.manifest`.
 """
 
 import json
@@ -64,11 +64,15 @@ class StoredRun:
         return f"controller {self.controller!r}, seed {self.seed}"
 
     def table(self, name: str) -> pa.Table:
-        """Read `flows`, `epochs` or `ports` as written."""
+        """Read the table `flows`, `epochs` or `ports` as it is on disk."""
         return read_table(self.folder / f"{name}.parquet")
 
     def load(self) -> Run:
-        """Load the run as it was in memory."""
+        """Load the run as it was in memory.
+
+        Raises:
+            ResultError: a table or the manifest cannot be used.
+        """
         facts = self.manifest.facts
         try:
             scenario = from_dict(Scenario, facts["scenario"], "manifest.scenario")
@@ -100,19 +104,19 @@ class Evaluation:
     folder: Path
     manifest: Manifest
     runs: tuple[StoredRun, ...]
-    """Runs in the order in which they were asked for."""
+    """Runs in the order of the jobs (`ncc.harness.pool.evaluate`)."""
 
     @property
     def controllers(self) -> tuple[str, ...]:
-        """Names, in order of first appearance."""
+        """Names of the controllers, in order of first appearance."""
         return tuple(dict.fromkeys(run.controller for run in self.runs))
 
     def of(self, controller: str) -> tuple[StoredRun, ...]:
-        """Runs of one controller."""
+        """Return the runs of one controller."""
         return tuple(run for run in self.runs if run.controller == controller)
 
     def table(self, name: str) -> pa.Table:
-        """Read `flows`, `epochs` or `ports` of all runs in one table, with columns `controller` and `seed`."""
+        """Read the tables `flows`, `epochs` or `ports` of all runs as one, with columns `controller` and `seed`."""
         return pa.concat_tables([run.table(name) for run in self.runs]).unify_dictionaries()
 
     def summaries(self) -> dict[str, dict[int, dict[str, float]]]:
@@ -143,7 +147,7 @@ class Evaluation:
 
 
 def run_folder(root: Path, controller: str, seed: int) -> Path:
-    """Folder of a run in an evaluation."""
+    """Return the folder of a run below the folder of its evaluation."""
     return root / controller / str(seed)
 
 
@@ -155,11 +159,11 @@ def save_run(
     inputs: Mapping[str, str] | None = None,
     episode: Episode | None = None,
 ) -> StoredRun:
-    """Write a run; it is no result until its manifest is written, at the very end.
+    """Write a run to a folder. The manifest is written last, and only then is the folder a result.
 
     Args:
         config: resolved configuration of the run, for the record.
-        inputs: digests of other data that the run depends on (a policy file), compared when resuming.
+        inputs: names and digests of other data that the run depends on (a policy file), compared when resuming.
         episode: recording of the run, if any, saved beside the tables.
 
     Raises:
@@ -194,7 +198,7 @@ def save_run(
 def run_identity(
     scenario: Scenario, controller: Controller, seed: int, flow_seed: int, inputs: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Identity of an experiment: runs with equal identities are the same experiment."""
+    """Return the facts that identify an experiment: runs with equal facts are runs of the same experiment."""
     return {
         "scenario": json.loads(scenario.to_json()),  # lists instead of tuples, as a manifest gives back
         "scenario_digest": scenario.digest(),
@@ -207,7 +211,7 @@ def run_identity(
 
 
 def open_run(folder: Path, *, verify: bool = True) -> StoredRun:
-    """Read a run's manifest and check its files without reading them; errors as in `read_manifest`."""
+    """Read a run's manifest and check its files, but load no table; arguments and errors as in `read_manifest`."""
     return StoredRun(folder, read_manifest(folder, RUN, verify=verify))
 
 
@@ -217,7 +221,7 @@ def load_run(folder: Path) -> Run:
 
 
 def save_evaluation(folder: Path, runs: Sequence[StoredRun], *, config: Mapping[str, Any]) -> Evaluation:
-    """Seal a folder of runs (all below it) as one evaluation."""
+    """Write the manifest that makes a folder with these runs below it an evaluation; errors as in `seal`."""
     facts = {
         "runs": [str(run.folder.relative_to(folder)) for run in runs],
         "controllers": list(dict.fromkeys(run.controller for run in runs)),
@@ -234,13 +238,13 @@ def save_evaluation(folder: Path, runs: Sequence[StoredRun], *, config: Mapping[
 
 
 def load_evaluation(folder: Path) -> Evaluation:
-    """Load an evaluation and check every run; errors as in `read_manifest`."""
+    """Load an evaluation and check the files of every run; errors as in `read_manifest`."""
     sealed = read_manifest(folder, EVALUATION)
     return Evaluation(folder, sealed, tuple(open_run(folder / name) for name in sealed.facts["runs"]))
 
 
 def read_table(path: Path) -> pa.Table:
-    """Read a Parquet file; `ResultError` if it is not one."""
+    """Read a Parquet file; raise `ResultError` if it cannot be read."""
     try:
         return pq.read_table(path)
     except (OSError, pa.ArrowException) as error:

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Run:
-    """Everything that a run produced. `problems` is empty exactly if its numbers may be used."""
+    """Settings and results of a run. Its numbers may be used if and only if `problems` is empty."""
 
     scenario: Scenario
     controller: Controller
@@ -45,13 +45,15 @@ class Run:
     cpu_s: float
     """CPU time in seconds of the process during the run, over all threads."""
     fallbacks: tuple[str, ...] = ()
+    """Sentences that say where the datapath or the limiter deviated from its settings."""
     problems: tuple[str, ...] = ()
+    """Sentences that say why the numbers must not be used; fallbacks are among them."""
     datapath_facts: Mapping[str, Any] = field(default_factory=dict)
-    """Facts from the datapath and the limiter, if they have any."""
+    """Plain data about the run from the datapath and the limiter, if they have any."""
 
     @property
     def valid(self) -> bool:
-        """True if every flow was delivered and nothing deviated."""
+        """True if the run has no problems, so that its numbers may be used."""
         return not self.problems
 
     @property
@@ -60,17 +62,17 @@ class Run:
         return f"controller {self.controller.name!r}, seed {self.seed}"
 
     def require_valid(self) -> "Run":
-        """Return the run itself; `InvalidRunError` names its problems."""
+        """Return the run itself, or raise `InvalidRunError`, which names its problems."""
         if self.problems:
             raise InvalidRunError(f"the run of {self.label} must not be used: {'; '.join(self.problems)}")
         return self
 
 
 def eval_flow_seed(seed: int) -> int:
-    """Derive the seed of an evaluation's flow list.
+    """Derive the seed of an evaluation's flow list from the seed of its runs.
 
-    It depends on the seed only, so that all controllers meet the same flows, and it never equals that of training,
-    which derives from another purpose.
+    All controllers meet the same flows, because nothing else enters. Training derives its seeds under another name, so
+    it never has these flows.
     """
     return derive_seed(seed, "eval", "flows")
 
@@ -81,10 +83,10 @@ def recording_flow_seed(seed: int) -> int:
 
 
 def drawn(scenario: Scenario, seed: int, flow_seed: int) -> FlowTable:
-    """The flows of a seed.
+    """Draw the flows of a scenario with `flow_seed`; `seed` is for the error message.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: no flow was drawn.
     """
     flows = scenario.flows(flow_seed)
     if len(flows) == 0:
@@ -96,12 +98,15 @@ def drawn(scenario: Scenario, seed: int, flow_seed: int) -> FlowTable:
 
 
 def limiter_seed(seed: int) -> int:
-    """Seed with which `run_once` resets the limiter."""
+    """Return the seed with which `run_once` resets the limiter."""
     return derive_seed(seed, "eval", "limiter")
 
 
 Watch = Callable[[Measurement, FloatArray | None], None]
-"""Callback at the start of a run (no limits) and after each period, with the limits [n_agents] decided for it."""
+"""Callback that sees each measurement of a run, and the limits [n_agents] that were decided for that period.
+
+It is called at the start, with None in place of limits, and after each period.
+"""
 
 
 def run_once(
@@ -117,21 +122,25 @@ def run_once(
 ) -> Run:
     """Run until every flow is delivered or `duration_s + drain_s` is over (`drain_s` None: no time limit).
 
-    A flow of endless traffic (`Traffic.endless`) need not be delivered; once only such flows are left after
-    `duration_s`, the run ends. A controller with a receiver rule in addition to its limit gets neighbourhoods of both
-    kinds, which only decide which hosts exchange messages.
+    A flow of endless traffic (`Traffic.endless`) need not be delivered: after `duration_s`, the run ends as soon as
+    only such flows are left. If the controller has a receiver rule in addition to its limit, the scenario gets
+    neighbourhoods of both kinds (`Controller.placed`). These only decide which hosts exchange messages.
 
-    A datapath or limiter may have `fallbacks`, sentences that say where it deviated from its settings, and `facts`,
-    plain data about the run; both go into the result.
+    A datapath or limiter may have the attributes `fallbacks`, sentences that say where it deviated from its settings,
+    and `facts`, plain data about the run. Both go into the result.
 
     Args:
-        seed: seed of the datapath and the limiter (each has its own stream).
+        datapath: datapath to run on; it is started here and not closed.
+        scenario: scenario of the run.
+        controller: controller under test; its stack runs on the hosts.
+        limiter: limiter that decides for the controller.
+        seed: seed of the datapath and the limiter; each derives its own random numbers from it.
         flow_seed: seed of the flow list; see `eval_flow_seed`.
         progress: called after every period with the estimated share done, in [0, 1].
-        watch: called at the start and after every period; it must not change anything.
+        watch: called at the start and after every period (`Watch`); it must not change anything.
 
     Returns:
-        The run; `problems` lists undelivered flows, impossible records and fallbacks, and each is logged as a warning.
+        The run. Its `problems` lists undelivered flows, impossible records and fallbacks; each is logged as a warning.
 
     Raises:
         ConfigError: the seed gives no flow.
@@ -150,7 +159,7 @@ def run_once(
     if watch is not None:
         watch(measurement, None)
     over = False
-    while not over and measurement.epoch < last_epoch:  # periods may be missed
+    while not over and measurement.epoch < last_epoch:  # a datapath in real time may miss periods
         limits_bps, grants = parts(limiter.decide(measurement))
         if grants is not None:
             tell(datapath, grants)
@@ -158,7 +167,7 @@ def run_once(
         measured.append(measurement)
         if watch is not None:
             watch(measurement, limits_bps)
-        # Endless flows are watched until the arrivals end.
+        # With endless flows, the run does not end before the arrivals do.
         watched = needed == len(flows) or measurement.time_s > scenario.duration_s - 1e-9
         over = watched and measurement.flows_finished >= needed
         if progress is not None:
@@ -196,7 +205,11 @@ def _done_frac(measurement: Measurement, scenario: Scenario, n_flows: int) -> fl
 
 
 def _problems(scenario: Scenario, flows: FlowTable, records: Records, last: Measurement) -> list[str]:
-    """Reasons why the numbers of a run are unusable, one sentence each."""
+    """Return the reasons why the numbers of a run must not be used, one sentence each.
+
+    Raises:
+        DatapathError: the records do not have one row per flow and per port.
+    """
     for table, n in ((records.flows, len(flows)), (records.ports, 2 * len(scenario.network().links))):
         shapes = {f.name: np.shape(getattr(table, f.name)) for f in fields(table)}
         if any(shape != (n,) for shape in shapes.values()):

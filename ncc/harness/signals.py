@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Signals that are noted instead of acted on at once, so that work ends in a consistent state."""
+"""Handling of Unix signals: a signal is noted and obeyed later, so that work ends in a consistent state."""
 
 import signal
 import threading
@@ -13,7 +13,7 @@ Handler = Callable[[int], None]
 ENDS = (signal.SIGTERM, signal.SIGINT)
 """Signals that ask a service to end. SIGHUP, which also comes when a terminal closes, does not."""
 INSISTS_S = 1.0
-"""Seconds in which a second signal counts as the same request, say from the terminal and from the parent process."""
+"""Seconds in which a second signal counts as the same request: the terminal and the parent may both send one."""
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def interrupting(*numbers: signal.Signals) -> Iterator[None]:
 
 
 class StopRequest:
-    """A request to end, made by one of the signals `ENDS`, to a service that has to undo what it did.
+    """A request to end, which a service gets by one of the signals `ENDS`. It first has to undo its changes.
 
     SIGHUP does not end a service; it asks it to read files again.
 
@@ -61,7 +61,7 @@ class StopRequest:
         reread: reads files again.
 
     Attributes:
-        name: name of the first signal that came; None: none.
+        name: name of the first signal that asked for the end; None: no such signal has come.
     """
 
     def __init__(self, reread: Callable[[], None]) -> None:
@@ -71,7 +71,7 @@ class StopRequest:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Note signals in the context; they end nothing by themselves."""
+        """Note the signals that come in the context; by themselves they end nothing."""
         with _handled((*ENDS, signal.SIGHUP), self._note):
             yield
 
@@ -83,12 +83,13 @@ class StopRequest:
 
     @contextmanager
     def insisted(self) -> Iterator[None]:
-        """Let another signal in the context, `INSISTS_S` after the first, raise once: the process hangs.
+        """Let a further signal in the context end a process that hangs: it raises an error, once.
 
-        Nothing is raised after the block, because everything has to be undone completely there.
+        The signal must come more than `INSISTS_S` after the first. Nothing is raised after the context, because there
+        all changes have to be undone completely.
 
         Raises:
-            DatapathError: another signal came.
+            DatapathError: a further signal came.
         """
         self._may_raise = True
         try:

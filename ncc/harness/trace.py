@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Congestion windows over time. Results do not contain them, so a run is repeated and must give the same result.
+"""Congestion windows over time. Results do not contain them, so a run is repeated to record them.
 
-Equal seeds give bit-equal runs of a simulator, so runs at full speed need not store them.
+With equal seeds a simulator repeats a run bit for bit, so ordinary runs need not store their windows.
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,11 @@ class WindowTrace:
 
     controller: str
     time_s: FloatArray
-    """[n_epochs] simulated time."""
+    """[n_epochs] ends of the periods, in seconds of simulated time."""
     flows: IntArray
-    """[n] index of each flow in the run."""
+    """[n] index of each recorded flow among the flows of the run."""
     cwnd_bytes: FloatArray
-    """[n_epochs, n] bytes of payload; NaN while the flow has no connection."""
+    """[n_epochs, n] windows in bytes of payload; NaN while the flow has no connection."""
     mss_bytes: int
     """Payload of a full packet."""
 
@@ -45,7 +45,8 @@ def trace_windows(
         flows: indices of the flows to record; None: all.
 
     Raises:
-        ConfigError: the datapath shows no windows or is not the run's, or the run lacks one of the flows.
+        ConfigError: the datapath shows no windows or is another than the run's, or `flows` is empty or has an index
+            that is not in the run.
         ResultError: the repeated run differs: the first used another version or another policy.
     """
     windows_of = getattr(datapath, "windows", None)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Worker processes: their start, messages, errors and end.
 
-Runs of an evaluation, networks in processes of their own and A3C's workers are all `Workers`. Workers are spawned,
-never forked, because a simulator or a BLAS may hold threads and locks. A simulator may also abort its interpreter, so a
-worker may die at any time. A closed pipe shows either side that the other has gone. This module imports nothing heavy,
-because every worker imports it too.
+The workers of evaluations and of A3C, and networks in processes of their own, all use the class `Workers`. Workers are
+spawned, never forked, because a simulator or a BLAS may hold threads and locks. A simulator may also abort its
+interpreter, so a worker may die at any time. Parent and worker each learn from the closed pipe that the other has gone.
+This module imports nothing heavy, because every worker imports it too.
 """
 
 import os
@@ -31,7 +31,10 @@ TERMINATE_S = 10.0
 _BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 Work = Callable[..., None]
-"""Function that a worker runs, with its pipe and its arguments; an `NccError` that it raises reaches the parent."""
+"""Function that a worker runs. It gets the worker's end of the pipe, and then the worker's arguments.
+
+An `NccError` that it raises reaches the parent.
+"""
 
 
 class Workers:
@@ -39,11 +42,11 @@ class Workers:
 
     Args:
         work: function of a module, called in each worker.
-        arguments: further arguments for each worker; their number is the number of workers.
+        arguments: for each worker, the arguments of `work` after the pipe. There are as many workers as entries.
         labels: for each worker, the name of its work in errors, or an empty text; may be changed between messages.
-        remedy: end of the sentence that says that a worker died.
+        remedy: advice at the end of the error that says that a worker died.
         daemon: True for workers that start no processes themselves.
-        main: False lets workers not import this process's main module, so that a script needs no guard for them.
+        main: False if workers must not import this process's main module (see `main_left_alone`).
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class Workers:
             raise
 
     def send(self, worker: int, message: Any) -> None:
-        """Send a message; `WorkerDiedError` if the worker is dead."""
+        """Send a message to a worker; raise `WorkerDiedError` if the worker is dead."""
         try:
             self._pipes[worker].send(message)
         except ConnectionError:
@@ -94,10 +97,10 @@ class Workers:
         """Wait for the first message of any of these workers; yield one message of each that has sent any.
 
         Raises:
-            WorkerDiedError: a worker died; the sentence says whose work it did, how it ended, and the remedy.
-            NccError: the worker's own error, of the same class, after the name of its work.
+            WorkerDiedError: a worker died; the message says which work it did, how it ended, and what to do.
+            NccError: a worker raised this error; the worker's label is put before its message.
         """
-        # Watch the process as well as the pipe: the pipe of a dead worker stays open if the worker left a child.
+        # The process is watched as well as the pipe: a dead worker's pipe stays open if the worker left a child.
         watched = {worker: (self._pipes[worker], self._processes[worker].sentinel) for worker in workers}
         ready = wait([sign for pair in watched.values() for sign in pair])
         for worker, (pipe, sentinel) in watched.items():
@@ -130,7 +133,7 @@ class Workers:
 
 
 def _run(work: Work, pipe: "Connection[Any, Any]", arguments: tuple[Any, ...]) -> None:
-    """Run a worker. SIGTERM ends it as an exception does, so that a datapath that holds more than memory is closed."""
+    """Run a worker. SIGTERM raises an exception in it, so that `work` can still close what outlives a process."""
     signal.signal(signal.SIGTERM, _leave)
     try:
         work(pipe, *arguments)
@@ -144,7 +147,7 @@ def _run(work: Work, pipe: "Connection[Any, Any]", arguments: tuple[Any, ...]) -
 
 
 def _leave(number: int, _: FrameType | None) -> None:
-    """Raise SystemExit on the first signal only."""
+    """Raise SystemExit, and ignore the signal from now on."""
     signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
@@ -156,10 +159,11 @@ def usable_cpus() -> int:
 
 @contextmanager
 def quiet_start() -> Iterator[None]:
-    """Let processes started in this context ignore Ctrl-C and, unless the environment says more, use one BLAS thread.
+    """Let processes that are started in this context ignore Ctrl-C, and let BLAS use one thread in each.
 
-    A terminal sends Ctrl-C to all processes. Children inherit the blocked signal, so the parent alone reacts. An
-    interrupt in the meantime is raised at the end. One thread each, because the processes share the cores.
+    A terminal sends Ctrl-C to all processes. Children inherit the blocked signal, so the parent alone reacts. A Ctrl-C
+    in the context is raised at its end. The processes share the cores, so one thread each is enough; a number of
+    threads that the environment sets is kept.
     """
     resource_tracker.ensure_running()  # `spawn` would start it, and starting it unblocks SIGINT
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -175,10 +179,11 @@ def quiet_start() -> Iterator[None]:
 
 @contextmanager
 def main_left_alone() -> Iterator[None]:
-    """Start processes that do not import this one's main module, so that a script needs no guard for them.
+    """Let processes that are started in this context not import this process's main module.
 
-    `multiprocessing` finds that module by its `__spec__` or `__file__`, which are hidden meanwhile. Arguments of the
-    processes must then not be defined in it.
+    A script then needs no ``if __name__ == "__main__":`` for them. `multiprocessing` finds the main module by its
+    `__spec__` or `__file__`, which are hidden in the context. The main module must not define functions or classes that
+    these processes receive.
     """
     main = vars(sys.modules["__main__"])
     before: dict[str, Any] = {name: main[name] for name in ("__spec__", "__file__") if name in main}
@@ -190,7 +195,7 @@ def main_left_alone() -> Iterator[None]:
 
 
 def end(processes: Sequence[BaseProcess], grace_s: float = 0.0) -> None:
-    """End these processes: wait up to `grace_s` for all, terminate the rest, kill the rest, and close them."""
+    """Wait up to `grace_s` for these processes to end; then terminate those left, and after `TERMINATE_S` kill them."""
     _join(processes, grace_s)
     for process in processes:
         process.terminate()
@@ -209,10 +214,10 @@ def _join(processes: Sequence[BaseProcess], patience_s: float) -> None:
 
 
 def processes_where(matches: Callable[[bytes], bool]) -> list[int]:
-    """Other processes of this machine whose command line and environment match, as far as this user may read them.
+    """Return the ids of all other processes of this machine that match, as far as this user may read them.
 
     Args:
-        matches: receives the arguments and variables of a process, each of which ends with a null byte.
+        matches: takes the arguments and environment variables of a process, joined, with a null byte after each.
     """
     pids = []
     for entry in Path("/proc").iterdir():

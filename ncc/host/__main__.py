@@ -9,8 +9,8 @@ for the agent.
 
 ``restore`` puts back the settings that a killed agent left in this network namespace.
 
-``check`` prints the requirements of the Linux datapath, met and missing; its exit status is 0 if a run is possible and
-1 if not.
+``check`` prints which requirements of the Linux datapath this machine meets. Its exit status is 0 if a run is possible,
+else 1.
 
 ``sweep`` removes what killed runs left behind.
 """
@@ -32,14 +32,17 @@ COMMANDS = {
     "check": ("check:check", "", "what this machine can do of the Linux datapath"),
     "sweep": ("check:sweep", "", "remove what killed runs left behind"),
 }
-"""For each command its function in this package, the one that adds its options (empty: it has none), and its help."""
+"""For each command: its function, the function that adds its options (empty: it has none), and its help."""
 
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""Variables that keep numpy's libraries from starting threads, which would keep capabilities that an agent gives up."""
+"""Variables that, set to 1, keep numpy's libraries from starting threads.
+
+Such threads would keep the capabilities that an agent gives up.
+"""
 
 
 def parser() -> argparse.ArgumentParser:
-    """Parser of all `COMMANDS`."""
+    """Return the parser of all `COMMANDS`."""
     top = Parser(prog="ncc host", description=(__doc__ or "").split("\n")[0])
     commands = top.add_subparsers(required=True, metavar="command", dest="command")
     for name, (_, add_options, help_) in COMMANDS.items():
@@ -65,19 +68,19 @@ def _command(options: argparse.Namespace) -> int:
 
 
 def _function(name: str) -> Callable[..., Any]:
-    """Load ``module:function`` of this package; a command may need modules that no other should load."""
+    """Return ``module:function`` of this package. Its module is loaded only now, because others may not need it."""
     module, function = name.split(":")
     found: Callable[..., Any] = getattr(import_module(f"ncc.host.{module}"), function)
     return found
 
 
 def open_standard_streams() -> None:
-    """Open closed standard streams on /dev/null, so that no other file of ours gets their numbers."""
+    """Open standard streams that are closed on /dev/null, so that no other file of this process gets their numbers."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free, which is this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest free number: this one
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # as Python leaves it if the descriptor is closed
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One period of a host's agent: from measurements to limits, and to the state sent to its neighbours.
+"""The agent of a host: in each period it turns measurements into limits, and sends its host's state to neighbours.
 
-`Silence` gives advice if an agent receives nothing: on a first try, an option is often wrong.
+`Silence` gives advice if an agent receives nothing, because on a first try an option is often wrong.
 """
 
 import time
@@ -23,10 +23,10 @@ STALE_PERIODS = 20
 HELD_NS = 5 * NS_PER_S
 """Time for which a silent peer keeps its last state, so that nobody gains its share at once by silencing it.
 
-After that it counts as idle: hosts that are switched off keep no share.
+After this time it counts as idle, so that hosts that are switched off keep no share.
 """
 SILENT_NS = 5 * NS_PER_S
-"""Silence of all peers after which advice is given; agents that are started together have all begun by then."""
+"""Silence of all peers after which advice is given. Agents that are started together have all begun by then."""
 ADVICE = {
     "forged": "they are signed by another key, or changed on their way: compare the files of --key",
     "unknown_key": "they are signed by a key that --key does not have for their sender: compare the files",
@@ -45,17 +45,17 @@ class Agent:
     """The agent of the local hosts of one neighbourhood (wang2021, fig. 5.2); `envs/linux/live.py` enforces its limits.
 
     Args:
-        neighbourhood: neighbourhood of the hosts.
+        neighbourhood: decider for these hosts.
         guard: guard of the decisions.
         exchange: exchange with the peers.
-        in_force: false if nothing enforces the guard's limits; hosts then count as unlimited, also for their peers.
-        wall_ns: machine's clock, ns since 1970. All hosts number periods by it. If clocks differ, hosts disagree for
-            that long at each change of turns on which of equal hosts goes first.
+        in_force: false if nothing enforces the guard's limits. Hosts then count as unlimited, also for their peers.
+        wall_ns: function that returns the machine's clock, ns since 1970. All hosts number periods by it, and equal
+            hosts take turns by these numbers. If clocks differ, hosts disagree for the difference on whose turn it is.
 
     Attributes:
         guard: guard with the limits in force.
         exchange: exchange with the peers.
-        counters: states too old to be used: `stale_peers` (per peer and period) and `stale_uplink` (per period).
+        counters: numbers of stale states: `stale_peers` (one per peer and period) and `stale_uplink` (one per period).
     """
 
     def __init__(
@@ -80,10 +80,11 @@ class Agent:
         self._state: StateArray = np.zeros(len(neighbourhood.link_bps), STATE)
 
     def decide(self, own: Columns, now_ns: int) -> FloatArray:
-        """Return the limits to enforce from now on, [k] in bits/s; inf: none.
+        """Receive messages, decide, and return the limits to enforce from now on, [k] in bits/s; inf: none.
 
         Args:
-            own: measurements of the local hosts in the period that ended at `now_ns`.
+            own: measurements of the local hosts in the period that has just ended.
+            now_ns: monotonic time at which it ended.
         """
         exchange, guard = self.exchange, self.guard
         exchange.receive(now_ns)
@@ -100,7 +101,7 @@ class Agent:
                 gone = (inbox.states_ns == 0) | (now_ns - inbox.states_ns > max(HELD_NS, self._stale_ns))
                 peers = np.where(gone, self._idle, peers)
         self._began_ns = self._began_ns or now_ns
-        uplink_ns = max(inbox.uplink_ns.item(), self._began_ns)  # before its first message it counts as idle
+        uplink_ns = max(inbox.uplink_ns.item(), self._began_ns)  # it counts as idle before its first message
         uplink = inbox.uplink if inbox.hears_uplink and now_ns - uplink_ns <= self._stale_ns else None
         self.counters["stale_uplink"] += inbox.hears_uplink and uplink is None
         decided, why = None, ""
@@ -119,9 +120,9 @@ class Agent:
         return guard.hold(decided, now_ns, why)
 
     def _ages(self, came_ns: TimeArray, now_ns: int) -> IntArray:
-        """Return the periods since each last message came; for senders without any, since the first decision.
+        """Return for each sender the number of periods since its last message, or since the first decision without one.
 
-        A message that came since the last decision has age 0: all messages are taken to be a period old.
+        A message that came since the last decision has age 0, because every message is taken to be a period old.
         """
         since_ns = now_ns - np.maximum(came_ns, self._began_ns)
         ages: IntArray = np.maximum(since_ns + self._period_ns // 2, 0) // self._period_ns
@@ -137,14 +138,14 @@ class Agent:
 
 
 class Silence:
-    """Notices that no peer sends a state. It says so once, and again only after a state has come."""
+    """A watch for the case that no peer sends a state. It speaks once, and again only after a state has come."""
 
     def __init__(self, agent: Agent, now_ns: int) -> None:
         self._agent, self._since_ns, self._said = agent, now_ns, False
         self._counted = dict(agent.exchange.counters)
 
     def notice(self, now_ns: int) -> str | None:
-        """Check once a period; return a sentence if there is something new to say."""
+        """Check for silence, once a period; return a sentence with advice when it is noticed, else None."""
         agent, counters, n = self._agent, self._agent.exchange.counters, self._agent.exchange.n_peers
         if not n or not agent.stale.all():
             self._since_ns, self._said = now_ns, False

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``ncc host check``, ``sweep`` and ``unit``: requirements, remains of killed runs, a systemd unit for the agent."""
+"""The commands ``ncc host check``, ``sweep`` and ``unit``.
+
+They print the requirements of the Linux datapath, remove the remains of killed runs, and print a systemd unit.
+"""
 
 import argparse
 import sys
@@ -29,7 +32,7 @@ def check(_: argparse.Namespace) -> int:
 
 
 def sweep(_: argparse.Namespace) -> int:
-    """Remove the remains of dead runs and print them; return 0."""
+    """Remove the network namespaces that dead runs left behind, and print their names; return 0."""
     with machine.taken():
         swept = namespaces.sweep()
     print(f"Removed {len(swept)} namespaces: {', '.join(swept)}." if swept else "No run left anything behind.")
@@ -37,6 +40,6 @@ def sweep(_: argparse.Namespace) -> int:
 
 
 def unit(_: argparse.Namespace) -> int:
-    """Print a unit that runs the agent with this interpreter and no more rights than it uses; return 0."""
+    """Print a systemd unit that runs the agent with this interpreter and no more rights than it needs; return 0."""
     print(Template(TEMPLATE.read_text()).substitute(python=sys.executable), end="")
     return 0

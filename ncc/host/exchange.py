@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The exchange of hosts' states with peers by UDP, or with nobody. Sockets never block and buffer little."""
+"""The exchange of messages with an agent's peers, by UDP or with nobody. Sockets never block, and buffer little."""
 
 import socket
 import struct
@@ -13,19 +13,19 @@ from ncc.host.peers import Peer
 from ncc.host.sockets import opened
 
 SPARE = 16
-"""Messages that `receive` takes beyond two of each sender and kind."""
+"""Number of messages that `receive` takes in addition to two of each sender and kind."""
 DROPS_EVERY = 256
-"""Calls of `receive` between two readings of the kernel's count of dropped messages."""
+"""Number of calls of `receive` after which the kernel's count of dropped messages is read again."""
 _MEMORY, _DROPS, _FIELDS = 55, 8, struct.Struct("9I")
-"""SO_MEMINFO, and the field SK_MEMINFO_DROPS (linux/sock_diag.h)."""
+"""Socket option SO_MEMINFO, the place of its field SK_MEMINFO_DROPS (linux/sock_diag.h), and the layout of all."""
 
 
 class Exchange:
-    """An exchange of hosts' states with peers. This base class has no peers and no sender of the uplink's state.
+    """An exchange of messages with peers. This base class has no peers and no sender of the uplink's state.
 
     Attributes:
-        inbox: newest states of the peers, in a fixed order, and of the uplink.
-        counters: numbers of messages sent, received, and dropped by reason.
+        inbox: newest messages of the peers, one peer per row, and of the uplink.
+        counters: numbers of messages sent and received, and of those dropped, by reason.
     """
 
     alone = True
@@ -36,7 +36,7 @@ class Exchange:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counters of the inbox and of sending."""
+        """Numbers of messages sent and received, and of those dropped, by reason."""
         return self.inbox.counters
 
     @property
@@ -45,25 +45,31 @@ class Exchange:
         return len(self.inbox.states)
 
     def send(self, own: StateArray, now_ns: int) -> None:
-        """Send all peers the state [k] of the local hosts as it is at `now_ns`: one message per host and period.
+        """Send all peers the states [k] of the local hosts as they are at `now_ns`, one message per host.
 
-        It never blocks, and a message that cannot be sent is counted.
+        This never blocks, and a message that cannot be sent is counted.
         """
 
     def tell(self, kind: Kind, row: int, values: bytes, now_ns: int) -> None:
-        """Send one peer (a row of the inbox) a row of `FLOWS` or `GRANT`, as it is at `now_ns`.
+        """Send one peer a message of the kind `FLOWS` or `GRANT`.
 
-        It never blocks, and a message that cannot be sent is counted.
+        This never blocks, and a message that cannot be sent is counted.
+
+        Args:
+            kind: kind of the message.
+            row: row of the peer in the inbox.
+            values: a row of this kind as bytes.
+            now_ns: monotonic time of the values.
         """
 
     def receive(self, now_ns: int) -> None:
-        """Take in the messages that have come, without waiting and up to a fixed number."""
+        """Take the messages that have come into the inbox, up to a fixed number and without waiting."""
 
     def prioritise(self, priority: int) -> None:
-        """Send with this SO_PRIORITY from now on; above 6 it takes CAP_NET_ADMIN or CAP_NET_RAW."""
+        """Give messages this SO_PRIORITY from now on; one above 6 takes CAP_NET_ADMIN or CAP_NET_RAW."""
 
     def close(self) -> None:
-        """Give the sockets back; may be called twice."""
+        """Close the sockets; may be called twice."""
 
 
 class UdpExchange(Exchange):
@@ -76,11 +82,11 @@ class UdpExchange(Exchange):
 
     Args:
         keys: keys of the messages.
-        own: hosts of this agent; the address is one of this machine that its peers use.
+        own: hosts of this agent. Their address must be one of this machine that the peers can reach.
         peers: hosts of the other agents.
-        uplink: sender of the uplink's state, if there is one.
-        kind: kind of the messages that `send` sends; of `UPLINK`, the peers send nothing.
-        late_ns: age above which an arriving state is dropped.
+        uplink: sender of the uplink's state; None: nobody sends it.
+        kind: kind of the messages that `send` sends. With `UPLINK`, nothing is accepted from the peers.
+        late_ns: age in ns above which an arriving message is dropped.
         buffer_bytes: as in `Listener`.
 
     Raises:
@@ -125,7 +131,7 @@ class UdpExchange(Exchange):
             for message in messages:
                 try:
                     send(message, address)
-                except OSError:  # a full buffer, no route, a firewall: the next period tries again
+                except OSError:  # a full buffer, no route, a firewall: the next period sends anew
                     errors += 1
         self.counters["sent"] += len(self._to) * len(own) - errors
         self.counters["send_errors"] += errors
@@ -149,7 +155,7 @@ class UdpExchange(Exchange):
             self.counters["kernel_drops"] = self.kernel_drops()
 
     def _drain(self) -> bool:
-        """Take at most `_most` messages; return False if there may be more."""
+        """Take at most `_most` messages from the socket; return False if more may be waiting."""
         buffer, receive, take, clock_ns = self._buffer, self._socket.recv_into, self._listener.take, time.monotonic_ns
         for _ in range(self._most):
             try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The guard between a policy and a host's traffic.
 
-It keeps limits within bounds, and keeps the last good limits if a decision cannot be used. When decisions keep failing,
-it suspends the policy for a while: then each host may send its fair share of the uplink. Nothing that fails while the
-agent lives lifts a limit. Only a dead agent's limit ends, in the kernel (`envs/linux/order_program.py`).
+It keeps limits within bounds. If a decision cannot be used, it keeps the last good limits. When decisions keep failing,
+it suspends the policy for a while: then each host may send its fair share of the uplink. While the agent lives, no
+failure lifts a limit. If the agent dies, the kernel ends its limits (`envs/linux/order_program.py`).
 """
 
 from collections import deque
@@ -20,34 +20,36 @@ from ncc.core.value import Count, Fraction, Value
 from ncc.policies.limits import RateBounds
 
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]
-"""A time; more than thirty years is a mistake, or too long for a clock in nanoseconds."""
+"""A time in seconds. The bound is thirty years: more is a mistake, or too long for a clock in nanoseconds."""
 
 
 class GuardSettings(Value, frozen=True):
-    """Conditions for suspending a policy, and for its return."""
+    """Conditions on which a policy is suspended, and on which it decides again."""
 
     bad_periods: Count = 20
-    """Periods in a row without a usable decision in which the last good limits hold; one more suspends."""
+    """Number of periods in a row without a usable decision for which the last good limits stay in force. After one more
+    such period the policy is suspended."""
     missed_frac: Fraction = 0.5
-    """Largest share of missed periods among the last `window_periods`; above it, the policy is suspended."""
+    """Share of missed periods among the last `window_periods` above which the policy is suspended."""
     window_periods: Annotated[int, Meta(ge=1, le=100_000)] = 200
+    """Number of periods over which this share is measured."""
     hold_off_s: Seconds = 5.0
-    """Time in seconds from the last reason to suspend until the policy decides again."""
+    """Time in seconds from the last reason for a suspension until the policy decides again."""
 
 
 Say = Callable[[str], None]
-"""Function that takes a sentence at each suspension and return."""
+"""Function that is called with a sentence when the policy is suspended, and when it decides again."""
 
 
 class Guard:
     """The guard of the local hosts of one agent.
 
     Args:
-        settings: conditions.
+        settings: conditions for suspending the policy.
         bounds: bounds of all limits.
         link_bps: [k] rates of the hosts' links.
-        fair_bps: [k] fair shares of the uplink. Within the bounds they are the limits while the policy is suspended.
-        say: see `Say`.
+        fair_bps: [k] fair shares of the uplink. Cut to the bounds, they are the limits while the policy is suspended.
+        say: function that is told of suspensions (`Say`).
 
     Attributes:
         held_bps: [k] limits in force, in bits/s; inf: none.
@@ -70,11 +72,15 @@ class Guard:
         self._n_missed = 0
 
     def hold(self, limits_bps: FloatArray | None, now_ns: int, why: str = "") -> FloatArray:
-        """Return the limits to enforce, [k] in bits/s: the decided ones within bounds, the last good ones, or shares.
+        """Return the limits to enforce, [k] in bits/s; inf: none.
+
+        They are the decided limits within the bounds; or the last good limits, if the decided ones are missing or are
+        not all above 0; or the fair shares, while the policy is suspended.
 
         Args:
-            limits_bps: decided limits [k]; None: no decision was possible, for the reason `why`.
+            limits_bps: [k] decided limits; None: no decision was possible.
             now_ns: monotonic time.
+            why: reason for which no decision was possible.
         """
         if not self.active:
             return self.held_bps
@@ -91,7 +97,10 @@ class Guard:
         return self.held_bps
 
     def period(self, missed: int, now_ns: int) -> None:
-        """Count a period that has ended, and `missed` before it without a decision."""
+        """Count a period that has ended and the `missed` periods before it; suspend the policy if too many are missed.
+
+        A missed period is one without a decision.
+        """
         window = self.settings.window_periods
         self.counters["missed_periods"] += missed
         for was_missed in [True] * min(missed, window) + [False]:
@@ -105,12 +114,17 @@ class Guard:
             self.suspend(f"{share:.0%} of the last {window} periods were missed: the machine is too loaded", now_ns)
 
     def fell_back(self, connections: int, now_ns: int) -> None:
-        """Suspend the policy if connections stopped obeying since the last period because no heartbeat came."""
+        """Suspend the policy if connections have stopped obeying the agent because its heartbeat did not come in time.
+
+        Args:
+            connections: number of connections to which this happened since the last period; 0: do nothing.
+            now_ns: monotonic time.
+        """
         if connections:
             self.suspend(f"no heartbeat came, and {connections} connections stopped obeying", now_ns)
 
     def suspend(self, reason: str, now_ns: int) -> None:
-        """Limit hosts to their fair shares, for `hold_off_s` from the last call on."""
+        """Suspend the policy: hosts are limited to their fair shares until `hold_off_s` after the last such call."""
         self._until_ns = now_ns + round(self.settings.hold_off_s * NS_PER_S)
         if not self.active:
             return
@@ -119,7 +133,7 @@ class Guard:
         self._say(f"the policy is suspended, and hosts have their fair share of the uplink: {reason}")
 
     def may_return(self, now_ns: int) -> bool:
-        """Let the policy decide again if it may; return True if it returns now."""
+        """Let a suspended policy decide again if its time is over; return True if it does so from now on."""
         if self.active or now_ns < self._until_ns:
             return False
         self.active, self._bad = True, 0

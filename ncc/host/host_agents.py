@@ -29,17 +29,20 @@ from ncc.policies.file import PolicyFile
 
 KEYS = Keys.shared(Key(b"agents of one process have no secrets from each other"))
 LATE_S = 10.0
-"""Far above the age at which an agent itself ignores a state."""
+"""Age in seconds above which a message is dropped. Agents ignore a state long before, so nothing is dropped for age."""
 AGENTS, SWITCHES = 1, 2
-"""Ports of made-up addresses, which stay within the process."""
+"""Ports in the invented addresses of agents and switches, which are used in this process only."""
 
 
 Boxes = dict[int, deque[bytes]]
-"""Waiting messages of each agent of a process, in order, by the id of the agent's first host."""
+"""Messages that wait for each agent of this process, oldest first, by the id of the agent's first host."""
 
 
 class MemoryExchange(Exchange):
-    """An `Exchange` by boxes that the agents of a process share; the caller is its clock. Delivery takes no time."""
+    """An `Exchange` between agents of one process, by boxes that they share.
+
+    Delivery takes no time, and all times are those that the caller passes.
+    """
 
     alone = False
 
@@ -76,16 +79,27 @@ class MemoryExchange(Exchange):
 
 
 class HostAgents:
-    """An agent for every host of a scenario, each with its own guard."""
+    """A rate limiter made of an agent for every host of a scenario, each with its own guard.
+
+    Args:
+        file: policy by which the agents decide.
+        settings: conditions on which a guard suspends the policy.
+    """
 
     def __init__(self, file: PolicyFile, settings: GuardSettings = GuardSettings()) -> None:  # noqa: B008 - frozen
         self.file, self.settings = file, settings
         self.agents: list[Agent] = []
         """Agents made by `reset`, in the order of the scenario's agents."""
         self.said: list[str] = []
+        """Sentences of the guards since `reset`, each with the name of its host."""
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        """Make new agents for the hosts of a scenario."""
+        """Make new agents for the hosts of a scenario; `seed` has no effect.
+
+        Raises:
+            ConfigError: the policy takes another number of neighbours or observes what hosts cannot measure, or the
+                scenario is one that `Neighbourhood` refuses.
+        """
         header, scales = self.file.header, scales_of(scenario)
         near = scales.neighbours.shape[1]
         if header.neighbours is not None and header.neighbours != near:
@@ -113,7 +127,10 @@ class HostAgents:
             self.agents.append(agent)
 
     def decide(self, measurement: Measurement) -> FloatArray:
-        """Return limits [n_agents] in bits/s, each by its host's agent; states of this period arrive in the next."""
+        """Return limits [n_agents] in bits/s, each decided by its host's agent; inf: no limit.
+
+        The agents then send their hosts' states, which the others receive in the next period.
+        """
         self._epoch = measurement.epoch
         now_ns = self._period_ns * (self._epoch + 1)
         limits = np.empty(len(self.agents))
@@ -130,12 +147,12 @@ class HostAgents:
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
-        """Sentences on policies that were suspended; see `ncc.harness.run.run_once`."""
+        """Sentences on suspensions of the policy on hosts; see `ncc.harness.run.run_once`."""
         return tuple(self.said)
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Facts of a run: the kind of decider, and counts of messages; see `ncc.harness.run.run_once`."""
+        """Facts of a run: a text that agents decide, and counts of messages; see `ncc.harness.run.run_once`."""
         messages: dict[str, int] = {}
         for agent in self.agents:
             for name, count in (agent.exchange.counters | agent.counters).items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keys with which agents sign their messages: one for each pair of sender and receiver, or one for all.
+"""Keys with which agents sign their messages: one key for each pair of sender and receiver, or one for all.
 
 A key file has the line `FIRST_LINE`, then a line for each key, ``ID SENDER RECEIVER HEX``: a number from 1 to 65535
 that messages carry, the IPv4 addresses of the two agents, and 16 to 64 bytes in hexadecimal. ``*`` is any agent. A key
@@ -19,11 +19,11 @@ from ncc.core.errors import ConfigError
 from ncc.host.log import Log
 
 FIRST_LINE = "ncc-keys 2"
-"""Version 1 was one secret alone."""
+"""First line of a key file. A file of version 1 was one secret alone."""
 ANY = "*"
-"""Any agent."""
+"""Name in a key file that stands for any agent."""
 MAKE = f"(umask 077; printf '{FIRST_LINE}\\n1 * * %s\\n' $(openssl rand -hex 32) > FILE)"
-"""A command that makes a file with one key for all."""
+"""Shell command that makes a file with one key for all agents."""
 LEAST_BYTES, MOST_BYTES = 16, 64
 FILE_MOST_BYTES = 1 << 20
 VALID_MOST = 2
@@ -35,13 +35,13 @@ class Key:
     """A secret, and its number in messages."""
 
     def __init__(self, secret: bytes, number: int = 1) -> None:
-        """A key of `LEAST_BYTES` to `MOST_BYTES`."""
+        """Make a key from a secret of `LEAST_BYTES` to `MOST_BYTES`; raise `ConfigError` for another length."""
         if not LEAST_BYTES <= len(secret) <= MOST_BYTES:
             raise ConfigError(f"a key must have {LEAST_BYTES} to {MOST_BYTES} bytes, got {len(secret)}")
         self.number, self._keyed = number, hmac.new(secret, digestmod="sha256")
 
     def sign(self, data: bytes | bytearray | memoryview) -> bytes:
-        """Return the signature of `data`, `MAC_BYTES` that only holders of the key can make."""
+        """Return the signature of `data`: `MAC_BYTES` bytes that only holders of the key can make."""
         keyed = self._keyed.copy()
         keyed.update(data)
         return keyed.digest()[:MAC_BYTES]
@@ -52,11 +52,11 @@ class Key:
 
 
 Named = dict[tuple[str, str], list[Key]]
-"""Keys by sender and receiver, as a file has them."""
+"""Keys by sender and receiver, each an address or `ANY`, as a file has them."""
 
 
 class Keys:
-    """The keys of an agent, by sender and receiver."""
+    """The keys that an agent knows, by sender and receiver."""
 
     def __init__(self, named: Named, path: Path | None = None) -> None:
         self._named, self._path = named, path
@@ -64,23 +64,35 @@ class Keys:
 
     @classmethod
     def shared(cls, *keys: Key) -> "Keys":
-        """Make keys that hold for all senders and receivers."""
+        """Make keys that are valid for all senders and receivers; the first signs."""
         return cls({(ANY, ANY): list(keys)})
 
     @classmethod
     def read(cls, path: Path) -> "Keys":
-        """Read the keys of a file; `read_again` reads the file again."""
+        """Read the keys of a file, which `read_again` reads again.
+
+        Raises:
+            ConfigError: the file cannot be read, others may use it, or it has an invalid line.
+        """
         return cls(_read(path), path)
 
     def between(self, sender: str, receiver: str) -> tuple[Key, ...]:
-        """Return the keys for messages from one address to another: the first signs, and each is accepted."""
+        """Return the keys for messages from one address to another: the first signs, and each is accepted.
+
+        Raises:
+            ConfigError: there is no such key.
+        """
         pair = sender, receiver
         if (keys := self._between.get(pair)) is None:
             keys = self._between[pair] = _chosen(self._named, pair)
         return keys
 
     def read_again(self) -> None:
-        """Read the file again; if that fails or leaves a pair in use without a key, keep the old keys and raise."""
+        """Read the file again. If it was not read from a file, do nothing.
+
+        Raises:
+            ConfigError: the file cannot be used, or has no key for a sender and receiver in use; the old keys are kept.
+        """
         if self._path is None:
             return
         named = _read(self._path)
@@ -89,7 +101,7 @@ class Keys:
 
 
 def reader(keys: Keys | None, log: Log) -> Callable[[], None]:
-    """Return a function that reads a key file again, if there is one, and logs the result."""
+    """Return a function that reads the file of these keys, if any, again and logs the result. It raises nothing."""
 
     def read_again() -> None:
         if keys is None:
@@ -138,7 +150,7 @@ def _read(path: Path) -> Named:
 
 
 def _parsed(lines: Iterable[str]) -> Named:
-    """Parse the lines of keys; no error message shows their content."""
+    """Parse the lines after the first; no error message shows their content, which is secret."""
     named: Named = {}
     for at, line in enumerate(lines, 2):
         words = " ".join(line.split())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The messages that an agent accepts: the newest of each peer, if it is authentic and in time."""
+"""The messages that an agent accepts: those that are authentic, in time, and newer than all before of their sender."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -38,20 +38,20 @@ DROPPED = (
 
 - ``undersized``, ``oversized``, ``foreign``, ``version``, ``kind``: it is no message of this version;
 - ``unknown_sender``: its sender is no peer;
-- ``replayed``: it is newer than the last of its sender neither by sequence in the session nor by the sender's clock;
-  also a message that was overtaken on its way, and one for another host;
+- ``replayed``: by its number in the session and by the sender's clock, it is no newer than the last message of its
+  sender, because it was sent again or overtaken on its way; or it is for another host;
 - ``unknown_key``: its key is not valid for its sender;
 - ``forged``: its signature is wrong;
-- ``clock``: it is not the next of its session, and its sender's clock differs too much from ours;
-- ``late``: its state is too old when it arrives;
-- ``values``: a value is not finite, or is negative where that is impossible.
+- ``clock``: it does not follow in the session, and its sender's clock differs too much from this machine's;
+- ``late``: its values are too old when it arrives;
+- ``values``: a value is not finite, too large, or negative where that is impossible.
 """
 SLACK = 2000
-"""Clocks of two machines drift apart by less than one part in `SLACK` (crystals: one in 10,000)."""
+"""Bound of clock drift: two machines' clocks drift apart by less than one part in `SLACK` (crystals: one in 10,000)."""
 JUMP = 1 << 20
-"""Messages of a session that may be lost in a row: a quarter of an hour at 1 ms each."""
+"""Most messages of a session that may be lost in a row: a quarter of an hour at one each ms."""
 RESYNC_NS = 5 * NS_PER_S
-"""Time for which all messages of a sender must be late before the least delay is measured anew.
+"""Time for which all messages of a sender must be late before the sender's least delay is measured anew.
 
 The sender's clock has then stood still, because its machine was paused or moved.
 """
@@ -63,16 +63,16 @@ class Inbox:
     """The newest states of an agent's peers and of the uplink.
 
     Attributes:
-        states: [n_peers] of `STATE`; `idle` until one has been received.
-        states_ns: [n_peers] monotonic time to which `states` belong: receipt minus age; 0: never.
-        uplink: [1] of `UPLINK`; zeros until it has been received.
-        uplink_ns: [1] monotonic time to which `uplink` belongs; 0: never.
-        flows: [n_peers] of `FLOWS`, each peer's flows to this host; zeros until a message has been received.
-        flows_ns: [n_peers] monotonic time to which `flows` belong; 0: never.
-        grants: [n_peers] of `GRANT`, each peer's last grant to this host; zeros until one has been received.
-        grants_ns: [n_peers] monotonic time to which `grants` belong; 0: never.
-        hears_uplink: true if the uplink's state has a sender.
-        counters: numbers of messages received, and dropped by reason.
+        states: [n_peers] rows of `STATE`; `idle` until one has been received.
+        states_ns: [n_peers] monotonic time at which `states` were measured: receipt minus age; 0: none was received.
+        uplink: [1] row of `UPLINK`; zeros until one has been received.
+        uplink_ns: [1] the same time of `uplink`.
+        flows: [n_peers] rows of `FLOWS`, each peer's flows to this host; zeros until one has been received.
+        flows_ns: [n_peers] the same time of `flows`.
+        grants: [n_peers] rows of `GRANT`, each peer's last grant to this host; zeros until one has been received.
+        grants_ns: [n_peers] the same time of `grants`.
+        hears_uplink: true if somebody sends the uplink's state.
+        counters: numbers of messages received, and of those dropped, by reason.
     """
 
     hears_uplink = False
@@ -90,7 +90,7 @@ class Inbox:
 
 
 class _Record:
-    """One sender's messages of one kind: the newest, their least delay, and the row of the inbox that they fill."""
+    """The state of one sender's messages of one kind: their newest numbers, least delay, and row in the inbox."""
 
     __slots__ = ("_bytes", "_end", "_sane", "_time_ns", "clock_ns", "floor_known", "floor_ns", "host", "late_since_ns",
                  "newest_ns", "sequence", "session_ns")  # fmt: skip
@@ -104,7 +104,7 @@ class _Record:
         self.late_since_ns: int | None = None
 
     def put(self, data: memoryview, at_ns: int) -> str:
-        """Store the values of a message if they are possible; return its fate."""
+        """Store the values of a message if they are possible; return `RECEIVED` or the reason to drop it."""
         if not self._sane(data):
             return "values"
         self._bytes[:] = data[VALUES_AT : self._end]
@@ -116,12 +116,12 @@ class _Record:
         return session_ns == self.session_ns and 0 < sequence - self.sequence <= JUMP
 
     def longer_ns(self, session_ns: int, sequence: int, offset_ns: int, now_ns: int, *, follows: bool) -> int:
-        """Note the newest message; return its delay beyond the least delay so far, in ns.
+        """Note a message as the newest; return its delay in ns beyond the least delay so far.
 
         Args:
             session_ns: session of the message.
             sequence: its number in the session.
-            offset_ns: its receipt by our clock minus its sending by the sender's clock.
+            offset_ns: its receipt by this machine's clock minus its sending by the sender's clock.
             now_ns: monotonic time of receipt.
             follows: result of `follows` for the message.
         """
@@ -143,25 +143,28 @@ class _Record:
 
 
 class Listener(Inbox):
-    """An inbox that is filled by messages of any origin.
+    """An inbox that is filled from datagrams, whoever has sent them.
 
-    A message is accepted if it is authentic, in time, and newer than all before from its sender; otherwise it is
-    dropped and counted by reason (`DROPPED`). It is newer if it is one of the next of its session, or if its sender's
-    clock is later than in all before and near ours. Whatever numbers a message has, it cannot keep out messages sent
-    `clock_ns` later. Its delay is not known, because clocks of two machines differ, but its delay beyond the least is:
-    receipt minus sending, minus the least such difference so far. A state is `late` if this delay and its stated age
-    together exceed `late_ns`. An equal delay of all messages for longer than `RESYNC_NS` is not noticed.
+    A message is accepted if it is authentic, in time, and newer than all before from its sender. Otherwise it is
+    dropped and counted by reason (`DROPPED`). It is newer if it follows in its session (at most `JUMP` messages
+    later), or if its sender's clock is later than in all messages before and near this machine's. Whatever numbers a
+    message has, it cannot keep out messages that are sent `clock_ns` later.
+
+    The delay of a message is not known, because the clocks of two machines differ. But its delay beyond the least one
+    is: receipt minus sending, minus the least such difference so far. A message is `late` if this delay and its stated
+    age together exceed `late_ns`. A delay that all messages share for longer than `RESYNC_NS` is not noticed any more.
 
     Args:
         keys: keys of the senders, each for its own messages only.
         own: hosts of this agent.
         peers: senders of states; peer i fills row i of `states`.
-        uplink: sender of the uplink's state.
-        late_ns: age above which a state is too old.
-        buffer_bytes: buffer of receivers' ports, the largest granted window; None: drop messages of flows and grants.
-        clock_ns: largest difference of clocks when a session is first received; older recordings cannot be replayed to
-            an agent that has just started.
-        wall_ns: this machine's clock, ns since 1970.
+        uplink: sender of the uplink's state; None: nobody sends it.
+        late_ns: age in ns above which a message is too old.
+        buffer_bytes: buffer of receivers' ports, which a granted window must not exceed; None: drop messages of the
+            kinds `FLOWS` and `GRANT`.
+        clock_ns: largest difference in ns between the sender's clock and this machine's when a session begins. A
+            recording that is older cannot be replayed to an agent that has just started.
+        wall_ns: function that returns this machine's clock, ns since 1970.
     """
 
     def __init__(
@@ -207,7 +210,7 @@ class Listener(Inbox):
             keys.between(record.host, self._receiver)
 
     def take(self, data: memoryview, now_ns: int) -> None:
-        """Check one received datagram (any bytes), and store or drop it; `now_ns` is monotonic."""
+        """Check a received datagram, which may be any bytes, and store or drop it; `now_ns` is monotonic."""
         self.counters[self._take(data, now_ns)] += 1
 
     def _take(self, data: memoryview, now_ns: int) -> str:
@@ -230,7 +233,7 @@ class Listener(Inbox):
         return record.put(data, now_ns - old_ns)
 
     def _doubt(self, record: _Record, data: memoryview, number: int, clock_ns: int, *, follows: bool) -> str | None:
-        """Return the reason to reject a message; None: it is authentic and newer than all before."""
+        """Return the reason to drop a message; None: it is authentic and newer than all before from its sender."""
         if not follows and clock_ns <= record.clock_ns:
             return "replayed"  # before the signature is checked, which costs more
         key = next((key for key in self._keys.between(record.host, self._receiver) if key.number == number), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The agent's log, a line of JSON per event with a limited rate for each kind, and its notices to systemd."""
+"""The agent's log, and its notices to systemd. The log has a line of JSON per event, and each event a limited rate."""
 
 import errno
 import os
@@ -12,27 +12,27 @@ from typing import Any
 import msgspec
 
 BURST_LINES = 10
-"""Lines that an event may fill at once."""
+"""Lines that an event may fill in a burst."""
 REFILL_S = 1.0
-"""Seconds after which an event may fill one more line; an agent may have a thousand periods in a second."""
+"""Seconds after which an event may fill one more line. Without a limit, it might fill a line in every period."""
 STDERR = 2
 NS_PER_US = 1000
 
 
 class Log:
-    """Writes events: ``{"time": ..., "level": ..., "event": ..., ...}``, times in UTC to the microsecond.
+    """A log of events: ``{"time": ..., "level": ..., "event": ..., ...}``, times in UTC to the microsecond.
 
-    Lines of an event beyond `BURST_LINES` at once or one in `REFILL_S` are left out; the event's next line gives their
-    number as ``left_out``. A line that cannot be written (a closed pipe, a full disk, a pipe that nobody reads) is
-    counted in `lost`, and the agent goes on.
+    An event may fill `BURST_LINES` lines in a burst, and one line in `REFILL_S` on average. Further lines are left out;
+    the event's next line gives their number as ``left_out``. A line that cannot be written (a closed pipe, a full disk,
+    a pipe that nobody reads) is counted in `lost`, and the agent goes on.
     """
 
     def __init__(self, write: Callable[[bytes], object] | None = None) -> None:
-        """Make a log; `write` gets each line at once (None: stderr, without waiting)."""
+        """Make a log; `write` gets each line as soon as it is made (None: write to stderr, without waiting)."""
         self._write = write or NonBlockingWriter(STDERR)
         self._encoder = msgspec.json.Encoder(enc_hook=str)
         self._room: dict[str, tuple[float, float, int]] = {}
-        """By event: lines that it may fill, the time of that number, and lines left out since the last line."""
+        """For each event: lines that it may fill, time of this number, and lines left out since its last line."""
         self.lost = 0
 
     def error(self, event: str, **fields: Any) -> None:
@@ -66,7 +66,7 @@ class Log:
 
 
 class NonBlockingWriter:
-    """Writes lines to a descriptor if there is room for them at once, and never waits for a reader.
+    """A function that writes lines to a descriptor if they fit there now. It never waits for a reader.
 
     The descriptor's flags stay as they are: O_NONBLOCK would be set for all processes that share it.
 
@@ -80,10 +80,14 @@ class NonBlockingWriter:
         self._poll.register(descriptor, select.POLLOUT)
 
     def __call__(self, line: bytes) -> None:
-        """Write a line that ends in a newline; begin on a new line if the last one was written in part."""
+        """Write a line, which ends with a newline. If the line before was cut off, begin with a newline too.
+
+        Raises:
+            OSError: there is no room now, or writing failed; a part of the line may have been written.
+        """
         left = memoryview(b"\n" + line if self._torn else line)
         while left:
-            if not self._poll.poll(0):  # a broken pipe counts as ready: then the write fails
+            if not self._poll.poll(0):  # a broken pipe counts as ready, and the write fails
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
             written = os.write(self._descriptor, left[: select.PIPE_BUF])  # a ready pipe takes this much as a whole
             left = left[written:]
@@ -91,10 +95,11 @@ class NonBlockingWriter:
 
 
 class Notifier:
-    """Notices to the process that started this one (sd_notify(3)), if NOTIFY_SOCKET names its socket.
+    """Notices to systemd, by sd_notify(3). Nothing is sent unless the environment variable NOTIFY_SOCKET is set.
 
     Attributes:
-        watchdog_ns: longest time between calls of `alive`, which are passed on every quarter of it; 0: no watchdog.
+        watchdog_ns: time without a notice after which systemd takes this process for dead; 0: it does not watch.
+            `alive` sends a notice once in a quarter of this time.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -107,7 +112,7 @@ class Notifier:
             self.watchdog_ns = int(environment.get("WATCHDOG_USEC", "0")) * NS_PER_US
 
     def ready(self, status: str) -> None:
-        """Say that the agent works; `status` in a few words."""
+        """Say that the agent has begun to work; `status` describes it in a few words."""
         self._send(f"READY=1\nSTATUS={' '.join(status.split())}")
 
     def alive(self, now_ns: int) -> None:

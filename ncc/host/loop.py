@@ -13,20 +13,22 @@ from ncc.host.metrics import Durations
 from ncc.host.receivers import Receivers
 
 LEAD_NS = 2_000_000
-"""Time until the first period begins."""
+"""Time from the call of `Loop.begin` until the first period begins."""
 
 
 class Loop:
-    """Periods of one agent and its hosts.
+    """The periods of one agent and its hosts.
 
     Attributes:
+        agent: agent that decides.
+        live: local hosts, measured and limited.
         receivers: exchange of grants with the peers; None: flows do not wait for grants.
         periods: numbers of periods so far, and of missed ones.
-        took: durations from measuring to limits written.
-        late: delays from a period's end until work began.
-        own: last measurements.
-        limits_bps: limits decided from them [k]; inf: no limit.
-        suspended: true if the policy did not decide in the last period.
+        took: durations of a period's work, from before its measurement until its limits were written.
+        late: delays from a period's end until this work began.
+        own: last measurements; None: none yet.
+        limits_bps: [k] limits decided from them; inf: no limit.
+        suspended: true if the policy was suspended in the last period.
     """
 
     def __init__(self, agent: Agent, live: Live, period_ns: int, receivers: Receivers | None = None) -> None:
@@ -39,13 +41,17 @@ class Loop:
         self._fallbacks = live.shim.fallbacks
 
     def begin(self) -> None:
-        """Begin the first period, and sleep until then."""
+        """Sleep until the first period begins, and measure its start."""
         self.periods.start_ns = time.monotonic_ns() + LEAD_NS
         sleep_until(self.periods.start_ns)
         self.live.measure(time.monotonic_ns())
 
     def wait(self) -> tuple[int, int]:
-        """Sleep until the end of the current period; return the time (ns), and the number of periods missed before."""
+        """Sleep until the end of the current period.
+
+        Returns:
+            Monotonic time in ns, and the number of periods before this one that were missed since the last call.
+        """
         missed = self.periods.missed
         end_ns = self.periods.next_end_ns()
         sleep_until(end_ns)
@@ -54,7 +60,7 @@ class Loop:
         return now_ns, self.periods.missed - missed
 
     def period(self, now_ns: int, missed: int) -> None:
-        """Handle the period that has just ended, and count the `missed` periods before it."""
+        """Do the work of the period that ended at `now_ns`, and count the `missed` periods before it."""
         agent, guard, live, receivers = self.agent, self.agent.guard, self.live, self.receivers
         self.own = own = live.measure(now_ns)
         if receivers is not None:
@@ -77,7 +83,7 @@ class Loop:
         guard.period(missed, now_ns)
 
     def summary(self) -> dict[str, object]:
-        """Return the state of the agent, for a line of the log."""
+        """Return the agent's state as the fields of a line in the log."""
         own, periods = self.own, self.periods
         if own is None:
             return {"periods": periods.epoch}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages of hosts to their neighbours: one fixed size, numbered, and authenticated.
+"""Messages of hosts to their neighbours. All have the same size, a sequence number and a signature.
 
 | bytes | what |
 |---|---|
@@ -7,10 +7,10 @@
 | 1, 1, 2 | `VERSION`; kind; number of the key (`ncc.host.keys`) |
 | 8 | sender (`ncc.host.peers.Peer.id`) |
 | 8 | session: the sender's clock at its start, ns since 1970 |
-| 8 | sequence: one more with every message of a sender, session and kind |
-| 8 | sent: ns from the session's beginning to the sending, by a clock that is never set |
+| 8 | sequence: number of the message in its session; each kind is counted by itself |
+| 8 | sent: ns from the session's beginning to the sending, by the sender's monotonic clock |
 | 8 | clock: the sender's clock at the sending, ns since 1970 |
-| 8 | age: ns from the time of the values to the sending |
+| 8 | age: ns from the measurement of the values to the sending |
 | 48 | values: a row of `STATE`, `UPLINK`, `FLOWS` or `GRANT`; then zeros |
 | 16 | the first half of HMAC-SHA256 (RFC 2104, truncated as in its section 5) of all before |
 
@@ -40,9 +40,9 @@ MAC_AT = VALUES_AT + VALUES_BYTES
 SIZE = MAC_AT + MAC_BYTES
 
 StateArray = npt.NDArray[np.void]
-"""Rows of `STATE`, `UPLINK`, `FLOWS` or `GRANT`."""
+"""Structured array with the columns of `STATE`, `UPLINK`, `FLOWS` or `GRANT`."""
 TimeArray = npt.NDArray[np.int64]
-"""Nanoseconds of the monotonic clock; 0: never."""
+"""Times in nanoseconds of the monotonic clock; 0: never."""
 
 
 def _row(scope: Scope) -> np.dtype[np.void]:
@@ -50,9 +50,9 @@ def _row(scope: Scope) -> np.dtype[np.void]:
 
 
 STATE = _row("host")
-"""The signals that a host sends, before anything is normalised (`ncc.core.signals`)."""
+"""The signals that a host sends of itself (`ncc.core.signals`), as measured: nothing is normalised."""
 UPLINK = _row("uplink")
-"""The signals that are sent of the uplink."""
+"""The signals of the uplink that hosts are sent (`ncc.core.signals`)."""
 
 
 FLOWS = np.dtype(
@@ -65,9 +65,14 @@ FLOWS = np.dtype(
         ("received_bytes", "<f8"),
     ]
 )
-"""A sender's flows to the `receiver` (`ncc.host.peers.Peer.id`): numbers of live `flows` and of all `begun` so far
-(modulo 2^32); payload of the live flows that is not acknowledged (`waiting_bytes`), the least of this over flows
-(`next_bytes`), and payload that is acknowledged (`received_bytes`)."""
+"""Summary of a sender's flows to one receiver.
+
+- `receiver`: id of the receiver (`ncc.host.peers.Peer.id`);
+- `flows`: number of live flows; `begun`: number of all flows that have begun so far (modulo 2^32);
+- `waiting_bytes`: payload of the live flows that is not acknowledged;
+- `next_bytes`: the same of the flow with the least;
+- `received_bytes`: payload of the live flows that is acknowledged.
+"""
 GRANT = np.dtype(
     [
         ("receiver", "<u8"),
@@ -79,21 +84,27 @@ GRANT = np.dtype(
         ("rate_bps", "<f8"),
     ]
 )
-"""Grant of a receiver of flows to one sender, which is the message's `receiver`. It has the number of `senders` with
-flows to it, and their `waiting_bytes`. The sender's flows up to `begun` may begin `start_s` after the message was sent
-(if negative, at once), with a window of `window_bytes` each (0: TCP's) and at `rate_bps` together (inf: no limit).
+"""Grant of a host that receives flows to one of their senders.
+
+- `receiver`: id of the host that gets the message, which is the sender of the flows;
+- `senders`: number of hosts with flows to the granting host;
+- `waiting_bytes`: sum of the `waiting_bytes` that they have reported;
+- `begun`: number of the last flow that the grant covers (`begun` of `FLOWS`);
+- `start_s`: time from the sending of this message until these flows may begin; at once if negative;
+- `window_bytes`: largest window of each flow; 0: TCP's own;
+- `rate_bps`: limit of these flows together; inf: no limit.
 """
 
 
 def idle(n: int) -> StateArray:
-    """Return [n] of `STATE`: hosts without data and limit, as assumed of a host that never sent a message."""
+    """Return [n] rows of `STATE` for hosts without data or limit. Hosts that never sent a message count as such."""
     state = np.zeros(n, dtype=STATE)
     state["rate_limit_bps"] = np.inf
     return state
 
 
 def _bits(scope: Scope) -> struct.Struct:
-    """Return the layout of a scope's shared signals except the rate limit, with real numbers as unsigned integers."""
+    """Return the layout of a scope's shared signals, with real numbers as unsigned integers and no rate limit."""
     codes = ("8x" if s.name == "rate_limit_bps" else "I" if s.count else "Q" for s in shared(scope))
     return struct.Struct("<" + "".join(codes))
 
@@ -103,15 +114,15 @@ assert STATE.fields is not None
 _LIMIT, _LIMIT_AT = struct.Struct("<d"), VALUES_AT + STATE.fields["rate_limit_bps"][1]
 
 MOST = 2.0**60
-"""Upper bound of any value except a limit: no real value exceeds it, and float32 can hold it."""
+"""Upper bound of all values except limits. No value on a real host exceeds it, and float32 can hold it."""
 _MOST_BITS = int.from_bytes(struct.pack("<d", MOST), "little")
-"""Bits of `MOST` as an unsigned integer. Those of negative numbers, infinity and NaN are greater."""
+"""The bits of `MOST`, read as an unsigned integer. The bits of negative numbers, infinity and NaN are greater."""
 
 
 FLOWS_MOST = 1 << 20
 """Most flows or senders that a message may report."""
 START_MOST_S = 10.0
-"""Most seconds between a grant and the start that it grants, in either direction."""
+"""Largest difference in seconds between the sending of a grant and the start that it grants, before or after."""
 _FLOWS_BITS = struct.Struct("<8xI4xQQQ")
 _GRANT_BITS = struct.Struct("<8xI4xQ8xQ")
 _START_RATE, _RECEIVER = struct.Struct("<24xd8xd"), struct.Struct("<Q")
@@ -137,17 +148,17 @@ TO_ONE = (Kind.FLOWS, Kind.GRANT)
 
 
 class Sender:
-    """Numbers and signs the messages of an agent's hosts, in a session that begins with it.
+    """A maker of the messages of an agent's hosts: it numbers and signs them. Its session begins when it is made.
 
     Args:
         keys: keys of the agent.
         own: hosts of the agent.
         now_ns: monotonic time at which the session begins.
-        to: addresses of agents that messages are sent to, or `ANY`.
-        wall_ns: the machine's clock, ns since 1970.
+        to: addresses of the agents that messages are sent to; `ANY`: messages are signed for all agents.
+        wall_ns: function that returns the machine's clock, ns since 1970.
 
     Raises:
-        ConfigError: a key is missing.
+        ConfigError: there is no key for messages to one of these agents.
     """
 
     def __init__(
@@ -167,10 +178,13 @@ class Sender:
         self._sequence = dict.fromkeys(Kind, 0)
 
     def messages(self, kind: Kind, values: Sequence[bytes], at_ns: int, now_ns: int) -> list[list[bytes]]:
-        """Return for each address of `to` one message per host of the agent, sent at `now_ns`.
+        """Return for each address of `to` a list with one message per host of the agent.
 
         Args:
-            values: a row of `STATE` or of `UPLINK` per host, measured at `at_ns`.
+            kind: `STATE` or `UPLINK`.
+            values: for each host, a row of this kind as bytes.
+            at_ns: monotonic time at which the values were measured.
+            now_ns: monotonic time of sending.
         """
         self._sequence[kind] += 1
         sequence, sent_ns, age_ns = self._sequence[kind], max(now_ns - self._began_ns, 0), max(now_ns - at_ns, 0)
@@ -188,12 +202,13 @@ class Sender:
         return batches
 
     def message_to(self, kind: Kind, to: int, values: bytes, now_ns: int) -> bytes:
-        """Return a message of the agent's first host to one agent, with values as of `now_ns`.
+        """Return a message of the agent's first host to one agent.
 
         Args:
             kind: one of `TO_ONE`.
-            to: index among the addresses that messages are sent to.
-            values: a row of `FLOWS` or of `GRANT`.
+            to: index of the agent's address in the `to` of this object.
+            values: a row of `FLOWS` or of `GRANT` as bytes.
+            now_ns: monotonic time of the values and of sending.
         """
         self._sequence[kind] += 1
         key, *_ = self._keys.between(*self._pairs[to])
@@ -211,7 +226,7 @@ def misfit(data: bytes | bytearray | memoryview) -> str | None:
     """Return the reason why these bytes are no message of this version; None: they may be one.
 
     Returns:
-        ``undersized``, ``foreign``, ``version`` or ``oversized``.
+        ``undersized``, ``foreign``, ``version`` or ``oversized`` (`ncc.host.listener.DROPPED`).
     """
     if len(data) == SIZE and data[: len(BEGIN)] == BEGIN:
         return None
@@ -237,7 +252,7 @@ def sane_uplink(data: bytes | bytearray | memoryview) -> bool:
 
 
 def receiver_of(data: bytes | bytearray | memoryview) -> int:
-    """Return the id of the host that a message of a kind in `TO_ONE` is for."""
+    """Return the id of the host that a message is for, if its kind is in `TO_ONE`."""
     receiver: int = _RECEIVER.unpack_from(data, VALUES_AT)[0]
     return receiver
 

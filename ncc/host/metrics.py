@@ -25,25 +25,26 @@ if TYPE_CHECKING:
     from ncc.policies import PolicyFile
 
 SWITCH_S = 1e-4
-"""Longest time for which the writing thread holds the interpreter while a decision is due."""
+"""Longest time in seconds for which the writing thread holds the interpreter while a decision is due."""
 READABLE = 0o644
-"""Mode of the file, whatever the umask: node_exporter is another user."""
+"""Mode of the file. It does not depend on the umask, because node_exporter runs as another user."""
 BOUNDS_S = tuple(1e-5 * 2**i for i in range(14))
 """Upper bounds of the histograms' buckets, from 10 us to 82 ms."""
 _BOUNDS_NS = tuple(to_ns(bound) for bound in BOUNDS_S)
 KEPT = 1 << 16
-"""Number of the last durations that are kept."""
+"""Number of durations that are kept: the newest ones."""
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
 Families = list[tuple[str, str, str, Any]]
-"""Name, help and label of each family of metrics, and its value, or a value for each value of the label."""
+"""Families of metrics: name, help, label, and values. Without a label (empty) a family has one value, else a mapping
+from the label's values to values."""
 
 
 class Durations:
     """A histogram of durations, and the last `KEPT` of them.
 
     Attributes:
-        counts: [len(BOUNDS_S) + 1] numbers of durations up to each bound and above the one before; the last: above all.
-        sum_ns: sum of all durations.
+        counts: [len(BOUNDS_S) + 1] number of durations in each bucket; the last bucket is above all bounds.
+        sum_ns: sum of all durations in ns.
     """
 
     def __init__(self) -> None:
@@ -60,13 +61,13 @@ class Durations:
         self._n += 1
 
     def quantiles_us(self) -> dict[str, float]:
-        """Return quantiles of the last `KEPT` durations in us; empty without any."""
+        """Return the `QUANTILES` of the last `KEPT` durations, in us, by name; empty if there are none."""
         last_us = np.frombuffer(self._last_ns, np.int64)[: self._n] / 1e3
         return {name: round(float(np.quantile(last_us, q)), 1) for name, q in QUANTILES.items()} if self._n else {}
 
 
 class AgentCollector:
-    """All metrics of an agent, read on request."""
+    """A collector of prometheus_client for all metrics of an agent, which it reads on request."""
 
     def __init__(self, loop: "Loop", file: "PolicyFile", log: "Log") -> None:
         self._loop, self._file, self._log = loop, file, log
@@ -123,7 +124,7 @@ class AgentCollector:
 
 
 class MetricsFile:
-    """A file of an agent's metrics for node_exporter's textfile collector, written every `every_s` by a thread.
+    """A file of an agent's metrics for node_exporter's textfile collector. A thread writes it every `every_s` seconds.
 
     The file is written under another name and renamed, so that readers never find a part of it.
 
@@ -148,7 +149,7 @@ class MetricsFile:
         self._thread.start()
 
     def close(self) -> None:
-        """Remove the file."""
+        """End the thread and remove the file."""
         self._over.set()
         self._thread.join()
         sys.setswitchinterval(self._before_s)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A host's view of its neighbourhood, in the form that the policy was trained on.
 
-A neighbourhood is a `Scenario`, so observer, policy and actions are those of training. In training a host sees itself
+A neighbourhood is a `Scenario`, so observer, policy and actions are those of training. In training, a host sees itself
 now and its neighbours one period ago. The same holds here: states from neighbours belong to the period before, and are
-combined with this host's own measurements of that period. A missing state keeps its last value, and its age grows.
+combined with this host's own measurements of that period. If a neighbour's state does not come, its last one stays in
+use, and its age grows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,7 @@ from ncc.policies.limits import PolicyLimiter
 Period = Annotated[float, Meta(ge=1e-4, le=10)]
 """Seconds between decisions."""
 LINKS = 3
-"""Links from a host to one outside its neighbourhood: to the switch, up, and down."""
+"""Number of links from a host to one outside its neighbourhood: to the switch, up, and down."""
 
 
 class NeighbourhoodSpec(Value, frozen=True):
@@ -49,13 +50,18 @@ class NeighbourhoodSpec(Value, frozen=True):
     uplink_buffer_bytes: Count = 512_000
     """Buffer of that port."""
     base_rtt_s: Annotated[float, Meta(gt=0, le=1)] | None = None
-    """RTT to a host outside, without other traffic; None: that of links of 10 us each, as in most trainings."""
+    """RTT to a host outside, without other traffic; None: the RTT over links of 10 us each, as in most trainings."""
     period_s: Period = 1 * MS
     knows: Knows = "backlog"
-    """Meaning of the bytes that wait in a flow's socket: the whole rest of the flow, or its written part."""
+    """Meaning of the bytes that wait in a flow's socket. sizes: all that is left of the flow. backlog: the part that
+    the application has written so far. services: see `ncc.core.scenario.Nic.knows`."""
 
     def scenario(self) -> Scenario:
-        """Return a scenario of one such neighbourhood; only its constants are used."""
+        """Return a scenario of one such neighbourhood. Its only flow plays no role.
+
+        Raises:
+            ConfigError: `base_rtt_s` is less than packets take on links of these rates.
+        """
         if self.base_rtt_s is None:
             return self._with(10 * US)
         least_s = float(scales_of(self._with(0.0)).base_rtt_s[0])
@@ -87,18 +93,18 @@ class NeighbourhoodSpec(Value, frozen=True):
 
 
 OWN = ON_HOSTS
-"""Signals that a host measures of itself."""
+"""Names of the signals that a host measures of itself."""
 SHARED = tuple(signal.name for signal in shared("host"))
-"""Signals that hosts send each other: fields of `ncc.host.message.STATE`."""
+"""Names of the signals that hosts send each other: fields of `ncc.host.message.STATE`."""
 UPLINK_SIGNALS = tuple(signal.name for signal in shared("uplink"))
-"""Signals of the uplink that are sent to hosts: fields of `ncc.host.message.UPLINK`."""
+"""Names of the signals of the uplink that are sent to hosts: fields of `ncc.host.message.UPLINK`."""
 
 Columns = Mapping[str, FloatArray | IntArray]
-"""Measurements of some hosts in a period, [k] of each of `OWN`."""
+"""Measurements of k hosts in a period: an array [k] for each name in `OWN`."""
 
 
 def limiter_of(file: PolicyFile) -> PolicyLimiter:
-    """Return a limiter that decides by the policy of a file; the guard applies the file's bounds.
+    """Return a limiter that decides by a file's policy. It does not apply the file's bounds, which the guard does.
 
     Raises:
         ConfigError: the policy observes a signal that hosts do not have.
@@ -125,7 +131,8 @@ def check_fits(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
 def outside_of(file: PolicyFile, spec: NeighbourhoodSpec) -> str:
     """Return, as text, the facts of a neighbourhood that are outside a policy's ranges; empty if there are none.
 
-    A residual has ranges of its own; outside of them hosts have LOCAL's limits. Any other policy has those of training.
+    A policy of kind ``residual``, which corrects a formula, has ranges of its own (`ActionSpec.within`). Outside of
+    them hosts have the limits of the formula LOCAL. The ranges of any other policy are those of its training.
     """
     return "; ".join((file.header.action.within or file.header.trained).outside(spec.scenario()))
 
@@ -141,13 +148,16 @@ def check_trained(file: PolicyFile, spec: NeighbourhoodSpec) -> None:
 
 
 class Neighbourhood:
-    """Decides for the local hosts of a neighbourhood, from their measurements and the states of the other hosts.
+    """The decider for the local hosts of a neighbourhood, from their measurements and the states of the other hosts.
 
     Args:
-        limiter: limiter for hosts of a scenario.
+        limiter: limiter that decides (`limiter_of`).
         scenario: scenario of the hosts, such as `NeighbourhoodSpec.scenario()`.
         local: [k] rows of the local hosts among the scenario's agents.
         peers: [r] rows of the hosts that send their state; all other hosts count as idle.
+
+    Raises:
+        ConfigError: the scenario delays messages by more than a period, loses them, or has silent or lying hosts.
     """
 
     def __init__(self, limiter: PolicyLimiter, scenario: Scenario, local: Sequence[int], peers: Sequence[int]) -> None:
@@ -178,7 +188,7 @@ class Neighbourhood:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the past."""
+        """Forget all earlier periods."""
         self._before, self._now = self._empty(), self._empty()
         self._limiter.reset(self.scenario, 0)
         self._observer.among(self._first, self._end)
@@ -202,11 +212,11 @@ class Neighbourhood:
             own: measurements of the local hosts in the period that has just ended.
             in_force_bps: [k] limits in force during that period.
             peers: [r] newest states of the peers.
-            uplink: [1] state of the uplink; None: none was received. Then its throughput is taken to be the sum over
-                the hosts, and its queue to be empty.
-            ages: [r] periods by which the states of peers are older than one period.
+            uplink: [1] state of the uplink; None: no usable one was received. Then its throughput is taken to be the
+                sum over the hosts, at most its rate, and its queue to be empty.
+            ages: [r] age of each peer's state in periods, beyond the one period that every state has.
             uplink_age: the same for the uplink's state.
-            period: number of the period, equal for all hosts of a neighbourhood, which take turns by it.
+            period: number of the period. It is equal for all hosts of a neighbourhood, which take turns by it.
 
         Raises:
             DatapathError: a measurement or state is not finite.
@@ -250,7 +260,7 @@ class Neighbourhood:
 
 
 def _rows(rows: Sequence[int]) -> "slice | IntArray":
-    """Return an index of these rows of an array: a slice, which is faster, if they are consecutive."""
+    """Return an index of these rows of an array. If they are consecutive, it is a slice, which is faster."""
     if rows and list(rows) == list(range(rows[0], rows[0] + len(rows))):
         return slice(rows[0], rows[0] + len(rows))
     return np.array(rows, np.int64)

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from ncc.core.errors import ConfigError
 
 PORT = 9471
-"""UDP port of agents where none is named."""
+"""UDP port of agents whose address names no port."""
 HOSTS_MOST = 256
-"""Most hosts that one agent serves (layout.HOSTS_MAX), and that a neighbourhood has."""
+"""Largest number of hosts that one agent serves (layout.HOSTS_MAX), and that a neighbourhood has."""
 _FORM = re.compile(r"([0-9.]+)(?::(\d{1,5}))?(?:\*(\d{1,4}))?", re.ASCII)
 
 
@@ -22,7 +22,7 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        """Text form as in lists of peers."""
+        """Return the address as lists of peers have it."""
         return f"{self.host}:{self.port}"
 
 
@@ -44,7 +44,15 @@ def peer_at(address: Address, which: int = 0) -> Peer:
 
 
 def parse_agent(text: str, what: str = "peer") -> tuple[Peer, ...]:
-    """Parse the hosts of one agent: ``10.0.0.2``, ``10.0.0.2:9471``, or ``10.0.0.2*16`` for 16 hosts."""
+    """Parse the hosts of one agent: ``10.0.0.2``, ``10.0.0.2:9471``, or ``10.0.0.2*16`` for 16 hosts.
+
+    Args:
+        text: text to parse.
+        what: name of its purpose, for the error.
+
+    Raises:
+        ConfigError: the text has another form, or its address, port or number of hosts is not possible.
+    """
     match = _FORM.fullmatch(text.strip())
     if match is None:
         raise ConfigError(
@@ -64,7 +72,7 @@ def parse_agent(text: str, what: str = "peer") -> tuple[Peer, ...]:
 
 
 def parse_one(text: str, what: str) -> Peer:
-    """Parse an address with a single host."""
+    """Parse the address of an agent with a single host; arguments and errors as in `parse_agent`."""
     hosts = parse_agent(text, what)
     if len(hosts) > 1:
         raise ConfigError(f"the {what} {text!r} must be one, without *HOSTS")
@@ -72,7 +80,11 @@ def parse_one(text: str, what: str) -> Peer:
 
 
 def parse_peers(text: str, own: Sequence[Peer]) -> tuple[Peer, ...]:
-    """Parse a list, with commas, of the hosts of several agents, in their order; `own` must not be among them."""
+    """Parse a list of agents, separated by commas, and return all their hosts in this order.
+
+    Raises:
+        ConfigError: an entry is invalid, a host is named twice or is one of `own`, or there are too many hosts.
+    """
     peers = tuple(peer for entry in text.split(",") if entry.strip() for peer in parse_agent(entry))
     seen = {peer.id: "this agent itself" for peer in own}
     for peer in peers:
@@ -85,6 +97,9 @@ def parse_peers(text: str, own: Sequence[Peer]) -> tuple[Peer, ...]:
 
 
 def rows_of(own: Sequence[Peer], peers: Sequence[Peer]) -> tuple[list[int], list[int]]:
-    """Return the rows of an agent's own hosts and of its peers; all agents of a neighbourhood number hosts alike."""
+    """Return the rows of an agent's own hosts, and of its peers, in arrays over the hosts of the neighbourhood.
+
+    Hosts are sorted by address, so all agents of a neighbourhood give a host the same row.
+    """
     places = {peer.id: row for row, peer in enumerate(sorted((*own, *peers), key=lambda p: (p.address, p.id)))}
     return [places[peer.id] for peer in own], [places[peer.id] for peer in peers]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The plan of an agent: the options of ``ncc host run``, and what they make, checked without changing the host."""
+"""The options of ``ncc host run``, and the plan that is made of them. The host is checked and not changed."""
 
 import argparse
 import re
@@ -32,20 +32,21 @@ from ncc.policies.limits import RateBounds
 Share = Annotated[float, Meta(gt=0, le=1)]
 PortNumber = Annotated[int, Meta(ge=1, le=65535)]
 PortBuffer = Annotated[int, Meta(ge=3000, le=2**32 - 1)]
-"""Bytes of a switch's buffer: at least two packets, and no more than any switch has."""
+"""Bytes of a switch port's buffer. The least are two packets; no switch has more than the most."""
 SendBuffer = Annotated[int, Meta(ge=1 << 14, le=1 << 26)]
-"""Bytes of a socket's buffer: the kernel's own is larger than the least, and a socket can hold twice the most."""
+"""Bytes of payload in a socket's buffer. The kernel's own choice is above the lower bound; a socket can hold twice the
+upper bound, which is what the payload may take in memory."""
 SPEED_UNKNOWN = 65535
 """Speed in Mbit/s that psutil may report for an interface of unknown speed."""
 BROADCAST = IPv4Address("255.255.255.255")
 LATE_PERIODS = 10.0
 """Age in periods above which an arriving message is dropped."""
 HEARTBEATS = 2
-"""Least timeout of the heartbeat in periods."""
+"""Shortest timeout of the heartbeat, in periods."""
 HEARTBEAT_MOST_S = 60.0
-"""Longest timeout of the heartbeat: without decisions, a host keeps its last limits no longer than this."""
+"""Longest timeout of the heartbeat in seconds: a host without decisions keeps its last limits no longer than this."""
 Source = tuple[str, int]
-"""Local end of connections: an IPv4 address, and the cookie of a network namespace."""
+"""Local end of connections: an IPv4 address, and the cookie (a number) of the network namespace that has it."""
 
 NETWORK = {
     "--link-rate": ("link_rate_bps", "bits/s of each host's link (the interface's)"),
@@ -59,7 +60,7 @@ NETWORK = {
         "there (%(default)s: they may not)",
     ),
 }
-"""Options that are fields of `NeighbourhoodSpec`: the field, and the help."""
+"""Options that set a field of `NeighbourhoodSpec`, each with this field and the help."""
 GUARD = {
     "--missed-frac": (
         "missed_frac",
@@ -67,11 +68,11 @@ GUARD = {
     ),
     "--hold-off-s": ("hold_off_s", "seconds for which hosts then have their fair share (%(default)s)"),
 }
-"""The same for `GuardSettings`."""
+"""Options that set a field of `GuardSettings`, likewise."""
 
 
 def _prom(text: str) -> Path:
-    """Parse a path that node_exporter's textfile collector reads."""
+    """Parse the path of a file that node_exporter's textfile collector reads: its name ends in .prom."""
     if not text.endswith(".prom"):
         raise argparse.ArgumentTypeError(f"must end in .prom, as node_exporter reads no other file, got {text}")
     return Path(text)
@@ -87,7 +88,7 @@ def _sha256(text: str) -> str:
 
 
 def _add_fields(parser: Any, kind: type[Value], rows: Mapping[str, tuple[str, str]]) -> None:
-    """Add an option for each row, with the type and the default of the field."""
+    """Add an option for each row of `NETWORK` or `GUARD`, with the type and the default of its field in `kind`."""
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     for flag, (name, help_) in rows.items():
         default = None if (given := fields[name].default) is NODEFAULT else given
@@ -181,22 +182,23 @@ class Plan:
     file: PolicyFile
     bounds: RateBounds
     addresses: list[str]
-    """[k] Addresses of the local hosts, as peers use them."""
+    """[k] address of each local host."""
     sources: list[tuple[Source, ...]]
-    """[k] Local ends of the measured connections: all addresses of an interface, or the named ones."""
+    """[k] local ends of each host's measured connections: all addresses of its interface, or the one of `--address`."""
     network: NeighbourhoodSpec
     own: tuple[Peer, ...]
-    """[k] The local hosts."""
+    """[k] local hosts, as peers know them: all by the first host's address, which is the agent's."""
     peers: tuple[Peer, ...]
+    """Hosts of the other agents."""
     uplink: Peer | None
-    """Sender of the uplink's state, if there is one."""
+    """Sender of the uplink's state; None: nobody sends it."""
     keys: Keys | None
     """Keys of the messages; None: there are no peers and no uplink."""
     guard: GuardSettings
 
 
 def planned(options: argparse.Namespace) -> Plan:
-    """Make a plan of options.
+    """Make a plan from options.
 
     Raises:
         ConfigError: options are invalid, or contradict each other or the policy.
@@ -261,7 +263,11 @@ def _check_transport(file: PolicyFile) -> None:
 
 
 def narrowed(file: PolicyFile, options: argparse.Namespace) -> RateBounds:
-    """Return the file's bounds, narrowed by options and never below the operator's floor."""
+    """Return the policy file's bounds, narrowed by the options. No limit may be below the operator's `--floor`.
+
+    Raises:
+        ConfigError: an option is wider than the file's bounds, or the highest limit is below the floor.
+    """
     bounds = file.header.limits
     most = bounds.max_rate_frac if options.max_rate_frac is None else options.max_rate_frac
     if most > bounds.max_rate_frac:
@@ -278,7 +284,7 @@ def narrowed(file: PolicyFile, options: argparse.Namespace) -> RateBounds:
 
 
 def _network(options: argparse.Namespace, file: PolicyFile, hosts: int) -> NeighbourhoodSpec:
-    """Return the network as options say; without `--link-rate`, the rate is the interface's."""
+    """Return the network that the options describe; without `--link-rate`, links have the first interface's rate."""
     given = _given(options, NETWORK)
     if "uplink_rate_bps" not in given:
         raise ConfigError("the rate of the port that all hosts share is not known: say --uplink-rate, in bits/s")
@@ -336,7 +342,7 @@ def _hosts(options: argparse.Namespace) -> tuple[list[str], list[tuple[Source, .
 
 
 def _checked(address: str, where: str) -> int:
-    """Return the cookie of the calling thread's network namespace; raise `ConfigError` if it lacks the address."""
+    """Check that the calling thread's network namespace has an address, and return the namespace's cookie."""
     if not _begins_here(address):
         raise ConfigError(
             f"no connection begins at {address} {where}: name one that `ip address` shows there, or by --netns the "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Capabilities of an agent: it needs three to begin, and keeps only one before it reads any message."""
+"""Capabilities of an agent: it needs three to begin, and gives up all but one before it reads any message."""
 
 import ctypes
 import os
@@ -13,11 +13,11 @@ NEEDED = ("CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN")
 KEPT = "CAP_NET_ADMIN"
 """Capability that an agent keeps, to change limits and to put settings back."""
 _VERSION_3, _NO_NEW_PRIVILEGES = 0x20080522, 38
-"""linux/capability.h, linux/prctl.h."""
+"""Constants of linux/capability.h and linux/prctl.h."""
 
 
 def check() -> None:
-    """Raise `DatapathError` if this process lacks a capability."""
+    """Raise `DatapathError` if this process lacks one of the capabilities `NEEDED`."""
     held = capabilities()
     lacking = [name for name in NEEDED if not held >> CAPABILITIES[name][0] & 1]
     if lacking:
@@ -32,7 +32,7 @@ def drop() -> None:
     """Give up all capabilities except `KEPT` for good, also for programs that this process might start.
 
     Raises:
-        DatapathError: another thread would keep them, or the kernel refuses.
+        DatapathError: this process has other threads, which would keep theirs; or the kernel refuses.
     """
     if (threads := len(list(Path("/proc/self/task").iterdir()))) > 1:
         raise DatapathError(

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Flows of this host that wait for their receivers, and this host as a receiver (docs/host).
+"""Grants between real hosts: flows of this host wait for their receivers, and it grants starts itself (docs/host).
 
-Once a period an agent sends each receiver a summary of its live flows to it, if that has changed, and applies the
-receivers' grants. The data of a waiting flow stays in the socket (envs/linux/bpf/shim_gate.h). The agent wakes it at
-the start of the period that is nearest to its granted start. As a receiver it grants starts to the senders of flows to
-it, by the same rule as in simulators.
+Once a period, an agent sends each receiver a summary of its host's live flows to that receiver, if the summary has
+changed. It also applies the grants of receivers. The data of a waiting flow stays in the socket
+(envs/linux/bpf/shim_gate.h). The agent wakes the flow at the start of the period that is nearest to its granted start.
+As a receiver, the agent grants starts to the senders of flows to its host, by the same rule as in simulators
+(`ncc.harness.receivers.ReceiverRule`).
 """
 
 from collections.abc import Sequence
@@ -29,26 +30,34 @@ from ncc.host.message import FLOWS, GRANT, START_MOST_S, Kind, StateArray
 from ncc.host.peers import Peer
 
 AHEAD_FRAC, WINDOW_FRAC, FLOOR_FRAC, HEADROOM_FRAC = 0.25, 0.5, 0.1, 0.03
-"""Parameters of `ncc.harness.receivers.ReceiverRule`."""
+"""Parameters of `ncc.harness.receivers.ReceiverRule` on hosts."""
 TOLERANCE_PERIODS = 0.5
-"""A start that moves by less is not granted again: flows begin only at starts of periods."""
+"""Change of a start time, in periods, above which it is granted again: flows begin only at starts of periods."""
 FORGET_PERIODS = 20
 """Periods after which a receiver forgets the flows of a silent sender."""
 PATIENCE_PERIODS = 4
-"""Periods for which a flow waits for a first grant: one each until its agent sees the flow, the receiver learns of it,
-the receiver decides, and the grant arrives."""
+"""Periods for which a flow waits for its first grant. Four steps take up to a period each: its agent sees the flow, the
+receiver learns of it, the receiver decides, and the grant arrives."""
 SILENT_PERIODS = 2
-"""Periods without a state of a receiver after which no flow waits for it any more."""
+"""Periods without a message about a receiver's state after which no flow waits for this receiver any more."""
 REPEAT_PERIODS = FORGET_PERIODS // 4
 """Periods after which an unchanged summary of flows is sent again, because a message may be lost."""
 AT_ONCE_NS = 1
+"""Granted start of a flow that may begin now: a time in the past. The kernel takes 0 for no start."""
 _SLOT, _GENERATION, _LEFT, _UNSENT, _DELIVERED = (
     LIVE_COLUMNS.index(name) for name in ("slot", "generation", "left_bytes", "unsent_bytes", "delivered_bytes")
 )
 
 
 def receiver_scenario(n_peers: int, link_bps: float, buffer_bytes: int, period_s: float) -> Scenario:
-    """Return a scenario of one receiver and its possible senders, with a port of this rate and buffer before it."""
+    """Return a scenario of one receiver and `n_peers` possible senders.
+
+    Args:
+        n_peers: number of senders.
+        link_bps: rate in bits/s of the switch's port to the receiver, and of all links.
+        buffer_bytes: buffer of that port.
+        period_s: period of the agents in seconds.
+    """
     nothing = Fixed(flows=(Flow(start_s=0.0, src="s0", dst="receiver", size_bytes=1),))
     topology = ManyToOne(
         senders=n_peers,
@@ -67,11 +76,11 @@ def receiver_scenario(n_peers: int, link_bps: float, buffer_bytes: int, period_s
 
 
 class Granter:
-    """Decides the grants of this host to the senders of flows to it.
+    """The receiver rule for this host: it decides the grants to the senders of flows to it.
 
     Args:
         scenario: scenario made by `receiver_scenario`.
-        peers: possible senders, in the order of the rows of an inbox.
+        peers: possible senders, in the order of the inbox's rows.
     """
 
     def __init__(self, scenario: Scenario, peers: tuple[Peer, ...]) -> None:
@@ -98,11 +107,11 @@ class Granter:
 
     @property
     def senders(self) -> int:
-        """Number of hosts that report live flows to this one."""
+        """Number of hosts that have reported live flows to this host."""
         return int(np.count_nonzero(self._known))
 
     def decide(self, inbox: Inbox, now_ns: int) -> tuple[list[int], StateArray]:
-        """Return the rows of the peers with a new grant, and these grants: [n] of `GRANT`."""
+        """Return the rows of the peers that get a new grant, and these grants: [n] rows of `GRANT`."""
         flows = inbox.flows
         recent = (inbox.flows_ns > 0) & (now_ns - inbox.flows_ns <= self._forget_ns)
         known = recent & (flows["flows"] > 0)
@@ -148,8 +157,9 @@ class Receivers:
         waker: waker of these flows.
 
     Attributes:
-        counters: messages to receivers (`flows`) and to senders (`grants`); flows that were woken (`woken`), and those
-            of them without a grant (`unanswered`); receivers that fell silent (`silent`).
+        counters: numbers of messages to receivers (`flows`) and to senders (`grants`); of flows that were woken
+            (`woken`), and of those of them that had no grant (`unanswered`); and of times that a receiver fell silent
+            (`silent`).
         held: number of waiting flows.
     """
 
@@ -163,7 +173,8 @@ class Receivers:
         addresses = np.array([peer.id >> 16 & 0xFFFF_FFFF for peer in peers], np.uint32)
         self._order = np.argsort(addresses)
         self._addresses = addresses[self._order]
-        # By slot: True for a live flow; its generation, number, delivered bytes before it, and time of first sight.
+        # By slot: whether a flow is live; the connection's generation; the flow's number (as in FLOWS `begun`); the
+        # bytes that the connection delivered before this flow; and the time at which the flow was first seen.
         self._live, self._generation = np.zeros(slots, np.bool_), np.zeros(slots, np.int64)
         self._flow_number, self._base_bytes = np.zeros(slots, np.uint32), np.zeros(slots, np.int64)
         self._seen_ns: IntArray = np.zeros(slots, np.int64)
@@ -177,13 +188,15 @@ class Receivers:
         shim.hosts["patience_ns"][0] = PATIENCE_PERIODS * self._period_ns
 
     def summary(self) -> dict[str, int]:
-        """Return the counters, the number of waiting flows, and the number of hosts with flows to this one."""
+        """Return the counters, the number of waiting flows, and the number of hosts with flows to this host."""
         return {**self.counters, "held": self.held, "senders": self._granter.senders}
 
     def measure(self, live: IntArray, now_ns: int) -> None:
-        """Note the live flows; `live` has the rows `LIVE_COLUMNS` and a column for each live connection.
+        """Note the live flows. A flow begins when its connection has data to send, and ends when all is acknowledged.
 
-        A flow begins when its connection has data to send, and ends when all of it is acknowledged.
+        Args:
+            live: a column for each live connection, with the rows `LIVE_COLUMNS`.
+            now_ns: monotonic time.
         """
         slots = live[_SLOT]
         address = self._shim.reports["peer"][slots].astype(np.uint32)
@@ -215,11 +228,11 @@ class Receivers:
         self._let(alive, now_ns)
 
     def lift(self, now_ns: int) -> None:
-        """Release all waiting flows, and hold none from now on."""
+        """Let all waiting flows begin, and make no flow wait until the next `put`."""
         self._let(np.zeros(len(self._peers), np.bool_), now_ns)
 
     def share(self, now_ns: int) -> None:
-        """Send receivers the changed summaries of this host's flows, and send senders new grants."""
+        """Send receivers the summaries of this host's flows that have changed, and send senders their new grants."""
         old = (self._now["flows"] > 0) & (now_ns - self._sent_ns >= REPEAT_PERIODS * self._period_ns)
         for row in np.flatnonzero((self._now != self._sent) | old).tolist():
             self._exchange.tell(Kind.FLOWS, row, self._now[row].tobytes(), now_ns)
@@ -231,7 +244,12 @@ class Receivers:
         self.counters["grants"] += len(rows)
 
     def _let(self, alive: BoolArray, now_ns: int) -> None:
-        """Write the decisions of live flows; a flow to a receiver that is not `alive` may begin."""
+        """Write the kernel's decisions for live flows and wake those that may begin.
+
+        Args:
+            alive: [n_peers] true for receivers whose grants count; flows to the others may begin at once.
+            now_ns: monotonic time.
+        """
         for row in np.flatnonzero(alive != self._alive).tolist():
             self._shim.wait_for(self._peers[row].address.host, waits=bool(alive[row]))
         self._alive = alive
@@ -264,7 +282,10 @@ class Receivers:
             self.counters["unanswered"] += not answered
 
     def _shares(self, rate_bps: FloatArray, reports: Any) -> FloatArray:
-        """Return each live flow's share of its pair's rate, as payload in bytes/s; 0: no limit."""
+        """Return each live flow's share of the rate that its receiver grants this host, in bytes/s of payload.
+
+        A share of 0 means no limit.
+        """
         slots, rows = self._slots, self._rows
         mss_bytes = reports["mss_bytes"][slots].astype(np.float64)
         payload = mss_bytes / np.maximum(mss_bytes + reports["header_bytes"][slots], 1)
@@ -273,6 +294,6 @@ class Receivers:
 
 
 def _covers(inbox: Inbox, rows: IntArray, number: Any) -> BoolArray:
-    """Return True for each flow that its receiver knew when it sent the grant; numbers are modulo 2^32."""
+    """Return a mask of the flows that their receivers knew when they sent their grants; numbers are modulo 2^32."""
     since: BoolArray = (inbox.grants["begun"][rows] - number).astype(np.int32) >= 0
     return since

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of a network namespace that an agent changes and puts back; after a SIGKILL, ``ncc host restore`` does.
+"""Settings of a network namespace that an agent changes and puts back.
 
-They are two sysctls for `--default`, one for queues, one for `--send-buffer`, and the queues, known by their filter.
-Former values of sysctls are written below `machine.FOLDER` first, for the next agent and for ``restore``.
+They are two sysctls for `--default`, one that every agent sets (`AUTOCORKING`), one for `--send-buffer`, and the queues
+of interfaces. An agent first writes the former values of sysctls to a file below `machine.FOLDER`. If it is killed, the
+next agent or ``ncc host restore`` puts them back. ``restore`` also removes the queues that such an agent has left.
 """
 
 import argparse
@@ -23,27 +24,32 @@ from ncc.harness.atomic import write_text
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
 AUTOCORKING = Path("/proc/sys/net/ipv4/tcp_autocorking")
-"""Holds back the last bytes of a message until its first packet has left, which takes long behind a host's queue."""
+"""Sysctl that is turned off. It holds back a message's last bytes until its first packet has left the host's queue."""
 SEND_BUFFER = Path("/proc/sys/net/ipv4/tcp_wmem")
-"""Least, first and largest send buffer of a socket, in bytes of memory; packets take up to twice their payload."""
+"""Sysctl with three sizes of a socket's send buffer, in bytes of memory: smallest, first, and largest."""
 
 
 class Changed(msgspec.Struct, frozen=True):
     """A sysctl that an agent has changed."""
 
     before: str
+    """Value before the change."""
     set: str
+    """Value that the agent has set."""
 
 
 def first_send_buffer(payload_bytes: int) -> str:
-    """Return the value of `SEND_BUFFER` with which a new socket takes at least `payload_bytes` at once."""
+    """Return the value of `SEND_BUFFER` with which an application can write `payload_bytes` at once to a new socket.
+
+    Packets take up to twice their payload in memory. No size gets smaller than it is.
+    """
     least, first, largest = map(int, _read(SEND_BUFFER).split())
     first = max(first, SKB_OVERHEAD * payload_bytes)
     return f"{least}\t{first}\t{max(first, largest)}"
 
 
 def check_settable(paths: Iterable[Path]) -> None:
-    """Raise `DatapathError` for a sysctl that this process may not write."""
+    """Raise `DatapathError` if this process may not write one of these sysctls."""
     for path in paths:
         if not os.access(path, os.W_OK, effective_ids=True):
             raise DatapathError(f"The agent writes {path}, and this process may not: it takes CAP_NET_ADMIN.")
@@ -51,12 +57,16 @@ def check_settable(paths: Iterable[Path]) -> None:
 
 @contextmanager
 def changed(wanted: Mapping[Path, str]) -> Iterator[None]:
-    """Set sysctls to wanted values, given as the kernel prints them; the caller holds the lock (`alone`).
+    """Set sysctls in a context, and put their former values back after it. The caller holds the lock (`alone`).
 
-    They are put back afterwards, unless somebody else has changed them.
+    A sysctl that somebody else has changed meanwhile is not put back.
+
+    Args:
+        wanted: value of each sysctl, in the form in which the kernel prints it.
 
     Raises:
         DatapathError: the kernel refuses.
+        ResultError: the record that a killed agent has left cannot be read.
     """
     if not wanted:
         yield
@@ -75,18 +85,21 @@ def changed(wanted: Mapping[Path, str]) -> Iterator[None]:
 
 
 def command(_: argparse.Namespace) -> int:
-    """Run ``ncc host restore``: print the settings put back; return 0, or raise as `restore`."""
+    """Run ``ncc host restore``: print the settings that were put back; return 0. Errors are those of `restore`."""
     restored = [f"{name} is {value} again" for name, value in restore().items()]
     print(*(restored or ["No agent left anything changed in this network namespace."]), sep="\n")
     return 0
 
 
 def restore() -> dict[str, str]:
-    """Put back the settings that a killed agent has left in this network namespace, and return them.
+    """Put back the settings that a killed agent has left in this network namespace.
+
+    Returns:
+        For each sysctl that was put back its value; and an entry for each interface that lost an agent's queue.
 
     Raises:
-        DatapathError: its agent is alive, or the kernel refuses.
-        ResultError: the record cannot be read.
+        DatapathError: an agent is alive here, or the kernel refuses.
+        ResultError: the record of former values cannot be read.
     """
     with alone():
         freed = {name: "without an agent's queue" for _, name in socket.if_nameindex() if device.restore(name)}
@@ -94,7 +107,11 @@ def restore() -> dict[str, str]:
 
 
 def _restore(settings: dict[str, Changed]) -> dict[str, str]:
-    """Put back all settings that can be, and return them. If the kernel refuses one, the record stays."""
+    """Put back as many of these sysctls as the kernel allows, and return their values.
+
+    Raises:
+        DatapathError: the kernel refuses one; the record is kept.
+    """
     restored, refused = {}, None
     for name, setting in settings.items():
         try:

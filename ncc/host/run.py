@@ -39,11 +39,11 @@ from ncc.host.restore import AUTOCORKING, DEFAULT, ECN, SEND_BUFFER, alone, chan
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 USER_SLOTS = layout.FLOWS_MAX // 2
-"""Slots that one user of the machine may hold; half are always left to others."""
+"""Largest number of slots, each for a connection, that one user of the machine may hold: half of all."""
 
 
 def command(options: argparse.Namespace) -> int:
-    """Run until a signal or `--seconds`; return 0 then.
+    """Run the agent until a signal comes or `--seconds` are over, and return 0.
 
     Raises:
         ConfigError: invalid options; nothing has been changed.
@@ -129,7 +129,7 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _exchange(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> Exchange:
-    """Open the exchange with the peers, or one with nobody."""
+    """Open the exchange with the peers and the uplink; without both, one that sends and receives nothing."""
     exchange = Exchange()
     if plan.keys is not None:
         late_ns = to_ns(LATE_PERIODS * plan.network.period_s)
@@ -147,7 +147,7 @@ def _queues(
     exchange: Exchange,
     undo: ExitStack,
 ) -> Queues | None:
-    """Set up the queues that limit interfaces, and send the agent's messages past them; None with `--dry-run`."""
+    """Set up queues that limit the interfaces, and let the agent's messages pass them; None with `--dry-run`."""
     if options.dry_run:
         return None
     stack = plan.file.header.stack
@@ -164,7 +164,7 @@ def _queues(
 def _live(
     options: argparse.Namespace, plan: Plan, neighbourhood: Neighbourhood, queues: Queues | None, undo: ExitStack
 ) -> Live:
-    """Register the shim; return the local hosts, measured and limited from now on."""
+    """Register the shim, the kernel's program for connections, and return the local hosts, measured from now on."""
     counters = []
     for name in options.interface:
         counters.append(counter := InterfaceCounter(name))
@@ -202,9 +202,12 @@ def _receivers(
 
 
 def _sysctls(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> dict[Path, str]:
-    """Return the sysctls that the agent changes, and their values; an empty value stands for the shim's name.
+    """Return the sysctls that the agent changes, with their new values; an empty value stands for the shim's name.
 
-    Raise an error if this process may not write one. Their lock is held until `undo` is closed.
+    The lock on them is held until `undo` is closed.
+
+    Raises:
+        DatapathError: this process may not write one of them, or another agent has the lock.
     """
     if options.dry_run:
         return {}
@@ -228,7 +231,7 @@ def _serve(
     notifier: Notifier,
     stop: StopRequest,
 ) -> dict[str, float]:
-    """Decide until the end; return the share of a core used, and the seconds spent waiting for a core."""
+    """Run the periods until the end; return the share of a core that was used, and the seconds of waiting for one."""
     guard, queues, name = loop.agent.guard, loop.live.queues, loop.live.shim.name
     gc.collect()
     gc.freeze()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The socket of an exchange, in front of which the kernel drops what no peer has sent."""
+"""The UDP socket of an exchange. A filter in the kernel drops packets that no peer has sent."""
 
 import ctypes
 import errno
@@ -14,15 +14,16 @@ from ncc.host.message import MAGIC, SIZE, VERSION
 from ncc.host.peers import Address
 
 MESSAGE_MEMORY_BYTES = 2304
-"""Kernel memory that a waiting message takes at most: a descriptor and half a page."""
+"""Most kernel memory that a waiting message takes: a descriptor and half a page."""
 DSCP = 48
-"""Network control (RFC 4594 section 3.1)."""
+"""Class of the messages: network control (RFC 4594 section 3.1)."""
 _SO_ATTACH_FILTER = 26
-"""asm-generic/socket.h."""
+"""Socket option of asm-generic/socket.h."""
 _LENGTH, _BYTE, _HALF, _WORD, _EQUAL, _JUMP, _RETURN = 0x80, 0x30, 0x28, 0x20, 0x15, 0x05, 0x06
-"""Instructions of classic BPF (linux/bpf_common.h): loads, a jump on equality, a jump, and the verdict."""
+"""Instructions of classic BPF (linux/bpf_common.h): four loads, a jump on equality, a jump, and the verdict."""
 _UDP_BYTES, _SOURCE_AT = 8, 0xFFF0_0000 + 12
-"""Size of the UDP header, where a filter's data begins, and place of IP's source address (SKF_NET_OFF)."""
+"""Size of the UDP header, with which a filter's data begins; and offset of the source address in IP's header, which a
+filter reaches by SKF_NET_OFF."""
 _REMEDIES = {
     errno.EADDRINUSE: "the port is in use; is an agent running already? Stop what has it, or name another port",
     errno.EADDRNOTAVAIL: "this machine has no such address; name one that `ip address` shows",
@@ -55,9 +56,10 @@ def opened(address: Address, messages: int, senders: Sequence[Address]) -> socke
 
 
 def _filter(senders: Sequence[Address]) -> list[tuple[int, int, int, int]]:
-    """Return a program that takes packets of our size and version from these addresses and ports, and drops all others.
+    """Return a BPF program that passes messages of this version from these senders, and drops all other packets.
 
-    Dropped packets take no room in the socket and no time of the agent. A packet with a forged source passes.
+    It checks size, version, address and port. Dropped packets take no room in the socket and no time of the agent. A
+    packet whose source address is forged passes.
     """
     drop, take = (_RETURN, 0, 0, 0), (_RETURN, 0, 0, 0xFFFF_FFFF)
     program = []

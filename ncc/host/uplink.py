@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``ncc host uplink``: sends hosts the state of their uplink, from the machine that has this port."""
+"""The command ``ncc host uplink``: the machine that has the uplink's port sends the hosts its state."""
 
 import argparse
 import os
@@ -29,7 +29,7 @@ from ncc.host.peers import PORT, Peer, parse_one, parse_peers
 
 
 class PortState(NamedTuple):
-    """Counters of a port at one moment."""
+    """The counters of a port's queue at one moment."""
 
     sent_bytes: int
     """Bytes sent since the queue was set up, with link-layer headers."""
@@ -38,13 +38,17 @@ class PortState(NamedTuple):
 
 
 class Port:
-    """The counters of a network device's queue (`tc -s qdisc show dev ...`): the root and everything below it.
+    """A network device, whose queue's counters can be read: those of the root, which include everything below it.
 
-    Reading takes one request to the kernel and no privileges.
+    ``tc -s qdisc show dev ...`` shows the same. Reading takes one request to the kernel and no privileges.
     """
 
     def __init__(self, interface: str) -> None:
-        """Find the device in the calling thread's namespace."""
+        """Find the device in the calling thread's network namespace.
+
+        Raises:
+            ConfigError: there is no such device, or it has no queue that counts.
+        """
         index = interface_index(interface)
         # Without NLM_F_ECHO the kernel does not answer; an ACK comes even without a queue.
         self._question = request(netlink.GET_QDISC, netlink.ECHO, index, parent=netlink.ROOT)
@@ -57,7 +61,11 @@ class Port:
             raise ConfigError(str(error)) from None
 
     def read(self) -> PortState:
-        """Read the counters."""
+        """Read the counters.
+
+        Raises:
+            DatapathError: the kernel does not tell them, or the device or its queue is gone.
+        """
         try:
             queues = list(self._route.ask(self._question))
         except TimeoutError as error:
@@ -81,12 +89,12 @@ class Port:
 
 
 class UplinkSender:
-    """Sends agents the uplink's state.
+    """A sender of the uplink's state to agents.
 
     Args:
         keys: keys for this machine's messages.
-        own: this machine.
-        agents: hosts to send the state to.
+        own: this machine, under the address that agents know.
+        agents: hosts of the agents to send the state to.
 
     Raises:
         ConfigError: an address that cannot be used.
@@ -98,9 +106,14 @@ class UplinkSender:
         self._last: tuple[int, int] | None = None
 
     def send(self, sent_bytes: int, backlog_bytes: int, now_ns: int) -> None:
-        """Send the port's throughput since the last call, and its backlog; `now_ns` is monotonic.
+        """Send the port's throughput since the last call, and its backlog.
 
-        `sent_bytes` is a total. Nothing is sent at the first call, or if the total has begun anew.
+        Nothing is sent at the first call, or if `sent_bytes` is less than before because the queue is another.
+
+        Args:
+            sent_bytes: bytes sent since the queue was set up.
+            backlog_bytes: bytes that wait in the queue.
+            now_ns: monotonic time at which the two were read.
         """
         last, self._last = self._last, (sent_bytes, now_ns)
         if last is None or now_ns <= last[1] or sent_bytes < last[0]:
@@ -114,7 +127,7 @@ class UplinkSender:
         return {name: self.exchange.counters[name] for name in ("sent", "send_errors")}
 
     def close(self) -> None:
-        """Give the socket back; may be called twice."""
+        """Close the socket; may be called twice."""
         self.exchange.close()
 
 
@@ -132,11 +145,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace) -> int:
-    """Send until a signal or `--seconds`; return 0 then.
+    """Send the state until a signal comes or `--seconds` are over, and return 0.
 
     Raises:
         ConfigError: invalid options.
-        DatapathError: the port or its queue has gone.
+        DatapathError: the port or its queue is gone.
     """
     own = parse_one(options.listen, "address to listen on")
     agents = parse_peers(options.agents, [own])
@@ -165,7 +178,7 @@ def command(options: argparse.Namespace) -> int:
 def _serve(
     options: argparse.Namespace, port: Port, sender: UplinkSender, *, notifier: Notifier, log: Log, stop: StopRequest
 ) -> int:
-    """Send every period until the end; return the number of missed periods."""
+    """Send the state every period until the end; return the number of missed periods."""
     periods = Periods(to_ns(options.period))
     began_ns = reported_ns = periods.start_ns = time.monotonic_ns()
     until_ns = None if options.seconds is None else began_ns + to_ns(options.seconds)

@@ -16,8 +16,8 @@ Float = npt.NDArray[np.float32]
 class Network(Protocol):
     """Affine layers with tanh between them.
 
-    The weights are one vector: for each layer W [outputs, inputs] and then b [outputs]. It keeps the rows of forward
-    passes for the gradient, until `load` or `begin`.
+    The weights are one vector: for each layer W [outputs, inputs] and then b [outputs]. The network keeps the rows that
+    `forward` and `act` have passed through it, with their outputs, for `backward`. `load` and `begin` forget them.
     """
 
     @property
@@ -26,11 +26,11 @@ class Network(Protocol):
         ...
 
     def load(self, weights: Float) -> None:
-        """Copy the weights [size] and forget all rows."""
+        """Copy the weights [size] and forget the kept rows."""
         ...
 
     def begin(self) -> None:
-        """Forget all rows."""
+        """Forget the kept rows."""
         ...
 
     def forward(self, rows: Float) -> Float:
@@ -42,15 +42,16 @@ class Network(Protocol):
         ...
 
     def act(self, rows: Float, uniform: npt.NDArray[np.float64], actions: ActionArray) -> bool:
-        """Pass rows forward and draw an action for each from the softmax of its outputs.
+        """Pass rows forward, keep them, and draw an action for each from the softmax of its outputs.
 
         Args:
             rows: [rows, inputs]
-            uniform: [rows] numbers in [0, 1); the action is the first whose cumulative probability exceeds it.
-            actions: [rows] filled.
+            uniform: [rows] random numbers in [0, 1), which determine the actions. A row's action is the first whose
+                cumulative probability exceeds its number.
+            actions: [rows] array to which the drawn indices are written.
 
         Returns:
-            False if an output is not finite.
+            True if all outputs are finite.
         """
         ...
 
@@ -63,12 +64,20 @@ class Network(Protocol):
         ...
 
     def backward(self, outputs: Float, gradient: Float) -> None:
-        """Fill `gradient` [size] from the gradient [rows, outputs] with respect to all outputs that were kept."""
+        """Compute the gradient of a loss with respect to the weights, over all rows that were kept.
+
+        Args:
+            outputs: [rows, outputs] gradient of the loss with respect to the outputs of these rows.
+            gradient: [size] array to which the gradient with respect to the weights is written.
+        """
         ...
 
 
 def network(sizes: Sequence[int]) -> Network:
-    """Return a network with weights of 0; sizes are the numbers of inputs, of hidden units by layer, and of outputs.
+    """Return a network whose weights are 0.
+
+    Args:
+        sizes: number of inputs, number of units of each hidden layer, and number of outputs; all at least 1.
 
     Raises:
         ConfigError: the extension module is not built.
