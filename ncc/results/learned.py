@@ -118,11 +118,11 @@ class Learned:
 def load_learned(controller: Controller, run: Path | None = None) -> tuple[Controller, Learned]:
     """Load the policy of a learned controller.
 
-    Returns:
-        The controller with the host stack that the policy was trained on, and the policy.
-
     Args:
         run: run folder of the policy; None: the policy in the package.
+
+    Returns:
+        The controller with the host stack that the policy was trained on, and the policy.
 
     Raises:
         ConfigError: the controller has no policy, or there is none in the package.
