@@ -68,11 +68,7 @@ HEAD = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table.
-
-    Returns:
-        The exit status: 2 if settings cannot be used, else 0.
-    """
+    """Print the table; return the exit status (`ncc.core.options.exit_status`)."""
     return exit_status(lambda: _main(arguments))
 
 

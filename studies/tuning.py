@@ -124,11 +124,7 @@ def table_of(result: Mapping[str, Any]) -> Table:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the set.
-
-    Returns:
-        The exit status: 2 if settings cannot be used, 1 if the result cannot be used, else 0.
-    """
+    """Print the set; return the exit status (`ncc.core.options.exit_status`)."""
     return exit_status(lambda: _main(arguments))
 
 

@@ -212,11 +212,7 @@ class Search:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the controller.
-
-    Returns:
-        The exit status: 2 if settings cannot be used, else 0.
-    """
+    """Print the controller; return the exit status (`ncc.core.options.exit_status`)."""
     return exit_status(lambda: _main(arguments))
 
 

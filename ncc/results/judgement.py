@@ -14,7 +14,7 @@ from ncc.results.comparison import Comparison, ratio_of
 JSON = "comparison.json"
 
 TOLERANCES: Mapping[str, float] = {"slowdown_all_mean": 0.05, "slowdown_all_p99": 0.10, "goodput_bps": 0.01}
-"""Metrics by which datapaths are compared. Their ratio to the reference may differ from 1 by so much."""
+"""Metrics by which datapaths are compared, each with the largest accepted distance of its ratio from 1."""
 
 
 @dataclass(frozen=True)

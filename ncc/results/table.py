@@ -76,7 +76,7 @@ def sentences(judgement: Judgement) -> tuple[tuple[str, ...], tuple[str, ...]]:
     reference first.
 
     Returns:
-        The sentences about the first controller that they are about, and those about the others.
+        The sentences about the first of `ncc.results.verdict.subjects`, and those about the others.
     """
     by_datapath = {name: verdicts(judgement.comparisons[name]) for name in (judgement.reference, *judgement.datapaths)}
     if len(set(by_datapath.values())) == 1:

@@ -25,7 +25,7 @@ def verdicts(comparison: Comparison) -> tuple[str, ...]:
 def subjects(comparison: Comparison) -> tuple[str, ...]:
     """Name the controllers that the sentences are about: the learned ones and the user's own, if there are any.
 
-    Otherwise it is the classical controller with the lowest mean FCT or, without classical ones, the one of all.
+    Otherwise it is the controller with the lowest mean FCT of the classical ones or, if there are none, of all.
     """
     return comparison.learned or (_fastest(comparison, comparison.classical or comparison.controllers),)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def resumable(what: str) -> Iterator[None]:
-    """Raise a Ctrl-C in the block again, with a message: `what` are kept, and the same command continues."""
+    """Raise a Ctrl-C in the block with a message: `what` are kept, and the same command goes on from there."""
     try:
         yield
     except KeyboardInterrupt:

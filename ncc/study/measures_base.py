@@ -111,7 +111,7 @@ class Measure(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_fie
 
 
 class Windowed(Measure, frozen=True, kw_only=True):
-    """Mean over the periods of a window: those that end in (from_frac, until_frac], as shares of `duration_s`."""
+    """Base of measures in a window: the mean over the periods that end in (from_frac, until_frac] of `duration_s`."""
 
     from_frac: Fraction = 0.2
     """Start of the window, by default after the start-up of the flows."""

@@ -18,7 +18,7 @@ EPISODE_RTTS = 2.0
 
 
 class LossEvents(Windowed, frozen=True, kw_only=True):
-    """A measure of the time from the first to the last loss event of an uplink that begins in the window."""
+    """Base of measures over the time from the first to the last loss event of an uplink in the window."""
 
     def loss_events(self, seen: Seen, area: int) -> IntArray:
         """Indices of the window's periods in which a loss event begins, by a drop after `EPISODE_RTTS` without one."""

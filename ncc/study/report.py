@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Gather results and write the pages.
 
     Returns:
-        The exit status: 2 if settings cannot be used, 1 if results cannot be read or published, else 0.
+        The exit status: 1 if a result was refused, else as `ncc.core.options.exit_status`.
     """
     return exit_status(lambda: _main(arguments))
 

@@ -33,7 +33,7 @@ class Paper(Value, frozen=True, kw_only=True):
 
 
 class Contender(Value, frozen=True, kw_only=True):
-    """One line of the figure: a controller, and its differences from how it is configured."""
+    """One line of the figure: a controller, and the settings in which it differs from configs/controllers."""
 
     controller: Name
     """Name in configs/controllers."""

@@ -26,7 +26,7 @@ class ReportSpec(Value, frozen=True):
     """Path of the page; None: report.html in the only folder or, for several folders, in runs/."""
     overwrite: bool = False
     title: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
-    """None: the names of the scenarios."""
+    """Title of the page; None: a title made of the names of the scenarios."""
     reference: Name | None = None
     """Controller that the others are compared with; None: DCTCP or, if it was not run, the last."""
     timeline: tuple[Name, ...] | None = None

@@ -25,7 +25,7 @@ from ncc.harness.datapath import Datapath, HostStack, Records
 from ncc.run.compose import DatapathSpec
 
 JITTER_NS = 1000
-"""Delays of flow starts in perturbed runs are drawn below this number of nanoseconds."""
+"""Upper end of the random delays of flow starts in perturbed runs, in nanoseconds."""
 DESCRIBED: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("cases.yaml").read_text(encoding="utf-8"))
 
 

@@ -35,7 +35,7 @@ A p99 of 500 flows depends on the five slowest.
 DIGITS = 12
 """Decimal places to which a ratio is rounded before the verdict, so that a ratio equal to its bound is inside."""
 UPLINK = {"throughput_bps": "uplink_throughput_bps", "queue_bytes": "uplink_queue_mean_bytes"}
-"""Columns of the measurements behind the figures of uplinks, which are means over the periods in which flows arrive."""
+"""Figures of uplinks, and the columns whose means they are, over the periods in which flows arrive."""
 BOUNDS = {
     "throughput_bps": (1 - THROUGHPUT_FRAC, 1 + THROUGHPUT_FRAC),
     "goodput_bps": (1 - THROUGHPUT_FRAC, 1 + THROUGHPUT_FRAC),

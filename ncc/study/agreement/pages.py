@@ -43,7 +43,7 @@ def _row(summary: Summary, controller: str) -> list[str]:
 
 
 def _small(row: Row) -> str:
-    """Describe how a flow of a small case differs that is outside its bounds."""
+    """Describe the differences of a flow of a small case that is outside its bounds."""
     parts = [f"FCT {100 * fct_error_frac(row):+.4f} %"]
     for name, what in (("retransmitted_pkts", "retransmissions"), ("timeouts", "timeouts"), ("ce_pkts", "marks")):
         a, b = row[name]

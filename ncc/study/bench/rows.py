@@ -71,7 +71,7 @@ def measured(group: str, preset: str, **given: Any) -> list[Row]:
 
     Args:
         group: name of the group.
-        preset: `full` or `short`. A `short` measurement means nothing, so that its rows have no targets.
+        preset: `full` or `short`. A `short` measurement means nothing, so its rows have no targets.
         given: arguments of the group's functions in addition to those of the preset.
 
     Raises:
