@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Scripts that made the committed tuned sets and tuned formulas. They are not part of the package."""
+"""Studies that are not part of the package: they made the tuned sets and formulas of configs/, and analyse policies."""

@@ -63,33 +63,34 @@ GROUPS = {
     "the network's constants": ("static share", "period", "buffer"),
     "ages of messages": ("age mean", "age max", "uplink age"),
 }
-"""Entries of an observation in groups; numbers of one group have similar meanings."""
+"""Groups of entries of an observation, by name; the entries of a group have similar meanings."""
 ALL = "all of them"
+"""Name of the group of all entries."""
 
 
 @dataclass(frozen=True)
 class Importance:
-    """Importance of each group of observed numbers to a policy."""
+    """Importance of each group of observed numbers to one policy."""
 
     label: str
     """Label of the policy."""
     names: tuple[str, ...]
     """Names of the groups."""
     change: FloatArray
-    """[groups] mean size of the change of the logarithm of the limit, if the group comes from another state."""
+    """[groups] mean absolute change of the logarithm of the limit if the group's numbers come from another state."""
     without: FloatArray
-    """[groups, 3] mean FCT with the group fixed at its mean, over that of the policy: the geometric mean over networks,
-    and its 95 % interval."""
+    """[groups, 3] ratio of mean FCTs, with the group's numbers fixed at their means over that of the policy itself: the
+    geometric mean over networks, and the ends of its 95 % interval."""
 
     @property
     def ranked(self) -> IntArray:
-        """Indices of the groups, by the mean FCT without them, the longest first."""
+        """Indices of the groups in descending order of the mean FCT without them."""
         order: IntArray = np.argsort(-self.without[:, 0], kind="stable")
         return order
 
 
 def groups_of(learned: Learned) -> dict[str, tuple[int, ...]]:
-    """Positions in an observation by group; an entry that is in none of `GROUPS` is one by itself."""
+    """Positions in an observation by group; an entry that is in none of `GROUPS` is a group by itself."""
     grouped = {entry for entries in GROUPS.values() for entry in entries}
     named = {**GROUPS, **{entry: (entry,) for entry in learned.entries if entry not in grouped}}
     at = {
@@ -101,13 +102,14 @@ def groups_of(learned: Learned) -> dict[str, tuple[int, ...]]:
 def permuted(
     learned: Learned, seen: Sequence[tuple[Scenario, ObsArray]], groups: Iterable[Sequence[int]], *, seed: int = 0
 ) -> FloatArray:
-    """Mean size of the change of the log rate [groups] if the policy sees a group's numbers from another state.
+    """Compute the mean absolute change of the log rate, [groups], if a group's numbers come from another state.
 
-    The formula and the guard see the true numbers.
+    Only the policy sees the foreign numbers; the formula and the guard see the true ones.
 
     Args:
-        seen: networks, and observations [n, obs_dim] in each.
-        groups: positions of each group's numbers.
+        seen: networks, each with the observations [n, obs_dim] of its hosts.
+        groups: positions of each group's numbers in an observation.
+        seed: seed by which the other states are drawn.
     """
     obs, ends = np.concatenate([rows for _, rows in seen]), np.cumsum([len(rows) for _, rows in seen])[:-1]
     rng, changes = generator(seed, "permuted"), []
@@ -123,7 +125,7 @@ def permuted(
 
 
 def blinded(learned: Learned, places: Sequence[int], stand: FloatArray) -> tuple[Layer, ...]:
-    """Layers of a policy that always sees the values of `stand` [obs_dim] at `places`."""
+    """Change a policy's layers so that it always sees the values of `stand` [obs_dim] at the positions `places`."""
     (weight, bias), *rest = learned.policy.layers
     at, kept = list(places), weight.copy()
     kept[:, at] = 0
@@ -134,11 +136,13 @@ def importance(name: str, networks: Sequence[Scenario], run: Path | None = None,
     """Compute the importance of each group of numbers, and of all together, to a controller's policy.
 
     Args:
-        run: run folder of its policy; None: the package's.
+        name: name of the controller.
+        networks: networks on which it runs.
+        run: run folder of its policy; None: the policy in the package.
         seed: seed of the flows.
 
     Raises:
-        ConfigError: the controller has no policy, or a policy file for hosts.
+        ConfigError: the controller has no policy, or a policy file for hosts, or no host ever has something to send.
     """
     controller, learned = load_learned(load_controller(name), run)
     seen = states(controller, learned, networks, run)
@@ -157,7 +161,7 @@ def importance(name: str, networks: Sequence[Scenario], run: Path | None = None,
 def states(
     controller: Controller, learned: Learned, networks: Sequence[Scenario], run: Path | None
 ) -> list[tuple[Scenario, ObsArray]]:
-    """Return the observations of busy hosts in a run of the policy on each network that has a flow."""
+    """Run the policy on each network that has a flow; return the networks with the observations of their busy hosts."""
     datapath = load_datapath("packetsim")
     return [
         (network, observed(learned, controller, network, datapath, seed=number, run=run))
@@ -170,7 +174,7 @@ def states(
 def _blind(
     controller: Controller, learned: Learned, places: Sequence[int], stand: FloatArray, run: Path | None
 ) -> Iterator[Controller]:
-    """Provide a controller whose policy always sees the values of `stand` at `places`."""
+    """Provide the controller with a policy that always sees the values of `stand` [obs_dim] at positions `places`."""
     limit = controller.limit
     assert isinstance(limit, PolicyLimit), "it has a policy"
     path = LimiterFactory(run).path(controller.name, limit)
@@ -181,7 +185,7 @@ def _blind(
 
 
 def importance_bars(found: Importance, path: Path) -> None:
-    """Draw the change of the decision by each group, and the mean FCT without it, the most important group first."""
+    """Draw how much each group changes the decision, and the mean FCT without it, the most important group first."""
     order = found.ranked
     rows = np.arange(len(order))
     figure, (decision, flows) = new_figure(2, width=8.2, height=1.3 + 0.3 * len(order), sharey=True)
@@ -204,7 +208,7 @@ def importance_bars(found: Importance, path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; exit status 2 for unusable settings."""
+    """Print the table; return the exit status (`ncc.core.options.exit_status`)."""
     return exit_status(lambda: _main(arguments))
 
 

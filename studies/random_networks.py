@@ -28,18 +28,26 @@ from ncc.run.limiters import Decider, LimiterFactory
 from ncc.study.random_networks import DRAIN, Met, drawn, load_families, play
 
 BOUNDS = (1.05, 1.2)
-"""Ratios of mean FCTs; the share of networks above each is printed."""
+"""Ratios of mean FCTs. For each of them, the share of networks with a larger ratio is printed."""
 
 
 def geometric(logs: FloatArray, seed: int = 0) -> tuple[float, float, float]:
-    """Return exp of the mean of `logs` and its 95 % bootstrap interval."""
+    """Return the exponential of the mean of `logs` [n], and the ends of its 95 % bootstrap interval."""
     picks = generator(seed, "random_networks", "bootstrap").integers(0, len(logs), (4000, len(logs)))
     low, high = np.exp(np.percentile(logs[picks].mean(1), [2.5, 97.5]))
     return float(np.exp(logs.mean())), float(low), float(high)
 
 
 def lines(name: str, other: str, met: Met, base: Met, groups: dict[str, Any]) -> list[str]:
-    """Return rows of the table: a controller over another, on all networks and on those of each family."""
+    """Make the rows of the table that compare one controller with another, a row for each group of networks.
+
+    Args:
+        name: name of the controller.
+        other: name of the controller that it is compared with.
+        met: results of the controller.
+        base: results of the other one.
+        groups: indices of the networks of each group, by its name.
+    """
     rows_text = []
     for family, rows in groups.items():
         logs = np.log(met.mean_fct_s[rows] / base.mean_fct_s[rows])
@@ -60,7 +68,7 @@ HEAD = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; exit status 2 for unusable settings."""
+    """Print the table; return the exit status (`ncc.core.options.exit_status`)."""
     return exit_status(lambda: _main(arguments))
 
 
@@ -104,12 +112,15 @@ def _main(arguments: Sequence[str] | None) -> int:
 def _groups(
     families: npt.NDArray[np.str_], carried: npt.NDArray[np.bool_], decide: dict[str, npt.NDArray[np.bool_]]
 ) -> dict[str, npt.NDArray[np.int64]]:
-    """Return groups of networks: all with a flow, those of each family, and those in which each policy decides.
+    """Return groups of the networks that have a flow, as indices by the group's name.
+
+    One group has all of them. There is one for each family, if there are several, and one for each controller that
+    decides in some of the networks only.
 
     Args:
-        families: names [n_networks].
-        carried: networks that have a flow, [n_networks].
-        decide: by controller, networks in which its limits are its own, [n_networks].
+        families: name of each network's family, [n_networks].
+        carried: mask of the networks that have a flow, [n_networks].
+        decide: mask of the networks in which a controller itself decides on limits, [n_networks], by controller.
 
     Raises:
         ConfigError: no network has a flow.
@@ -130,7 +141,7 @@ def _groups(
 
 
 def count(text: str) -> int:
-    """Read a whole number from 1; for options."""
+    """Read an option's value, which must be a whole number from 1."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("must be a whole number from 1")

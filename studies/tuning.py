@@ -23,19 +23,30 @@ from ncc.study.spec import Experiment
 from ncc.study.table import At, Table
 
 REFERENCE = "dctcp"
-"""The contender, without settings, that settings are compared with."""
+"""Contender with whose FCTs, without settings, all settings are compared."""
 CELL, FCT, GOODPUT = "cell", "mean", "goodput"
-"""The axis of a sweep's networks, and its measures."""
+"""Names in a sweep: its axis of networks, called cells, and its measures of mean FCT and goodput."""
 GOODPUT_LOSS_FRAC = 0.02
+"""Largest share of its goodput without settings that a setting may cost a contender in any cell."""
 
 
 def chosen(experiment: Experiment, scenario: Mapping[str, Any], table: Table) -> dict[str, tuple[At, float]]:
-    """The best setting of every contender, by axis (without cells), and its FCT over the reference's.
+    """Choose the best setting of every contender.
 
-    Settings for which a value is undefined do not count.
+    A setting with an undefined value does not count.
+
+    Args:
+        experiment: the sweep.
+        scenario: its scenario as plain data.
+        table: its results.
+
+    Returns:
+        By contender: the setting, which has a value for each axis except the one of cells, and the ratio of its mean
+        FCT to the reference's, as a geometric mean over cells.
 
     Raises:
-        ResultError: the sweep has no cells, no reference, no point at which nothing is set, or undefined values there.
+        ResultError: the sweep has no axis of cells, no reference, one of the measures is missing, there is no point at
+            which nothing is set, or a contender has no setting that may be chosen.
     """
     if CELL not in table.axes:
         raise ResultError(f"a sweep must have an axis {CELL!r}, the networks that settings are judged on")
@@ -76,7 +87,7 @@ def chosen(experiment: Experiment, scenario: Mapping[str, Any], table: Table) ->
 
 
 def _same(plain: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
-    """True if all keys have these values already."""
+    """True if all keys have these values already in `plain`."""
 
     def at(key: str) -> Any:
         value_at: Any = plain
@@ -88,7 +99,7 @@ def _same(plain: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
 
 
 def tuned_set(experiment: Experiment, scenario: Mapping[str, Any], table: Table) -> TunedSet:
-    """The tuned set for a sweep."""
+    """Make the tuned set from the settings that are chosen for a sweep."""
     tunings = {}
     for contender, (setting, _) in chosen(experiment, scenario, table).items():
         mine, changes, params = f"contenders.{contender}.params.", {}, {}
@@ -103,7 +114,7 @@ def tuned_set(experiment: Experiment, scenario: Mapping[str, Any], table: Table)
 
 
 def table_of(result: Mapping[str, Any]) -> Table:
-    """The means of a result; NaN where a seed has no value."""
+    """Make a table from the data of a result. It has means in place of values by seed; NaN if a seed has no value."""
     values: dict[tuple[str, str, At], tuple[float, ...]] = {}
     for cell in result["cells"]:
         whole = cell["n_seeds"] == len(result["seeds"])
@@ -113,7 +124,7 @@ def table_of(result: Mapping[str, Any]) -> Table:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the set; exit status 2 for unusable settings, 1 for a result that cannot be read."""
+    """Print the set; return the exit status (`ncc.core.options.exit_status`)."""
     return exit_status(lambda: _main(arguments))
 
 

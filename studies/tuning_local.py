@@ -34,20 +34,21 @@ from studies.random_networks import count, geometric
 
 @dataclass(frozen=True)
 class Bounds:
-    """Lower and upper bound of a constant, and the scale on which the search moves."""
+    """Range of a constant, whose values the search sees as coordinates in [0, 1]."""
 
     low: float
     high: float
     log: bool = False
+    """Space the coordinates evenly by the constant's logarithm; else by its value."""
 
     def coordinate(self, value: float) -> float:
-        """The place of a value in [0, 1]."""
+        """Convert a value to its coordinate in [0, 1]."""
         if self.log:
             return float(np.log(value / self.low) / np.log(self.high / self.low))
         return (value - self.low) / (self.high - self.low)
 
     def value(self, coordinate: FloatArray) -> FloatArray:
-        """Values at coordinates in [0, 1]."""
+        """Convert coordinates in [0, 1] to values."""
         if self.log:
             return self.low * (self.high / self.low) ** coordinate
         return self.low + coordinate * (self.high - self.low)
@@ -66,26 +67,33 @@ SEARCHED = {
     "hold_frac": Bounds(0.01, 1, log=True),
     "idle_frac": Bounds(0.05, 1, log=True),
 }
-"""The constants to search for if hosts know sizes; without sizes, `attained_frac` too."""
+"""Constants to search for, with their ranges."""
 ATTAINED = {"attained_frac": Bounds(0, 4)}
+"""Further constant to search for if hosts do not know sizes."""
 STEP = 0.15
+"""First step size of CMA-ES, in coordinates."""
 LEFT_PERIODS = 100
-"""Additional periods that a flow counts if it is not delivered when the drain of its episode ends, as in training."""
+"""Number of periods that a flow adds to the cost if it is unfinished at the end of the episode, as in training."""
 SELECTED, JUDGED = 96, 192
-"""Numbers of lists on which the last means are compared, and on which the best of them is judged."""
+"""Numbers of draws on which the means of late generations are compared, and on which the best of them is judged."""
 LAST = 12
-"""Number of means of generations, spread over the second half of the search, that are compared at its end."""
+"""Number of generations of the second half of the search whose means are compared at its end."""
 
 
 class Search:
-    """A search in which all candidates meet the same draws.
+    """A search by CMA-ES in which all candidates meet the same networks and flows.
+
+    A point of the search has a coordinate in [0, 1] for each constant that is searched for.
 
     Args:
-        start: the controller whose limit the search begins with.
-        families: networks and flows.
+        start: controller with whose constants the search begins.
+        families: families from which networks and flows are drawn.
         datapath: simulator of the networks.
         seed: seed of all draws.
-        blind: hosts know backlogs in place of sizes.
+        blind: True if hosts do not know the sizes of flows, but only their backlogs.
+
+    Raises:
+        ConfigError: the limit of `start` is not of kind local.
     """
 
     def __init__(
@@ -98,15 +106,25 @@ class Search:
         self.start: dict[str, float] = start.limit.constants()
         self.bounds = {**SEARCHED, **(ATTAINED if blind else {})}
         self.rack_periods = 0
-        """Number of periods simulated so far, summed over candidates."""
+        """Number of periods simulated so far, summed over candidates and the start."""
 
     def constants(self, points: FloatArray) -> dict[str, FloatArray]:
-        """Constants [n_points] of points [n_points, n_searched] of the unit cube."""
+        """Convert points [n_points, n_searched] to values of all constants, [n_points] by name.
+
+        Constants that are not searched for keep the values of the start.
+        """
         searched = {name: bounds.value(points[:, i]) for i, (name, bounds) in enumerate(self.bounds.items())}
         return {name: searched.get(name, np.full(len(points), value)) for name, value in self.start.items()}
 
     def over_start(self, points: FloatArray, draws: range) -> FloatArray:
-        """Log of the mean FCT over that of the start, [n_points, n_draws]; draw i is the same for all."""
+        """Compute the logarithm of each point's cost over that of the start, [n_points, n_draws].
+
+        The ratio of costs stands for that of mean FCTs. All points meet the same network and flows in a draw.
+
+        Args:
+            points: points of the search, [n_points, n_searched].
+            draws: numbers of the draws.
+        """
         constants = self.constants(points)
         tried = {name: np.concatenate([[self.start[name]], column]) for name, column in constants.items()}
         costs = np.stack([self._cost(tried, draw) for draw in draws], axis=1)
@@ -114,7 +132,12 @@ class Search:
         return logs
 
     def _cost(self, constants: Mapping[str, FloatArray], draw: int) -> FloatArray:
-        """Unfinished flows, summed over time, which is proportional to their mean FCT (Little's law)."""
+        """Simulate one draw of network and flows; return the cost of each candidate, [n_candidates].
+
+        The cost is the number of unfinished flows summed over the periods, plus `LEFT_PERIODS` for each flow that is
+        unfinished at the end, plus 1. The sum is proportional to the mean FCT of flows that finish (Little's law). The
+        1 keeps the cost above 0, so that its logarithm exists.
+        """
         scenario = self._drawn(draw)
         n, several = len(constants["alike"]), self._families.hosts_per_slot // scenario.n_agents
         limiter = Local(**{name: np.repeat(column, several) for name, column in constants.items()})
@@ -149,7 +172,15 @@ class Search:
         return scenario.replace(nic=scenario.nic.replace(knows="backlog")) if self._blind else scenario
 
     def run(self, rack_periods: int, lists: int) -> tuple[FloatArray, int]:
-        """Search until so many periods have been simulated; return the point [n_searched] and the generations."""
+        """Search until so many periods have been simulated.
+
+        Args:
+            rack_periods: number of periods, as `self.rack_periods` counts them.
+            lists: number of draws of a network and its flows in a generation.
+
+        Returns:
+            The best point, [n_searched], and the number of generations.
+        """
         first = np.array([bounds.coordinate(self.start[name]) for name, bounds in self.bounds.items()])
         rng = generator(self._seed, "tuning_local", "points")
         options = {"bounds": [0, 1], "randn": lambda *shape: rng.standard_normal(shape), "seed": np.nan, "verbose": -9}
@@ -172,12 +203,16 @@ class Search:
         return best, len(means) - 1
 
     def judged(self, point: FloatArray) -> tuple[float, float, float]:
-        """Return the ratio of mean FCTs on lists that no search meets, and its 95 % interval over them."""
+        """Compare a point with the start on draws that no search meets.
+
+        Returns:
+            The ratio of costs as a geometric mean over draws, and the ends of its 95 % interval.
+        """
         return geometric(self.over_start(point[None], range(2 * 10**6, 2 * 10**6 + JUDGED))[0])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the controller; exit status 2 for unusable settings."""
+    """Print the controller; return the exit status (`ncc.core.options.exit_status`)."""
     return exit_status(lambda: _main(arguments))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits of hosts by the bytes before their next flow, of several controllers on the same measurements."""
+"""Limits that several controllers set on the same measurements, by the bytes that go before a host's next flow."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,38 +23,45 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 VIEW = ObservationSpec(neighbours="ordered", ages=True)
+"""Observation from which the states of hosts are taken."""
 SEEN = ("queued_flows", "queued flows before", "bytes ahead", "hosts before")
+"""Entries of that observation that are used."""
 IN_ORDER = (4.0, 4.0)
-"""Values of "bytes ahead" and "hosts before" that are observed as 1, as in kinds.h."""
+"""Values that the entries "bytes ahead" (in periods of the uplink's rate) and "hosts before" show as 1 (kinds.h)."""
 BEFORE = (1, 2, 4)
-"""Numbers of hosts before, a panel each."""
+"""Numbers of hosts that go before, each with a panel of the figure."""
 EDGES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
-"""Edges in periods of the groups of states that a point is the mean of."""
+"""Edges, in periods of the uplink's rate, of groups of states; a point in the figure is the mean over a group."""
 LEAST = 15
-"""Fewest states that make a point."""
+"""Smallest number of states over which a point is drawn."""
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """States of hosts in runs of the first controller, and the decisions of each controller there."""
+    """States of hosts in runs of the first controller, and the limits that each controller sets there.
+
+    A state is that of one host in one period.
+    """
 
     limits: Mapping[str, FloatArray]
-    """[n] limit over the link's rate by controller, at most 1."""
+    """[n] limit as a fraction of the link's rate, at most 1, by controller."""
     busy: BoolArray
-    """[n] true if something is queued."""
+    """[n] True if the host has something to send."""
     known: BoolArray
-    """[n] true if it was busy already when the neighbours sent their messages; else a burst has just begun."""
+    """[n] True if the host had something to send already when its neighbours sent their last messages;
+    False at the beginning of a burst."""
     periods_before: FloatArray
-    """[n] bytes before the host's next flow, in periods of the uplink's rate."""
+    """[n] bytes of other hosts that go before its next flow, in periods of the uplink's rate."""
     hosts_before: FloatArray
-    """[n] hosts that go before, at most 8."""
+    """[n] number of hosts that go before, at most 8."""
 
 
 def waiting(controllers: Sequence[str], networks: Sequence[Scenario], run: Path | None = None) -> Waiting:
     """Run the first controller on flows of each network, and let the others decide on its measurements.
 
     Args:
-        run: run folder of its policy; None: the package's.
+        controllers: names of the controllers.
+        run: run folder of the first controller's policy; None: the policy in the package.
 
     Raises:
         ConfigError: no network has a flow.
@@ -86,9 +93,10 @@ def waiting(controllers: Sequence[str], networks: Sequence[Scenario], run: Path 
 
 
 def waiting_limits(found: Waiting, path: Path) -> None:
-    """Draw limits of hosts that do not wait and, over the bytes before, of hosts that do; a line per controller.
+    """Draw the limits that each controller sets for hosts that wait for others and for hosts that do not.
 
-    Points are geometric means over states; vertical lines and the band span the middle half of them.
+    For hosts that wait, limits are drawn over the bytes that go before. Points are geometric means over states; the
+    vertical lines and the band span the middle half of the states.
     """
     looks = styles(list(found.limits))
     figure, (first, *panels) = new_figure(1 + len(BEFORE), width=8.2, height=6.4, sharey=True, lines=2)
@@ -124,13 +132,13 @@ def waiting_limits(found: Waiting, path: Path) -> None:
 
 
 def _spread(logs: np.ndarray) -> tuple[float, float, float]:
-    """Geometric mean and the middle half."""
+    """Return the geometric mean of numbers, given as logarithms, and the ends of their middle half."""
     low, high = np.percentile(logs, [25, 75])
     return float(np.exp(logs.mean())), float(np.exp(low)), float(np.exp(high))
 
 
 def _over_periods(axes: "Axes", found: Waiting, met: BoolArray, looks: dict[str, Style]) -> None:
-    """Draw limits of these states over the bytes before."""
+    """Draw the limits in the states `met` over the bytes that go before, with a line for each controller."""
     group = np.digitize(found.periods_before, EDGES)
     groups = [rows for at in range(1, len(EDGES)) if (rows := met & (group == at)).sum() >= LEAST]
     if not groups:

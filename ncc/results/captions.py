@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Text above and below every table: title, bounds, warnings, invalid runs, datapaths that disagree."""
+"""Text above and below every table: the title, and lines on bounds, warnings, invalid runs and disagreement."""
 
 import math
 
@@ -17,7 +17,7 @@ WARNED = "†"
 
 
 def title(judgement: Judgement) -> str:
-    """Title of a run in one line: scenario, datapaths, seeds, duration of arrivals, number of flows."""
+    """Title of a table in one line: scenario, datapaths, number of seeds, duration of arrivals, number of flows."""
     comparison = judgement.any
     what = f"{comparison.scenario} on " if comparison.scenario else "On "
     flows = f"{comparison.n_flows:,} flows per controller"
@@ -49,7 +49,7 @@ def warnings_of(judgement: Judgement, name: str) -> list[str]:
 
 
 def warning_lines(judgement: Judgement) -> list[Line]:
-    """Lines on controllers with warnings, then on those with invalid runs: their number and the first."""
+    """A line for each controller with warnings, then one for each with invalid runs: number and first."""
     lines = [
         (f"{WARNED} {label(name)}: {'; '.join(warnings)}.", "yellow")
         for name in judgement.any.controllers
@@ -72,7 +72,7 @@ def _n_runs(judgement: Judgement) -> int:
 
 
 def strays(judgement: Judgement) -> str:
-    """Sentence on datapaths that differ by more than the tolerance; empty if none do."""
+    """Sentence on the metrics in which datapaths differ by more than `TOLERANCES` allow; empty if there are none."""
     far = [
         f"{label(name)} in {CATALOGUE[metric].label} ({judgement.ratio(datapath, name, metric).estimate:.3f})"
         for datapath in judgement.datapaths[:-1]
@@ -84,7 +84,7 @@ def strays(judgement: Judgement) -> str:
 
 
 def few_seeds(judgement: Judgement) -> Line | None:
-    """Line below the full table where seeds are too few for a claim."""
+    """Line that says that seeds are too few for a claim; None from `MIN_SEEDS` seeds on."""
     n = len(judgement.any.seeds)
     if n >= MIN_SEEDS:
         return None
@@ -96,8 +96,8 @@ def brief_lines(judgement: Judgement, lowest: str, *, split: bool) -> list[Line]
     """Lines below the short table.
 
     Args:
-        lowest: the lowest bound of the mean FCT, formatted.
-        split: some metrics have a row per datapath.
+        lowest: the lowest bound of the mean FCT, as a formatted number; empty: there is none.
+        split: True if some metrics have a row for each datapath.
     """
     comparison = judgement.any
     enough = len(comparison.seeds) >= MIN_SEEDS
@@ -122,7 +122,7 @@ def brief_lines(judgement: Judgement, lowest: str, *, split: bool) -> list[Line]
 
 
 def full_lines(judgement: Judgement, missing: list[str]) -> list[Line]:
-    """Lines below the full table; `missing` are the labels of metrics that no run defines."""
+    """Lines below the full table; `missing` has the labels of the metrics that are undefined in every run."""
     comparison = judgement.any
     lines: list[Line] = []
     if len(comparison.seeds) > 1:

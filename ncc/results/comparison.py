@@ -21,24 +21,23 @@ from ncc.metrics.catalogue import CATALOGUE, Better, worst
 from ncc.metrics.stats import Interval, gap_closed, interval, paired_ratio
 
 MIN_SEEDS = 5
-"""Smallest number of paired seeds that can distinguish controllers; a bootstrap interval of two values is just these
-two."""
+"""Smallest number of paired seeds that can distinguish controllers: with fewer, bootstrap intervals are too narrow."""
 
 GAP_START, GAP_METRIC = "dctcp", "fct_mean_s"
-"""Controller from which gaps to the lowest bound are measured, and their metric."""
+"""Controller from which the gap to the lowest bound is measured, and the metric in which it is measured."""
 
 Values = list[float]
-"""Values per seed, in the order of `Comparison.seeds`; NaN where the metric is undefined."""
+"""One value per seed, in the order of `Comparison.seeds`; NaN where the metric is undefined."""
 
 
 _interval = lru_cache(maxsize=20_000)(interval)
-"""`interval`, cached: a table asks for the same bootstrap many times while it finds its width."""
+"""`interval`, cached, because a table asks for the same bootstrap many times while it finds its width."""
 ratio_of = lru_cache(maxsize=20_000)(paired_ratio)
-"""`paired_ratio` of tuples, cached."""
+"""`paired_ratio`, cached; its arguments must be tuples."""
 
 
 def _without_nan(value: Any) -> Any:
-    """Plain data as JSON holds it: text for keys, lists, and null for an undefined number."""
+    """Convert to plain data for JSON: keys become text, tuples lists, and NaN None."""
     if isinstance(value, Mapping):
         return {str(key): _without_nan(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -48,29 +47,29 @@ def _without_nan(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Values of a comparison, by keys of `ncc.metrics.catalogue` and in SI units."""
+    """All values of a comparison, in SI units. Metrics are named by the keys of `ncc.metrics.catalogue`."""
 
     scenario: str = ""
     controllers: tuple[str, ...]
     seeds: tuple[int, ...]
     n_flows: int = 0
-    """Flows given to each controller, over all seeds."""
+    """Number of flows that each controller was given, over all seeds."""
     duration_s: float = math.nan
     """Seconds in which flows arrive, in every run; NaN if unknown."""
     learned: tuple[str, ...] = ()
-    """Controllers with limits that are learned or unknown, and not one of our formulas."""
+    """Controllers whose limits come from a policy, a model or a user's class, and not from a formula of ncc."""
     classical: tuple[str, ...] = ()
-    """Controllers without a limit, which are a transport alone."""
+    """Controllers without rate limits, which consist of a transport alone."""
     warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Warnings about a controller's numbers, one sentence each, by controller."""
     invalid: Mapping[str, Mapping[int, Sequence[str]]]
-    """Problems of invalid runs, by controller and seed. Their values count as they are, and their controller is never
-    best."""
+    """Problems of invalid runs, by controller and seed. The values of such runs count as they are, but their controller
+    is never the best."""
     values: Mapping[str, Mapping[str, Values]]
     """Values by controller, then metric."""
     bounds: Mapping[str, Mapping[str, Values]] = field(default_factory=dict)
-    """Values under ideal sharing of the same flows, by bound (`ncc.metrics.bounds`), then metric. Bounds are not
-    controllers and do not compete."""
+    """Values by bound (`ncc.metrics.bounds`), then metric: the same flows under ideal sharing. A bound is no controller
+    and is never the best."""
 
     def __post_init__(self) -> None:
         if both := sorted(set(self.bounds) & set(self.controllers)):
@@ -83,25 +82,25 @@ class Comparison:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Metrics that are defined for at least one controller, in the catalogue's order."""
+        """Metrics that are defined in at least one run, in the catalogue's order."""
         return tuple(
             key for key in CATALOGUE if any(np.isfinite(self.values[name][key]).any() for name in self.controllers)
         )
 
     def cell(self, name: str, metric: str) -> Interval:
-        """Estimate and bootstrap interval over seeds, for a controller or a bound."""
+        """Mean over seeds and its bootstrap interval, for a controller or a bound."""
         values = self.bounds[name] if name in self.bounds else self.values[name]
         return _interval(tuple(values[metric]))
 
     def ratio(self, one: str, other: str, metric: str) -> Interval:
-        """Ratio of the metric of `one` to that of `other`, with the interval over seeds in pairs."""
+        """Mean of `one` over the mean of `other`, with the bootstrap interval over pairs of the same seed."""
         return ratio_of(tuple(self.values[one][metric]), tuple(self.values[other][metric]))
 
     @cached_property
     def gaps(self) -> dict[str, Interval]:
-        """Share that each controller closes of the gap from DCTCP's mean FCT to the SRPT bound's (`stats.gap_closed`).
+        """Share of the gap between the mean FCTs of DCTCP and of the SRPT bound that each other controller closes.
 
-        It is empty without bounds or without DCTCP; DCTCP's own share, 0, is left out.
+        See `ncc.metrics.stats.gap_closed`. The result is empty without bounds or without DCTCP.
         """
         if LOWEST not in self.bounds or GAP_START not in self.controllers:
             return {}
@@ -110,10 +109,11 @@ class Comparison:
         return {name: gap_closed(self.values[name][GAP_METRIC], start, goal) for name in others}
 
     def best(self, metric: str) -> tuple[str, ...]:
-        """The best controller and those that cannot be distinguished from it, best first; empty if these are all.
+        """The best controller and those that cannot be distinguished from it, best first.
 
-        Two controllers differ if the paired interval of their difference excludes 0. A controller with an invalid run
-        is never among them.
+        Two controllers differ if the paired interval of their difference excludes 0 and they share `MIN_SEEDS` seeds.
+        A controller with an invalid run is never among the best. The result is empty with fewer than `MIN_SEEDS` seeds,
+        for a metric without a better direction, or if all controllers would be among the best.
         """
         better = CATALOGUE[metric].better
         sign = -1.0 if better is Better.HIGHER else 1.0
@@ -129,12 +129,12 @@ class Comparison:
         return () if len(tied) == len(level) - 1 and not refused else (first, *tied)
 
     def _alike(self, one: str, other: str, metric: str) -> bool:
-        """True if the seeds that both have cannot distinguish the two."""
+        """True if the seeds with values of both controllers cannot distinguish the two."""
         difference = self.difference(one, other, metric)
         return difference.n < MIN_SEEDS or 0.0 in difference
 
     def difference(self, one: str, other: str, metric: str) -> Interval:
-        """Value of `one` minus that of `other`, paired by seed, with the interval over seeds."""
+        """Mean over seeds of `one` minus `other`, paired by seed, with its bootstrap interval."""
         differences = np.array(self.values[one][metric]) - np.array(self.values[other][metric])
         return _interval(tuple(differences.tolist()))
 
@@ -151,11 +151,13 @@ def comparison(
     invalid: Mapping[str, Mapping[int, Sequence[str]]] | None = None,
     **about: Any,
 ) -> Comparison:
-    """Compare controllers by the summaries of their runs (`ncc.metrics.summary.summarise`), one per seed each.
+    """Compare controllers by the summaries of their runs, as `ncc.metrics.summary.summarise` computes them.
 
-    If an invalid run leaves a metric undefined, it counts as the worst of that seed.
+    Where an invalid run leaves a metric undefined, it gets the worst value that any controller has for that seed.
 
     Args:
+        summaries: for each controller, one summary per seed, in the order of `seeds`.
+        invalid: problems of invalid runs, by controller and seed.
         about: other fields of `Comparison`.
 
     Raises:
@@ -184,9 +186,11 @@ def compare(
 ) -> Comparison:
     """Compare the controllers of an evaluation on disk.
 
+    A controller whose hosts or switches have other settings than the base scenario gets a warning that names them.
+
     Args:
         bounds: include the bounds of `ncc.metrics.bounds`, unless the scenario has endless flows.
-        warnings: as in `Comparison`.
+        warnings: further warnings, as in `Comparison`.
 
     Raises:
         ConfigError: the controllers were not run with the same flows and seeds, so there are no pairs.
@@ -222,21 +226,21 @@ def compare(
 
 
 def _flows(run: StoredRun) -> str:
-    """Everything that decides a run's flows, as text. Tuned hosts and switches may have other settings."""
+    """Text that is equal for runs with equal flows; it leaves out settings in which tuned controllers may differ."""
     scenario = dict(run.manifest.facts["scenario"])
     hosts = {key: value for key, value in scenario["topology"].items() if key != "mark_threshold_bytes"}
     return json.dumps([scenario["name"], scenario["workload"], scenario["duration_s"], hosts], sort_keys=True)
 
 
 def base_scenario(evaluation: Evaluation) -> Mapping[str, Any]:
-    """The plain scenario of an evaluation: that of the first controller that is not tuned, if there is one."""
+    """Plain scenario of the first controller that is not a tuned one or, if all are tuned, of the first controller."""
     runs = [run for run in evaluation.runs if not run.controller.endswith(TUNED)] or evaluation.runs
     scenario: Mapping[str, Any] = runs[0].manifest.facts["scenario"]
     return scenario
 
 
 def _set_otherwise(base: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    """Settings of hosts and switches in which a scenario differs from the base."""
+    """Text with the settings of hosts and switches in which `own` differs from `base`."""
     parts = [
         f"{part}.{key}={value}"
         for part in ("transport", "topology")
@@ -251,7 +255,7 @@ def _limit(run: StoredRun) -> AnyLimit:
 
 
 def bounds_of(scenario: Scenario, seeds: Sequence[int]) -> dict[str, dict[str, Values]]:
-    """Compute `Comparison.bounds` of the flows of these evaluation seeds."""
+    """Compute `Comparison.bounds` for the flows of these evaluation seeds."""
     bounds = {}
     for name in bounds_for(scenario):
         summaries = [bound_summary(scenario, eval_flow_seed(seed), name) for seed in seeds]

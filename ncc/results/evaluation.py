@@ -41,13 +41,17 @@ def judge(
     recording: Recording | None = None,
     close: bool = True,
 ) -> Judgement:
-    """Run every controller on every seed on every datapath; print and draw the results.
+    """Run every controller on every seed on every datapath; print, draw and save the comparison.
 
-    Runs go into `folder/<datapath>`, and finished runs there are kept.
+    Runs go into `folder/<datapath>`, and finished runs there are kept. The comparison goes into `folder`, as
+    comparison.json and comparison.md.
 
     Args:
-        policies: run folder that policy files are relative to; None: policies of the package.
-        recording: record every run, with other flows than the held-out ones and without bounds.
+        policies: run folder to which the paths of policies are relative; None: policies come from the package.
+        folder: folder of the results.
+        config: resolved configuration, for the manifests.
+        recording: recorder of every run; the runs then have other flows than the held-out ones, and no bounds. None:
+            nothing is recorded.
         close: print the verdict again at the end.
     """
     datapaths = reference_last(datapaths)
@@ -121,10 +125,12 @@ def run_controllers(
     config: Mapping[str, Any],
     recording: Recording | None = None,
 ) -> Evaluation:
-    """Run every controller (as `factory` resolves it) on every seed; finished runs in `folder` are kept.
+    """Run every controller on every seed on one datapath; finished runs in `folder` are kept.
 
     Args:
-        scenario: the scenario of all controllers, or one for each by its name.
+        scenario: one scenario for all controllers, or a mapping from the name of each controller to its scenario.
+        controllers: controllers as `factory.resolved` returns them.
+        called: text before the datapath's name on the progress bar.
 
     Raises:
         NccError: as in `ncc.harness.pool.evaluate`.
@@ -147,7 +153,10 @@ def run_controllers(
 
 
 def bound_points(scenario: Scenario, seeds: Sequence[int]) -> dict[str, FlowPoints]:
-    """Flow sizes and slowdowns of the bounds on the flows of these evaluation seeds, as in `Evaluation.slowdowns`."""
+    """Compute, for each bound, the sizes and slowdowns of the flows of all these evaluation seeds together.
+
+    The form is that of `Evaluation.slowdowns`. The result is empty if the scenario has endless flows.
+    """
     drawn = [eval_flow_seed(seed) for seed in seeds]
     size_bytes = np.concatenate([scenario.flows(seed).size_bytes for seed in drawn])
     return {

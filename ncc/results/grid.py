@@ -14,29 +14,30 @@ Line = tuple[str, str]
 """Text and its rich style."""
 RULE = "│"
 BEST = "*"
-"""Mark of the best; Markdown shows it as bold type."""
+"""Mark after the best values; Markdown shows these values in bold instead."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: an estimate, its interval (or nothing), a mark after it, and its rich style."""
+    """A cell: the texts of an estimate and its interval, a mark after the estimate, and its rich style."""
 
     middle: str
     spread: str = ""
+    """Interval; empty: there is none."""
     mark: str = ""
     style: str = ""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row: leading cells, of which the first is the label, then one cell per column."""
+    """A row: leading cells, the first of which is the label, then one cell per column."""
 
     lead: tuple[str, ...]
     cells: tuple[Cell, ...]
     title: str
-    """Label where there are no sections."""
+    """Label with the section included, for tables that do not show sections."""
     section: str = ""
-    """Section of the row; rows of a section stand below its name, indented."""
+    """Name of the section, below which its rows are indented; empty: the row is in none."""
 
 
 @dataclass(frozen=True)
@@ -50,24 +51,25 @@ class Grid:
     """Heads of the other columns."""
     rows: tuple[Row, ...]
     lines: tuple[Line, ...]
-    """Lines below it."""
+    """Lines below the table."""
     apart: int = 0
-    """Number of last columns that stand behind a rule, in grey."""
+    """Number of columns at the right end that a vertical rule separates from the others."""
     last: tuple[str, str] = ("", "")
-    """Last line, with and without intervals."""
+    """Last line below the table: the first text if intervals are printed, else the second."""
     brief: bool = False
-    """Leave out the frame, and the intervals if they would not fit."""
+    """Print the table without lines at its edges, and leave out the intervals if it does not fit the terminal."""
 
     @property
     def rule(self) -> int:
-        """Index of the first column behind the rule."""
+        """Index of the first column to the right of the rule."""
         return len(self.columns) - self.apart
 
 
 def print_grid(grid: Grid, console: Console) -> None:
-    """Print as wide as the table needs.
+    """Print the table as wide as it needs to be.
 
-    In a narrow terminal, intervals move below the estimates or, in a brief table, disappear; then columns are split.
+    If the terminal is narrower, a brief table loses its intervals, and another has them below the estimates. If that
+    is still too wide, the columns are split into several tables, one below the other.
     """
     blocks, spread = [list(range(len(grid.columns)))], " "
     if console.is_terminal and _width(_table(grid, blocks[0], spread)) > console.width:
@@ -92,7 +94,7 @@ def markdown_table(head: Sequence[str], rows: Iterable[Iterable[object]], align:
     """Format a Markdown table.
 
     Args:
-        align: a letter per column, `l` or `r`; the last one is for all that follow.
+        align: `l` (left) or `r` (right) for each column; the last letter also holds for all further columns.
     """
     sides = align + align[-1] * (len(head) - len(align))
     ruler = ["---:" if side == "r" else "---" for side in sides]
@@ -125,7 +127,7 @@ def _table(grid: Grid, columns: Sequence[int], spread: str) -> Table:
     """Make the table of these columns.
 
     Args:
-        spread: text between an estimate and its interval; empty: intervals are left out.
+        spread: a space or a line break between estimate and interval; empty: intervals are left out.
     """
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True, show_edge=not grid.brief)
     for head in grid.leads:
@@ -155,12 +157,12 @@ def _table(grid: Grid, columns: Sequence[int], spread: str) -> Table:
 
 
 def _ruled(grid: Grid, columns: Sequence[int], i: int) -> bool:
-    """True if a rule stands before column i, which separates the last columns from the others."""
+    """True if the rule is drawn before column i: at the first separated column, unless the table begins there."""
     return grid.apart > 0 and i == grid.rule and i != columns[0]
 
 
 def _blocks(grid: Grid, width: int, spread: str) -> list[list[int]]:
-    """Columns in as few groups as fit `width`, at least one each."""
+    """Split the columns, in order, into tables that fit `width`; a column that is too wide gets a table of its own."""
     blocks: list[list[int]] = []
     for i in range(len(grid.columns)):
         if blocks and _width(_table(grid, [*blocks[-1], i], spread)) <= width:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The same controllers on the same flows, once per datapath: each datapath's results, and their agreement."""
+"""Comparisons of the same controllers on the same flows, one for each datapath, and the agreement of datapaths."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from ncc.results.comparison import Comparison, ratio_of
 JSON = "comparison.json"
 
 TOLERANCES: Mapping[str, float] = {"slowdown_all_mean": 0.05, "slowdown_all_p99": 0.10, "goodput_bps": 0.01}
-"""Metrics by which datapaths are compared, each with the tolerated distance of its ratio from 1."""
+"""Metrics by which datapaths are compared, each with the largest accepted distance of its ratio from 1."""
 
 
 @dataclass(frozen=True)
@@ -44,31 +44,31 @@ class Judgement:
 
     @property
     def reference(self) -> str:
-        """Datapath with which the others are compared."""
+        """Datapath with which the others are compared: the last."""
         return self.datapaths[-1]
 
     @property
     def any(self) -> Comparison:
-        """One of the comparisons, for data that all have in common: scenario, controllers, seeds, number of flows."""
+        """Comparison on the reference, for data that all comparisons have in common, such as controllers and seeds."""
         return self.comparisons[self.reference]
 
     @property
     def valid(self) -> bool:
-        """True if every run may be used."""
+        """True if no run of any datapath is invalid."""
         return all(comparison.valid for comparison in self.comparisons.values())
 
     def ratio(self, datapath: str, controller: str, metric: str) -> Interval:
-        """Ratio of the metric on `datapath` to that on the reference: means over seeds, resampled in pairs."""
+        """Mean over seeds on `datapath` over the mean on the reference, with the bootstrap interval over pairs."""
         judged, reference = (tuple(c.values[controller][metric]) for c in (self.comparisons[datapath], self.any))
         return ratio_of(judged, reference)
 
     def strays(self, datapath: str, controller: str, metric: str) -> bool:
-        """True if the datapath differs from the reference by more than `TOLERANCES` allow."""
+        """True if the ratio differs from 1 by more than `TOLERANCES` allow; False if it is undefined."""
         estimate = self.ratio(datapath, controller, metric).estimate
         return bool(abs(estimate - 1.0) > TOLERANCES[metric])
 
     def save(self, folder: Path) -> None:
-        """Write `comparison.json`, with the values of every seed."""
+        """Write all values of every seed into `folder`/comparison.json."""
         comparisons = {name: c.to_dict() for name, c in self.comparisons.items()}
         plain = {"datapaths": self.datapaths, "comparisons": comparisons}
         write_text(folder / JSON, json.dumps(plain, indent=1, allow_nan=False) + "\n")

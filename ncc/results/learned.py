@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Analysis of a trained policy: its rate as a function of what a host observes, and the effect of each observed number.
+"""Analysis of a trained policy: the rate that it sets for an observation, and the effect of each observed number.
 
-Everything is computed from the policy at observations that hosts made in a run. The rate is the policy's tendency: the
-geometric mean of its rates, weighted with its probabilities; hosts take the most likely rate. No limit counts as the
-host's link rate.
+Everything is computed at observations that hosts made in a run. The rate of a policy that chooses among several is
+their geometric mean, weighted with the policy's probabilities; hosts themselves take the most likely one. No limit
+counts as the host's link rate.
 """
 
 import re
@@ -36,42 +36,44 @@ _EACH = re.compile(r"^neighbour \d+ ")
 
 @dataclass(frozen=True)
 class Learned:
-    """A trained policy with its observation and action."""
+    """A trained policy, with the specs of what it observes and how it acts."""
 
     policy: MlpPolicy
     observation: ObservationSpec
     action: ActionSpec
     label: str
-    """Origin of the policy, for titles."""
+    """Name of the policy's controller, for titles."""
     network: Scenario | None = None
-    """Simulated network of the hosts; needed for multiples of a formula, because the formula takes its rates."""
+    """Network of the hosts. Only a policy that multiplies a formula needs it: the formula depends on the link rates."""
 
     def on(self, network: Scenario) -> "Learned":
-        """The same policy on hosts of a network."""
+        """Copy the policy with the network that its hosts are in."""
         return replace(self, network=network)
 
     @cached_property
     def entries(self) -> dict[str, tuple[int, ...]]:
-        """Positions in an observation by entry name; entries of neighbours observed one by one are grouped."""
+        """Positions in an observation by entry name; neighbours that are observed one by one share their entries."""
         positions: dict[str, list[int]] = {}
         for at, name in enumerate(entry_names(self.observation, self.policy.obs_dim)):
             positions.setdefault(_EACH.sub("neighbours' ", name), []).append(at)
         return {name: tuple(places) for name, places in positions.items()}
 
     def at(self, entry: str) -> list[int]:
-        """Positions of an entry; `UnknownNameError` lists the entries that exist."""
+        """Positions of an entry in an observation; `UnknownNameError` if there is no such entry."""
         if entry not in self.entries:
             raise UnknownNameError("entry of the observation", entry, self.entries)
         return list(self.entries[entry])
 
     def log_rate(self, obs: ObsArray, told: ObsArray | None = None) -> FloatArray:
-        """Expected logarithm [...] of the rate over the link's, at observations [..., obs_dim].
+        """Expected logarithm [...] of the rate, as a fraction of the link's, at observations [..., obs_dim].
 
         Args:
-            told: other observations for the policy's neural network; the formula and the guard still see `obs`.
+            told: observations that the policy's neural network sees instead; the formula and the guard still see
+                `obs`. None: all see `obs`.
 
         Raises:
-            ConfigError: the rates do not follow from these observations.
+            ConfigError: the rates do not follow from observations alone, or a formula is multiplied and `network` is
+                None or has hosts with unequal links or uplinks.
         """
         logits = self.policy.logits((obs if told is None else told).astype(np.float32))
         weights = np.exp((logits - logits.max(axis=-1, keepdims=True)).astype(np.float64))
@@ -79,14 +81,14 @@ class Learned:
         return mean
 
     def chosen(self, obs: ObsArray) -> FloatArray:
-        """Rate over the link's [...] that hosts take; errors as of `log_rate`."""
+        """Rate [...] that hosts take at observations [..., obs_dim], over the link's. Raises as `log_rate`."""
         logits = self.policy.logits(obs.astype(np.float32))
         likeliest = np.argmax(logits, axis=-1)
         rates: FloatArray = np.take_along_axis(self._rates(obs, logits), likeliest[..., None], axis=-1)[..., 0]
         return rates
 
     def _rates(self, obs: ObsArray, logits: FloatArray32) -> FloatArray:
-        """Rates over the link's [..., n_actions], at most 1."""
+        """Rates [..., n_actions] of all actions, as fractions of the link's rate, at most 1."""
         if self.action.kind == "residual":
             return self._multiplied(obs, np.tanh(logits))
         table = RateTable(self.action, self.observation)
@@ -98,7 +100,7 @@ class Learned:
         return np.clip(table.over_link(obs), 1e-6, 1.0)
 
     def _multiplied(self, obs: ObsArray, given: FloatArray32) -> FloatArray:
-        """Rates over the link's [..., 1] of multiples of a formula, for numbers [..., 1] in [-1, 1]."""
+        """Rates [..., 1] over the link's, at most 1: a formula multiplied by numbers `given` [..., 1] in [-1, 1]."""
         if self.network is None:
             raise ConfigError(f"{self.label} multiplies a formula, which takes the network's rates: name it by on()")
         scales = scales_of(self.network)
@@ -114,10 +116,13 @@ class Learned:
 
 
 def load_learned(controller: Controller, run: Path | None = None) -> tuple[Controller, Learned]:
-    """Load the policy of a learned controller; return the controller on the stack it was trained on, and the policy.
+    """Load the policy of a learned controller.
 
     Args:
-        run: run folder of the policy; None: the one in the package.
+        run: run folder of the policy; None: the policy in the package.
+
+    Returns:
+        The controller with the host stack that the policy was trained on, and the policy.
 
     Raises:
         ConfigError: the controller has no policy, or there is none in the package.
@@ -146,17 +151,19 @@ def observed(
     seed: int,
     run: Path | None = None,
 ) -> ObsArray:
-    """Observations [n, obs_dim] of busy hosts (those with something to send) in a run of an evaluation's flows.
+    """Run an evaluation's flows; return the observations [n, obs_dim] of busy hosts, which have something to send.
 
     Args:
-        controller: controller of the run, as `load_learned` returns it; hosts observe in the way of `learned`.
-        run: run folder of its policy; None: the package's.
+        learned: the policy whose way of observing is used.
+        controller: controller of the run, as `load_learned` returns it.
+        seed: seed of the flows.
+        run: run folder of the controller's policy; None: the policy in the package.
 
     Raises:
         ConfigError: the policy does not fit the scenario, or no host was ever busy.
     """
     observer, rows = SharedObserver(learned.observation), []
-    # Seeded as in `PolicyLimiter`, so that the lost messages are those that the policy missed.
+    # Seeded as in `PolicyLimiter`, so that this observer loses the same messages as the policy did.
     observer.reset(scenario, seed=derive_seed(limiter_seed(seed), "sharing"))
 
     def watch(measurement: Measurement, _: FloatArray | None) -> None:
@@ -174,19 +181,19 @@ def observed(
 
 @dataclass(frozen=True)
 class Saliency:
-    """Effect of each entry on the rate, over observations."""
+    """Effect of each entry of an observation on the policy's rate, at n observations."""
 
     label: str
     """Label of the policy."""
     names: tuple[str, ...]
     """Names of the entries."""
     change: FloatArray
-    """[entries, n] change of the logarithm of the rate as the entry rises by its spread, half of it on either side of
-    its actual value, within the observed range."""
+    """[entries, n] change of the logarithm of the rate if the entry rises by one standard deviation: from half of it
+    below the observed value to half of it above, within the observed range."""
 
     @property
     def ranked(self) -> IntArray:
-        """Indices of the entries, by the mean size of the change, the largest first."""
+        """Indices of the entries in descending order of the mean absolute change."""
         order: IntArray = np.argsort(-np.abs(self.change).mean(axis=1), kind="stable")
         return order
 
@@ -195,8 +202,8 @@ def saliency(learned: Learned, obs: ObsArray) -> Saliency:
     """Compute the effect of a usual change of every entry on the expected log rate, at observations [n, obs_dim].
 
     Each entry is moved by its own standard deviation and not by a small fixed step, because an extrapolated slope
-    overstates entries that matter in one place only. Entries that set the scale count as well: where rates are
-    multiples of the fair share, moving that moves all rates.
+    overstates entries that matter in one place only. The effect includes that of a unit: where rates are multiples of
+    the fair share, a change of the fair share changes all rates.
     """
     changes = []
     for places in learned.entries.values():

@@ -53,19 +53,20 @@ PALETTE = {
 }
 
 _COLOURS = ("#000000", "#44AA99", "#00AACC", "#6B8E23", "#E377C2", "#9C755F", "#225555", "#A0A000")
-"""Colours of names that `PALETTE` lacks, all different from its own."""
+"""Colours for names that are not in `PALETTE`; no controller of `PALETTE` has one of them."""
 _LINES = ("-", "--", "-.", ":")
 _MARKERS = "osv^D<>PXd"
 _SHADES = (0.0, 0.45, -0.4)
-"""Shades of a controller's variants: 0 is its colour, above 0 lighter, below 0 darker."""
+"""Shades of a controller's variants: 0 keeps its colour, positive values are lighter, negative ones darker."""
 _LOOKS = tuple((colour, line) for line in _LINES for colour in _COLOURS)
 
 
 def styles(names: Sequence[str]) -> dict[str, Style]:
-    """A style for each name, in the order given.
+    """Choose a style for each name, in the order given.
 
-    Names outside `PALETTE`, such as a new controller's, get a style from the name alone, so that it is the same in
-    every figure. If two such names in one figure would look the same, the alphabetically later one takes a free style.
+    The style of a name outside `PALETTE`, such as a new controller's, follows from the name alone, so that it is the
+    same in every figure. If two such names in one figure would look the same, the alphabetically later one takes a free
+    style.
     """
     taken: set[int] = set()
     chosen = {name: _tuned(base) for name in names if (base := _base(name)) is not None}
@@ -80,13 +81,13 @@ def styles(names: Sequence[str]) -> dict[str, Style]:
 
 
 def variant_styles(controllers: Mapping[str, str]) -> dict[str, Style]:
-    """Make a style for each variant of a controller; all variants of one have its hue.
+    """Make a style for each variant of a controller, in the controller's hue and with its label.
 
-    The first variant looks like the controller itself. Others have a lighter or darker shade and other lines and
-    markers, by their place among the variants.
+    The first variant of a controller looks like the controller itself. The next ones have lighter or darker shades,
+    other lines and other markers.
 
     Args:
-        controllers: controller of each variant; labels are the controllers'.
+        controllers: controller of each variant, by the variant's name.
     """
     of_controllers = styles(list(dict.fromkeys(controllers.values())))
     seen: dict[str, int] = {}
@@ -104,7 +105,7 @@ def variant_styles(controllers: Mapping[str, str]) -> dict[str, Style]:
 
 
 def _further(looks: Sequence[str], own: str, place: int) -> str:
-    """Look of a variant: the controller's own for the first, and the others in turn for the rest."""
+    """Pick the line or marker of the variant at `place`: the controller's `own` for the first, then the others."""
     others = [look for look in looks if look != own]
     return own if place == 0 else others[(place - 1) % len(others)]
 
@@ -123,7 +124,7 @@ def label(name: str) -> str:
 
 
 def _base(name: str) -> str | None:
-    """Controller of which this is the tuned one (`ncc.run.controllers`); None if it is not, or has no style."""
+    """Controller whose tuned version `name` is (`ncc.run.controllers`); None if there is none with a style."""
     base = name.removesuffix(TUNED)
     return base if base != name and base in PALETTE else None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Returns of an evaluation's runs: the learner's reward on flows that it has never met."""
+"""Returns of an evaluation's runs: the mean reward on flows that the learner has never met."""
 
 import numpy as np
 
@@ -11,9 +11,10 @@ from ncc.harness.run import Run
 
 
 def evaluation_returns(evaluation: Evaluation, reward: AnyReward, episode_s: float) -> dict[str, FloatArray]:
-    """Mean reward per host and period over the first `episode_s` seconds of each run, by controller: [n_seeds].
+    """Compute the return of each run, [n_seeds] by controller: the mean reward per host and period.
 
-    With the length of a training episode from an empty network, the numbers can be compared with a learning curve.
+    Only the first `episode_s` seconds count. If they are as long as an episode of the training, the numbers can be
+    compared with its learning curve, because both begin with an empty network.
     """
     return {
         name: np.array([_return(run.load(), reward, episode_s) for run in evaluation.of(name)])
@@ -29,6 +30,6 @@ def _return(run: Run, spec: AnyReward, episode_s: float) -> float:
 
 
 def _measurement(epochs: Epochs, i: int) -> Measurement:
-    """Measurement `i` of the stacked ones."""
+    """Take the measurement of period `i` out of the columns of all periods."""
     columns = {name: column[i] for name, column in epochs.columns.items() if name != "time_s"}
     return Measurement(time_s=float(epochs.time_s[i]), **columns)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tables with metrics and datapaths in rows, controllers in columns, and intervals over seeds; as text or Markdown.
+"""Tables of a comparison, as text or Markdown: a row per metric and datapath, a column per controller.
 
-The short table fits 80 columns. The full one has every metric and, with several datapaths, one of their agreement.
+Values are means over seeds with their intervals. The short table fits 80 columns. The full one has every metric and, if
+there are several datapaths, is followed by a table of how well they agree.
 """
 
 import textwrap
@@ -25,20 +26,21 @@ from ncc.results.verdict import verdicts
 STRAYS = "!"
 BETTER, WORSE = "✓", "✗"
 APART = "bright_black"
-"""Style of columns that do not compete."""
+"""Style (grey) of columns of bounds, which do not compete with controllers."""
 FIGURES = 3
-"""Significant digits of the smallest number of a row of the short table."""
+"""Significant digits that the smallest number in a row of the short table has."""
 HEAD_LETTERS = 12
-"""Letters of a head in one line of the short table; longer heads continue in a second line, between words."""
+"""Longest line in the head of a column of the short table, in letters; longer heads are broken between words."""
 IF_THEY_DIFFER = ("jain",)
-"""Metrics that the short table leaves out if they are the same for all controllers."""
+"""Metrics that the short table leaves out if all controllers have the same value, to the digits shown."""
 
 
 def print_judgement(judgement: Judgement, console: Console | None = None, *, full: bool = False) -> None:
-    """Print the verdict, the table and, if any, further sentences; `print_verdict` ends the output.
+    """Print the verdict, the table and the verdicts on further controllers, if there are any.
 
     Args:
-        full: every metric with its interval, the bounds and the agreement of datapaths; else a table of 80 columns.
+        console: console to print to; None: standard output.
+        full: print every metric with its interval, the bounds and the agreement of datapaths; else the short table.
     """
     console = console or Console()
     print_verdict(judgement, console)
@@ -50,10 +52,13 @@ def print_judgement(judgement: Judgement, console: Console | None = None, *, ful
 
 
 def print_verdict(judgement: Judgement, console: Console | None = None, *, named: bool = False) -> None:
-    """Print the first and last line of every comparison: the controllers that finish flows sooner.
+    """Print the verdict: who finishes flows sooner, in one sentence or, if datapaths differ, in one for each of them.
+
+    A comparison begins and ends with it.
 
     Args:
-        named: begin with the scenario's name.
+        console: console to print to; None: standard output.
+        named: begin each sentence with the scenario's name.
     """
     console, where = console or Console(), f"{judgement.any.scenario}: " if named else ""
     for sentence in sentences(judgement)[0]:
@@ -65,10 +70,13 @@ def _say(console: Console, text: str, style: str = "") -> None:
 
 
 def sentences(judgement: Judgement) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Sentences of `ncc.results.verdict.verdicts`, for each datapath where they differ, the reference first.
+    """Write the sentences of `ncc.results.verdict.verdicts`.
+
+    If they are the same on all datapaths, they stand once. Otherwise they stand for each datapath, with its name, the
+    reference first.
 
     Returns:
-        Those about the first subject, and the others.
+        The sentences about the first of `ncc.results.verdict.subjects`, and those about the others.
     """
     by_datapath = {name: verdicts(judgement.comparisons[name]) for name in (judgement.reference, *judgement.datapaths)}
     if len(set(by_datapath.values())) == 1:
@@ -79,13 +87,21 @@ def sentences(judgement: Judgement) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def markdown(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> str:
-    """Format the full table as GitHub-flavoured Markdown, with the best, and those equal to it, in bold."""
+    """Format verdicts and full table as GitHub-flavoured Markdown, with the best values in bold.
+
+    Args:
+        rows: keys of the metrics to show.
+    """
     first, others = (tuple(f"{sentence}\n" for sentence in part) for part in sentences(judgement))
     return "\n".join([*first, *map(markdown_grid, grids(judgement, rows)), *others, *first])
 
 
 def grids(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> list[Grid]:
-    """Make the full table and, for several datapaths, one of their agreement."""
+    """Make the full table and, if there are several datapaths, the table of their agreement.
+
+    Args:
+        rows: keys of the metrics to show.
+    """
     comparison = judgement.any
     shown = _shown(judgement, rows)
     missing = [CATALOGUE[key].label for key in rows if key not in shown]
@@ -102,7 +118,9 @@ def grids(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> list[Grid]
 
 
 def differences(judgement: Judgement, reference: str) -> Grid:
-    """Differences of every controller from `reference`, on the same flows, with a mark if the interval excludes 0.
+    """Make a table with the difference of every other controller from `reference`, on the same flows.
+
+    A difference whose interval excludes 0 is marked as better or worse.
 
     Raises:
         UnknownNameError: `reference` was not compared.
@@ -137,7 +155,7 @@ def _shown(judgement: Judgement, rows: Collection[str]) -> list[str]:
 
 
 def _rows(judgement: Judgement, keys: Sequence[str], cells: Callable[[Comparison, str], list[Cell]]) -> tuple[Row, ...]:
-    """A row for each metric and datapath; those of FCT slowdown stand in sections by size of flow."""
+    """Make a row for each metric and datapath. Rows of FCT slowdown stand in a section for each range of sizes."""
     rows = []
     for key in keys:
         metric = CATALOGUE[key]
@@ -150,26 +168,26 @@ def _rows(judgement: Judgement, keys: Sequence[str], cells: Callable[[Comparison
 
 
 def _results(comparison: Comparison, key: str) -> list[Cell]:
-    """Cells of controllers, then of bounds."""
+    """Make the cells of a row: those of the controllers, then those of the bounds."""
     text, best = CATALOGUE[key].text, comparison.best(key)
     cells = [Cell(*_spread(text, comparison.cell(name, key)), *_mark(name, best)) for name in comparison.controllers]
     return cells + [Cell(*_spread(text, comparison.cell(name, key)), style=APART) for name in comparison.bounds]
 
 
 def _mark(name: str, best: tuple[str, ...]) -> tuple[str, str]:
-    """Mark and style of a cell."""
+    """Mark and style of a controller's cell; `best` are the best controllers."""
     return (BEST if name in best else ""), ("bold green" if best[:1] == (name,) else "green" if name in best else "")
 
 
 def _spread(text: Callable[[float], str], found: Interval) -> tuple[str, str]:
-    """Estimate and interval; an interval of width 0 (all seeds agree, mostly on 0) is left out."""
+    """Texts of estimate and interval. An interval of width 0, where all seeds agree, is left out."""
     if np.isnan(found.low) or found.low == found.high:
         return text(found.estimate), ""
     return text(found.estimate), f"[{text(found.low)}, {text(found.high)}]"
 
 
 def _difference(metric: Metric, found: Interval) -> Cell:
-    """Cell of a difference, with the signs of the rounded numbers; rounded zeros have none."""
+    """Cell of a difference. Its numbers have a plus or a minus sign, except those that are rounded to 0."""
 
     def text(value: float) -> str:
         shown = metric.text(value)
@@ -215,7 +233,7 @@ def _ratio_text(ratio: float) -> str:
 
 
 def brief(judgement: Judgement) -> Grid:
-    """Make the short table: a row for each metric of `HEADLINE`, or one for each datapath where they differ."""
+    """Make the short table: a row for each metric of `HEADLINE` or, where datapaths differ, one for each datapath."""
     comparison = judgement.any
     rows = [_brief_rows(judgement, key) for key in HEADLINE if key in comparison.metrics]
     split = any(len(of_metric) > 1 for of_metric in rows)
@@ -245,7 +263,10 @@ def _brief_head(judgement: Judgement, name: str) -> Line:
 
 
 def _brief_rows(judgement: Judgement, key: str) -> list[Row]:
-    """Rows of a metric: one if all datapaths agree to the digits shown, none if it is not worth one."""
+    """Make the rows of a metric: one if all datapaths agree to the digits shown, else one for each datapath.
+
+    A metric of `IF_THEY_DIFFER` on which all controllers agree has no row.
+    """
     metric, names = CATALOGUE[key], judgement.any.controllers
     cells = {d: [c.cell(name, key) for name in names] for d, c in judgement.comparisons.items()}
     digits = _digits(metric, [cell.estimate for of in cells.values() for cell in of])
@@ -266,7 +287,7 @@ def _brief_rows(judgement: Judgement, key: str) -> list[Row]:
 
 
 def _digits(metric: Metric, values: list[float]) -> int:
-    """Digits after the decimal point: `FIGURES` of the smallest non-zero number, at most those of the metric."""
+    """Number of decimals at which the smallest non-zero value has `FIGURES` digits, at most the metric's own number."""
     sizes = [abs(metric.show(value)) for value in values if np.isfinite(value) and value]
     if not sizes:
         return min(metric.digits, FIGURES - 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One training run from plan to report: learn, evaluate on held-out flows, and seal a complete folder."""
+"""One training from plan to report: learn, evaluate on held-out flows, and seal the complete run folder."""
 
 import math
 import os
@@ -28,19 +28,21 @@ from ncc.run.plan import TrainPlan
 
 CURVE = "learning_curve.png"
 SHARED_BYTES = 16 * 2**20
-"""Bytes of shared memory for the weights of A3C's workers and for locks."""
+"""Bytes of shared memory that a training needs, for the weights of A3C's workers and for locks."""
 
 
 def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> None:
-    """Train into `folder` by a plan, evaluate, print the comparison and seal the folder.
+    """Train by a plan, evaluate the policy, print the comparison and seal `folder`, which gets all the files.
 
     Args:
+        resume: continue from the folder's checkpoint, if there is one; a finished training is left as it is.
         wandb: project of Weights & Biases to log to in addition; empty: none.
 
     Raises:
         ConfigError: a setting cannot be used; a folder that this call made is removed again.
         ResultError: another training writes to the folder.
-        WorkerDiedError, KeyboardInterrupt: the folder holds a checkpoint and can be resumed; the message says how.
+        WorkerDiedError, KeyboardInterrupt: the folder holds a checkpoint, from which the training can be resumed; the
+            message says how.
     """
     judged = folder / "evaluation"
     with training_in(folder, resume=resume):
@@ -98,10 +100,10 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
 
 
 def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:
-    """Check everything about a plan that can be checked before anything is written.
+    """Check all that can be checked about a plan before anything is written.
 
     Returns:
-        The learner and the factory of its racks.
+        The learner, and the factory of the environments that it trains on.
 
     Raises:
         ConfigError: the plan cannot be trained; the message names the setting and what is allowed.
@@ -123,7 +125,7 @@ def check_training(plan: TrainPlan) -> tuple[Learner, RackFactory]:
 
 
 def _try_out(plan: TrainPlan) -> None:
-    """Start a network on each datapath, in its own process, because only a datapath can check all its settings."""
+    """Start one network on each datapath, in a process of its own: only a datapath can check all its settings."""
     scenario, seed = plan.evaluation_scenario, plan.evaluation.first_seed
     judged = plan.controllers()[0].stack.replace(hold=False, answer_frac=None)  # no receiver sends grants here
     others = [(datapath, judged) for datapath in plan.judged_on if datapath.name != plan.datapath.name]
@@ -133,7 +135,7 @@ def _try_out(plan: TrainPlan) -> None:
 
 
 def _where(plan: TrainPlan) -> str:
-    """Text that describes the networks of training."""
+    """Text that describes the networks on which the policy is trained."""
     if not plan.families.of:
         return f"{plan.scenario.name} ({plan.scenario.n_agents} hosts, {plan.datapath.name})"
     names = ", ".join(plan.families.of)
@@ -146,7 +148,7 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
     """Draw the learning curve together with the returns of each controller on the held-out flows.
 
     Returns:
-        Returns by seed: datapath -> controller -> returns.
+        Returns by datapath and controller: a list with one return per seed.
     """
     returns = {
         datapath.name: evaluation_returns(
@@ -154,11 +156,11 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
         )
         for datapath in plan.judged_on
     }
-    # Use the datapath of training if it was evaluated, because the curve and the lines then show the same network.
+    # Prefer the datapath of the training, so that the curve and the lines come from the same simulator.
     shown = plan.datapath.name if plan.datapath.name in returns else plan.judged_on[-1].name
     references = {name: float(values.mean()) for name, values in returns[shown].items()}
     learned, judged_on = plan.datapath.name, shown
-    if plan.families.of:  # other networks, so that the lines do not bound the curve
+    if plan.families.of:  # the curve and the lines are of different networks, and the title must say so
         learned, judged_on = f"families on {learned}", f"{plan.scenario.name} on {shown}"
     title = f"Return while learning on {learned}; horizontal lines: mean on the held-out flows on {judged_on}"
     rows = read_learning(folder)
@@ -170,7 +172,7 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
 
 
 def _header(plan: TrainPlan) -> dict[str, Any]:
-    """Return the header of the policy files."""
+    """Make the header of the policy files, which says how the policy was trained."""
     return header_of_training(
         observation=plan.env.observation,
         action=plan.env.action,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A comparison as a sentence: how much sooner a controller finishes flows than DCTCP, with the paired interval."""
+"""A comparison in a sentence: how much sooner a controller finishes flows than DCTCP, with the paired interval."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,21 +15,26 @@ Digits = Callable[[float], str]
 
 
 def verdicts(comparison: Comparison) -> tuple[str, ...]:
-    """Sentences for each learned controller and each of the user's own; without any, one for the fastest classical one.
+    """Write a sentence for each controller of `subjects`, which compares it with its `opponent`.
 
-    Each controller is compared with DCTCP or, if that was not run, with the classical controller with the lowest mean
-    FCT. Two differ if the paired bootstrap interval of the ratio of their means excludes 1.
+    Two controllers differ if the paired bootstrap interval of the ratio of their mean FCTs excludes 1.
     """
     return tuple(_sentence(comparison, name) for name in subjects(comparison))
 
 
 def subjects(comparison: Comparison) -> tuple[str, ...]:
-    """Controllers that the sentences are about."""
+    """Name the controllers that the sentences are about: the learned ones and the user's own, if there are any.
+
+    Otherwise it is the controller with the lowest mean FCT of the classical ones or, if there are none, of all.
+    """
     return comparison.learned or (_fastest(comparison, comparison.classical or comparison.controllers),)
 
 
 def opponent(comparison: Comparison, subject: str) -> str | None:
-    """Controller with which `subject` is compared; None if it was run alone."""
+    """Name the controller with which `subject` is compared; None if it was run alone.
+
+    It is DCTCP or, if that was not run, the classical controller with the lowest mean FCT.
+    """
     others = [name for name in comparison.controllers if name != subject]
     if GAP_START in others:
         return GAP_START
@@ -78,7 +83,7 @@ def _sentence(comparison: Comparison, subject: str) -> str:
 
 
 def _losses(comparison: Comparison, subject: str, reference: str) -> list[str]:
-    """Other metrics of the short table that are surely worse than the reference's, each with both values."""
+    """Texts on metrics of the short table, beside FCT and goodput, that are significantly worse, with both values."""
     losses = []
     for key in HEADLINE:
         metric = CATALOGUE[key]
@@ -92,14 +97,14 @@ def _losses(comparison: Comparison, subject: str, reference: str) -> list[str]:
 
 
 def _goodput(ratio: Interval) -> str:
-    """Goodput in words; empty if it is undefined."""
+    """Put the ratio of two goodputs in words; empty if it is undefined."""
     if np.isnan(ratio.estimate):
         return ""
     return f"goodput equal ({_change(ratio)})" if 1.0 in ratio else "goodput " + " ".join(_by(ratio, "lower", "higher"))
 
 
 def _by(ratio: Interval, less: str, more: str) -> tuple[str, str]:
-    """Distance of a ratio below 1 (`less`) or above it (`more`), and its interval."""
+    """Texts of a ratio's distance from 1, in percent and with the word `less` or `more`, and of its interval."""
     sign, word = (-1.0, less) if ratio.estimate < 1 else (1.0, more)
     low, high = sorted(sign * 100 * (bound - 1) for bound in (ratio.low, ratio.high))
     estimate = sign * 100 * (ratio.estimate - 1)
@@ -114,7 +119,7 @@ def _change(ratio: Interval) -> str:
 
 
 def _digits(*values: float) -> Digits:
-    """Format for whole per cent, or for tenths if a number below 1 would vanish."""
+    """Choose a format for all numbers: tenths if one lies between -1 and 1 and is not 0, else whole numbers."""
     digits = 1 if any(0 < abs(value) < 1 for value in values) else 0
     return lambda value: signed(value, digits)
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Expected shapes: small frozen values that judge whether a table has the shape, and give the numbers.
+"""Kinds of checks: each compares the measures in an experiment's table with the shape that a paper's figure has.
 
-Means over seeds are judged, and judged again with resampled seeds; if that often changes the outcome, it is narrow. To
-add a check, write a `Check` subclass with a `tag`, `names` and `judge_at`, and add it to `AnyCheck`.
+A check judges means over seeds, and says which numbers it compared. It judges again with resampled seeds; if that
+often changes the outcome, the outcome is narrow. To add a kind, write a `Check` subclass with a `tag`, `names` and
+`judge_at`, and add it to `AnyCheck`.
 """
 
 import math
@@ -21,9 +22,10 @@ from ncc.study.table import At, Table
 
 
 class Order(Check, frozen=True, kw_only=True, tag="order"):
-    """At every point: the measure of `one`, `relation`, `factor` times that of `other`.
+    """At every point, the measure of `one` is at least (or at most) `factor` times the measure of `other`.
 
-    `tolerance` is a share of the right side: ">=" with 0.02 holds down to 0.98 of it.
+    `relation` is ">=" (at least) or "<=" (at most). `tolerance` is a share of the right side: with 0.02, ">=" holds if
+    the left side is at least 0.98 of the right side.
     """
 
     one: Name
@@ -44,7 +46,7 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
         least = self.relation == ">="
         bound = self.factor * other
         slack = self.tolerance * abs(bound)
-        # Against NaN every comparison is false, so that what is undefined never holds.
+        # Comparisons with NaN are false, so the check does not hold where a value is undefined.
         holds = one >= bound - slack if least else one <= bound + slack
         text = f"{at_text(table, point)}{measure.text(one)} to {measure.text(other)}"
         text += f" ({one / other:.3g}x)" if other else ""
@@ -52,7 +54,7 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
 
 
 class Rank(Check, frozen=True, kw_only=True, tag="rank"):
-    """At every point: among `one` and `others`, `one` has the `place`-th smallest value or a smaller one.
+    """At every point, the value of `one` is among the `place` smallest of the values of `one` and `others`.
 
     `tolerance` is a share of the value at that place: with 0.11, `one` may be 11 % above it.
     """
@@ -92,7 +94,7 @@ def require_order(check: "Within | GapClosed") -> None:
 
 
 class OfOne(Check, frozen=True, kw_only=True):
-    """A check of one contender."""
+    """Base of checks of a single contender."""
 
     contender: Name
 
@@ -101,14 +103,19 @@ class OfOne(Check, frozen=True, kw_only=True):
 
 
 class Within(OfOne, frozen=True, kw_only=True, tag="within"):
-    """At every point: the measure of `contender` lies in [low, high], in SI units or in multiples of `axis`."""
+    """At every point, the measure of `contender` lies in [low, high].
+
+    The bounds are in SI units or, with `axis`, multiples of the point's value on that axis.
+    """
 
     low: float | None = None
+    """None: there is no lower bound."""
     high: float | None = None
+    """None: there is no upper bound."""
     axis: str = ""
-    """Bounds are multiples of this axis's value."""
+    """Axis whose value the bounds are multiples of; empty: they are in SI units."""
     axis_scale: Positive = 1.0
-    """The axis's unit in SI: 1500 where it counts packets of that size and the measure is in bytes."""
+    """Unit of the axis in SI units: 1500 if it counts packets of 1500 bytes and the measure is in bytes."""
 
     def check(self) -> None:
         if self.low is None and self.high is None:
@@ -131,7 +138,10 @@ class Within(OfOne, frozen=True, kw_only=True, tag="within"):
 
 
 class Near(OfOne, frozen=True, kw_only=True, tag="near"):
-    """At every point with a value of the paper for `contender` (`values`): ours over it lies in [low, high]."""
+    """At every point for which the paper gives a value of `contender`, our value over the paper's lies in [low, high].
+
+    The experiment's `values` hold the paper's values. Points without one are not judged.
+    """
 
     low: Positive
     high: Positive
@@ -148,7 +158,7 @@ class Near(OfOne, frozen=True, kw_only=True, tag="near"):
 
 
 class AlongAxis(OfOne, frozen=True, kw_only=True):
-    """A check of one contender along an axis."""
+    """Base of checks of how a contender's measure changes along an axis."""
 
     axis: Name
 
@@ -161,10 +171,10 @@ class AlongAxis(OfOne, frozen=True, kw_only=True):
 
 
 class Trend(AlongAxis, frozen=True, kw_only=True, tag="trend"):
-    """Along `axis` the measure of `contender` rises, or falls, from each point to the next.
+    """Along `axis`, the measure of `contender` rises (or falls) from each point to the next.
 
-    `tolerance` is a share of the value before: a rise may fall back by that much. From the first to the last point it
-    must rise or fall by `total`, a share of the first.
+    A step in the wrong direction is allowed if it is at most `tolerance`, as a share of the value before the step. From
+    the first point to the last, the measure must rise (or fall) by at least `total`, as a share of the first value.
     """
 
     direction: Literal["rises", "falls"]
@@ -183,16 +193,17 @@ class Trend(AlongAxis, frozen=True, kw_only=True, tag="trend"):
 
 
 class Reaches(AlongAxis, frozen=True, kw_only=True, tag="reaches"):
-    """The first value of `axis` from which on the measure stays at or above `level` lies in [low, high].
+    """From some value of `axis` on, the measure stays at or above `level`; this value lies in [low, high].
 
-    `low` and `high` are values of the axis. The check is judged only if a point below `low` and one from `low` on were
-    run.
+    The check is judged only if a point below `low` and a point at or above `low` were run.
     """
 
     level: float
-    """In SI."""
+    """Level in SI units."""
     low: float
+    """Lower bound, a value of the axis."""
     high: float
+    """Upper bound, a value of the axis."""
 
     def fits(self, where: str, parts: Parts) -> None:
         super().fits(where, parts)
@@ -212,18 +223,19 @@ class Reaches(AlongAxis, frozen=True, kw_only=True, tag="reaches"):
 
 
 class GapClosed(Check, frozen=True, kw_only=True, tag="gap_closed"):
-    """At every point: `one` closes at least a share `low` of the gap between contender `from` and `bound`.
+    """At every point, the share of the gap between `from` and `bound` that `one` closes lies in [low, high].
 
-    0: equal to `from`; 1: equal to the bound; below 0: worse than `from`. Where `from` is not above the bound there is
-    no gap, and the check does not hold.
+    The share is 0 if `one` equals contender `from`, 1 if it equals the bound, and below 0 if it is worse than `from`.
+    If `from` is not above the bound, there is no gap, and the check does not hold.
     """
 
     origin: Name = field(name="from")
     one: Name
     bound: Name
-    """A measure of kind `bound`, for the same flows and statistic, from the runs of `from`."""
+    """Name of a measure of kind `bound` with the same flows and statistic; its value for `from` counts."""
     low: float
     high: float | None = None
+    """None: there is no upper bound."""
 
     def check(self) -> None:
         require_order(self)

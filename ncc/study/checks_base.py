@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The base class of checks, their outcome, and errors about names that an experiment does not have."""
+"""The base class of checks, the outcome of a check, and errors for names that an experiment does not have."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from ncc.study.measures import AnyMeasure
 from ncc.study.table import At, Table
 
 Judged = tuple[bool, str]
-"""The verdict at some points, and the numbers."""
+"""True if the check holds at some points, and a text with the numbers."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,13 @@ class Finding:
     """The outcome of a check."""
 
     holds: bool | None
-    """None: not judged, because the preset leaves its points out."""
+    """None: the check was not judged, because its points were not run or do not meet its condition."""
     text: str
-    """The numbers, or the reason why it is not judged."""
+    """Text with the numbers, or with the reason why the check was not judged."""
     narrow: bool = False
-    """True if other seeds may well change the outcome: of `DRAWS` drawings of the seeds with replacement (a bootstrap,
-    as in `ncc.metrics.stats.interval`) more than 5 % have the other outcome."""
+    """True if other seeds may well change the outcome. The check is judged again for `DRAWS` samples of the seeds with
+    replacement (a bootstrap); it is narrow if more than `TURNED_FRAC` of them have the other outcome. With fewer than
+    `FEWEST_SEEDS` seeds it is always False."""
 
 
 DRAWS = 200
@@ -49,28 +50,28 @@ class Parts(NamedTuple):
 
 
 class Where(Value, frozen=True, kw_only=True):
-    """Points at which a contender's measure is above a level: "wherever DCTCP pays timeouts"."""
+    """A condition that selects points: a contender's measure is above a level, such as DCTCP's timeouts above 0."""
 
     measure: Name
     contender: Name
     above: float
-    """In SI."""
+    """Level in SI units."""
 
 
 class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field="kind"):
-    """An expectation."""
+    """An expectation of the values of a measure; each subclass is one kind of expectation."""
 
     claim: str
     """The expectation in words, with its source."""
     measure: Name
     at: dict[str, float | str] = field(default_factory=dict)
-    """Points at which the claim is expected, by axis; axes that are not named are free."""
+    """Values of axes at which the claim is expected; it is expected at all values of an axis that is not named."""
     where: Where | None = None
-    """A condition: only points that meet it are judged."""
+    """Condition that points must meet to be judged; None: all are."""
 
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """Names of the contenders that it compares."""
+        """Names of the contenders that the check compares."""
 
     def fits(self, where: str, parts: Parts) -> None:
         """Raise `ConfigError` if the check refers to a part that the experiment does not have."""
@@ -83,7 +84,7 @@ class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field
         known_points(f"{where}.at", self.at, parts.axes)
 
     def judge(self, table: Table, measure: AnyMeasure) -> Finding:
-        """Judge the table, and judge it again with resampled seeds."""
+        """Judge the table, and judge it again with resampled seeds to see if the outcome is narrow."""
         found, n = self._judge(table, measure), len(next(iter(table.values.values()), ()))
         if found.holds is None or n < FEWEST_SEEDS:
             return found
@@ -99,7 +100,7 @@ class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field
             return NOT_JUDGED
         if (limit := self.where) is not None:
             values = {point: table.value(limit.measure, limit.contender, point) for point in points}
-            # Undefined values and invalid runs may be above the level: a failed run must not remove its point.
+            # A point with an undefined value or an invalid run counts as above: a failed run must not remove its point.
             points = [
                 p for p, value in values.items() if not value <= limit.above or table.invalid.get((limit.contender, p))
             ]
@@ -115,7 +116,7 @@ class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field
         return Finding(holds, text)
 
     def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
-        """Contenders that the check favours if it holds; they do not win it with an invalid run."""
+        """Contenders that look better if the check holds. It does not hold if one of them has an invalid run."""
         return self.names()
 
     def lines(self, table: Table, points: list[At]) -> list[list[At]]:
@@ -124,7 +125,7 @@ class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field
 
     @abstractmethod
     def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged | None:
-        """Judge points that belong together; None: there are too few."""
+        """Judge one group of points that `lines` made; None if it cannot be judged, as a single point has no trend."""
 
 
 def known(what: str, name: str, names: Mapping[str, Any]) -> None:
@@ -134,7 +135,7 @@ def known(what: str, name: str, names: Mapping[str, Any]) -> None:
 
 
 def known_points(where: str, at: Mapping[str, float | str], axes: Mapping[str, tuple[float | str, ...]]) -> None:
-    """Raise `UnknownNameError` unless every axis of `at` exists and has the point."""
+    """Raise `UnknownNameError` unless every axis named in `at` exists and has the value given there."""
     for axis, point in at.items():
         known(f"axis in {where}", axis, axes)
         if point not in axes[axis]:
@@ -142,14 +143,17 @@ def known_points(where: str, at: Mapping[str, float | str], axes: Mapping[str, t
 
 
 def numeric_axis(where: str, axis: str, parts: Parts) -> None:
-    """Raise `ConfigError` unless the axis exists and has numbers."""
+    """Raise `ConfigError` unless the axis exists and its points are numbers."""
     known(f"axis in {where}", axis, parts.axes)
     if not all(isinstance(x, float) for x in parts.axes[axis]):
         raise ConfigError(f"{where}.axis: {axis!r} has cases, not numbers")
 
 
 def favoured(measure: AnyMeasure, one: tuple[str, ...], others: tuple[str, ...], *, less: bool) -> tuple[str, ...]:
-    """The side that is better if `one` has less (or, if not `less`, more) than `others`; both if neither is better."""
+    """Name the side that is better off if `one` has less than `others` or, without `less`, more.
+
+    Both sides are named if the measure has no better direction.
+    """
     better = measure.shown.better
     if better is Better.NEITHER:
         return *one, *others
@@ -157,6 +161,6 @@ def favoured(measure: AnyMeasure, one: tuple[str, ...], others: tuple[str, ...],
 
 
 def at_text(table: Table, point: At) -> str:
-    """A point and a colon, for a finding's text."""
+    """Text of a point with a colon, for a finding; empty if no axis has several points."""
     where = table.where(point)
     return f"{where}: " if where else ""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The paper's figure from our numbers: a line per contender, intervals over seeds, hollow marks for the paper."""
+"""The paper's figure, drawn from our numbers: a line per contender with intervals over seeds.
+
+Hollow marks show the values that the paper gives.
+"""
 
 from collections.abc import Mapping
 from itertools import cycle
@@ -20,18 +23,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Courses = Mapping[tuple[str, str, At], Course]
-"""Courses over time of the first seed, by measure, contender and point."""
+"""Values over time in the run of the first seed, by measure, contender and point."""
 POINTS_OVER_TIME = 2000
-"""Most points of a course in a figure; more are averaged."""
+"""Most points of a line over time; if there are more periods, groups of them are averaged."""
 DASHES = (":", "--", "-.")
 LETTERS_PER_INCH = 12
-"""Letters per inch of the heading and the legend."""
+"""Letters of the heading and the legend that fit an inch."""
 KEY_LETTERS = 7
 """Width of the symbol in front of a name in the legend, in letters."""
 
 
 def draw(result: Result, courses: Courses, path: Path) -> None:
-    """Draw every panel of the experiment side by side into one PNG file, atomically."""
+    """Draw all panels of the experiment into one file, at most three in a line. The file is written atomically."""
     experiment = result.grid.experiment
     panels = [panel for panel in experiment.panels if result.table.points(panel.at)]
     if not panels:
@@ -63,7 +66,7 @@ def draw(result: Result, courses: Courses, path: Path) -> None:
 
 
 def _looks(result: Result) -> dict[str, Style]:
-    """Make a style per contender; of several with one controller, the one that changes least has the controller's."""
+    """Make a style for each contender. Of those with the same controller, the one that changes least looks like it."""
     contenders = result.grid.experiment.contenders
     plain = sorted(contenders, key=lambda name: sum(map(len, contenders[name].departures)))
     variants = variant_styles({name: contenders[name].controller for name in plain})
@@ -71,7 +74,7 @@ def _looks(result: Result) -> dict[str, Style]:
 
 
 def _heading(result: Result, width: float) -> str:
-    """Make the heading: the paper's claim and the outcome here, in lines that fit a figure of `width` inches."""
+    """Make the heading: the paper's claim and our outcome, in lines that fit a figure of `width` inches."""
     paper = result.grid.experiment.paper
     letters = int(width * LETTERS_PER_INCH)
     claim = f"{paper.title}, {paper.figure}: {result.grid.experiment.title}"
@@ -142,7 +145,7 @@ def _side_by_side(result: Result, panel: Panel, where: "Axes", looks: Mapping[st
 
 
 def _plain_numbers(axis: Any) -> None:
-    """Label 1, 2 and 5 of each decade: an axis often spans less than one, and powers of ten would overlap."""
+    """Label 1, 2 and 5 of each decade in plain numbers, because a logarithmic axis often spans less than one decade."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -179,7 +182,7 @@ def _frame(panel: Panel, where: "Axes", title: str, scale: float) -> None:
 
 
 def _rest(result: Result, axis: str, point: At, *, several: bool) -> str:
-    """Text on the other axes of a line, if a contender has several lines."""
+    """Text with the values on the other axes, by which a contender's lines differ; empty if it has one line."""
     if not several:
         return ""
     others = [(name, x) for name, x in zip(result.table.axes, point, strict=True) if name != axis]

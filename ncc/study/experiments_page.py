@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pages of experiments: an index with a verdict per datapath, a page per system, and tables of every number."""
+"""Pages of experiments: an index with a verdict for each datapath, a page per system, and tables of all numbers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,26 +11,27 @@ from ncc.study.result import FULL
 from ncc.study.spec import Experiment
 
 Results = dict[str, dict[str, Any]]
-"""`ncc.study.result.Result.to_dict` by datapath."""
+"""Results of an experiment by datapath, as `ncc.study.result.Result.to_dict` returns them."""
 Rows = list[list[str]]
 WORDS = {True: "holds", False: "**does not hold**", None: "not judged"}
 NARROWLY = ", narrowly"
 FEW_POINTS = 3
-"""Most points of a check whose numbers a page shows if it holds; of more, the first and the last."""
+"""If a check holds at more points than these, its page shows the numbers of the first and the last point only."""
 
 
 WRITTEN = "Written by `ncc report`"
-"""Text that identifies a page of a system."""
+"""Text by which a page of a system is known as written by this module."""
 
 
 def pages(
     found: Mapping[str, Results], experiments: Mapping[str, Experiment], old: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
-    """The Markdown of every page, by file name.
+    """Write all pages, as Markdown by file name.
 
     Args:
-        experiments: the experiments, whose texts the pages show. Those without a result have a row in the index.
-        old: datapaths with results of an earlier version of an experiment, by its name.
+        found: results of experiments, by the experiment's name.
+        experiments: experiments by name, for their texts. One without a result has only a row in the index.
+        old: datapaths whose result is of an earlier version of the experiment, by the experiment's name.
     """
     datapaths = sorted({datapath for results in found.values() for datapath in results})
     shown = [_experiment(name, found[name], experiments[name], old.get(name, ())) for name in found]
@@ -54,7 +55,10 @@ def pages(
 
 
 def full_tables(name: str, results: Results) -> str:
-    """Every number of an experiment as Markdown: a row per measure, point and contender, a column per datapath."""
+    """Table of all numbers of an experiment, as Markdown.
+
+    It has a row for each measure, point and contender, and a column for each datapath.
+    """
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     notes = []
     for datapath, result in results.items():
@@ -80,7 +84,7 @@ def full_tables(name: str, results: Results) -> str:
 
 
 def _experiment(name: str, results: Results, now: Experiment, old: Sequence[str]) -> dict[str, Any]:
-    """Data of an experiment for the template."""
+    """Collect the data of an experiment for the template of a page."""
     return {
         "name": name,
         "system": name.partition("_")[0],
@@ -104,7 +108,7 @@ def _verdict(result: Mapping[str, Any]) -> str:
 
 
 def _runs(result: Mapping[str, Any]) -> str:
-    """The runs behind a result in a sentence."""
+    """Describe the runs of a result in a sentence."""
     seeds, bad, warned = result["seeds"], len(result["problems"]), result.get("warnings", {})
     parts = [result.get("runs_text") or f"{len(seeds)} seeds", f"commit {', '.join(result['commits'])}"]
     parts += [f"invalid runs, which count against their contenders: {bad}"] * bool(bad)
@@ -113,7 +117,7 @@ def _runs(result: Mapping[str, Any]) -> str:
 
 
 def _checks(results: Results, now: Experiment) -> Rows:
-    """Make a row for every check."""
+    """Make a row for each check: its claim, then its outcome on each datapath."""
     rows = []
     for name, check in now.checks.items():
         cells = [
@@ -125,7 +129,7 @@ def _checks(results: Results, now: Experiment) -> Rows:
 
 
 def _outcome(check: Mapping[str, Any]) -> str:
-    """Text of a check's outcome and numbers; if it holds at many points, only those of the first and the last."""
+    """Text with the outcome of a check and its numbers, shortened as `FEW_POINTS` says."""
     points = plain(check["numbers"]).split("; ")
     if check["holds"] and len(points) > FEW_POINTS:
         points[1:-1] = ["..."]
@@ -133,7 +137,7 @@ def _outcome(check: Mapping[str, Any]) -> str:
 
 
 def _beside(results: Results) -> list[str]:
-    """The paper's values and ours, a text per measure."""
+    """Texts, one for each measure, that put the paper's values beside ours on each datapath."""
     rows_of: dict[str, dict[str, dict[str, str]]] = {}
     for datapath, result in results.items():
         for cell in result["cells"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Comparison of learners that begin with one formula: FCTs of their policies on held-out flows, and their cost."""
+"""Comparison of learners that begin with the same formula: FCTs of their policies on held-out flows, and their cost."""
 
 import json
 import os
@@ -31,19 +31,20 @@ from ncc.study.trainings import key_of, leave_out, training_plan
 Summary = dict[str, Any]
 """Plain data: the contents of results.json."""
 OWN = ("agent.epochs", "seed", "out", "resume")
-"""Keys that the comparison itself sets for each training."""
+"""Keys that the comparison sets for each training, so that a learner may not set them."""
 
 
 class Learner(Value, frozen=True):
-    """A learner: a training of ncc, or a script with a loop of its own."""
+    """A learner: either a training of ncc, or a script with a training loop of its own."""
 
     train: tuple[str, ...] = ()
-    """Overrides of `ncc train`."""
+    """Overrides of `ncc train` that choose the learner."""
     script: tuple[str, ...] = ()
-    """A Python file and its options. It takes ``--seed``, ``--periods`` and ``--out``, where it writes its policy: a
-    model of Stable-Baselines3 (.zip), or what `ncc.agents.policy.save_policy` writes (.ncc)."""
+    """A Python file and its options. The script must take ``--seed``, ``--periods`` and ``--out``, and write its policy
+    to the path after ``--out``: a model of Stable-Baselines3 (.zip), or a file of `ncc.agents.policy.save_policy`
+    (.ncc)."""
     writes: str = ".ncc"
-    """End of the file that the script writes."""
+    """Suffix of the file that the script writes."""
 
     def check(self) -> None:
         if self.script and self.train:
@@ -53,15 +54,16 @@ class Learner(Value, frozen=True):
 
 
 class Judged(Value, frozen=True):
-    """The networks on which policies are judged."""
+    """The networks on which all policies are judged."""
 
     families: Name
-    """Name in configs/families."""
+    """Name of a file in configs/families, from which networks are drawn."""
     networks: Count
+    """Number of networks for each seed."""
     periods: Count
-    """Periods in which flows arrive."""
+    """Number of periods in which flows arrive."""
     seeds: Annotated[tuple[Count, ...], Meta(min_length=1)]
-    """Seeds of networks and flows, each with a column."""
+    """Seeds of networks and flows; each has a column in the table."""
 
 
 class LearnersSpec(Value, frozen=True):
@@ -69,23 +71,27 @@ class LearnersSpec(Value, frozen=True):
 
     learners: Annotated[dict[Name, Learner], Meta(min_length=1)]
     common: tuple[str, ...]
-    """Overrides of every training, before its own. They do not apply to scripts, which set their own scenario."""
+    """Overrides of every training of ncc, which its own ones follow. Scripts set their own scenario instead."""
     judged: Judged
     over: tuple[Name, ...]
     """Controllers that are shown in addition."""
     seeds: Annotated[int, Meta(ge=1, le=1000)]
+    """Number of trainings of each learner."""
     first_seed: Natural
+    """Seed of the first training; the others follow."""
     epochs: Count
     """Periods of each training, summed over racks."""
     out: Annotated[str, Meta(min_length=1)]
+    """Folder of the trainings and the report; finished trainings are kept."""
     docs: str | None
+    """Second folder for the report; None: there is none."""
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "LearnersSpec":
-        """Read a composed configuration, and check everything that can be checked before a training.
+        """Read a composed configuration, and check all that can be checked before a training begins.
 
         Raises:
-            ConfigError: a training cannot be composed, or sets what the comparison sets.
+            ConfigError: a training cannot be composed or sets a key of `OWN`, or the first learner is a script.
         """
         spec = from_dict(cls, plain, "configuration")
         for name, learner in spec.learners.items():
@@ -98,16 +104,19 @@ class LearnersSpec(Value, frozen=True):
         return spec
 
     def overrides(self, learner: Learner, seed: int) -> list[str]:
-        """The command line of a training, without its folder."""
+        """Overrides on the command line of a training, without its folder."""
         return [*self.common, *learner.train, f"agent.epochs={self.epochs}", f"seed={seed}"]
 
 
 def run_learners(spec: LearnersSpec, command: str) -> Summary:
     """Do the trainings that `spec.out` does not hold yet, one at a time, and judge all policies.
 
+    Args:
+        command: command line to show in the summary.
+
     Raises:
         ConfigError: the folder holds a training of another configuration.
-        InvalidRunError: a training failed; its own message is above.
+        InvalidRunError: a training failed. Its own message was printed before.
     """
     factory, made_by = LimiterFactory(None), []
     results: dict[str, list[Summary]] = {}
@@ -122,7 +131,7 @@ def run_learners(spec: LearnersSpec, command: str) -> Summary:
                 manifest = read_manifest(folder, "training")
                 made_by.append(manifest.provenance)
                 controller, cpu_s = load_controller(str(folder)), round(manifest.facts["trained_cpu_s"], 1)
-                # The first learner is a training: all begin with its untrained policy.
+                # All learners begin with the untrained policy of the first learner, which is a training.
                 formula = formula or _judged(spec, load_controller(str(folder / UNTRAINED_FILE)), factory)
             met = _judged(spec, controller, factory)
             results[name].append({"seed": seed, "cpu_s": cpu_s, **_over(met, formula)})
@@ -145,14 +154,18 @@ def run_learners(spec: LearnersSpec, command: str) -> Summary:
 
 
 def _judged(spec: LearnersSpec, controller: Controller, factory: LimiterFactory) -> dict[int, Met]:
-    """Results of a controller on the held-out networks, by their seeds."""
+    """Run a controller on the held-out networks; return the results by their seeds."""
     judged = spec.judged
     families = load_families(judged.families, epochs=judged.periods)
     return {seed: play(controller, drawn(families, seed, judged.networks), seed, factory) for seed in judged.seeds}
 
 
 def _over(met: Mapping[int, Met], formula: Mapping[int, Met]) -> Summary:
-    """Mean FCTs over the formula's, geometric means over networks by seed, and timeouts per flow."""
+    """Summarise results, with one value per seed: the ratio of mean FCTs to the formula's, and timeouts per flow.
+
+    The ratio is a geometric mean over networks, the number of timeouts an arithmetic mean. Networks without a flow are
+    left out.
+    """
     ratios, timeouts = [], []
     for seed, base in formula.items():
         carried = base.flows > 0
@@ -165,22 +178,25 @@ def _over(met: Mapping[int, Met], formula: Mapping[int, Met]) -> Summary:
 
 
 def _trained(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> Path:
-    """Train unless that is done already; return the folder."""
+    """Do a training, unless it is done already; return its folder."""
     overrides, folder = spec.overrides(learner, seed), Path(spec.out) / f"{name}_s{seed}"
     if (folder / CONFIG).exists():
         training_plan(overrides).require_same(folder)
         if is_sealed(folder):
             return folder
-        shutil.rmtree(folder)  # started again: if resumed, its time would count two starts
+        shutil.rmtree(folder)  # begun anew: a resumed training would count the time of two starts
     _run(f"{name}, seed {seed}", ["-m", "ncc.train", *overrides, f"out={folder}"])
     return folder
 
 
 def _scripted(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> tuple[Controller, float]:
-    """Run a script, unless its policy is there; return the policy's controller and the CPU seconds.
+    """Run a script, unless its policy is there already.
+
+    Returns:
+        The controller with the policy, and the CPU seconds that the script took.
 
     Raises:
-        ConfigError: a policy of another script, or of other options, is there.
+        ConfigError: the policy that is there was made by another script or with other options.
     """
     path = Path(spec.out) / f"{name}_s{seed}{learner.writes}"
     made_by = path.with_suffix(".json")
@@ -191,13 +207,13 @@ def _scripted(spec: LearnersSpec, name: str, learner: Learner, seed: int) -> tup
         began = sum(os.times()[2:4])
         _run(f"{name}, seed {seed}", command)
         cost = round(sum(os.times()[2:4]) - began, 1)
-        # Written last: without this file the policy does not count.
+        # Written last, because a policy counts only if this file is there.
         write_text(made_by, json.dumps({"command": command, "digest": digest, "cpu_s": cost}) + "\n")
     stored = json.loads(made_by.read_text())
     if (stored["command"], stored["digest"]) != (command, digest):
         raise ConfigError(f"{path} was made by another script or with other options: remove {made_by}, or set out")
     controller = load_controller(str(path))
-    if isinstance(controller.limit, ModelLimit):  # it states no observation and action: take those of all
+    if isinstance(controller.limit, ModelLimit):  # its file does not say how it observes and acts
         plan = training_plan(spec.overrides(Learner(), seed))
         view = {key: getattr(plan.env, key).to_dict() for key in ("observation", "action")}
         controller = controller.replace(limit=controller.limit.replace(env=view)).over(plan.stack)
@@ -211,7 +227,7 @@ def _run(title: str, arguments: list[str]) -> None:
 
 
 def page(summary: Summary) -> str:
-    """The Markdown page."""
+    """Render the page of a summary, as Markdown."""
     rows = [_row(name, found) for name, found in summary["learners"].items()]
     rows += [_row(name, [found]) for name, found in summary["beside"].items()]
     seeds = len(next(iter(summary["learners"].values())))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An experiment by its name, as the command line composes it."""
+"""Loading of an experiment by its name, as the command line composes it."""
 
 import hashlib
 import json
@@ -13,15 +13,16 @@ from ncc.study.points import Grid
 from ncc.study.spec import Experiment, experiment_from
 
 Loaded = tuple[Experiment, dict[str, Any]]
-"""An experiment and its plain scenario."""
+"""An experiment, and its scenario as plain data."""
 
 
 def load_experiment(name: str) -> Loaded:
-    """The experiment of configs/experiment/<name>.yaml and its plain scenario.
+    """Load the experiment of configs/experiment/<name>.yaml and its plain scenario.
 
     Raises:
-        UnknownNameError: no such experiment; the message lists what exists.
-        ConfigError: names the key and what is allowed.
+        UnknownNameError: there is no such experiment; the message lists those that exist.
+        ConfigError: a setting is invalid, and the message names its key and what is allowed; or `name` is an old name,
+            and the message tells the new one.
     """
     if name not in (known := experiment_names()):
         message = now_called("experiment", name)
@@ -30,10 +31,10 @@ def load_experiment(name: str) -> Loaded:
 
 
 def runs_digest(grid: Grid) -> str:
-    """Digest, 16 hex digits, of everything that a grid runs and measures, without texts, checks and figures.
+    """Digest (16 hex digits) of everything that a grid runs and measures, without texts, checks and figures.
 
-    It changes with a scenario that the experiment inherits, a controller's YAML, the defaults of its header, and those
-    of a schema.
+    It also changes with the scenario on which the experiment builds, the YAML of a controller, the default parameters
+    in a controller's header, and the default values of a schema.
     """
     stacks = [cell.controller.stack for cell in grid.cells]
     measures = {name: measure.to_dict() for name, measure in grid.experiment.measures.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ctrl-C in the mains of studies."""
+"""Handling of Ctrl-C in the commands of studies."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def resumable(what: str) -> Iterator[None]:
-    """Say on Ctrl-C that `what` is kept, and that the same command goes on from there."""
+    """Raise a Ctrl-C in the block with a message: `what` are kept, and the same command goes on from there."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every controller in every kind of network, each network an evaluation of its own."""
+"""Comparison of every controller in every kind of network; each network is an evaluation of its own."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,9 +36,9 @@ METRICS = (
     "timeouts_per_flow",
     "loss_frac",
 )
-"""Keys of `ncc.metrics.catalogue`, as the summary shows them."""
+"""Metrics in the summary, by their keys in `ncc.metrics.catalogue`, in the order shown."""
 DEPTH = 4
-"""Levels of results.json with a line per entry: summary, cases, a case, its controllers."""
+"""Number of outer levels of results.json whose entries have a line each: summary, cases, one case, its controllers."""
 Summary = dict[str, Any]
 """Plain data: the contents of results.json."""
 
@@ -48,21 +48,26 @@ class CaseSpec(Value, frozen=True):
 
     title: Annotated[str, Meta(min_length=1)]
     overrides: tuple[str, ...]
-    """Overrides of `ncc evaluate`; the first chooses the scenario."""
+    """Overrides of `ncc evaluate`; one of them chooses the scenario."""
     params: dict[Name, dict[Name, int]] = msgspec.field(default_factory=dict)
-    """Parameters that depend on the network, by controller, in its own integer units."""
+    """Parameters to set in this network, by controller and name, in the controller's own integer units."""
 
 
 class MatrixSpec(ExecutorSpec, frozen=True):
-    """The contents of configs/matrix.yaml, without the datapath."""
+    """The contents of configs/matrix.yaml without the datapath."""
 
     controller: Annotated[tuple[Name, ...], Meta(min_length=1)] | None
-    """None: all that run on the datapath with the files of the package."""
+    """Names of controllers; None: all that run on the datapath without a training of the user's."""
     seeds: Annotated[int, Meta(ge=1, le=10_000)]
+    """Number of runs of each controller in each network."""
     first_seed: Natural
+    """Seed of the first run; the others follow."""
     out: Annotated[str, Meta(min_length=1)]
+    """Folder of the runs and the summary; finished runs are kept."""
     docs: str | None
+    """Second folder for the summary; None: there is none."""
     cases: Annotated[dict[Name, CaseSpec], Meta(min_length=1)]
+    """Networks, by name."""
 
     def check(self) -> None:
         super().check()
@@ -76,18 +81,19 @@ class MatrixSpec(ExecutorSpec, frozen=True):
 
 @dataclass(frozen=True)
 class Matrix:
-    """Networks and controllers, checked before anything runs."""
+    """All networks and controllers, checked before anything runs."""
 
     spec: MatrixSpec
     datapath: DatapathSpec
     cases: Mapping[str, tuple[Scenario, tuple[Controller, ...]]]
+    """Scenario and controllers of each case, by its name."""
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "Matrix":
-        """Compose and check every part.
+        """Compose every case of a configuration, and check it.
 
         Raises:
-            ConfigError: names the key, the case or the controller, and what is allowed.
+            ConfigError: a key, case or controller is invalid; the message names it, and what is allowed.
         """
         spec = from_dict(MatrixSpec, {key: value for key, value in plain.items() if key != "datapath"}, "configuration")
         datapaths = datapaths_from(plain["datapath"])
@@ -100,7 +106,10 @@ class Matrix:
 
 
 def _all_on(datapath: DatapathSpec) -> list[Controller]:
-    """Controllers that run on the datapath and need neither a training nor receivers, which its networks lack."""
+    """Load the controllers that run on the datapath without a training of the user's.
+
+    Controllers in which receivers alone decide are left out: these networks have no neighbourhoods of receivers.
+    """
     has = datapath.load()().transports()
     return [
         c
@@ -127,11 +136,15 @@ def _case(name: str, spec: CaseSpec, controllers: Sequence[Controller]) -> tuple
 
 
 def run_matrix(matrix: Matrix, config: Mapping[str, Any], command: str) -> Summary:
-    """Do the runs that `matrix.spec.out` does not hold yet, and summarise all.
+    """Do the runs that `matrix.spec.out` does not hold yet, and summarise all runs.
+
+    Args:
+        config: resolved configuration, for the manifests of the runs.
+        command: command line to show in the summary.
 
     Raises:
-        InvalidRunError: some runs must not be used (a flow was not delivered, say); all cases have run by then, and the
-            message names each such run and its reason.
+        InvalidRunError: a run is invalid, for instance because a flow was not delivered. It is raised after all cases
+            have run; the message names each such run and its problem.
     """
     out, spec = Path(matrix.spec.out), matrix.spec
     seeds = range(spec.first_seed, spec.first_seed + spec.seeds)
@@ -201,13 +214,16 @@ def _summarised(spec: CaseSpec, scenario: Scenario, ready: Sequence[Controller],
 
 
 def page(summary: Summary) -> str:
-    """The Markdown page of a summary."""
+    """Render the page of a summary, as Markdown."""
     runs = [entry for case in summary["cases"].values() for entry in case["controllers"].values()]
     return render("matrix.md.jinja", **summary, runs=runs, tables=[*map(_table, summary["cases"].values())])
 
 
 def _table(case: Summary) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of a case: a row of means per controller, without metrics that no controller has."""
+    """Make the head and the rows of a case's table: a row of means per controller.
+
+    Metrics that are undefined for all controllers are left out.
+    """
     entries = case["controllers"]
     shown = [CATALOGUE[m] for m in METRICS if any(e["metrics"][m]["mean"] is not None for e in entries.values())]
     rows = []

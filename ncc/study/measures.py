@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures of a run: small frozen values, each a kind of number with its unit.
+"""Kinds of measures. A measure computes one number from a run, such as the mean queue of a port, and has a unit.
 
-To add a measure, write a `Measure` subclass with a `tag` and an `of` (and a `course`, if it has one over time), and add
-it to `AnyMeasure`.
+To add a kind, write a `Measure` subclass with a `tag` and a method `of`, and add it to `AnyMeasure`. If the number also
+has a value in every period, give the class a method `course`.
 """
 
 import math
@@ -27,7 +27,7 @@ from ncc.study.measures_of_losses import LossRate, Response
 
 
 class Throughput(AtPort, frozen=True, kw_only=True, tag="throughput"):
-    """Bits of IP packets that left a port per second."""
+    """Throughput of a port in bits/s, counting whole IP packets; the mean over the window."""
 
     SHOWN: ClassVar[Metric] = GBPS
 
@@ -36,7 +36,7 @@ class Throughput(AtPort, frozen=True, kw_only=True, tag="throughput"):
 
 
 class Utilisation(AtPort, frozen=True, kw_only=True, tag="utilisation"):
-    """A port's throughput over the rate of IP packets that its line can carry; 1: the line is never idle."""
+    """Throughput of a port over the largest rate of IP packets that its line can carry; 1 if the line is never idle."""
 
     SHOWN: ClassVar[Metric] = Metric("", "", "%", Better.HIGHER, 100.0, 2)
 
@@ -48,12 +48,13 @@ class Utilisation(AtPort, frozen=True, kw_only=True, tag="utilisation"):
 
 
 class Queue(AtPort, frozen=True, kw_only=True, tag="queue"):
-    """Bytes waiting in a port. `mean` is over time; other statistics are over the ends of periods."""
+    """Queue of a port in bytes. The mean is over time; other statistics are over the values at the ends of periods."""
 
     statistic: Statistic = "mean"
     packets: bool = False
-    """Show it in full packets rather than KB."""
+    """Show the queue in full packets and not in KB."""
     packet_bytes: Positive = 1500
+    """Size of a full packet."""
 
     SHOWN: ClassVar[Metric] = KB
 
@@ -71,10 +72,10 @@ class Queue(AtPort, frozen=True, kw_only=True, tag="queue"):
 
 
 class QueueMax(Measure, frozen=True, kw_only=True, tag="queue_max"):
-    """The largest queue in bytes that any port with a matching name ever had."""
+    """Largest queue in bytes that any of the ports had at any time of the run."""
 
     ports: str = "*"
-    """A pattern of `from->to`, with * and ?."""
+    """Pattern of the names of ports, which are `from->to`; it may have the wildcards * and ?."""
 
     SHOWN: ClassVar[Metric] = KB
 
@@ -87,9 +88,10 @@ class QueueMax(Measure, frozen=True, kw_only=True, tag="queue_max"):
 
 
 class Goodput(Hosts, frozen=True, kw_only=True, tag="goodput"):
-    """Payload newly acknowledged per second, of all the hosts together or, with `each`, the mean per host."""
+    """Payload acknowledged for the first time, in bits/s, summed over the hosts; the mean over the window."""
 
     each: bool = False
+    """Take the mean over the hosts in place of the sum."""
 
     SHOWN: ClassVar[Metric] = GBPS
 
@@ -99,9 +101,11 @@ class Goodput(Hosts, frozen=True, kw_only=True, tag="goodput"):
 
 
 class Jain(Hosts, frozen=True, kw_only=True, tag="jain"):
-    """Jain's index of the hosts' goodput over the window, or its mean over parts of `every_s` seconds."""
+    """Jain's index of the hosts' mean goodputs in the window."""
 
     every_s: Positive | None = None
+    """Length in seconds of parts of the window: the index is computed for each whole part, and their mean is taken.
+    None: the window is one part."""
 
     SHOWN: ClassVar[Metric] = Metric("", "", "", Better.HIGHER, 1.0, 3)
 
@@ -116,10 +120,11 @@ class Jain(Hosts, frozen=True, kw_only=True, tag="jain"):
 
 
 class InFlight(Hosts, frozen=True, kw_only=True, tag="in_flight"):
-    """Full packets under way or waiting, by Little's law: of all hosts together or, with `each`, the mean per host."""
+    """Full packets of the hosts that are under way or in queues, by Little's law; a statistic over the periods."""
 
     statistic: Statistic = "mean"
     each: bool = False
+    """Take the mean over the hosts in place of the sum."""
 
     SHOWN: ClassVar[Metric] = Metric("", "", "packets", Better.NEITHER, 1.0, 1)
 
@@ -132,14 +137,13 @@ class InFlight(Hosts, frozen=True, kw_only=True, tag="in_flight"):
 
 
 class Drops(Measure, frozen=True, kw_only=True, tag="drops"):
-    """Packets dropped at ports that match one of `ports`, over all dropped or over all sent by hosts.
-
-    `over: each` is the mean over these ports of packets dropped over packets that came, ACKs included.
-    """
+    """Share of packets, ACKs included, that are dropped at the ports matching one of the patterns `ports`."""
 
     ports: tuple[str, ...]
-    """Patterns of `from->to`, with * and ?."""
+    """Patterns of the names of ports, which are `from->to`; they may have the wildcards * and ?."""
     over: Literal["dropped", "sent", "each"] = "sent"
+    """Denominator of the share: `dropped`, the drops of all ports; `sent`, the packets that hosts send; `each`, the
+    packets that arrive at each of these ports, where the mean over the ports is taken."""
 
     SHOWN: ClassVar[Metric] = PERCENT
 
@@ -159,9 +163,10 @@ class Drops(Measure, frozen=True, kw_only=True, tag="drops"):
 
 
 class Summary(Measure, frozen=True, kw_only=True, tag="summary"):
-    """A metric of `ncc.metrics.catalogue`."""
+    """One of the metrics of all runs."""
 
     metric: Name
+    """Key in `ncc.metrics.catalogue`."""
 
     def check(self) -> None:
         if self.metric not in CATALOGUE:
@@ -177,10 +182,12 @@ class Summary(Measure, frozen=True, kw_only=True, tag="summary"):
 
 
 class Ratio(Measure, frozen=True, kw_only=True, tag="ratio"):
-    """One measure over another of the same run; NaN over 0."""
+    """Ratio of two measures of the same run; NaN if the denominator is 0."""
 
     over: Name
+    """Name of the measure that is the numerator."""
     under: Name
+    """Name of the measure that is the denominator."""
 
     def of(self, seen: Seen) -> float:
         below = seen.value(self.under)
@@ -211,13 +218,13 @@ AnyMeasure = (
 
 
 def measure_all(measures: Mapping[str, AnyMeasure], run: Run) -> dict[str, float]:
-    """Every measure of a run, by name, in SI."""
+    """Compute all measures of a run, by name, in SI units."""
     seen = Seen(run, measures)
     return {name: seen.value(name) for name in measures}
 
 
 def matching(network: Topology, pattern: str, where: str) -> list[int]:
-    """Ports with a matching name; `UnknownNameError` if there is none."""
+    """Find the ports whose names match a pattern; `UnknownNameError`, which names `where`, if there are none."""
     names = [network.port_name(port) for port in range(2 * len(network.links))]
     ports = [port for port, name in enumerate(names) if fnmatchcase(name, pattern)]
     if not ports:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The base classes of measures (of ports, hosts and flows in a window), and the run that they measure."""
+"""Base classes of measures: of ports and hosts in a window of time, and of flows; and the run that they measure."""
 
 import math
 from abc import abstractmethod
@@ -22,13 +22,16 @@ from ncc.metrics.summary import summarise
 
 Statistic = Literal["mean", "min", "p50", "p95", "p99", "p999", "max", "std"]
 Course = tuple[FloatArray, FloatArray]
-"""Times in seconds and the values at them, both [n_epochs]."""
+"""Values over time: the times in seconds at which periods end, and the values, both [n_epochs]."""
 
 _PERCENTILES = {"min": 0.0, "p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
 
 
 def statistic(values: FloatArray, name: Statistic) -> float:
-    """A statistic of values; NaN without values. `p999` is the 99.9th percentile; percentiles interpolate linearly."""
+    """Compute a statistic of values [n]; NaN if there are none.
+
+    Percentiles are interpolated linearly; `p999` is the 99.9th one.
+    """
     if not len(values):
         return math.nan
     if name == "std":
@@ -41,20 +44,20 @@ KB = Metric("", "", "KB", Better.LOWER, 1e-3, 1)
 MS = Metric("", "", "ms", Better.LOWER, 1e3, 3)
 PERCENT = Metric("", "", "%", Better.LOWER, 100.0, 3)
 PLAIN = Metric("", "", "", Better.NEITHER, 1.0, 3)
-"""Ways to show a measure: unit, direction, scale and digits."""
+"""Units in which measures are shown, with the better direction, the factor from SI units, and the digits."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A run, and values that several measures share."""
+    """A run that is measured, with values that several measures use; each is computed once."""
 
     run: Run
     measures: "Mapping[str, Measure]" = field(default_factory=dict)
-    """All measures by name, for those that combine others."""
+    """All measures by name, for measures that combine others."""
     _values: dict[str, float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def value(self, name: str) -> float:
-        """The value of the measure with that name, computed once."""
+        """Value of the measure with this name, in SI units."""
         if name not in self._values:
             self._values[name] = self.measures[name].of(self)
         return self._values[name]
@@ -71,7 +74,7 @@ class Seen:
         return summarise(run.scenario, run.flows, run.records.flows, run.records.ports, run.epochs)
 
     def flows(self, traffic: str) -> BoolArray:
-        """Mask [n_flows] of the flows of a component of the workload; empty: of all components."""
+        """Mask [n_flows] of the flows of the component `traffic` of the workload; empty: of all components."""
         names = [name for name, _ in self.run.scenario.workload]
         if not traffic:
             return np.ones(len(self.run.flows), dtype=np.bool_)
@@ -79,40 +82,41 @@ class Seen:
 
 
 class Measure(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field="kind"):
-    """A number of a run, NaN where it is undefined."""
+    """A number that is computed from a run; NaN if it is undefined for the run."""
 
     label: str = ""
-    """Display name; empty: the name of the class."""
+    """Name in tables and figures; empty: the name of the class."""
 
     SHOWN: ClassVar[Metric] = PLAIN
 
     @property
     def shown(self) -> Metric:
-        """Its name and unit, and the direction that is better."""
+        """Name, unit, format and better direction of the measure."""
         return replace(self.SHOWN, label=self.label or type(self).__name__.lower())
 
     def text(self, value: float) -> str:
-        """The number for a table."""
+        """Format a value, given in SI units, for a table."""
         return self.shown.text(value)
 
     def fits(self, where: str, scenario: Scenario) -> None:
-        """Raise `ConfigError` if the scenario lacks a part that the measure needs."""
+        """Raise `ConfigError` if the scenario lacks a part that the measure needs; the message begins with `where`."""
 
     @abstractmethod
     def of(self, seen: Seen) -> float:
-        """The number, in SI."""
+        """Compute the number from a run, in SI units."""
 
     def course(self, seen: Seen) -> Course:
-        """The number in every period; `ConfigError` if it has none."""
+        """Compute the value in every period; `ConfigError` if the measure has none."""
         raise ConfigError(f"{type(self).__name__} has no course over time; leave over_time out")
 
 
 class Windowed(Measure, frozen=True, kw_only=True):
-    """A mean over the periods that end in (from_frac, until_frac] of `duration_s`."""
+    """Base of measures in a window: the mean over the periods that end in (from_frac, until_frac] of `duration_s`."""
 
     from_frac: Fraction = 0.2
-    """Start of the window, after start-up."""
+    """Start of the window, by default after the start-up of the flows."""
     until_frac: Fraction = 1.0
+    """End of the window."""
 
     def check(self) -> None:
         if self.from_frac >= self.until_frac:
@@ -125,7 +129,7 @@ class Windowed(Measure, frozen=True, kw_only=True):
         return np.asarray((end_s > self.from_frac * length_s + 1e-9) & (end_s <= self.until_frac * length_s + 1e-9))
 
     def over_window(self, seen: Seen, values: FloatArray) -> FloatArray:
-        """The values in the window; `ConfigError` if it holds no period."""
+        """Select the values [n_epochs, ...] of the periods in the window; `ConfigError` if it holds no period."""
         inside = values[self.window(seen)]
         if not len(inside):
             raise ConfigError(
@@ -139,10 +143,13 @@ class Windowed(Measure, frozen=True, kw_only=True):
 
 
 class AtPort(Windowed, frozen=True, kw_only=True):
-    """A measure of an uplink, the port that a neighbourhood shares: other ports are not measured each period."""
+    """A measure of an uplink, which is the port that the hosts of a neighbourhood share.
+
+    Only these ports are measured in each period.
+    """
 
     port: str = ""
-    """`from->to`; empty: the first neighbourhood's."""
+    """Name of the port, as `from->to`; empty: the uplink of the first neighbourhood."""
 
     def fits(self, where: str, scenario: Scenario) -> None:
         uplinks = [area.uplink_port for area in scenario.network().neighbourhoods]
@@ -152,23 +159,24 @@ class AtPort(Windowed, frozen=True, kw_only=True):
                 raise UnknownNameError(f"{where}.port (only uplinks are measured)", self.port, names)
 
     def area(self, seen: Seen) -> int:
-        """Index of the neighbourhood."""
+        """Index of the neighbourhood whose uplink is measured."""
         uplinks = [area.uplink_port for area in seen.network.neighbourhoods]
         return uplinks.index(seen.network.port(self.port)) if self.port else 0
 
     def column(self, seen: Seen, name: str) -> FloatArray:
-        """A column of the uplink, [n_epochs]."""
+        """Values of a column of `ncc.core.measurement.Epochs` for the uplink, [n_epochs]."""
         return seen.run.epochs.columns[name][:, self.area(seen)].astype(np.float64)
 
 
 class Hosts(Windowed, frozen=True, kw_only=True):
-    """A measure of hosts that can be limited; `hosts` is a group of the topology."""
+    """A measure of hosts, which must be in neighbourhoods: only these are measured in each period."""
 
     hosts: Name
+    """Name of a group of hosts of the topology."""
     first: Natural = 0
-    """Leave out this many of the group."""
+    """Number of hosts to leave out at the beginning of the group."""
     count: Natural = 0
-    """Take this many; 0: the rest."""
+    """Number of hosts to take after those; 0: all that are left."""
 
     def fits(self, where: str, scenario: Scenario) -> None:
         network = scenario.network()
@@ -191,25 +199,26 @@ class Hosts(Windowed, frozen=True, kw_only=True):
         return self.column(seen, "goodput_bps")
 
     def column(self, seen: Seen, name: str) -> FloatArray:
-        """A column of the hosts, [n_epochs, n_hosts]."""
+        """Values of a column of `ncc.core.measurement.Epochs` for the hosts, [n_epochs, n_hosts]."""
         at = [seen.network.agent_hosts.index(host) for host in self.chosen(seen.network)]
         return seen.run.epochs.columns[name][:, at].astype(np.float64)
 
     def in_flight_pkts(self, seen: Seen) -> FloatArray:
-        """Full packets under way or waiting, by Little's law: goodput x RTT over payload; [n_epochs, n_hosts]."""
+        """Full packets under way or in queues, [n_epochs, n_hosts], by Little's law: goodput x RTT / payload."""
         payload_bits = BITS_PER_BYTE * seen.run.scenario.transport.mss_bytes
         return self.goodput_bps(seen) * self.column(seen, "rtt_s") / payload_bits
 
     def chosen(self, network: Topology) -> tuple[int, ...]:
-        """Ids of the hosts."""
+        """Node numbers of the hosts in a network."""
         rest = network.group(self.hosts)[self.first :]
         return rest[: self.count] if self.count else rest
 
 
 class OfTraffic(Measure, frozen=True, kw_only=True):
-    """A measure of the flows of one component of the workload; of all if none is named."""
+    """A measure of flows."""
 
     traffic: str = ""
+    """Name of the component of the workload whose flows are measured; empty: the flows of all components."""
 
     def fits(self, where: str, scenario: Scenario) -> None:
         names = [name for name, _ in scenario.workload]

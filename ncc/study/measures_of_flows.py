@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures of flows: completion times and their bounds, queries, RTT samples and marks."""
+"""Measures of flows: completion times and their bounds, query times, RTTs and marks."""
 
 import math
 from typing import ClassVar, Literal
@@ -19,9 +19,10 @@ from ncc.study.measures_base import MS, Course, Hosts, OfTraffic, Seen, Statisti
 
 
 class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
-    """Flow completion time of flows of a size (`ncc.metrics.summary.buckets`); endless flows have none."""
+    """Statistic of flow completion times in seconds. Endless flows have none, and do not count."""
 
     size: Literal["all", "small", "medium", "large"] = "all"
+    """Sizes of the flows that count (`ncc.metrics.summary.buckets`)."""
     statistic: Statistic = "mean"
 
     SHOWN: ClassVar[Metric] = MS
@@ -33,9 +34,10 @@ class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
 
 
 class Bound(OfTraffic, frozen=True, kw_only=True, tag="bound"):
-    """Flow completion time of the same flows as fluids that share ideally (`ncc.metrics.fluid`), as `Fct` counts it.
+    """Statistic of the completion times that the run's flows have as ideally shared fluids (`ncc.metrics.fluid`).
 
-    It is equal for all contenders with the same flows. All its flows complete, whatever the run delivered.
+    It corresponds to `Fct`, and is the same for all contenders with the same flows. All flows complete, even those that
+    the run did not deliver.
     """
 
     sharing: Sharing
@@ -55,13 +57,17 @@ class Bound(OfTraffic, frozen=True, kw_only=True, tag="bound"):
 
 
 class OfQueries(OfTraffic, frozen=True, kw_only=True):
-    """A measure of a component of kind `Queries`: of `traffic`, or of the only one."""
+    """A measure of a component of kind `Queries`, which `traffic` names unless there is only one."""
 
     def fits(self, where: str, scenario: Scenario) -> None:
         self.queries(scenario, where)
 
     def queries(self, scenario: Scenario, where: str = "") -> tuple[str, Queries]:
-        """Name of the component, and the component."""
+        """Find the component, and return its name and the component.
+
+        Raises:
+            ConfigError: there is no such component, or there are several and none is named; the message names `where`.
+        """
         components = {name: component for name, component in scenario.workload if isinstance(component, Queries)}
         if self.traffic and self.traffic not in components:
             raise UnknownNameError(f"{where}.traffic (of kind queries)", self.traffic, components)
@@ -74,7 +80,10 @@ class OfQueries(OfTraffic, frozen=True, kw_only=True):
 
 
 class QueryTime(OfQueries, frozen=True, kw_only=True, tag="query_time"):
-    """Time from a query (`Queries`) until its last answer is complete."""
+    """Statistic of query times: the seconds from a query (`Queries`) until all of its answers are complete.
+
+    It is NaN if an answer was not delivered.
+    """
 
     statistic: Statistic = "mean"
 
@@ -90,7 +99,7 @@ class QueryTime(OfQueries, frozen=True, kw_only=True, tag="query_time"):
 
 
 class QueryTimeouts(OfQueries, frozen=True, kw_only=True, tag="query_timeouts"):
-    """Share of queries (`Queries`) with a retransmission timeout in at least one of their answers."""
+    """Share of the queries (`Queries`) in which at least one answer has a retransmission timeout."""
 
     SHOWN: ClassVar[Metric] = Metric("", "", "%", Better.LOWER, 100.0, 1)
 
@@ -102,7 +111,7 @@ class QueryTimeouts(OfQueries, frozen=True, kw_only=True, tag="query_timeouts"):
 
 
 class Rtt(OfTraffic, frozen=True, kw_only=True, tag="rtt"):
-    """Mean over flows of the mean of their senders' RTT samples."""
+    """Mean over flows, in seconds, of the mean of each flow's RTT samples. Flows without samples do not count."""
 
     SHOWN: ClassVar[Metric] = MS
 
@@ -112,7 +121,7 @@ class Rtt(OfTraffic, frozen=True, kw_only=True, tag="rtt"):
 
 
 class HostRtt(Hosts, frozen=True, kw_only=True, tag="host_rtt"):
-    """Mean of all RTT samples that the hosts' senders take in the window."""
+    """Mean in seconds of all RTT samples that these hosts take as senders in the window."""
 
     SHOWN: ClassVar[Metric] = MS
 
@@ -125,13 +134,13 @@ class HostRtt(Hosts, frozen=True, kw_only=True, tag="host_rtt"):
         return seen.run.epochs.time_s, np.divide(sums, samples, out=np.full_like(sums, np.nan), where=samples > 0)
 
     def _sums(self, seen: Seen) -> tuple[FloatArray, FloatArray]:
-        """Sum of a period's samples, and their number, both [n_epochs, n_hosts]."""
+        """Sums of the RTT samples of each period, and their numbers, both [n_epochs, n_hosts]."""
         samples = self.column(seen, "rtt_samples")
         return self.column(seen, "rtt_s") * samples, samples
 
 
 class Marked(OfTraffic, frozen=True, kw_only=True, tag="marked"):
-    """Data packets that arrived with Congestion Experienced over data packets sent: what DCTCP's alpha estimates."""
+    """Share of data packets that arrive with Congestion Experienced, which DCTCP's alpha estimates."""
 
     def of(self, seen: Seen) -> float:
         records, mask = seen.run.records.flows, seen.flows(self.traffic)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The loss events of a port, and windows against the response functions of RFCs."""
+"""Measures of loss: the rate of loss events at a port, and windows compared with the response functions of RFCs."""
 
 import math
 from typing import ClassVar, Literal
@@ -14,14 +14,14 @@ from ncc.metrics.catalogue import Better, Metric
 from ncc.study.measures_base import AtPort, Hosts, Seen, Windowed
 
 EPISODE_RTTS = 2.0
-"""Drops closer than this many round trips are one loss event: a controller answers losses once per window of data."""
+"""Round trips between two drops above which a new loss event begins: a controller reacts once per window of data."""
 
 
 class LossEvents(Windowed, frozen=True, kw_only=True):
-    """A measure over whole intervals between those loss events of an uplink that begin in the window."""
+    """Base of measures over the time from the first to the last loss event of an uplink in the window."""
 
     def loss_events(self, seen: Seen, area: int) -> IntArray:
-        """Periods in which a loss event begins: packets are dropped, and none were for `EPISODE_RTTS`."""
+        """Indices of the window's periods in which a loss event begins, by a drop after `EPISODE_RTTS` without one."""
         epochs = seen.run.epochs
         dropped = np.flatnonzero(epochs.columns["uplink_dropped_pkts"][:, area])
         hosts = [seen.network.agent_hosts.index(host) for host in seen.network.neighbourhoods[area].hosts]
@@ -30,7 +30,7 @@ class LossEvents(Windowed, frozen=True, kw_only=True):
         return np.asarray(begins[self.window(seen)[begins]])
 
     def loss_rate(self, seen: Seen, area: int) -> float:
-        """Loss events over packets that left the port, in whole intervals; NaN with fewer than two events."""
+        """Intervals between loss events over the packets that left the port in them; NaN for less than two events."""
         begins = self.loss_events(seen, area)
         if len(begins) < 2:
             return math.nan
@@ -41,7 +41,7 @@ class LossEvents(Windowed, frozen=True, kw_only=True):
 
 
 class LossRate(AtPort, LossEvents, frozen=True, kw_only=True, tag="loss_rate"):
-    """Loss events (`LossEvents`) over packets that left a port: the p of response functions, for a lone flow."""
+    """Loss events per packet that leaves a port. For a single flow it is the loss rate p of response functions."""
 
     SHOWN: ClassVar[Metric] = Metric("", "", "", Better.NEITHER, 1.0, 8)
 
@@ -50,14 +50,16 @@ class LossRate(AtPort, LossEvents, frozen=True, kw_only=True, tag="loss_rate"):
 
 
 class Response(Hosts, LossEvents, frozen=True, kw_only=True, tag="response"):
-    """Mean window of a lone sender, over the window of a response function for its losses and RTT.
+    """Mean window of a single sender over the window that a response function gives for its RTT and loss rate p.
 
-    `reno`: sqrt(3 / (2 p)) (RFC 9438 section 4.3 and RFC 8312 table 1); `cubic`: the larger of that and
-    (C (3 + beta) / (4 (1 - beta)))^(1/4) (RTT / p)^(3/4) with C = 0.4 and beta = 0.7 (RFC 9438 section 5), as the
-    RFC's tables have it. Means are over whole intervals between losses.
+    The function `reno` is sqrt(3 / (2 p)) (RFC 9438 section 4.3 and RFC 8312 table 1). The function `cubic` is the
+    larger of that and (C (3 + beta) / (4 (1 - beta)))^(1/4) (RTT / p)^(3/4) with C = 0.4 and beta = 0.7 (RFC 9438
+    section 5), as in the RFC's tables. Means are from the first to the last loss event; with less than two, the result
+    is NaN.
     """
 
     law: Literal["reno", "cubic"]
+    """Response function."""
 
     def fits(self, where: str, scenario: Scenario) -> None:
         super().fits(where, scenario)

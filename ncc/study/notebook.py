@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Experiments of papers: run here and kept, or read from a folder."""
+"""Experiments of papers for notebooks: run there and kept, or read from a folder."""
 
 from pathlib import Path
 
@@ -20,8 +20,12 @@ from ncc.study.run import reread, run_experiment
 def experiment_here(name: str, preset: str) -> tuple[Result, Courses]:
     """Run a paper's experiment like `ncc evaluate experiment=<name>`; finished runs are kept.
 
+    Args:
+        name: name in configs/experiment.
+        preset: one of the experiment's presets.
+
     Returns:
-        Arguments of `ncc.study.draw.draw`.
+        The result, and the values over time: the first two arguments of `ncc.study.draw.draw`.
     """
     experiment, scenario = load_experiment(name)
     grid = grid_of(name, experiment, scenario, preset)
@@ -33,7 +37,7 @@ def experiment_here(name: str, preset: str) -> tuple[Result, Courses]:
 
 
 def experiment_in(folder: str | Path) -> tuple[Result, Courses]:
-    """Read an experiment's folder, such as runs/experiments/gemini_g5_full_1a2b3c4d/packetsim; nothing is run.
+    """Read the folder of an experiment, such as runs/experiments/gemini_g5_full_1a2b3c4d/packetsim; nothing is run.
 
     Raises:
         ConfigError: there is no such folder.
@@ -44,7 +48,7 @@ def experiment_in(folder: str | Path) -> tuple[Result, Courses]:
 
 
 def verdict_of(result: Result) -> Page:
-    """Table of an experiment's checks, their outcomes and numbers."""
+    """Make a table of an experiment's checks, with their outcomes and numbers."""
     checks = result.grid.experiment.checks
     rows = [
         [plain(checks[name].claim), WORDS[f.holds] + NARROWLY * f.narrow, plain(f.text)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pages of studies: plain data, written as JSON, and as Markdown by a Jinja template in `templates/`."""
+"""Writing of a study's results: plain data as JSON, and a Markdown page from a Jinja template in `templates/`."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +19,11 @@ DASH = "–"  # noqa: RUF001
 
 
 def write_study(summary: Mapping[str, Any], page: str, folders: Iterable[str | None], depth: int) -> None:
-    """Write a study's page and its data into every folder that is named, and print the folders.
+    """Write a study's data (results.json) and its page (README.md) into every folder, and print the folders.
 
     Args:
-        depth: levels of the JSON with a line per entry.
+        folders: paths of folders; None is skipped.
+        depth: number of outer levels of the JSON whose entries have a line each.
     """
     named = [Path(folder) for folder in folders if folder]
     for folder in named:
@@ -32,7 +33,7 @@ def write_study(summary: Mapping[str, Any], page: str, folders: Iterable[str | N
 
 
 def json_text(value: Any, depth: int) -> str:
-    """JSON with a line per entry down to some depth, so that a change of one number is a change of one line."""
+    """Format as JSON with a line for each entry of the `depth` outer levels: small changes then change few lines."""
     return _json(value, depth, "\n") + "\n"
 
 
@@ -47,7 +48,7 @@ def _json(value: Any, depth: int, line: str) -> str:
 
 
 def render(template: str, **data: Any) -> str:
-    """Render a template of `templates/` with some data."""
+    """Render a template of `templates/`, which uses `data` by name."""
     text: str = _environment().get_template(template).render(data)
     return text
 
@@ -68,22 +69,22 @@ def _environment() -> Environment:
 
 
 def plain(text: str) -> str:
-    """Escape a text for Markdown and HTML, on one line."""
+    """Put a text on one line, and escape it for Markdown and HTML."""
     return escape(" ".join(text.split()), quote=False).replace("|", "\\|")
 
 
 def point(x: float | str) -> str:
-    """A point of an axis."""
+    """Format a point of an axis."""
     return plain(x) if isinstance(x, str) else f"{x:g}"
 
 
 def number(value: float | None, scale: float = 1.0, digits: int = 3) -> str:
-    """A number of a table; a dash where there is none."""
+    """Format a number times `scale` for a table; None becomes a dash."""
     return DASH if value is None else f"{value * scale:.{digits}f}"
 
 
 def spread(value: float | None, low: float | None, high: float | None, scale: float = 1.0, digits: int = 3) -> str:
-    """A number and its interval, if the interval has a width."""
+    """Format a number and, if it has a width, its interval [low, high], all times `scale`."""
     text = number(value, scale, digits)
     if low is None or low == high:
         return text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The runs of an experiment's grid: each contender at each point, with its scenario and controller."""
+"""The grid of an experiment: each contender at each point, with the scenario and the controller to run."""
 
 import copy
 import hashlib
@@ -25,34 +25,36 @@ PACKAGED = LimiterFactory(None)
 
 @dataclass(frozen=True)
 class Cell:
-    """A contender at a point."""
+    """One contender at one point of the grid, as it is run with each seed."""
 
     contender: str
     point: At
     scenario: Scenario
     controller: Controller
-    """Named after contender and point, so that runs of an experiment can lie in one folder."""
+    """Controller, named after the contender and the point, so that all runs of an experiment can be in one folder."""
     inputs: Mapping[str, str]
-    """Digests of the files that the run depends on, such as its policy."""
+    """Digests of the files that the run depends on, such as its policy, by kind of file."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The runs of a preset."""
+    """All contenders at all points of a preset."""
 
     name: str
-    """The name of the experiment."""
+    """Name of the experiment."""
     experiment: Experiment
     preset: str
+    """Name of the preset."""
     axes: Mapping[str, tuple[float | str, ...]]
+    """Points that are run, by axis."""
     cells: tuple[Cell, ...]
     as_written: bool
-    """False if the command line changed something of its YAML."""
+    """False if the command line changed something of the experiment's YAML."""
     policies: LimiterFactory
-    """Factory of the contenders' limiters, by default from policies of the package."""
+    """Factory of the contenders' limiters, which knows where their policies are."""
 
     def digest(self) -> str:
-        """Digest, 16 hex digits, of everything that is run except seeds and datapath."""
+        """Digest (16 hex digits) of everything that is run except the seeds and the datapath."""
         whole = "".join(
             "".join((cell.scenario.digest(), cell.controller.digest(), *cell.inputs.values())) for cell in self.cells
         )
@@ -68,11 +70,14 @@ def grid_of(
     as_written: bool = True,
     policies: LimiterFactory = PACKAGED,
 ) -> Grid:
-    """Every contender at every point of a preset.
+    """Make the grid of a preset: every contender at every point.
 
     Args:
-        scenario: the plain scenario that points change.
-        policies: where policies of learned contenders come from.
+        name: name of the experiment.
+        scenario: plain data of the scenario, which points and contenders change.
+        preset: name of the preset.
+        as_written: False if the command line changed something of the experiment's YAML.
+        policies: factory that knows where the policies of learned contenders are; by default, in the package.
 
     Raises:
         ConfigError: a point cannot be run; the message names it and says why.
@@ -92,10 +97,10 @@ def grid_of(
 
 
 def default_datapath(grid: Grid) -> str:
-    """Name of the datapath: packetsim or, if it lacks a contender, the first that has all of them.
+    """Name the datapath to use: packetsim or, if it lacks a contender's transport, the first that has all of them.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: no datapath has all of them.
     """
     built, missing = transports_here()
     needed = {name for cell in grid.cells for name in cell.controller.stack.transports}
@@ -130,7 +135,7 @@ def _cell(
 
     def change(keys: Mapping[str, Any]) -> None:
         for key, value in keys.items():
-            set_key(plain, key, copy.deepcopy(value))  # a contender may change parts of the value
+            set_key(plain, key, copy.deepcopy(value))  # a copy, because a contender may change parts of the value
 
     for axis, x in point.items():
         change(experiment.axes[axis].at(x))
@@ -163,7 +168,7 @@ def _controller(
     scenario: Scenario,
     policies: LimiterFactory,
 ) -> Controller:
-    """The controller of that name with other parameters, and with other fields of its stack and of its limits."""
+    """Load a controller and replace some of its parameters, and fields of its stack, limit and receiver rule."""
     controller = load_controller(name)
     if receivers:
         plain = controller.to_dict()
@@ -181,6 +186,6 @@ def _controller(
                 merged[its] = []
         plain = {**controller.to_dict(), "stack": {**merged, **stack}}
         if isinstance(controller.limit, PolicyLimit):
-            plain["limit"]["stack"] = "own"  # no longer what it was trained on
+            plain["limit"]["stack"] = "own"  # it is no longer the stack that the policy was trained on
         controller = from_dict(Controller, plain, "contender")
     return with_params(controller, params)

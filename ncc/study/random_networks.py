@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Networks drawn at random from families (configs/families), and controllers that carry their flows."""
+"""Networks drawn at random from families (configs/families), and runs of controllers on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,26 +19,32 @@ from ncc.run.config_files import config_paths
 from ncc.run.limiters import LimiterFactory
 
 DRAIN = 10.0
-"""Longest wait for the last flows, in episodes."""
+"""Longest wait for the last flows, as a multiple of the time in which flows arrive."""
 
 
 @dataclass(frozen=True)
 class Met:
-    """Results of a controller on the networks, [n_networks] each."""
+    """Results of a controller on several networks; all arrays are [n_networks]."""
 
     flows: FloatArray
+    """Number of flows."""
     mean_fct_s: FloatArray
-    """Mean FCT; 1 where there is no flow."""
+    """Mean FCT in seconds; 1 if there is no flow. A flow that was not delivered counts with its time until the end."""
     timeouts_per_flow: FloatArray
+    """Mean number of retransmission timeouts of a flow; 0 if there is no flow."""
     left: FloatArray
-    """Flows that were not delivered in time."""
+    """Number of flows that were not delivered before the run ended."""
 
 
 def load_families(name: str, only: Sequence[str] = (), *, epochs: int | None = None) -> Families:
-    """Return the families of configs/families/<name>.yaml, or some of them by name.
+    """Return the families of configs/families/<name>.yaml.
+
+    Args:
+        only: names of the families to keep; empty: all.
+        epochs: number of periods in which flows arrive; None: as the file says.
 
     Raises:
-        UnknownNameError: there are no families of that name.
+        UnknownNameError: there is no such file, or it has no family of a name in `only`.
     """
     if name not in (known := config_paths("families")):
         raise UnknownNameError("families", name, known)
@@ -51,13 +57,20 @@ def load_families(name: str, only: Sequence[str] = (), *, epochs: int | None = N
 
 
 def drawn(families: Families, seed: int, n: int, drain: float = DRAIN) -> list[Scenario]:
-    """Draw networks; equal seeds draw equal ones, and none is an episode of a training."""
+    """Draw n networks. Equal seeds draw equal networks, and none of them is an episode of a training.
+
+    Args:
+        drain: longest wait for the last flows, as a multiple of the time in which flows arrive.
+    """
     networks = [families.draw(derive_seed(seed, "random_networks"), i, 0) for i in range(n)]
     return [network.replace(drain_s=drain * network.duration_s) for network in networks]
 
 
 def play(controller: Controller, networks: Sequence[Scenario], seed: int, factory: LimiterFactory) -> Met:
-    """Let a controller carry the flows of each network."""
+    """Run a controller on packetsim, once on each network, with flows drawn from `seed`.
+
+    Equal networks and seeds give equal flows, whatever the controller.
+    """
     datapath = load_datapath("packetsim").load()()
     rows = []
     for i, scenario in enumerate(networks):

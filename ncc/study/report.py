@@ -20,11 +20,15 @@ from ncc.study.result import DIRTY, FIGURE, FULL, JSON, read_result
 
 FORMAT = 1
 ROW_DEPTH = 4
-"""Levels with a line per entry: file, results, datapath, cells."""
+"""Number of outer levels of a file whose entries have a line each: file, results, datapath, cells."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Gather and write; exit status 2 for unusable settings, 1 for results that cannot be read or published."""
+    """Gather results and write the pages.
+
+    Returns:
+        The exit status: 1 if a result was refused, else as `ncc.core.options.exit_status`.
+    """
     return exit_status(lambda: _main(arguments))
 
 
@@ -41,10 +45,10 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 
 def tables(names: Sequence[str], out: Path) -> str:
-    """Every number of experiments, as Markdown.
+    """Make tables of all numbers of some experiments, as Markdown.
 
     Raises:
-        UnknownNameError: an experiment without a result in `out`.
+        UnknownNameError: an experiment has no result in `out`.
     """
     results = read_all(out)
     if unknown := [name for name in names if name not in results]:
@@ -84,13 +88,13 @@ def _report(runs: Path, out: Path) -> int:
 
 
 def gather(runs: Path, out: Path) -> tuple[list[str], list[str]]:
-    """Copy results that are newer below `runs` than in `out`.
+    """Copy the results below `runs` into `out`, each with its figure, if they are newer than those there.
 
-    Only results of the full preset with all its seeds are published. A result from uncommitted files is refused,
-    because it cannot be made again.
+    Only results of the full preset with all its seeds are copied. A result of uncommitted code is refused, because it
+    cannot be made again.
 
     Returns:
-        What was copied, as `name on datapath`, and for each result that is refused a sentence with the remedy.
+        The copied results, as `name on datapath`, and a sentence with the remedy for each result that was refused.
     """
     newest: dict[tuple[str, str], tuple[str, Path, dict[str, Any]]] = {}
     dirty: dict[tuple[str, str], tuple[str, Path, dict[str, Any]]] = {}
@@ -123,10 +127,10 @@ def gather(runs: Path, out: Path) -> tuple[list[str], list[str]]:
 
 
 def read_all(out: Path) -> dict[str, Results]:
-    """The results in `out`, by experiment.
+    """Read all results in `out`, by experiment and datapath.
 
     Raises:
-        ResultError: a file there is not one that `gather` wrote.
+        ResultError: a JSON file there was not written by `gather`.
     """
     results: dict[str, Results] = {}
     for path in sorted(out.glob("*.json")):
@@ -141,10 +145,14 @@ def read_all(out: Path) -> dict[str, Results]:
 
 
 def old_results(found: Mapping[str, Results], loaded: Mapping[str, Loaded]) -> dict[str, list[str]]:
-    """Find the datapaths, by experiment, whose results are not those of the experiment as it is now.
+    """Find outdated results: those of an experiment that is configured differently now.
 
     Args:
-        loaded: current configurations of the experiments.
+        found: results by experiment and datapath.
+        loaded: current configurations by experiment.
+
+    Returns:
+        The datapaths with an outdated result, by experiment.
     """
     old = {}
     for name, results in found.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The result of an experiment on one datapath: the table, the findings, the verdict, and their files."""
+"""The result of an experiment on one datapath: the table, the findings and the verdict, and the file with them."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -22,51 +22,58 @@ JSON, FIGURE = "result.json", "figure.png"
 NEEDED = {"name", "datapath", "complete", "written_at", "commits", "holds", "verdict", "cells"}
 HOLDS, FAILS = "shape holds", "shape does not hold"
 DIRTY = "+"
-"""Suffix of a commit if files had uncommitted changes."""
+"""Suffix of a commit's hash if there were uncommitted changes."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """Everything that was measured and judged."""
+    """All that was measured and judged in an experiment on one datapath."""
 
     grid: Grid
     datapath: str
     seeds: tuple[int, ...]
     table: Table
     findings: Mapping[str, Finding]
+    """Outcomes of the checks, by name."""
     problems: tuple[str, ...]
-    """Problems of invalid runs. Their values count as they are, but their contenders win no check."""
+    """Problems of invalid runs. The values of such runs count as they are, but no check holds in favour of their
+    contenders."""
     n_flows: int
+    """Number of flows in all runs."""
     wall_s: float
-    """Sum over all runs, one after the other."""
+    """Wall-clock time, summed over all runs."""
     cpu_s: float
+    """CPU time, summed over all runs."""
     commits: tuple[str, ...]
-    """Commits of the runs; those with uncommitted changes end in `DIRTY`."""
+    """Commits of the code of the runs; those with uncommitted changes end in `DIRTY`."""
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Warnings about a contender's numbers, a sentence each, by contender."""
+    """Warnings about the numbers of contenders, one text each, by contender."""
 
     @property
     def holds(self) -> bool:
-        """True if every check that could be judged holds."""
+        """True if all checks that could be judged hold."""
         return not any(finding.holds is False for finding in self.findings.values())
 
     @property
     def runs_text(self) -> str:
-        """Text such as `5 seeds of 2 s`: number and duration of arrivals; `of 0.5 to 2 s` if points differ in it."""
+        """Text such as `5 seeds of 2 s`: the number of seeds, and the time in which flows arrive.
+
+        If points differ in that time, the shortest and the longest are given: `of 0.5 to 2 s`.
+        """
         durations = sorted({cell.scenario.duration_s for cell in self.grid.cells})
         long = " to ".join(f"{seconds:g}" for seconds in dict.fromkeys((durations[0], durations[-1])))
         return f"{len(self.seeds)} seed{'s' if len(self.seeds) != 1 else ''} of {long} s"
 
     @property
     def complete(self) -> bool:
-        """True for the unchanged experiment with its full preset and all its seeds, which may be published."""
+        """True if the result may be published: it is of the unchanged experiment, its full preset and all its seeds."""
         preset = self.grid.experiment.presets[self.grid.preset]
         enough = len(self.seeds) >= preset.seeds and min(self.seeds) >= preset.first_seed
         return self.grid.as_written and self.grid.preset == FULL and enough
 
     @property
     def outcome(self) -> str:
-        """The verdict on the shape and the number of checks that hold, in a few words."""
+        """Text that says if the shape holds, with the numbers of invalid runs and of checks that hold."""
         judged = [finding.holds for finding in self.findings.values() if finding.holds is not None]
         left = len(self.findings) - len(judged)
         narrow = sum(finding.narrow for finding in self.findings.values())
@@ -80,16 +87,16 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """One line: `shape holds: <numbers>`, or `shape does not hold: <what fails, with numbers>`."""
+        """Line with the outcome and the numbers of all judged checks or, if the shape does not hold, of the failing."""
         shown = {n: f for n, f in self.findings.items() if (f.holds is not None if self.holds else f.holds is False)}
         return f"{self.outcome}; " + " | ".join(f"{name}: {found.text}" for name, found in shown.items())
 
     def save(self, folder: Path) -> None:
-        """Write `result.json`."""
+        """Write the data of `to_dict` into `folder`/result.json."""
         write_text(folder / JSON, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for a page that need not know the experiment; undefined numbers are null."""
+        """Convert to plain data from which a page can be made without the experiment. Undefined numbers are None."""
         experiment = self.grid.experiment
         return {
             "format": FORMAT,
@@ -149,19 +156,19 @@ class Result:
 
 
 def contender_label(grid: Grid, name: str) -> str:
-    """The name of a contender in tables and figures."""
+    """Name of a contender in tables and figures."""
     contender = grid.experiment.contenders[name]
     return contender.label or ("tuned " if contender.tuned else "") + label(contender.controller)
 
 
 def commits_of(provenances: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Short commits of runs, each once."""
+    """Short hashes of the commits in provenances, sorted and each once; `DIRTY` marks uncommitted changes."""
     git = [made["git"] for made in provenances]
     return tuple(sorted({f"{str(g['commit'])[:10]}{DIRTY if g['dirty'] else ''}" for g in git}))
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """Read data of `Result.to_dict` from a file; `ResultError` if it is not that."""
+    """Read the file that `Result.save` wrote; `ResultError` if it holds something else."""
     try:
         plain = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:

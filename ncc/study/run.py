@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Execution of an experiment: every run of its grid, kept and resumable; then table, figure and verdict."""
+"""Execution of an experiment: all runs of its grid, which are kept if interrupted, then table, figure and verdict."""
 
 import json
 import math
@@ -34,16 +34,20 @@ def run_experiment(
     executor: Executor,
     config: Mapping[str, Any],
 ) -> Result:
-    """Do the runs that `folder` does not hold yet, measure, judge, draw, and write everything there.
+    """Do the runs that `folder` does not hold yet; measure and judge all; write result and figure there.
+
+    Invalid runs raise no error here. The result lists their problems, for which `require_usable` raises.
+
+    Args:
+        config: resolved configuration, for the manifests of the runs.
 
     Raises:
         ConfigError: the datapath lacks a contender's transport.
-        ResultError, WorkerDiedError, NccError: as `ncc.harness.pool.evaluate`. Invalid runs raise nothing here: the
-            result says so, and `require_usable` raises.
+        ResultError, WorkerDiedError, NccError: as `ncc.harness.pool.evaluate`.
     """
     require_transports([datapath], [cell.controller for cell in grid.cells])
     for name in (JSON, FIGURE):
-        remove(folder / name)  # a table of earlier runs must not stay if these fail
+        remove(folder / name)  # results of earlier runs must not stay if these runs fail
     done = run_controllers(
         {cell.controller.name: cell.scenario for cell in grid.cells},
         [cell.controller for cell in grid.cells],
@@ -64,10 +68,13 @@ def run_experiment(
 
 
 def reread(folder: Path) -> tuple[Result, Courses]:
-    """The result of an experiment that `folder` holds, measured and judged again from its runs; nothing is run.
+    """Measure and judge the stored runs of a finished experiment again; nothing is run.
+
+    Returns:
+        The result, and the values over time that the figure needs.
 
     Raises:
-        ResultError: no finished experiment, a missing or changed file, or another version of the experiment.
+        ResultError: the folder holds no finished experiment or another version of it, or a file is missing or changed.
     """
     path = folder / JSON
     try:
@@ -95,7 +102,7 @@ def reread(folder: Path) -> tuple[Result, Courses]:
 
 
 def require_usable(result: Result) -> None:
-    """Raise `InvalidRunError` where runs are invalid."""
+    """Raise `InvalidRunError` with the problems of invalid runs, if there are any."""
     if result.problems:
         raise InvalidRunError(f"some runs are invalid and count against their contenders: {'; '.join(result.problems)}")
 
@@ -159,7 +166,12 @@ def _count_as_worst(
     found: Mapping[tuple[str, str, At], list[float]],
     invalid: Mapping[tuple[str, At], Sequence[int]],
 ) -> None:
-    """Replace undefined measures of invalid runs (positions of seeds) by the worst value of that seed."""
+    """Replace undefined values of invalid runs by the worst value that any contender has at that point for the seed.
+
+    Args:
+        found: one value per seed, by measure, contender and point.
+        invalid: positions of the seeds of invalid runs, by contender and point.
+    """
     for (contender, point), bad in invalid.items():
         for name, measure in experiment.measures.items():
             values = found[name, contender, point]
@@ -170,7 +182,10 @@ def _count_as_worst(
 
 
 def _expected(grid: Grid) -> dict[tuple[str, str, At], float]:
-    """The paper's numbers by point; one that leaves axes open holds at every point of them."""
+    """Collect the paper's values by measure, contender and point.
+
+    A value that does not name an axis belongs to all points of that axis.
+    """
     empty = Table(axes=grid.axes, contenders=(), values={})
     return {
         (value.measure, value.contender, point): value.value

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An experiment as a frozen value: `configs/experiment/<name>.yaml`, one per figure of a paper.
+"""Types of the contents of `configs/experiment/<name>.yaml`: an experiment reproduces one figure of a paper.
 
-Its grid is contenders x the values of each axis x seeds. A contender is a controller with parameters and changes of the
-network; an axis is a quantity that the figure varies. Both set single keys of the plain configuration, named from its
-top: `scenario.topology.mark_threshold_bytes`, `contenders.gemini.params.k_pkts`, `contenders.ncc.stack.order`.
+Each contender is run at each point of a grid, with several seeds. A contender is a controller with parameters and
+changes of the network. An axis is a quantity that the figure varies; a point has one value for each axis. Both set
+single keys of the plain configuration, with their full names: `scenario.topology.mark_threshold_bytes`,
+`contenders.gemini.params.k_pkts`, `contenders.ncc.stack.order`.
 """
 
 import re
@@ -22,66 +23,69 @@ Text = Annotated[str, Meta(min_length=1)]
 
 
 class Paper(Value, frozen=True, kw_only=True):
-    """The figure of a paper that is reproduced."""
+    """The figure that is reproduced, and the paper that it is in."""
 
     title: Text
     figure: Text
     section: Text
     shows: Text
-    """The shape, in a sentence or two of our own."""
+    """Shape of the figure, in a sentence or two of our own."""
 
 
 class Contender(Value, frozen=True, kw_only=True):
-    """One line of the figure."""
+    """One line of the figure: a controller, and the settings in which it differs from configs/controllers."""
 
     controller: Name
-    """A name of configs/controllers."""
+    """Name in configs/controllers."""
     label: str = ""
-    """Display name; empty: that of the controller."""
+    """Name in tables and figures; empty: the controller's."""
     params: dict[str, int] = field(default_factory=dict)
     """Parameters that replace the controller's own, in its integer units."""
     stack: dict[str, Any] = field(default_factory=dict)
-    """Fields of the stack (`ncc.harness.datapath.HostStack`) that replace the controller's own, or its policy's. With
-    another transport or order, the parameters of the former are dropped."""
+    """Fields of the host stack (`ncc.harness.datapath.HostStack`) that replace those of the controller or its policy.
+    If the transport, the order or the tags are replaced, the parameters of the former ones are dropped."""
     limit: dict[str, Any] = field(default_factory=dict)
-    """Fields of the limit (`ncc.harness.controller`) that replace the controller's own; another `kind` replaces all."""
+    """Fields of the limit (`ncc.harness.controller`) that replace the controller's; another `kind` replaces all."""
     receivers: dict[str, Any] = field(default_factory=dict)
     """Fields of the receiver rule that replace the controller's own."""
     tuned: str = ""
-    """A set of configs/tuned (`ncc.run.controllers`): `params` override its parameters, and its keys of the scenario
-    are set after the axes and before `changes`."""
+    """Name of a set in configs/tuned (`ncc.run.controllers`); empty: none. `params` override the set's parameters. Its
+    keys of the scenario are set after those of the axes and before `changes`."""
     changes: dict[str, Any] = field(default_factory=dict)
-    """Keys of the configuration that this contender sets, after the axes."""
+    """Keys of the configuration that this contender sets, after those of the axes."""
 
     @property
     def departures(self) -> tuple[dict[str, Any], ...]:
-        """Differences from its controller: `params`, `stack`, `limit`, `receivers`, `changes`, and `tuned` if it is."""
+        """All differences from the controller: `params`, `stack`, `limit`, `receivers`, `changes` and `tuned`."""
         tuned = {"tuned": self.tuned} if self.tuned else {}
         return self.params, self.stack, self.limit, self.receivers, self.changes, tuned
 
 
 class Setting(Value, frozen=True, kw_only=True):
-    """A formula that sets a key from a value x of an axis: `scale` * x + `offset`, as an integer if it is whole."""
+    """A key that an axis sets: for a value x it becomes `scale` * x + `offset`, as an integer if that is whole."""
 
     key: Text
     scale: float = 1.0
     offset: float = 0.0
 
     def of(self, x: float) -> float | int:
-        """The key's value, rounded to nine digits so that 0.1 * 30 is 3."""
+        """Compute the key's value, rounded to nine significant digits so that 0.1 * 30 is 3."""
         value = float(f"{self.scale * x + self.offset:.9g}")
         return int(value) if value.is_integer() else value
 
 
 class Axis(Value, frozen=True, kw_only=True):
-    """A quantity that is varied: numbers that set keys by a formula, or cases that each name their keys and values."""
+    """A quantity that is varied. It has either numbers, which set keys by formulas, or named cases."""
 
     label: Text
     values: tuple[float, ...] = ()
+    """Numbers, in ascending order."""
     sets: tuple[Setting, ...] = ()
+    """Keys that the numbers set."""
     cases: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Keys and values that each case sets, by its name."""
     log: bool = False
-    """Draw the axis by its logarithm."""
+    """Draw the axis on a logarithmic scale."""
 
     def check(self) -> None:
         if bool(self.values) == bool(self.cases):
@@ -93,28 +97,30 @@ class Axis(Value, frozen=True, kw_only=True):
 
     @property
     def points(self) -> tuple[float | str, ...]:
-        """Its values, or the names of its cases."""
+        """Points of the axis: its numbers, or the names of its cases."""
         return self.values or tuple(self.cases)
 
     def at(self, point: float | str) -> dict[str, Any]:
-        """Keys and their values at a point."""
+        """Keys and values that the axis sets at one of its points."""
         if isinstance(point, str):
             return self.cases[point]
         return {setting.key: setting.of(point) for setting in self.sets}
 
 
 class Preset(Value, frozen=True, kw_only=True):
-    """The size of an experiment. It may change durations and numbers, never the network or its load."""
+    """The size of an experiment. It may change durations and numbers of flows, but not the network or its load."""
 
     seeds: Count = 1
+    """Number of seeds."""
     first_seed: Natural = 0
-    """First seed; above 0 if something was chosen by the results of the seeds before."""
+    """First seed. It is above 0 if something in the experiment was chosen by the results of smaller seeds."""
     reduced: str = ""
-    """Differences of the published preset from the size of the paper's experiment; empty: there is none."""
+    """Text on how the published preset is smaller than the paper's experiment; empty: it is not."""
     axes: dict[str, tuple[float | str, ...]] = field(default_factory=dict)
-    """Points that are run, by axis; all points of axes that are not named."""
+    """Points that are run, by axis; of an axis that is not named, all are."""
     changes: dict[str, Any] = field(default_factory=dict)
-    """Keys of the scenario: duration_s, drain_s, period_s, and start times and numbers of a workload's flows."""
+    """Keys of the scenario that the preset sets: durations, the period, and start times and numbers of flows
+    (`MAY_CHANGE`)."""
 
     def check(self) -> None:
         for key in self.changes:
@@ -127,35 +133,38 @@ class Preset(Value, frozen=True, kw_only=True):
 
 
 MAY_CHANGE = re.compile(r"scenario\.((duration|drain|period)_s|workload\.[^.]+\.(start_s|spread_s|flows))")
-"""Keys that a preset may change. `flows` is the number of long flows (`ncc.core.workload.Long`)."""
+"""Pattern of the keys that a preset may change. `flows` is the number of long flows (`ncc.core.workload.Long`)."""
 
 
 class PaperValue(Value, frozen=True, kw_only=True):
-    """A number that the paper gives, or that its formula gives."""
+    """A value of a measure that the paper states, or that follows from a formula in it."""
 
     measure: Name
     contender: Name
     value: float
+    """Value in the SI unit of the measure."""
     source: Text
+    """Place in the paper."""
     at: dict[str, float | str] = field(default_factory=dict)
+    """Points to which the value belongs, by axis; it belongs to all points of axes that are not named."""
 
 
 class Panel(Value, frozen=True, kw_only=True):
-    """One picture: a measure against an axis, or over time."""
+    """One panel of the figure: a measure against an axis, over time, or as a list of contenders."""
 
     measure: Name
     x: str = ""
-    """An axis; empty: the first."""
+    """Name of the horizontal axis; empty: the experiment's first axis."""
     title: str = ""
     log_y: bool = False
     over_time: bool = False
-    """Show the measure's course in the first seed, a line per contender and point, in place of its value."""
+    """Show the measure in every period of the first seed's run, with a line for each contender and point."""
     side_by_side: bool = False
-    """List contenders by name in place of lines along an axis; for many contenders at few points."""
+    """List the contenders by name with a mark for each point; this suits many contenders at few points."""
     at: dict[str, float | str] = field(default_factory=dict)
-    """Points that are shown, by axis; axes that are not named show all."""
+    """Points that are shown, by axis; of an axis that is not named, all are."""
     lines: dict[str, float] = field(default_factory=dict)
-    """Positions of vertical lines, by label."""
+    """Positions of vertical lines on the horizontal axis, by label."""
     levels: dict[str, float] = field(default_factory=dict)
     """Positions of horizontal lines in the measure's SI unit, by label."""
 
@@ -165,7 +174,7 @@ class Panel(Value, frozen=True, kw_only=True):
 
 
 class Experiment(Value, frozen=True, kw_only=True):
-    """Everything but the scenario, which stays plain until a point is chosen."""
+    """All of an experiment except its scenario, which stays plain data because each point changes it."""
 
     title: Text
     paper: Paper
@@ -177,7 +186,7 @@ class Experiment(Value, frozen=True, kw_only=True):
     presets: dict[Name, Preset]
     values: tuple[PaperValue, ...] = ()
     notes: str = ""
-    """Facts about the set-up that a reader must know, and differences from the paper's."""
+    """Facts about the set-up that a reader must know, and its differences from the paper's set-up."""
 
     def check(self) -> None:
         for part in PARTS:
@@ -207,11 +216,11 @@ class Experiment(Value, frozen=True, kw_only=True):
 
     @property
     def points(self) -> dict[str, tuple[float | str, ...]]:
-        """Every point of every axis."""
+        """All points, by axis."""
         return {name: axis.points for name, axis in self.axes.items()}
 
     def preset(self, name: str) -> Preset:
-        """The preset of this name; `UnknownNameError` if there is none."""
+        """Return the preset of this name; `UnknownNameError` if there is none."""
         known("preset", name, self.presets)
         return self.presets[name]
 
@@ -223,14 +232,20 @@ PARTS: dict[str, Any] = {
     "checks": AnyCheck,
     "presets": Preset,
 }
-"""Parts that are mappings of named entries, and the types of entries."""
+"""Parts of an experiment that are mappings from names to entries, with the types of the entries."""
 
 
 def experiment_from(plain: Mapping[str, Any], where: str) -> tuple[Experiment, dict[str, Any]]:
-    """The experiment that a composed YAML describes, and its plain scenario.
+    """Read the experiment that a composed YAML describes.
+
+    Args:
+        where: name of the experiment's place, such as `experiment/<name>`, with which keys in messages begin.
+
+    Returns:
+        The experiment, and its scenario as plain data.
 
     Raises:
-        ConfigError: names the key below `where` and what is allowed.
+        ConfigError: a value is invalid; the message names its key and what is allowed.
     """
     rest = dict(plain)
     scenario = rest.pop("scenario", None)
@@ -238,7 +253,7 @@ def experiment_from(plain: Mapping[str, Any], where: str) -> tuple[Experiment, d
         raise ConfigError(
             f"{where}.scenario must be there: name one in the defaults list, `- /scenario@scenario: <name>`"
         )
-    for part, kind in PARTS.items():  # one by one, so that an error names the entry
+    for part, kind in PARTS.items():  # each entry first, so that an error names it
         entries = rest.get(part)
         for name, entry in entries.items() if isinstance(entries, dict) else ():
             if isinstance(entry, dict):

@@ -9,17 +9,21 @@ from ncc.run.plan import TrainPlan, planned
 
 
 def training_plan(overrides: Iterable[str]) -> TrainPlan:
-    """The training that a command line of `ncc train` asks for."""
+    """Make the plan of the training that `ncc train` with these overrides does."""
     return TrainPlan.from_plain(planned(composed("train", list(overrides))))
 
 
 def key_of(override: str) -> str:
-    """The key that an override sets."""
+    """Key that an override sets, without Hydra's signs for adding and deleting."""
     return override.partition("=")[0].lstrip("+~")
 
 
 def leave_out(keys: Iterable[str], own: Collection[str], where: str) -> None:
-    """Raise `ConfigError` if overrides set a key that the study itself sets."""
+    """Raise `ConfigError` if one of `keys` is in `own`: the study sets these keys itself.
+
+    Args:
+        where: text that follows the key in the message.
+    """
     for key in keys:
         if key in own:
             raise ConfigError(f"{key} of {where}: leave it out")

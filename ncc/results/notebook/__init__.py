@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Functions for notebooks: the user's runs or quick runs of the notebook, and figures and tables for display.
+"""Functions for notebooks: they do runs, read the user's runs, and display figures and tables.
 
-With the environment variable NCC_QUICK=1 notebooks run in seconds, as tests do. Their own runs are kept in
-`runs/notebooks` below the current folder, or below NCC_RUNS, and are reused by the same cell.
+With the environment variable NCC_QUICK=1, notebooks take seconds only; tests use that. A notebook's own runs are kept
+in `runs/notebooks` of the current folder, or in `notebooks` of the folder NCC_RUNS. The same cell reuses them.
 """
 
 from ncc.results.notebook.folders import (

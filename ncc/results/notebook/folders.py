@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trainings and evaluations for notebooks: the user's, which are checked, or new ones, which are kept."""
+"""Trainings and evaluations for notebooks: the user's, which are checked first, or new ones, which are kept."""
 
 import sys
 from collections.abc import Sequence
@@ -21,9 +21,12 @@ from ncc.run.limiters import LimiterFactory
 
 
 def train_here(name: str, *overrides: str) -> Path:
-    """Train like `ncc train <overrides>` unless that is done already, and return the folder.
+    """Train like `ncc train <overrides>`, unless that is done already, and return the run folder.
 
-    An interrupted training is continued. Use `comparison_in` for the final table.
+    An interrupted training is continued. `comparison_in` shows the final table.
+
+    Args:
+        name: beginning of the folder's name.
     """
     from ncc.results.training import train
     from ncc.run.plan import CONFIG, TrainPlan, planned
@@ -37,22 +40,23 @@ def train_here(name: str, *overrides: str) -> Path:
 
 
 def trained_in(run: str | Path) -> Path:
-    """Check every file of the folder of a finished training, and return it.
+    """Check every file in the folder of a finished training, and return the folder.
 
     Raises:
         ConfigError: there is no such folder.
-        ResultError: it is unfinished, damaged, of another version, or holds no training.
+        ResultError: it is unfinished, damaged or of another version, or holds no training.
     """
     training_of(read_source(Path(run)))
     return Path(run)
 
 
 def evaluate_here(name: str, scenario: Scenario, controllers: Sequence[str], *, run: Path | None = None) -> Evaluation:
-    """Run every controller once on the same flows of packetsim, unless that is done already.
+    """Run every controller once on packetsim, on the same flows, unless that is done already.
 
     Args:
-        controllers: names of configs/controllers; learned ones take the policy of the training `run`, or else the
-            package's.
+        name: beginning of the folder's name.
+        controllers: names in configs/controllers.
+        run: folder of the training whose policy learned controllers take; None: the policy in the package.
     """
     from ncc.results.evaluation import run_controllers
     from ncc.run.plan import require_parts
@@ -76,7 +80,7 @@ def evaluate_here(name: str, scenario: Scenario, controllers: Sequence[str], *, 
 
 
 def evaluation_in(run: str | Path, datapath: str | None = None) -> Evaluation:
-    """The evaluation in a folder that ncc train or ncc evaluate made.
+    """Read an evaluation from a folder that ncc train or ncc evaluate made.
 
     Args:
         run: the folder.
@@ -93,7 +97,10 @@ def evaluation_in(run: str | Path, datapath: str | None = None) -> Evaluation:
 
 
 def run_of(evaluation: Evaluation, controller: str, seed: int | None = None) -> Run:
-    """Load one run of an evaluation; `seed` None: its first.
+    """Load one run of an evaluation.
+
+    Args:
+        seed: seed of the run; None: the smallest.
 
     Raises:
         ResultError: the evaluation has no such run, or a table was written by another version of ncc.
@@ -110,18 +117,19 @@ def run_of(evaluation: Evaluation, controller: str, seed: int | None = None) -> 
 def windows_of(
     evaluation: Evaluation, run: Run, flows: Sequence[int] | None = None, *, training: str | Path | None = None
 ) -> WindowTrace:
-    """Congestion windows of a stored run, which is repeated for them.
+    """Do a stored run again and record the congestion windows of its flows.
 
     Args:
-        evaluation: evaluation of the run.
-        run: as `run_of` gives it.
+        evaluation: evaluation that holds the run.
+        run: the run, as `run_of` returns it.
         flows: indices of the flows to record; None: all.
-        training: folder with a learned controller's policy; None: the training that contains the evaluation, or else
-            the package.
+        training: run folder with the policy of a learned controller; None: it is looked for in the folders above the
+            evaluation, then in the package.
 
     Raises:
         NccError: as `ncc.harness.trace.trace_windows`.
-        ResultError: the policy found is not that of the run.
+        ConfigError: `training` is no folder.
+        ResultError: the evaluation has no such run, or the policy that made the run is not found.
     """
     stored = next((s for s in evaluation.of(run.controller.name) if s.seed == run.seed), None)
     if stored is None:
@@ -131,7 +139,7 @@ def windows_of(
 
 
 def _policies_of(evaluation: Evaluation, stored: StoredRun, run: Run, training: Path | None) -> Path | None:
-    """Folder of the policy that made a run; None: the package, or the controller has none."""
+    """Find the run folder of a run's policy; None: the policy is in the package, or the controller has none."""
     made_with = stored.manifest.facts["inputs"].get("policy")
     places: list[Path | None] = [training]
     if training is None:  # the evaluation is <training>/evaluation/<datapath>, or one level deeper
@@ -152,11 +160,15 @@ def _policies_of(evaluation: Evaluation, stored: StoredRun, run: Run, training: 
 
 
 def training_curve(run: str | Path, path: Path) -> None:
-    """Draw the learning curve of a finished training, with the returns of the controllers on the held-out flows.
+    """Draw the learning curve of a finished training, with the mean return of each controller on held-out flows.
+
+    Args:
+        run: folder of the training.
+        path: file to write, PNG or SVG.
 
     Raises:
         NccError: as `trained_in`.
-        ConfigError: its agent plays no episodes.
+        ConfigError: no episode ended, or its agent plays none.
     """
     from ncc.results.plot import learning_curve
 
@@ -167,11 +179,11 @@ def training_curve(run: str | Path, path: Path) -> None:
 
 
 def comparison_in(run: str | Path, rows: Sequence[str] | None = None) -> Page:
-    """Table of a finished evaluation, computed from its runs.
+    """Compute the full table of a finished evaluation from its runs.
 
     Args:
-        run: as for `evaluation_in`.
-        rows: keys of `ncc.metrics.catalogue`; None: all.
+        run: folder that ncc train or ncc evaluate made.
+        rows: metrics to show, by their keys in `ncc.metrics.catalogue`; None: all.
     """
     from ncc.metrics.catalogue import CATALOGUE
     from ncc.results.table import markdown
@@ -180,7 +192,7 @@ def comparison_in(run: str | Path, rows: Sequence[str] | None = None) -> Page:
 
 
 def _undisplayed() -> AbstractContextManager[object]:
-    """Hide all notebook output except plain lines, because rich's tables are as wide as a terminal."""
+    """Hide rich's output in a notebook, where its tables are as wide as a terminal; plain lines are still shown."""
     if "IPython" not in sys.modules:
         return nullcontext()
     from IPython.utils.capture import capture_output

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Decisions that a host would make, from a run."""
+"""Decisions that hosts make in a run, or would make on its measurements."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -20,14 +20,16 @@ from ncc.run.limiters import LimiterFactory
 def watched_run(
     scenario: Scenario, controller: str, *, training: Path | None = None, seed: int = 0
 ) -> tuple[Run, list[Measurement], FloatArray]:
-    """Make a run on packetsim and record all that its limiter received and decided.
+    """Do a run on packetsim, and record all that its limiter receives and decides.
 
     Args:
+        controller: name of the controller.
+        training: run folder of its policy; None: the policy in the package.
         seed: seed of the flows.
 
     Returns:
-        The run; [epochs + 1] measurements, the first from before anything was sent; [epochs, n_agents] limits in
-        bits/s, each decided on the measurement of the same index.
+        The run, epochs + 1 measurements, and limits in bits/s, [epochs, n_agents]. The first measurement is from before
+        anything was sent. The limits at index i were decided on measurement i.
     """
     factory = LimiterFactory(training)
     resolved = factory.resolved(load_controller(controller), scenario)
@@ -46,10 +48,14 @@ def watched_run(
 
 
 def replayed(scenario: Scenario, controller: str, measurements: Sequence[Measurement]) -> FloatArray:
-    """Limits in bits/s [epochs, n_agents] that a controller decides on measurements of another controller's run.
+    """Let a controller decide on the measurements of another controller's run.
 
     Args:
-        measurements: measurements as `watched_run` returns them.
+        controller: name of the controller; a policy comes from the package.
+        measurements: the measurements that `watched_run` returns.
+
+    Returns:
+        Limits in bits/s, [epochs, n_agents].
     """
     factory = LimiterFactory(None)
     resolved = factory.resolved(load_controller(controller), scenario)

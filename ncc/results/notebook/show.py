@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Display of figures and tables in a notebook, the folder of its own runs, and its quick mode."""
+"""Display of figures and tables in a notebook, the folders of its own runs, and its quick mode."""
 
 import hashlib
 import json
@@ -16,13 +16,13 @@ from ncc.run.compose import composed
 
 T = TypeVar("T")
 _OF_A_SCENARIO = re.compile(r"[+~]*scenario[./]")
-"""Overrides of a scenario, with Hydra's signs for adding and deleting; after the slash, a group such as
-scenario/topology."""
+"""Beginning of an override of a scenario: `scenario.<key>` or a group such as `scenario/topology`, with Hydra's signs
+for adding (+) and deleting (~)."""
 QUICK, RUNS = "NCC_QUICK", "NCC_RUNS"
 
 
 class Picture:
-    """A figure that notebooks display."""
+    """A PNG figure that notebooks display."""
 
     def __init__(self, png: bytes) -> None:
         self.png = png
@@ -45,7 +45,13 @@ class Page:
 
 
 def shown(draw: Callable[..., None], *args: Any, **kwargs: Any) -> Picture:
-    """Draw a figure with a function of `ncc.results.plot` and these arguments, without its `path`."""
+    """Draw a figure for display.
+
+    Args:
+        draw: function of `ncc.results.plot`.
+        args: positional arguments of `draw`.
+        kwargs: keyword arguments of `draw`, except `path`.
+    """
     with TemporaryDirectory() as folder:
         path = Path(folder) / "figure.png"
         draw(*args, path=path, **kwargs)
@@ -53,7 +59,11 @@ def shown(draw: Callable[..., None], *args: Any, **kwargs: Any) -> Picture:
 
 
 def choose(*, quick: T, full: T) -> T:
-    """Choose a value: `quick` if notebooks run in seconds, as in tests, or `full` for readers."""
+    """Choose a value: `quick` if NCC_QUICK is 1, so that the notebook runs in seconds, else `full`.
+
+    Raises:
+        ConfigError: NCC_QUICK is neither 0 nor 1.
+    """
     value = os.environ.get(QUICK, "0")
     if value not in ("0", "1", ""):
         raise ConfigError(f"{QUICK} must be 1 (run in seconds) or 0 (as the notebooks are meant), got {value!r}")
@@ -61,16 +71,16 @@ def choose(*, quick: T, full: T) -> T:
 
 
 def own_folder(name: str, what: Any) -> Path:
-    """Folder for a notebook's own run, named after it and its plain data `what`."""
+    """Make the path of the folder for a notebook's own run, from a name and a digest of the run's settings `what`."""
     digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
     return Path(os.environ.get(RUNS) or "runs") / "notebooks" / f"{name}_{digest}"
 
 
 def scenario_of(name: str, *overrides: str) -> Scenario:
-    """The scenario of configs/scenario/<name>.yaml, with overrides as on the command line (``scenario.period_s=1e-4``).
+    """Load the scenario configs/scenario/<name>.yaml, with overrides as on the command line.
 
     Raises:
-        ConfigError: unknown scenario or key, an invalid value, or an override of something else.
+        ConfigError: the scenario or a key is unknown, a value is invalid, or an override is of something else.
     """
     for override in overrides:
         if not _OF_A_SCENARIO.match(override):

@@ -11,34 +11,35 @@ from ncc.core.flows import IntArray
 from ncc.harness.run import Run
 
 LEAST_EPOCHS = 30
-"""Smallest length of a stretch in periods."""
+"""Smallest length of the shown time, in periods."""
 BEFORE_FRAC = 0.02
-"""Time shown before the first arrival, as a share of the stretch's length."""
+"""Time that is shown before the first arrival, as a share of the rest of the shown time."""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of runs of the same flows."""
+    """A part of several runs of the same flows: some flows, and the time to show."""
 
     flows: IntArray
     """[n] indices of the flows that arrive in quick succession, in their order."""
     arrivals_s: tuple[float, float]
     """Time of the first arrival, and a time just after the last one."""
     window_s: tuple[float, float]
-    """Time to show: from shortly before the first arrival to the last one at least, until every controller has
-    delivered all of the flows or time is up."""
+    """Time to show (start_s, end_s). It begins shortly before the first arrival, and ends when every run has delivered
+    all of the flows, but within the limits of `busiest`."""
 
 
 def busiest(runs: Sequence[Run], flows: int = 32, *, longest_s: float = 0.03) -> Stretch:
-    """Find the shortest time in which `flows` flows (or all, if there are fewer) arrive; the first of several.
+    """Find the shortest time in which so many flows arrive; if there are several such times, the first.
 
     Args:
         runs: runs of the same flows.
-        flows: number of flows.
-        longest_s: longest window in seconds, unless 30 periods or the arrivals take longer.
+        flows: number of flows; if the runs have fewer, all of them are taken.
+        longest_s: longest time to show, in seconds; it is exceeded if 30 periods or the arrivals take longer.
 
     Raises:
-        ConfigError: no run, runs of different flows or without any, `flows` below 1, or `longest_s` not positive.
+        ConfigError: there is no run, the runs have different flows or none, `flows` is below 1, or `longest_s` is not
+            positive.
     """
     if not runs or any(not np.array_equal(run.flows.start_s, runs[0].flows.start_s) for run in runs):
         raise ConfigError("a stretch is of runs of the same flows; name controllers of one evaluation and seed")

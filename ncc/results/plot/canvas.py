@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Common parts of all figures: style, file, legends and the text of axes.
+"""Parts that all figures have in common: style, file, legends and the text of axes.
 
 matplotlib is imported when the first figure is drawn; its Agg canvas needs no display and no global state.
 """
@@ -25,21 +25,21 @@ Window = tuple[float, float] | None
 """Part of a run to draw as (start_s, end_s) in simulated time; None: all of it."""
 DPI = 110
 POINTS = 250
-"""Points of a curve that are drawn, evenly spread over the shares of flows."""
+"""Most points of a distribution's curve that are drawn, at evenly spaced shares of flows."""
 TAIL = 30
-"""Slowest flows that are drawn in addition."""
+"""Number of slowest flows that are drawn in addition."""
 THIN = 1.0
-"""Line width of bounds."""
+"""Line width of the curves of bounds, in points."""
 LETTERS = 11
-"""Letters of a title per inch."""
+"""Letters of a title that fit an inch."""
 INK = "#333333"
-"""Colour of everything that belongs to no controller."""
+"""Colour of lines and marks that belong to no controller."""
 BELOW: Any = {"loc": "outside lower center", "frameon": False}
 """Position of a legend below the panels."""
 
 
 PLAIN: Any = {"text.usetex": False}
-"""Settings that a user's matplotlibrc does not change: without LaTeX nothing could be drawn."""
+"""Settings that override a user's matplotlibrc: with LaTeX text, nothing could be drawn where it is missing."""
 
 
 def new_figure(
@@ -52,10 +52,17 @@ def new_figure(
     ratios: Sequence[float] = (),
     lines: int = 1,
 ) -> tuple["Figure", list["Axes"]]:
-    """Make a figure (in inches) in the common style, and its `n` panels.
+    """Make a figure of `width` x `height` inches in the common style.
 
     Args:
-        rows: panels one above the other, with height `ratios` and one x axis; else side by side, in `lines` lines.
+        n: number of panels, a multiple of `lines`.
+        rows: put the panels one above the other, with a common x axis; else side by side.
+        sharey: give panels side by side a common y axis.
+        ratios: relative heights of panels one above the other.
+        lines: number of lines for panels side by side.
+
+    Returns:
+        The figure and its panels.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -72,7 +79,7 @@ def new_figure(
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
-    """Write a PNG file or, by its suffix, an SVG file that keeps text as text; atomically."""
+    """Write a PNG file or, if the suffix is .svg, an SVG file that keeps text as text; atomically."""
     from matplotlib import rc_context
     from matplotlib.text import Text
 
@@ -90,7 +97,8 @@ def finish(
     """Add a title and, below the panels, a legend of `entries`; write the file.
 
     Args:
-        columns: of the legend; 0: as many as fit.
+        entries: handles of the legend, by their texts; None: no legend.
+        columns: number of columns of the legend; 0: as many as fit.
     """
     if entries:
         ncols = columns or min(len(entries), legend_columns(figure))
@@ -101,7 +109,7 @@ def finish(
 
 
 def finish_curves(figure: "Figure", path: Path, title: str, looks: Mapping[str, Style]) -> None:
-    """`finish` with a legend that shows each controller's line and marker."""
+    """Call `finish` with a legend that shows each controller's line and marker."""
     from matplotlib.lines import Line2D
 
     entries = {
@@ -113,12 +121,12 @@ def finish_curves(figure: "Figure", path: Path, title: str, looks: Mapping[str, 
 
 
 def entries_of(panels: "Sequence[Axes]") -> dict[str, Any]:
-    """Legend entries of all panels, each once."""
+    """Handles of the legend by their texts, from all panels; equal texts get one entry."""
     return {text: line for axes in panels for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
 
 
 def epochs_within(time_s: FloatArray, window_s: Window) -> np.ndarray:
-    """Mask of the periods in the window; `ConfigError` if it holds none."""
+    """Mask of the periods that end in the window (start, end]; `ConfigError` if there are none."""
     start, end = window_s or (0.0, np.inf)
     shown: np.ndarray = (time_s > start) & (time_s <= end)
     if not shown.any():
@@ -127,29 +135,29 @@ def epochs_within(time_s: FloatArray, window_s: Window) -> np.ndarray:
 
 
 def uplink_of(network: Topology, area: int) -> int:
-    """Port of a neighbourhood's uplink; `ConfigError` if there is no such neighbourhood."""
+    """Port of the uplink of neighbourhood number `area`; `ConfigError` if there is no such neighbourhood."""
     if not 0 <= area < len(network.neighbourhoods):
         raise ConfigError(f"area must be in [0, {len(network.neighbourhoods)}), got {area}")
     return network.neighbourhoods[area].uplink_port
 
 
 def stroke(place: int, n: int) -> float:
-    """Width of line `place` of n: those drawn first are the widest, so that lines that coincide all show."""
+    """Width of line number `place` of n. The first are the widest, so that several equal lines can all be seen."""
     return 1.4 + 1.8 * (n - 1 - place) / max(1, n - 1)
 
 
 def legend_columns(figure: "Figure") -> int:
-    """Number of legend columns that fit, for names of usual length."""
+    """Number of columns of a legend that fit the figure, for names of usual length."""
     return min(5, int(figure.get_figwidth() / 1.9))
 
 
 def legend_beside(axes: "Axes") -> None:
-    """Put the legend to the right."""
+    """Put the legend to the right of a panel."""
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), frameon=False, fontsize=9, borderaxespad=0)
 
 
 def bar_beside(figure: "Figure", mesh: Any, axes: "Axes", what: str) -> None:
-    """Add the colour bar of `mesh`, whose scale is logarithmic, to the right."""
+    """Add the colour bar of `mesh`, which has a logarithmic scale, to the right of a panel."""
     bar = figure.colorbar(mesh, cax=axes.inset_axes((1.015, 0.0, 0.02, 1.0)))
     bar.set_label(f"{what}\n(grey: no limit)")
     bar.ax.yaxis.set_major_formatter(plain)
@@ -157,13 +165,16 @@ def bar_beside(figure: "Figure", mesh: Any, axes: "Axes", what: str) -> None:
 
 
 def thinned(n: int) -> IntArray:
-    """Indices of the ordered flows to draw, out of n: at most `POINTS` and the `TAIL` slowest."""
+    """Indices of the flows to draw, of n flows in ascending order: at most `POINTS`, and the `TAIL` slowest."""
     spread = np.linspace(0, n - 1, min(n, POINTS)).astype(np.int64)
     return np.union1d(spread, np.arange(max(0, n - TAIL), n))
 
 
 def thinned_mean(x: FloatArray, y: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
-    """Reduce a curve [n] to at most `most` points, means over equal numbers of points, but for the last."""
+    """Reduce a curve [n] to at most `most` points: means of y over equal numbers of points, at their last x.
+
+    The last mean may be over fewer points.
+    """
     per_point = -(-len(y) // most)
     starts = np.arange(0, len(y), per_point)
     ends = np.minimum(starts + per_point, len(y))
@@ -178,7 +189,7 @@ def shades(n: int) -> list[Any]:
 
 
 def row_ticks(names: Sequence[str]) -> tuple[list[float], list[str]]:
-    """Positions and labels of at most 8 rows."""
+    """Positions and labels of the ticks of rows, for every row or, if there are more than 8, at even steps."""
     step = -(-len(names) // 8)
     return [i + 0.5 for i in range(0, len(names), step)], list(names[::step])
 
@@ -204,7 +215,10 @@ def plain(value: float, _: float) -> str:
 
 
 def sparse_minor(span: float) -> Any:
-    """Minor tick labels: at 2 and 5 if an axis spans one or two decades, none if it spans more."""
+    """Make a formatter of minor ticks on a logarithmic axis, whose ends have the ratio `span`.
+
+    It labels 2, 3, 5 and 7 of each decade if the ratio is below 30, 2 and 5 if it is below 300, and none above.
+    """
 
     def text(value: float, _: float) -> str:
         lead = f"{value:e}"[0]

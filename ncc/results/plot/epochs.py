@@ -22,14 +22,17 @@ from ncc.results.plot.canvas import (
 )
 
 LEAST = 1e-4
-"""Smallest share of the line rate that the colours of limits distinguish."""
+"""Smallest limit, as a share of the line rate, that still has a colour of its own."""
 
 
 def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: Window = None) -> None:
-    """One neighbourhood over time: its hosts' rates and limits, and the uplink's queue.
+    """Draw one neighbourhood over time: the rates and limits of its hosts, and the queue of its uplink.
+
+    Args:
+        area: number of the neighbourhood.
 
     Raises:
-        ConfigError: no such neighbourhood, or a window that holds no period.
+        ConfigError: there is no such neighbourhood, or the window holds no period.
     """
     from matplotlib.colors import LogNorm
 

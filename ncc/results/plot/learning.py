@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Returns during learning."""
+"""Learning curves."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,9 +13,12 @@ from ncc.results.palette import styles
 from ncc.results.plot.canvas import INK, entries_of, finish, legend_columns, new_figure, thinned, thousands
 
 COINCIDE_FRAC = 0.006
-"""Share of the range of returns, about a line's width, within which levels coincide and are dashed in turn."""
+"""Distance below which horizontal lines would cover each other, as a share of the range of returns: a line's width.
+
+Such lines are dashed in turn, so that each of them can be seen.
+"""
 DASH = 6.0
-"""Length of a dash in line widths."""
+"""Length of a dash, in line widths."""
 
 
 def learning_curve(
@@ -25,11 +28,12 @@ def learning_curve(
     references: Mapping[str, float] | None = None,
     title: str = "",
 ) -> None:
-    """Returns against epochs: every episode faint, their running mean strong, its interquartile range shaded.
+    """Draw the return of every episode against epochs, with the running mean and the running interquartile range.
 
     Args:
-        rows: reports with `epochs` (periods so far) and `returns` (of the episodes that ended since).
-        references: levels to compare with, by controller name, in the same unit (e.g. the untrained policy's).
+        rows: reports of a training: `epochs` is the number of periods so far, `returns` has the returns of the episodes
+            that ended since the last report.
+        references: returns to draw as horizontal lines, by controller, such as that of the untrained policy.
 
     Raises:
         ConfigError: no episode ended.
@@ -61,7 +65,7 @@ def learning_curve(
 
 
 def _turns(levels: Mapping[str, float], near: float) -> dict[str, tuple[int, int]]:
-    """Position of each name in its group of coinciding levels, each within `near` of the next, and the group's size."""
+    """Position of each name in its group, and the size of the group. Neighbours in a group differ by at most `near`."""
     groups: list[list[str]] = []
     for name in sorted(levels, key=lambda name: levels[name]):
         if groups and levels[name] - levels[groups[-1][-1]] <= near:
@@ -72,11 +76,11 @@ def _turns(levels: Mapping[str, float], near: float) -> dict[str, tuple[int, int
 
 
 def _running(epochs: FloatArray, values: FloatArray, window: int) -> tuple[FloatArray, ...]:
-    """Mean and quartiles over centred windows of episodes, which shrink towards both ends.
+    """Compute mean and quartiles over centred windows of episodes; the windows shrink towards both ends.
 
     Returns:
-        Epochs, ascending and unique; mean, lower and upper quartile there. Racks in step end their episodes together
-        and have no order among them: the windows around each of them are averaged.
+        Four curves: the epochs, ascending and each once, and the mean, lower and upper quartile there. If several
+        episodes end at the same epoch, they have no order, so the values of the windows around them are averaged.
     """
     at, which, count = np.unique(epochs, return_inverse=True, return_counts=True)
     half = window // 2

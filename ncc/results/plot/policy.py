@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from ncc.results.learned import Saliency
 
 SHOWN = 16
-"""Number of entries in the figure, those with the largest effect."""
+"""Most entries in the figure: those with the largest effect."""
 
 
 def saliency_bars(found: "Saliency", path: Path) -> None:
-    """Draw the effect of a usual change of each observed number on the rate: its size and direction.
+    """Draw the effect on the rate if an observed number rises by one standard deviation, within the observed range.
 
-    Bars show the mean factor on the rate if the number rises by one standard deviation within the observed range. Bars
-    to the right raise the rate, to the left they lower it. The lines span the middle 80 % of the observations.
+    A bar shows the geometric mean of the factor by which the rate changes, for one observed number. A bar to the right
+    means that the rate rises, to the left that it falls. Lines span the middle 80 % of the observations.
     """
     order = found.ranked[:SHOWN]
     moved = found.change[order]
@@ -44,7 +44,7 @@ def saliency_bars(found: "Saliency", path: Path) -> None:
 
 
 def _factors(reach: float) -> list[float]:
-    """Round factors within exp(-reach) to exp(reach), at most four on each side."""
+    """Choose round factors for ticks: 1, and at most four on each side of it, from exp(-reach) to exp(reach)."""
     for step in (1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0, 10.0):
         steps = int(reach / np.log(step))
         if steps <= 4:

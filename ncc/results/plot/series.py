@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several controllers over time, on the same flows: the port that they share, and their congestion windows."""
+"""Several controllers over time, on the same flows: the uplink, the congestion windows, and the flows themselves."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,23 +31,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CURVE = 2000
-"""Most points of a curve; more periods are averaged."""
+"""Most points of a curve; if there are more periods, groups of them are averaged."""
 
 
 def _lines(network: Topology) -> list[tuple[int, int, float, float]]:
-    """Ends, rates and delays of the links. Settings of switches do not count."""
+    """Ends, rates and delays of all links, by which networks are compared; settings of switches do not count."""
     return [(link.a, link.b, link.rate_bps, link.delay_s) for link in network.links]
 
 
 def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: Window = None) -> None:
-    """Throughput, queue and drops of one neighbourhood's uplink port, a line per controller.
+    """Draw throughput, queue and drops of one neighbourhood's uplink, with a line for each controller.
 
     Args:
-        runs: one per controller, of one scenario; the length of a period may differ.
-        area: the neighbourhood.
+        runs: one run per controller, on networks with the same links; the lengths of their periods may differ.
+        area: number of the neighbourhood.
 
     Raises:
-        ConfigError: no run, two of one controller, different scenarios, or a window that holds no period.
+        ConfigError: there is no run, there are two of one controller, their links differ, there is no such
+            neighbourhood, or the window holds no period.
     """
     named = _by_controller(runs)
     network = runs[0].scenario.network()
@@ -85,10 +86,13 @@ def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: W
 
 
 def window_timeline(traces: Sequence[WindowTrace], path: Path, *, window_s: Window = None) -> None:
-    """Congestion windows, a panel per controller: every flow thin, the median of connected flows strong.
+    """Draw congestion windows, with a panel for each controller: a thin line per flow, a thick one for the median.
+
+    The median is over the flows that have a connection.
 
     Raises:
-        ConfigError: no trace, two of one controller, a window that holds no period, or no flow with a connection in it.
+        ConfigError: there is no trace, there are two of one controller, or the part of the run given by `window_s`
+            holds no period or no flow with a connection.
     """
     if not traces:
         raise ConfigError("no windows to draw: trace at least one run")
@@ -129,16 +133,16 @@ def window_timeline(traces: Sequence[WindowTrace], path: Path, *, window_s: Wind
 
 
 def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -> None:
-    """Each flow as a bar from its arrival to its delivery, a panel per controller; flows with a timeout are marked.
+    """Draw each flow as a bar from its arrival to its delivery, with a panel for each controller.
 
-    Flows have the same order in every panel, that of arrival.
+    Flows are ordered by arrival in every panel. Flows with a timeout and undelivered ones are marked.
 
     Args:
-        runs: one per controller, of the same flows.
-        window_s: part of the run whose arriving flows are drawn, each to its end.
+        runs: one run per controller, of the same flows.
+        window_s: time (start_s, end_s) in which the drawn flows arrive; each is drawn to its end. None: all flows.
 
     Raises:
-        ConfigError: no run, two of one controller, different flows, or no arrival in the window.
+        ConfigError: there is no run, there are two of one controller, their flows differ, or none arrives then.
     """
     named = _by_controller(runs)
     flows = runs[0].flows
@@ -193,7 +197,7 @@ def _by_controller(runs: Sequence[Run]) -> dict[str, Run]:
 
 
 def _levels(axes: "Axes", run: Run, port: int) -> None:
-    """Draw the marking threshold of the port, and its buffer size if that is near."""
+    """Draw the marking threshold of the port, and the size of its buffer if that is not far above the curves."""
     buffer = run.scenario.network().port_buffer(port)
     if buffer is None:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""FCT slowdown: its distribution, and its dependence on flow size."""
+"""Figures of FCT slowdown: its distribution, and its dependence on flow size."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,16 +24,16 @@ from ncc.results.plot.canvas import (
 )
 
 FlowPoints = tuple[IntArray, FloatArray]
-"""(size_bytes, fct_slowdown) of one controller's flows, all seeds together; both [n_flows], NaN if undelivered."""
+"""(size_bytes, fct_slowdown) of one controller's flows of all seeds, both [n_flows]; undelivered flows have NaN."""
 BUCKETS = (
     ("all flows", 0, np.inf),
     ("up to 100 KB", 0, SMALL_BYTES),
     ("100 KB to 10 MB", SMALL_BYTES, LARGE_BYTES),
     ("over 10 MB", LARGE_BYTES, np.inf),
 )
-"""Size buckets of `ncc.metrics.summary`: (label, low_bytes, high_bytes), flows with low < size <= high."""
+"""The ranges of flow sizes of `ncc.metrics.summary`: (label, low_bytes, high_bytes), with low < size <= high."""
 BINS = 8
-"""Most bins of flow sizes."""
+"""Largest number of bins of flow sizes."""
 
 
 def slowdown_cdf(
@@ -43,9 +43,17 @@ def slowdown_cdf(
     title: str = "",
     bounds: Mapping[str, FlowPoints] | None = None,
 ) -> None:
-    """Distribution of FCT slowdown per controller, one panel per size bucket; marks at the 50th, 95th, 99th percentile.
+    """Draw the distribution of each controller's FCT slowdown, with a panel for each range of flow sizes.
 
-    Undelivered flows count as infinitely slow, so such a curve ends below 1. `bounds` are drawn thin and without marks.
+    Marks show the 50th, 95th and 99th percentile. An undelivered flow counts as infinitely slow, so that a curve with
+    such flows ends below 1.
+
+    Args:
+        data: flows by controller.
+        bounds: flows by bound, drawn as thin lines without marks.
+
+    Raises:
+        ConfigError: there is no controller, or one has no flows.
     """
     thin = dict(bounds or {})
     looks = styles([*data, *thin])
@@ -96,9 +104,16 @@ def fct_by_size(
     title: str = "",
     bounds: Mapping[str, FlowPoints] | None = None,
 ) -> None:
-    """Median and 99th percentile of FCT slowdown against flow size, in bins of equal numbers of flows.
+    """Draw median and 99th percentile of FCT slowdown against flow size, in bins of equal numbers of flows.
 
-    There are at most `BINS`, fewer if a bin would have less than 100 flows, the least that have a 99th percentile.
+    There are `BINS` bins or, if they would have less than 100 flows each, fewer: a 99th percentile needs that many.
+
+    Args:
+        data: flows by controller.
+        bounds: flows by bound, drawn as thin lines.
+
+    Raises:
+        ConfigError: there is no controller, or a controller or bound has no flows.
     """
     _require_flows({**data, **(bounds or {})})
     thin = dict(bounds or {})
@@ -135,6 +150,6 @@ def _require_flows(data: Mapping[str, FlowPoints]) -> None:
 
 
 def _percentile(slowdown: FloatArray, q: float) -> float:
-    """Percentile as an order statistic, with undelivered flows as the slowest; NaN if it falls on one of those."""
+    """Percentile q (0 to 1) as an order statistic. Undelivered flows are the slowest; NaN if it is one of them."""
     ordered = np.sort(slowdown)  # NaN sorts last
     return float(ordered[min(int(np.ceil(q * len(ordered))), len(ordered)) - 1])

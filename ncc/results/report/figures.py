@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures of a report, embedded in the page."""
+"""The figures of a report, which are embedded in its page."""
 
 import base64
 import re
@@ -22,18 +22,19 @@ from ncc.results.report.sources import Source, training_of
 from ncc.results.report.words import amount
 
 EPOCHS = 1000
-"""Number of periods of a run that are drawn, from its first."""
+"""Number of periods drawn of a run, from the first on."""
 TITLED = "slowdown_all_p50", "slowdown_all_p99"
+"""Metrics in the description of a figure of slowdowns."""
 PX_PER_PT = 96 / 72
 _FINER = re.compile(rb"(\d\.\d\d)\d+")
-"""Pattern that rounds coordinates to a hundredth of a point, which halves the size invisibly."""
+"""Pattern that cuts coordinates to a hundredth of a point; this halves the size of a figure and cannot be seen."""
 Draw = Callable[[Path], None]
 """Function that writes a figure to a path."""
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """A figure in a page."""
+    """A figure that is part of a page."""
 
     alt: str
     caption: str
@@ -43,7 +44,7 @@ class Embedded:
 
 
 def cdf_figure(source: Source, datapath: str) -> Embedded:
-    """Draw slowdowns by size of flow."""
+    """Draw the distribution of FCT slowdowns on a datapath, by flow size."""
     evaluation, comparison = source.evaluations[datapath], source.judgement.comparisons[datapath]
     data = evaluation.slowdowns()
     bounds = bound_points(source.scenario, comparison.seeds) if comparison.bounds else {}
@@ -59,7 +60,7 @@ def cdf_figure(source: Source, datapath: str) -> Embedded:
 
 
 def curve_figure(source: Source) -> Embedded | None:
-    """Draw returns during learning; None without a training or if its agent plays no episodes."""
+    """Draw the learning curve; None if the folder holds no training, or if its agent plays no episodes."""
     training = source.training
     if training is None or not any(row["returns"] for row in training.rows):
         return None
@@ -77,9 +78,9 @@ def curve_figure(source: Source) -> Embedded | None:
 
 
 def held_out_returns(source: Source) -> tuple[str, dict[str, float]]:
-    """Mean return of each controller on the held-out flows of a training, and the datapath of these runs.
+    """Datapath of an evaluation on held-out flows, and the mean return of each controller there.
 
-    That is the datapath of the training or, if it was not judged on, the last one.
+    The datapath is that of the training or, if the policy was not evaluated on it, the last one.
 
     Raises:
         ResultError: the folder holds no training.
@@ -93,7 +94,7 @@ def held_out_returns(source: Source) -> tuple[str, dict[str, float]]:
 
 
 def timeline_figure(evaluation: Evaluation, datapath: str, controller: str, seed: int) -> Embedded:
-    """Draw one controller's periods for one seed.
+    """Draw the first `EPOCHS` periods of one controller's run with one seed.
 
     Raises:
         UnknownNameError: the evaluation has no such run.
@@ -117,7 +118,7 @@ def timeline_figure(evaluation: Evaluation, datapath: str, controller: str, seed
 
 
 def _peak(run: Run, n: int) -> str:
-    """Summary of the first neighbourhood's uplink port in numbers."""
+    """Sentence on the throughput and queue of the first neighbourhood's uplink in the first `n` periods."""
     network = run.scenario.network()
     port = network.neighbourhoods[0].uplink_port
     columns = run.epochs.columns
@@ -131,7 +132,7 @@ def _peak(run: Run, n: int) -> str:
 
 
 def _points(comparison: Comparison, name: str) -> str:
-    """Median and 99th percentile, formatted as in the table."""
+    """Text with a controller's median and 99th percentile of slowdown, formatted as in the table."""
     median, p99 = (CATALOGUE[key].text(comparison.cell(name, key).estimate) for key in TITLED)
     return f"{label(name)} has a median of {median} and a 99th percentile of {p99}"
 

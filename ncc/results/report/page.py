@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The report: a section for each folder, in one HTML file that refers to no other file."""
+"""The report: one HTML file with a section for each run folder. It refers to no other file."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,16 +20,16 @@ from ncc.results.report.words import provenance_rows, scenario_rows, training_ro
 from ncc.results.table import BETTER, STRAYS, WORSE, differences, grids, sentences
 
 GENERATOR = "ncc.report 1"
-"""Mark in every page that identifies a report, so that a newer one may replace it."""
+"""Text by which a page is known to be a report; a newer report may replace such a page."""
 REFERENCE = "dctcp"
 HEADLINE = "slowdown_all_mean", "slowdown_all_p99", "goodput_bps", "queue_delay_mean_s"
-"""Metrics of the overview."""
+"""Metrics in the overview of all folders."""
 _LINES = {"-": "solid", "--": "dashed", "-.": "dashed", ":": "dotted"}
 _MARKS = {BEST: "best", BETTER: "better", WORSE: "worse", STRAYS: "strays"}
 
 
 Part = dict[str, Any]
-"""Content of one folder's section, as `page.html.jinja` shows it."""
+"""Content of the section of one folder, by the names that `page.html.jinja` uses."""
 
 
 def part_of(
@@ -38,13 +38,13 @@ def part_of(
     """Compute and draw the content of a section.
 
     Args:
-        earlier: sections above it; a network that one of them shows is not shown again.
-        reference: controller that differences are from; None: DCTCP or, without it, the last.
-        timeline: controllers drawn over time; None: the first and the reference.
-        seed: seed that is drawn over time; None: the first.
+        earlier: sections above this one. A network that one of them describes is not described again.
+        reference: controller from which the others' differences are shown; None: DCTCP or, if it was not run, the last.
+        timeline: controllers whose runs are drawn over time; None: the first and the reference.
+        seed: seed of the runs that are drawn over time; None: the smallest.
 
     Raises:
-        UnknownNameError: a choice names something that was not run.
+        UnknownNameError: `reference`, `timeline` or `seed` names something that was not run.
     """
     judgement, training = source.judgement, source.training
     names, where = judgement.any.controllers, judgement.reference
@@ -77,7 +77,7 @@ def part_of(
 
 
 def warnings(source: Source) -> list[str]:
-    """Facts that make numbers unusable or weaker than they look, one sentence each."""
+    """Sentences on facts that make numbers unusable, or less reliable than they look."""
     judgement = source.judgement
     texts = [line[0] for line in (*warning_lines(judgement), few_seeds(judgement)) if line is not None]
     for datapath, evaluation in source.evaluations.items():
@@ -91,7 +91,7 @@ def warnings(source: Source) -> list[str]:
 
 
 def _facts(datapath: str, facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Facts that a datapath reported about its runs and that a reader must know."""
+    """Sentences on facts that the datapath reported about its runs and that a reader must know."""
     lines = []
     if busy := sum(bool(one.get("busy")) for one in facts):
         lines.append(f"On {datapath} the machine was busy with something else before {busy} of {len(facts)} runs.")
@@ -111,10 +111,11 @@ def _configs(source: Source) -> list[tuple[str, str]]:
 
 
 def render(parts: Sequence[Part], title: str | None) -> str:
-    """Render the HTML text.
+    """Render the HTML text of the page.
 
     Args:
-        title: title of the page; None: the scenarios' names.
+        parts: the sections, as `part_of` returns them.
+        title: title of the page; None: a title made of the scenarios' names.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -142,7 +143,7 @@ def render(parts: Sequence[Part], title: str | None) -> str:
 
 
 def _overview(source: Source, names: Iterable[str]) -> list[list[str]]:
-    """Rows of a folder in the overview, on the reference datapath."""
+    """Rows of a folder in the overview: label, datapath and metrics of each controller, on the reference datapath."""
     judgement = source.judgement
     return [
         [
@@ -155,7 +156,7 @@ def _overview(source: Source, names: Iterable[str]) -> list[list[str]]:
 
 
 def swatch(style: Style) -> str:
-    """CSS of a controller's line."""
+    """CSS of a border that looks like the controller's line."""
     return f"border-top: 3px {_LINES[style.line]} {style.colour}"
 
 

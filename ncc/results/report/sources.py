@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sources of a report: finished folders that `ncc train` or `ncc evaluate` made, read through their manifests.
+"""Sources of a report: finished folders that `ncc train` or `ncc evaluate` made.
 
-No table is copied. It is computed again from the runs, whose files their manifests list.
+No table is copied from a folder: all are computed again from the runs, whose files are checked against their manifests.
 """
 
 import json
@@ -23,12 +23,12 @@ from ncc.run.plan import CONFIG
 
 TRAINING = "training"
 JUDGED = "evaluation"
-"""Folder in a training with its final evaluation."""
+"""Name of the folder, within a training, that holds its final evaluation."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """Training of the policy."""
+    """A finished training: its manifest, its configuration and its learning log."""
 
     manifest: Manifest
     config: Mapping[str, Any]
@@ -38,7 +38,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Source:
-    """One folder, read and checked."""
+    """The contents of one folder, read and checked."""
 
     folder: Path
     scenario: Scenario
@@ -54,11 +54,11 @@ class Source:
 
 
 def read_source(folder: Path) -> Source:
-    """Read a folder and check every file of it that the report uses.
+    """Read a folder, and check every file in it that the report uses.
 
     Raises:
         ConfigError: there is no such folder.
-        ResultError: it is unfinished, damaged, of another version, or holds no evaluation.
+        ResultError: it is unfinished, damaged or of another version, or holds no evaluation.
     """
     require_folder(folder)
     if is_sealed(folder):
@@ -76,7 +76,7 @@ def read_source(folder: Path) -> Source:
 
 
 def training_of(source: Source) -> Training:
-    """The training in a folder; `ResultError` if it holds none."""
+    """Return the training that a folder holds; `ResultError` if it holds none."""
     if source.training is None:
         raise ResultError(f"{source.folder} holds no training: name a folder that ncc train made")
     return source.training
@@ -113,7 +113,7 @@ def _source(folder: Path, evaluations: Mapping[str, Evaluation], training: Train
 
 
 def _bounded(evaluation: Evaluation) -> bool:
-    """True if bounds apply: its flows are an evaluation's, and bounds were not switched off."""
+    """True if bounds apply: all runs have the flows of an evaluation, and bounds were not switched off."""
     config = evaluation.manifest.facts["config"]
     wanted = config.get("bounds", config.get("evaluation", {}).get("bounds", True))
     drawn = all(run.manifest.facts["flow_seed"] == eval_flow_seed(run.seed) for run in evaluation.runs)

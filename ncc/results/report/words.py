@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A scenario, a training and the provenance of results: as text, and as rows of (name, value)."""
+"""Descriptions of scenarios, trainings and the provenance of results, as texts and as rows of (name, value)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from ncc.run.compose import agent_name
 
 Rows = list[tuple[str, str]]
 SHORT = 12
-"""Number of digits of a hash that are shown."""
+"""Number of digits that are shown of a hash."""
 LONG = 8
-"""Largest number of entries of a list that are shown."""
+"""Length of the longest list whose entries are shown; of longer ones, only the length is."""
 
 
 def scenario_rows(scenario: Scenario) -> Rows:
-    """Rows of the scenario: everything that was run except the controllers, by the keys of its YAML."""
+    """Rows that describe a scenario, which is everything that was run except the controllers."""
     network, plain = scenario.network(), scenario.to_dict()
     loads = [
         f"{100 * load:.3g} % of the rate of {network.port_name(port)}"
@@ -41,7 +41,7 @@ def scenario_rows(scenario: Scenario) -> Rows:
 
 
 def settings(plain: Mapping[str, Any]) -> str:
-    """Text of keys with their values; keys without a value are left out, and of long lists only the length is shown."""
+    """Text of all keys with their values. Keys without a value are left out; of long lists only the length is shown."""
     return ", ".join(f"{key} {_text(value)}" for key, value in plain.items() if value not in (None, "", (), [], {}))
 
 
@@ -64,12 +64,15 @@ def amount(value: float, unit: str) -> str:
 
 
 def _took(seconds: float) -> str:
-    """Format seconds of computing: 5 s, 12.5 min."""
+    """Format a duration of computing, given in seconds: 5 s, 12.5 min."""
     return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"
 
 
 def _links(network: Topology) -> str:
-    """Text on links, counted by the names of their ends without numbers, their rate and delay: 4 x h to tor."""
+    """Text that counts equal links, as in `4 x h to tor: 1 Gbit/s, 1 ms`.
+
+    Links are equal if their rates, their delays and the names of their ends without numbers are.
+    """
     stems = [node.name.rstrip("0123456789_") for node in network.nodes]
     counted = Counter((stems[link.a], stems[link.b], link.rate_bps, link.delay_s) for link in network.links)
     return "; ".join(
@@ -87,7 +90,7 @@ def _uplinks(network: Topology) -> str:
 
 
 def training_rows(training: Training) -> Rows:
-    """Rows of the policy's training."""
+    """Rows that describe the training of the policy."""
     config, facts = training.config, training.manifest.facts
     agent, rewards = config["agent"], config["env"].get("reward")
     epochs = max((row["epochs"] for row in training.rows), default=0)
@@ -106,7 +109,7 @@ def training_rows(training: Training) -> Rows:
 
 
 def provenance_rows(source: Source) -> list[tuple[str, Rows]]:
-    """Rows of the provenance of each result, with the hash of its manifest's file list."""
+    """Title and rows for the training, if there is one, and each evaluation: their provenance and number of files."""
     parts = []
     if source.training is not None:
         manifest = source.training.manifest
@@ -117,7 +120,7 @@ def provenance_rows(source: Source) -> list[tuple[str, Rows]]:
 
 
 def evaluation_rows(evaluation: Evaluation) -> Rows:
-    """Rows of one evaluation: its provenance, its seeds and its controllers."""
+    """Rows that describe an evaluation: its provenance, its seeds, its cost and its controllers."""
     facts, runs = evaluation.manifest.facts, evaluation.runs
     files = sum(len(run.manifest.files) for run in runs)
     rows = made_rows(evaluation.manifest.provenance)
@@ -144,7 +147,7 @@ def evaluation_rows(evaluation: Evaluation) -> Rows:
 
 
 def made_rows(made: Mapping[str, Any]) -> Rows:
-    """Rows of a `ncc.harness.manifest.provenance`, by its keys."""
+    """Rows for a dictionary that `ncc.harness.manifest.provenance` returned, one for each key."""
     return [(key, settings(value) if isinstance(value, Mapping) else _text(value)) for key, value in made.items()]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command that writes a report. It reads, checks and draws everything before it changes the file."""
+"""Writer of a report. Everything is read, checked and drawn before the file is changed."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,15 +18,21 @@ RUNS = Path("runs")
 
 
 class ReportSpec(Value, frozen=True):
-    """Settings of the command, as in configs/report.yaml."""
+    """Settings of `ncc report`, as in configs/report.yaml."""
 
     run: tuple[str, ...]
+    """Folders of finished runs."""
     out: str | None = None
+    """Path of the page; None: report.html in the only folder or, for several folders, in runs/."""
     overwrite: bool = False
     title: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    """Title of the page; None: a title made of the names of the scenarios."""
     reference: Name | None = None
+    """Controller that the others are compared with; None: DCTCP or, if it was not run, the last."""
     timeline: tuple[Name, ...] | None = None
+    """Controllers drawn over time; None: the first and the reference."""
     seed: Natural | None = None
+    """Seed of the runs drawn over time; None: the smallest."""
 
     def check(self) -> None:
         if not self.run:
@@ -41,8 +47,8 @@ def write_report(spec: ReportSpec) -> Path:
     """Write the page and return its path.
 
     Raises:
-        ConfigError: a folder does not exist, a name was not compared, or the file may not be replaced.
-        ResultError: a folder is unfinished, damaged, of another version, or has no evaluation.
+        ConfigError: a folder does not exist, a name in the settings was not run, or the file may not be replaced.
+        ResultError: a folder is unfinished, damaged or of another version, or has no evaluation.
     """
     path = _path(spec)
     _claim(path, overwrite=spec.overwrite)
@@ -68,7 +74,10 @@ def _path(spec: ReportSpec) -> Path:
 
 
 def _claim(path: Path, *, overwrite: bool) -> None:
-    """Refuse to replace a file that is not a report, before hours of reading."""
+    """Raise an error if the report may not be written to `path`, before the long work of reading begins.
+
+    A file that is there must be a report, unless `overwrite` is set.
+    """
     if path.is_dir():
         raise ConfigError(f"out={path} is a folder; name a file, say {path / FILE}")
     if path.suffix not in (".html", ".htm"):

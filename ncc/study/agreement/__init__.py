@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The comparison of two datapaths: small cases exactly, loaded ones within stated bounds."""
+"""Comparison of two datapaths: flow by flow in small cases, and within stated bounds under load."""

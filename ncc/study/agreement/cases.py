@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The loaded part of the comparison: scenarios, controllers, and the perturbation that is the yardstick."""
+"""The cases under load: scenarios, controllers, and the perturbed datapath with which differences are compared."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from ncc.harness.datapath import Datapath, HostStack, Records
 from ncc.run.compose import DatapathSpec
 
 JITTER_NS = 1000
-"""Largest delay of a flow's start in perturbed runs, drawn for each flow."""
+"""Upper end of the random delays of flow starts in perturbed runs, in nanoseconds."""
 DESCRIBED: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("cases.yaml").read_text(encoding="utf-8"))
 
 
@@ -33,9 +33,13 @@ class Preset(Value, frozen=True):
     """The size of the comparison under load."""
 
     distributions: tuple[str, ...]
+    """Names of distributions of flow sizes on the rack."""
     load_fracs: tuple[Fraction, ...]
+    """Loads of the rack's uplink."""
     duration_s: Positive
+    """Seconds in which flows arrive on the rack."""
     incast_duration_s: Positive
+    """Seconds in which answers arrive in the incast."""
     seeds: Count
 
 
@@ -44,7 +48,7 @@ PRESETS = {name: from_dict(Preset, plain, f"presets.{name}") for name, plain in 
 
 @dataclass(frozen=True)
 class LoadCase:
-    """One scenario, run under every controller and seed."""
+    """One scenario under load, which is run with every controller and seed."""
 
     name: str
     what: str
@@ -52,7 +56,7 @@ class LoadCase:
 
 
 def load_cases(preset: Preset) -> list[LoadCase]:
-    """Make the cases: the default rack under every distribution and load, and the incast, from `configs/scenario/`."""
+    """Make the cases: the scenario `rack` with every distribution and load, and the scenario `incast`."""
     rack, incast = (_classic(make_scenario(name)) for name in ("rack", "incast"))
     ((_, traffic),) = rack.workload
     assert isinstance(traffic, Poisson)
@@ -69,15 +73,18 @@ def load_cases(preset: Preset) -> list[LoadCase]:
 
 
 def _classic(scenario: Scenario) -> Scenario:
-    """The scenario with classic recovery: with modern recovery the simulators differ (ADR 0022)."""
+    """Give the scenario classic loss recovery, because the simulators differ in modern recovery (ADR 0022)."""
     return scenario.replace(transport=scenario.transport.replace(recovery="classic"))
 
 
 def baseline_controllers(names: tuple[str, ...] = ()) -> list[Controller]:
-    """Every controller of `baselines/`, or those named, with their default parameters and no rate limit.
+    """Make the controllers of `baselines/`, with default parameters and without rate limits.
+
+    Args:
+        names: names of the controllers to make; empty: all.
 
     Raises:
-        UnknownNameError: no such controller.
+        UnknownNameError: there is no controller of such a name.
     """
     known = controllers()
     if unknown := [name for name in names if name not in known]:
@@ -86,28 +93,28 @@ def baseline_controllers(names: tuple[str, ...] = ()) -> list[Controller]:
 
 
 class PerturbedSpec(DatapathSpec, frozen=True):
-    """A datapath that is perturbed."""
+    """A datapath on which every flow starts up to `JITTER_NS` later (`Perturbed`)."""
 
     def load(self) -> Callable[[], Datapath]:
         return partial(_perturbed, super().load())
 
     @property
     def identity(self) -> str:
-        """Identity of the datapath, with a note that its flows start later."""
+        """Identity of the datapath, with a note that flows start later."""
         return f"{super().identity}, flows up to {JITTER_NS} ns later"
 
 
 def perturbed(datapath: DatapathSpec) -> PerturbedSpec:
-    """Make the perturbed variant of a datapath."""
+    """Make the spec of the perturbed variant of a datapath."""
     return PerturbedSpec(name=f"{datapath.name}_perturbed", target=datapath.target, settings=datapath.settings)
 
 
 class Perturbed:
-    """A datapath whose flows start up to `JITTER_NS` later, each by its own draw.
+    """A datapath whose flows start up to `JITTER_NS` later, each by a random time of its own.
 
-    The difference between its results and those of the datapath itself is the yardstick for comparisons flow by flow:
-    the order of two packets decides which one is marked, and single flows then differ even between equal simulators.
-    Finish times are returned without the shift, so that completion times are those of the flows as they ran.
+    Its results show how much single flows differ even between equal simulators, because a tiny delay can change the
+    order of two packets, and so decide which one is marked. A flow's delay is subtracted from its finish time, so that
+    completion times are those of the flows as they ran.
     """
 
     def __init__(self, inner: Datapath) -> None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Comparison of one scenario's runs on two datapaths: ratios with intervals, each with its bound.
+"""Comparison of the runs of one scenario on two datapaths: ratios of figures with intervals and bounds.
 
-The outcome is plain data for results.json; undefined numbers are null.
+A figure is a number such as a mean slowdown. The outcome is plain data for results.json, in which undefined numbers are
+null.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,43 +24,51 @@ from ncc.study.agreement.cases import LoadCase
 from ncc.study.table import rounded
 
 MEAN_FRAC, P99_FRAC, THROUGHPUT_FRAC, QUEUE_FRAC = 0.05, 0.10, 0.01, 0.10
+"""Largest accepted distances of ratios from 1: of mean and p99 slowdown, of throughput and goodput, and of queues."""
 LOSS_FACTOR = 3.0
-"""Largest accepted factor between losses, about the root of ten: they should have the same order of magnitude."""
+"""Largest accepted factor between loss rates, about the root of ten: they should have the same order of magnitude."""
 FEW_FLOWS, FEW_FLOWS_P99, FEW_DROPS = 100, 500, 30
-"""Fewest flows or drops for a verdict on a figure: a p99 of 500 flows depends on the five slowest."""
+"""Fewest flows for a verdict on a mean and on a p99, and fewest drops for one on losses.
+
+A p99 of 500 flows depends on the five slowest.
+"""
 DIGITS = 12
-"""Decimal places to which ratios are rounded before the verdict, so that a bound met exactly counts as met."""
+"""Decimal places to which a ratio is rounded before the verdict, so that a ratio equal to its bound is inside."""
 UPLINK = {"throughput_bps": "uplink_throughput_bps", "queue_bytes": "uplink_queue_mean_bytes"}
-"""Figures of the uplinks, means over the periods in which flows arrive, and their columns."""
+"""Figures of uplinks, and the columns whose means they are, over the periods in which flows arrive."""
 BOUNDS = {
     "throughput_bps": (1 - THROUGHPUT_FRAC, 1 + THROUGHPUT_FRAC),
     "goodput_bps": (1 - THROUGHPUT_FRAC, 1 + THROUGHPUT_FRAC),
     "queue_bytes": (1 - QUEUE_FRAC, 1 + QUEUE_FRAC),
     "loss_frac": (1 / LOSS_FACTOR, LOSS_FACTOR),
 }
-"""Bounds of the ratio, for figures with one value per run."""
+"""Bounds of the ratio (low, high), for figures with one value per run."""
 Row = dict[str, Any]
 """Plain data."""
 PER_RUN = (*UPLINK, "goodput_bps", "loss_frac", "retransmit_frac", "timeouts_per_flow", "mark_frac")
+"""Figures with one value per run. Those without `BOUNDS` are shown for information."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The figures of one run that are compared."""
+    """The data of one run that is compared."""
 
     problems: tuple[str, ...]
     flows: FlowTable
     fct_s: FloatArray
+    """Completion times, [n_flows]."""
     slowdown: FloatArray
+    """FCT over ideal FCT, [n_flows]."""
     buckets: Mapping[str, np.ndarray]
+    """Masks [n_flows] of the flows by range of size."""
     summary: Mapping[str, float]
-    """Values by key of `PER_RUN`."""
+    """Metrics of the run, among them those of `PER_RUN`."""
     dropped_pkts: int
-    """Data packets."""
+    """Number of data packets dropped at any port."""
 
 
 def sample(run: Run) -> Sample:
-    """The figures of a run. Undelivered flows count with their age at its end, and are a problem."""
+    """Take the data to compare from a run. Undelivered flows count with their time until its end, and are a problem."""
     until_s = float(run.epochs.time_s[-1])
     arriving = run.epochs.time_s <= run.scenario.duration_s + 0.5 * run.scenario.period_s
     summary = summarise(run.scenario, run.flows, run.records.flows, run.records.ports, run.epochs)
@@ -82,14 +91,19 @@ def compare_runs(
     reference: Sequence[StoredRun],
     perturbed: Sequence[StoredRun],
 ) -> Row:
-    """Compare runs of one case under one controller, in the order of their seeds.
+    """Compare the runs of one case with one controller.
+
+    Args:
+        ours: runs on our datapath, in the order of their seeds.
+        reference: runs on the reference datapath, in the same order.
+        perturbed: runs on the perturbed reference datapath, in the same order.
 
     Returns:
-        The counts of flows with the completion time of the reference to the nanosecond, of ours and of the perturbed
-        reference ("noise"); the problems of invalid runs of any side; and all figures.
+        All figures, the problems of invalid runs, and the number of flows that take the same time to the nanosecond as
+        on the reference: `flows_same` of our runs, and `flows_same_noise` of the perturbed reference.
 
     Raises:
-        InvalidRunError: two runs of one seed did not have the same flows.
+        InvalidRunError: two runs with the same seed had different flows.
     """
     a, b, c = ([sample(run.load()) for run in side] for side in (ours, reference, perturbed))
     for run, x, y, z in zip(ours, a, b, c, strict=True):
@@ -110,12 +124,12 @@ def compare_runs(
 
 
 def same(one: Sample, other: Sample) -> int:
-    """Count the flows that took the same time to the nanosecond."""
+    """Count the flows that took the same time in both runs, to the nanosecond."""
     return int(np.sum(np.abs(one.fct_s - other.fct_s) < 0.5 / NS_PER_S))
 
 
 def figures(ours: Sequence[Sample], reference: Sequence[Sample], perturbed: Sequence[Sample]) -> dict[str, Row]:
-    """All figures of one scenario and controller by key; element i of each list is of the same seed."""
+    """Compute all figures of one scenario and controller, by key. Element i of each sequence has the same seed."""
     sides = (ours, reference, perturbed)
     rows: dict[str, Row] = {}
     for bucket in ("all", "small", "medium", "large"):
@@ -141,12 +155,14 @@ def figure(
     enough: bool,
     percentile: float | None = None,
 ) -> Row:
-    """One figure of three sides (ours, the reference, the reference perturbed), its ratios and its verdict.
+    """Compute one figure of our runs and the reference's, their ratio with its interval, and the verdict.
+
+    The ratio of the perturbed reference to the reference is the figure's `noise`.
 
     Args:
-        sides: values of each run.
-        bound: bounds of the ratio; None: the figure is shown for information.
-        n: flows, runs or drops behind it.
+        sides: values of each run of ours, of the reference and of the perturbed reference.
+        bound: bounds (low, high) of the ratio; None: the figure is shown for information, without a verdict.
+        n: number of flows, runs or drops that the figure is computed from.
         enough: True if these suffice for a verdict.
         percentile: percentile to compare; None: the mean.
     """
@@ -164,7 +180,11 @@ def figure(
 
 
 def verdict(ours: float, reference: float, ratio: float, bound: tuple[float, float] | None, *, enough: bool) -> str:
-    """`inside` or `outside` by the point estimate; if it is not judged: empty, `too few` or `nothing` (0 over 0)."""
+    """Judge a ratio by its estimate: `inside` or `outside` the bound.
+
+    Other verdicts are `too few` if there is not enough data, `nothing` if both sides are 0, and an empty text without a
+    bound.
+    """
     if bound is None:
         return ""
     if not enough:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The comparison as Markdown: a table with a row per controller, and everything that is outside its bound."""
+"""The page of a comparison: a table with a row for each controller, and a list of all that is outside its bounds."""
 
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.results.palette import label
@@ -14,7 +14,7 @@ _OWN = {"throughput_bps": "Throughput of the uplink", "queue_bytes": "Queue at t
 
 
 def page(summary: Summary) -> str:
-    """The Markdown of the page."""
+    """Render the page of a comparison, as Markdown."""
     bounds = {name: value for name, value in vars(compare).items() if name.isupper()}
     return render(
         "agreement.md.jinja",
@@ -43,7 +43,7 @@ def _row(summary: Summary, controller: str) -> list[str]:
 
 
 def _small(row: Row) -> str:
-    """Describe a flow of a small case that is outside its bounds."""
+    """Describe the differences of a flow of a small case that is outside its bounds."""
     parts = [f"FCT {100 * fct_error_frac(row):+.4f} %"]
     for name, what in (("retransmitted_pkts", "retransmissions"), ("timeouts", "timeouts"), ("ce_pkts", "marks")):
         a, b = row[name]
@@ -52,7 +52,7 @@ def _small(row: Row) -> str:
 
 
 def _loaded(summary: Summary) -> list[str]:
-    """Describe the figures under load that are outside their bounds, and the runs that must not be used."""
+    """Describe the figures under load that are outside their bounds, and the invalid runs."""
     lines = []
     for case in summary["load"]:
         where = f"`{case['case']}`, {label(case['controller'])}"

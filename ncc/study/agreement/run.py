@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The comparison of two datapaths: small cases, loaded cases, and all of it as plain data."""
+"""Execution of the comparison of two datapaths: small cases, then cases under load; the outcome is plain data."""
 
 import time
 from collections.abc import Sequence
@@ -34,15 +34,18 @@ def run_agreement(
     folder: Path,
     place: ExecutorSpec,
 ) -> Summary:
-    """Do the runs that `folder` does not hold yet, and compare.
+    """Do the runs that `folder` does not hold yet, and compare the two datapaths.
 
     Args:
-        called: the preset's name.
-        cases: names of loaded cases; empty: all.
-        place: where the runs take place.
+        ours: name of our datapath.
+        reference: name of the datapath that it is compared with.
+        preset: size of the comparison under load.
+        called: name of the preset.
+        cases: names of cases under load; empty: all.
+        place: place where the runs are done, and their number at a time.
 
     Raises:
-        ConfigError: an unknown datapath or case, or a number that is out of range.
+        ConfigError: a datapath or case is unknown, or a number is out of range.
         NccError: as `ncc.harness.pool.evaluate`.
     """
     began_s, origin = time.perf_counter(), provenance()
@@ -91,7 +94,7 @@ def run_agreement(
 
 
 def summarised(about: Row, small: Sequence[Row], load: Sequence[Row]) -> Summary:
-    """Make the summary: facts about the comparison, then all findings."""
+    """Make the summary from facts about the comparison, rows of small cases and rows of cases under load."""
     bad = [row for row in load if row["problems"] or any(f["verdict"] == "outside" for f in row["figures"].values())]
     return {
         "format": FORMAT,
@@ -104,7 +107,7 @@ def summarised(about: Row, small: Sequence[Row], load: Sequence[Row]) -> Summary
 
 
 def outside(summary: Summary) -> tuple[int, int, int]:
-    """Count flows of small cases outside their bounds, figures under load outside theirs, and judged figures."""
+    """Count the flows of small cases outside their bounds, figures under load outside theirs, and judged figures."""
     verdicts = [figure["verdict"] for case in summary["load"] for figure in case["figures"].values()]
     out, judged = verdicts.count("outside"), verdicts.count("outside") + verdicts.count("inside")
     return sum(not row["inside"] for row in summary["small"]), out, judged

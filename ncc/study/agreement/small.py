@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small cases without randomness: every flow is compared, number by number."""
+"""Small cases without randomness, in which the numbers of every single flow are compared."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, cast
@@ -18,22 +18,26 @@ from ncc.study.agreement.compare import Row
 
 FCT_FRAC = 0.01
 PACKETS = 1
-"""Bounds: relative difference of a flow's FCT, difference of its retransmissions and of its marks."""
+"""Bounds for each flow: on the relative difference of its FCT, and on the differences in retransmitted and in marked
+packets."""
 COUNTS = ("retransmitted_pkts", "timeouts", "ce_pkts")
+"""Numbers of a flow that are shown beside its FCT."""
 MAX_EPOCHS = 3000
-_SEED = 1  # nothing is drawn: routes are single and the flows are fixed
+"""Periods within which all flows must be delivered."""
+_SEED = 1  # without effect: there is a single route for each flow, and the flows are fixed
 
 
 class Fault(Value, frozen=True):
-    """A drop or a mark of the nth data packet (from 1) that arrives at a switch port, counted over all flows."""
+    """A drop or a mark of the nth data packet (from 1) of any flow that arrives at a switch port."""
 
     kind: Literal["drop", "mark"]
     port: str
+    """Name of the port, as `from->to`."""
     nth: Count
 
 
 class SmallCase(Value, frozen=True):
-    """One comparison."""
+    """One small case: a network, its flows, and faults that are put in on purpose."""
 
     name: Name
     what: str
@@ -43,11 +47,11 @@ class SmallCase(Value, frozen=True):
     routing: Routing = "ecmp"
     transport: Transport = Transport(recovery="classic")
     tags: Name = "none"
-    """Classes and ranks of data packets, under every controller."""
+    """Rule that gives data packets their class and rank (`ncc.harness.datapath.HostStack`)."""
 
     @property
     def scenario(self) -> Scenario:
-        """Its flows in its network."""
+        """Scenario with the flows of the case in its network."""
         workload = (("fixed", Fixed(flows=self.flows)),)
         return Scenario(
             name=self.name,
@@ -65,7 +69,10 @@ SMALL_CASES = tuple(
 
 
 def compare_small(ours: Datapath, reference: Datapath, controllers: Sequence[str]) -> Iterator[Row]:
-    """Run every case under every controller on both datapaths; yield a row per flow, with our number and theirs.
+    """Run every case with every controller on both datapaths.
+
+    Yields:
+        A row for each flow, in which every number is a list of ours and the reference's.
 
     Raises:
         InvalidRunError: a flow was not delivered within `MAX_EPOCHS`.
@@ -83,19 +90,19 @@ def compare_small(ours: Datapath, reference: Datapath, controllers: Sequence[str
 
 
 def fct_error_frac(row: Row) -> float:
-    """Relative error of our FCT: ours over the reference's, minus 1."""
+    """Relative error of a flow's FCT on our datapath: ours over the reference's, minus 1."""
     ours, reference = row["fct_s"]
     return float(ours / reference - 1)
 
 
 def inside(row: Row) -> bool:
-    """True if all bounds hold."""
+    """True if the flow of a row is within all bounds."""
     counts = (row["retransmitted_pkts"], row["ce_pkts"])
     return abs(fct_error_frac(row)) <= FCT_FRAC and all(abs(a - b) <= PACKETS for a, b in counts)
 
 
 def _run(datapath: Datapath, case: SmallCase, flows: FlowTable, stack: HostStack) -> FlowRecords:
-    """Run a case, with no host limited."""
+    """Run a case without rate limits."""
     scenario = case.scenario
     network = scenario.network()
     measurement = datapath.start(scenario, flows, stack, _SEED)

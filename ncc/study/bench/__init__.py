@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Speed, as ratios within one run; `ncc bench` measures and prints."""
+"""Benchmarks of speed, which `ncc bench` measures and prints. Most figures are ratios of two speeds in one run."""
 
 from collections.abc import Mapping
 from pathlib import Path

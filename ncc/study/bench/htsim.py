@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""packetsim compared with htsim, the simulator of NDP, EQDS and Swift, on the same star of DCTCP flows.
+"""Benchmark of packetsim against htsim, the simulator of NDP, EQDS and Swift, on the same star of DCTCP flows.
 
 htsim is built from a checkout that the user names, with its own Makefile, in a temporary folder. It has no program for
-a star of DCTCP, so htsim_star.cc makes one of its queues, pipes and DCTCP. Both carry the same bytes through a port
-that marks and is never idle, and nothing is lost. htsim acknowledges every packet, packetsim every second one.
+a star of DCTCP flows, so htsim_star.cc makes one from its queues, pipes and DCTCP. Both simulators carry the same bytes
+through a port that marks and is never idle, and nothing is lost. htsim acknowledges every packet, packetsim every
+second one.
 """
 
 import os
@@ -25,16 +26,19 @@ from ncc.study.bench.rows import SEED, Figures, in_turn, over
 SOURCE = "a clone of github.com/Broadcom/csg-htsim"
 STAR = Path(__file__).with_name("htsim_star.cc")
 LAST = re.compile(r"\ndelivered (\d+) cpu_s ([0-9.e+-]+)\n$")
-"""Last line of the program's output."""
+"""Pattern of the last line that the program prints."""
 
 
 def over_htsim(flow_pkts: int, repeats: int, checkout: Path) -> Figures:
-    """Delivered packets per CPU second, packetsim over htsim, without the time to build networks.
+    """Measure the ratio of delivered packets per CPU second, packetsim over htsim, without the building of networks.
 
     Args:
-        flow_pkts: packets of each of 16 flows.
-        repeats: how often both are timed.
-        checkout: folder of htsim's sources.
+        flow_pkts: number of packets of each of the 16 flows.
+        repeats: number of times that both are timed.
+        checkout: folder with htsim's sources.
+
+    Raises:
+        DatapathError: htsim cannot be built, or it does not deliver all flows.
     """
     scenario = incast(flow_pkts)
     flows, topology = scenario.flows(SEED), cast(ManyToOne, scenario.topology)
@@ -51,18 +55,19 @@ def over_htsim(flow_pkts: int, repeats: int, checkout: Path) -> Figures:
 
 
 def require_checkout(folder: Path) -> None:
-    """Raise `ConfigError` unless a folder has htsim's sources."""
+    """Raise `ConfigError` unless the folder has htsim's sources."""
     if missing := [name for name in ("sim/Makefile", "sim/dctcp.h") if not (folder / name).is_file()]:
         raise ConfigError(f"{folder} is no checkout of htsim, it has no {missing[0]}: name the folder of {SOURCE}")
 
 
 def _build(checkout: Path, folder: Path) -> Path:
-    """Build htsim's library and the star from a copy of its sources; return the program."""
+    """Copy htsim's sources to `folder`, and build its library and the star there; return the path of the program."""
     sources = checkout / "sim"
     for source in (STAR, *sources.glob("*.h"), *sources.glob("*.cpp"), sources / "Makefile"):
         shutil.copy(source, folder)
     compiler = os.environ.get("CXX", "g++")
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # set by a make
+    # A make that calls this program sets variables for itself, which would disturb the build.
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     variables["LC_ALL"] = "C"
     for command in (
         ["make", f"-j{usable_cpus()}", f"CC={compiler}", "libhtsim.a"],
@@ -79,7 +84,7 @@ def _build(checkout: Path, folder: Path) -> Path:
 
 
 def _star_cpu_s(command: list[str]) -> float:
-    """CPU seconds of htsim until every flow has arrived, without building the network."""
+    """Run the star; return htsim's CPU seconds until all flows are delivered, without the building of the network."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     last = LAST.search(done.stdout)
     if done.returncode or not last or int(last[1]) != HOSTS:

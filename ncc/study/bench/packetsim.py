@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Benchmarks of packetsim: against ns-3 on the same flows, and at scale."""
+"""Benchmarks of packetsim: against ns-3 on the same flows, and with many hosts."""
 
 import math
 import multiprocessing
@@ -25,16 +25,18 @@ from ncc.harness.datapath import HostStack
 from ncc.study.bench.rows import SEED, Figures, in_turn, over
 
 NS3_DCTCP = "ns3::TcpDctcp"
-"""The controller of an ordinary ns-3 program; our datapaths run `dctcp` of baselines/.
+"""Controller of the ordinary ns-3 program; our datapaths run `dctcp` of baselines/ instead.
 
 The ns-3 wheel has assertions and logging compiled in, as ns-3's own builds have by default."""
 HOSTS = 16
 MAX_EPOCHS = 10_000
+"""Periods after which a benchmark gives up."""
 WARM_EPOCHS = 1
+"""Periods of a run before timing begins."""
 MEMORY_EPOCHS = 3
-"""Periods of the run that measures memory: all flows have started after one, and then queues are full."""
+"""Periods of the run that measures memory. All flows have started after the first, and then queues are full."""
 _PORTS: dict[str, Any] = {"buffer_bytes": 4_000_000, "mark_threshold_bytes": 97_500}
-"""Marks from 65 packets on, at 10 Gbit/s (DCTCP paper, section 3.5)."""
+"""Buffers of ports. They mark from 65 packets on, which is DCTCP's setting for 10 Gbit/s (its paper, section 3.5)."""
 FABRICS: dict[str, tuple[AnyTopology, AnyTopology, AnyTopology]] = {
     "leaf_spine": (
         LeafSpine(leaves=4, spines=4, hosts_per_leaf=4),
@@ -43,23 +45,26 @@ FABRICS: dict[str, tuple[AnyTopology, AnyTopology, AnyTopology]] = {
     ),
     "fat_tree": (FatTree(k=4), FatTree(k=16), FatTree(k=2)),
 }
-"""Fabrics of 16 hosts, of 1024, and one for tests; the same form, ECMP, 10 Gbit/s."""
+"""Fabrics of the same form by name: with 16 hosts, with 1024, and a small one for tests; 10 Gbit/s links and ECMP."""
 
 
 def ordinary(scenario: Scenario) -> Scenario:
-    """The scenario for an ordinary ns-3 program: TCP without RACK-TLP, and frames of stock devices."""
+    """Adapt a scenario to what an ordinary ns-3 program runs: TCP without RACK-TLP, and frames of ns-3's devices."""
     transport = scenario.transport.replace(recovery="classic", frame_overhead_bytes=PPP_BYTES)
     return scenario.replace(transport=transport)
 
 
 def incast(flow_pkts: int) -> Scenario:
-    """16 senders of one long flow each to one receiver, all links 10 Gbit/s: the port marks and is never idle."""
+    """Make an incast: 16 hosts send one long flow each to one receiver over 10 Gbit/s links.
+
+    The receiver's port marks and is never idle.
+    """
     topology = ManyToOne(senders=HOSTS, rate_bps=10 * GBPS, **_PORTS)
     return _long_flows("incast_16", topology, flow_pkts, lambda i: (f"s{i}", "receiver"))
 
 
 def full_rack(flow_pkts: int) -> Scenario:
-    """16 hosts of 10 Gbit/s behind an uplink of 144 Gbit/s, one long flow each to a remote host.
+    """Make a rack: 16 hosts with 10 Gbit/s links send one long flow each over an uplink of 144 Gbit/s.
 
     The uplink is the bottleneck and marks, so that every host sends at 9 Gbit/s. A packet crosses three links.
     """
@@ -82,7 +87,7 @@ def _long_flows(name: str, topology: AnyTopology, flow_pkts: int, ends: Callable
 
 
 class Simulation:
-    """A network without limits on its hosts, from time 0 on."""
+    """A simulation of one network without rate limits, which begins at time 0."""
 
     def __init__(self, datapath: type[NativeDatapath], scenario: Scenario, flows: FlowTable) -> None:
         self._limits_bps = np.full(scenario.n_agents, math.inf)
@@ -90,22 +95,22 @@ class Simulation:
         self.network: Any = datapath.network_of(scenario, spec)
 
     def run(self, epochs: int) -> float:
-        """CPU seconds of that many periods."""
+        """Run so many periods; return the CPU seconds."""
         began_s = time.process_time()
         for _ in range(epochs):
             self.network.step(self._limits_bps)
         return time.process_time() - began_s
 
     def packet_hops(self) -> int:
-        """Packets sent by all ports, of hosts and of switches, so far."""
+        """Count the packets that all ports of hosts and switches have sent so far."""
         return int(self.network.port_records()["tx_pkts"].sum())
 
 
 def cpu_s(datapath: type[NativeDatapath], scenario: Scenario, flows: FlowTable) -> float:
-    """CPU seconds until every flow has finished, without building the network.
+    """Run a network until every flow has finished; return the CPU seconds, without those to build the network.
 
     Raises:
-        DatapathError: a flow has not finished after `MAX_EPOCHS`.
+        DatapathError: a flow has not finished after `MAX_EPOCHS` periods.
     """
     simulation, spent_s = Simulation(datapath, scenario, flows), 0.0
     for _ in range(MAX_EPOCHS):
@@ -116,14 +121,16 @@ def cpu_s(datapath: type[NativeDatapath], scenario: Scenario, flows: FlowTable) 
 
 
 def over_ns3(flow_pkts: int, repeats: int, laps: int = 5) -> Figures:
-    """Delivered packets per CPU second, packetsim over ns-3, for the same flows, without the time to build networks.
+    """Measure the speed of packetsim and its ratio to ns-3's, on the same flows, without the building of networks.
 
-    All have DCTCP over the classic recovery.
+    All run DCTCP with classic loss recovery, on an incast and on a rack. For each of the two networks there are two
+    ratios of packets per CPU second, to an ordinary ns-3 program (`plain`) and to our ns-3 datapath (`datapath`), and
+    packetsim's speed in millions of packets per CPU second (`packetsim`).
 
     Args:
-        flow_pkts: packets of each of 16 flows.
-        repeats: how often both are timed.
-        laps: runs of packetsim for each of ns-3: otherwise they are too short to time.
+        flow_pkts: number of packets of each of the 16 flows.
+        repeats: number of times that all are timed.
+        laps: number of runs of packetsim for each run of ns-3, because a single one is too short to time.
     """
     figures: Figures = {}
     for name, made in (("incast", incast), ("rack", full_rack)):
@@ -144,12 +151,15 @@ def over_ns3(flow_pkts: int, repeats: int, laps: int = 5) -> Figures:
 
 
 def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> Figures:
-    """CPU time per packet-hop with many hosts over that with 16, each offered 5 Gbit/s of web search; and memory.
+    """Measure how CPU time per packet-hop grows from 16 hosts to 1024, and the memory of 1024 hosts and 100,000 flows.
+
+    For each fabric the figure is the time with 1024 hosts over that with 16; each host is offered 5 Gbit/s of web
+    search traffic. Memory is in MB.
 
     Args:
-        repeats: how often both are timed.
-        epochs: periods of each run.
-        tiny: a few hosts and flows in place of 1024 and 100,000, for tests.
+        repeats: number of times that both sizes are timed.
+        epochs: number of periods that are timed in a run.
+        tiny: take a few hosts and flows in place of 1024 and 100,000; for tests.
     """
     figures: Figures = {}
     for name, (small, large, smallest) in FABRICS.items():
@@ -160,7 +170,10 @@ def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> Figures:
 
 
 class _HopNs:
-    """Each call times new flows; a small network is run more often, for as many packets as a large one."""
+    """A timer of one fabric: each call returns CPU nanoseconds per packet-hop, with new flows.
+
+    A small network is run several times in a call, so that it carries as many packets as a large one.
+    """
 
     def __init__(self, topology: AnyTopology, epochs: int) -> None:
         self._hosts = len(topology.build().hosts)
@@ -180,13 +193,16 @@ class _HopNs:
 
 
 def _web_search(topology: AnyTopology, hosts: int, epochs: int) -> Scenario:
-    """Web search between random hosts at half the rate of their links, which switches' links have too."""
+    """Make a scenario of web search traffic between random hosts that offers half of the rate of all their links.
+
+    `load_frac` is relative to one uplink, which is as fast as the link of a host.
+    """
     traffic = Poisson(distribution="websearch", load_frac=0.5 * hosts, sources="hosts", destinations="hosts")
     return Scenario(name="web_search", topology=topology, workload=(("websearch", traffic),), duration_s=epochs * 1e-3)
 
 
 def _memory_mb(tiny: bool) -> float:
-    """Peak growth in MB of this process, which has done nothing else, while it runs a network of 1024 hosts."""
+    """Run a network of 1024 hosts; return the peak growth of this process in MB. The process must be a fresh one."""
     _, large, smallest = FABRICS["leaf_spine"]
     topology, n = (smallest, 10) if tiny else (large, 100_000)
     PacketsimDatapath.extension()
@@ -198,7 +214,7 @@ def _memory_mb(tiny: bool) -> float:
 
 
 def _many_flows(hosts: np.ndarray, n: int) -> FlowTable:
-    """`n` flows of 1 MB between random hosts, all within the first millisecond: all are live at once."""
+    """Make `n` flows of 1 MB between random hosts. All start within the first millisecond, so all are live at once."""
     rng = np.random.default_rng(0)
     src = rng.integers(0, len(hosts), n)
     dst = (src + rng.integers(1, len(hosts), n)) % len(hosts)

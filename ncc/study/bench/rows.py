@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of groups.yaml, their figures, their table, and the page docs/speed.md."""
+"""The rows of groups.yaml with their measured figures, as a table and as the page docs/speed.md."""
 
 import os
 import statistics
@@ -19,25 +19,27 @@ CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 HEAD = ("what", "median", "range", "target", "")
 Task = Callable[[], float]
 Figures = dict[str, tuple[float, ...]]
-"""Every repeat of a figure, by its key in groups.yaml."""
+"""Measured values of figures, one for each repeat, by the figure's key in groups.yaml."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: the median of repeats, and their range."""
+    """One figure in the table: the median of its repeats, their range, and the target."""
 
     what: str
     unit: str
     at_most: float | None = None
+    """Target for the median; None: there is no upper one."""
     at_least: float | None = None
+    """Target for the median; None: there is no lower one."""
     why: str = ""
-    """Reason for a target that moved."""
+    """Reason why the target was changed; empty: it was not."""
     values: tuple[float, ...] = ()
-    """One for each repeat; empty if it was not measured."""
+    """One value for each repeat; empty: the figure was not measured."""
 
     @property
     def verdict(self) -> str:
-        """Met or missed; empty without a target or a value."""
+        """Text `met` or `missed`, by the median; empty without a target or without values."""
         if not self.values or (self.at_most is None and self.at_least is None):
             return ""
         middle = statistics.median(self.values)
@@ -45,7 +47,7 @@ class Row:
         return "met" if low and high else "missed"
 
     def cells(self) -> tuple[str, str, str, str, str]:
-        """The printed texts, as `HEAD` calls them."""
+        """Texts of the cells, in the order of `HEAD`."""
         bounds = (("at most", self.at_most), ("at least", self.at_least))
         target = " ".join(f"{words} {bound:g}" for words, bound in bounds if bound is not None)
         if not self.values:
@@ -55,20 +57,25 @@ class Row:
 
 
 def _digits(value: float) -> str:
-    """Format a number with three digits, or with all digits before the decimal point."""
+    """Format a number with three significant digits or, from 1000 on, as a whole number."""
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 def unmeasured(group: str) -> list[Row]:
-    """The rows of a group of groups.yaml, without figures."""
+    """Make the rows of a group of groups.yaml, without values."""
     return [Row(**row) for part in GROUPS[group]["functions"].values() for row in part["rows"].values()]
 
 
 def measured(group: str, preset: str, **given: Any) -> list[Row]:
-    """The rows of a group with their figures.
+    """Measure a group of groups.yaml and return its rows with their values.
 
     Args:
-        given: arguments of its functions in addition to the preset's.
+        group: name of the group.
+        preset: `full` or `short`. A `short` measurement means nothing, so its rows have no targets.
+        given: arguments of the group's functions in addition to those of the preset.
+
+    Raises:
+        ValueError: a function measures other figures than groups.yaml has.
     """
     rows: list[Row] = []
     for name, part in GROUPS[group]["functions"].items():
@@ -77,20 +84,23 @@ def measured(group: str, preset: str, **given: Any) -> list[Row]:
         if figures.keys() != part["rows"].keys():
             raise ValueError(f"{name} measures {', '.join(figures)}, and groups.yaml has {', '.join(part['rows'])}")
         rows += [Row(**row, values=figures[key]) for key, row in part["rows"].items()]
-    if preset == "short":  # a figure that means nothing meets and misses nothing
+    if preset == "short":  # figures that mean nothing have no target
         rows = [replace(row, at_least=None, at_most=None) for row in rows]
     return rows
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table."""
+    """Format rows as a Markdown table."""
     return markdown_table(HEAD, [map(plain, row.cells()) for row in rows], "lrrrl")
 
 
 def in_turn(repeats: int, *tasks: Task) -> list[tuple[float, ...]]:
-    """The results of each task, `repeats` times: one task after the other, and the next time in the opposite order.
+    """Do all tasks one after the other, `repeats` times, every second time in the opposite order.
 
     Other load on the machine, and the contents of its caches, then affect all tasks equally.
+
+    Returns:
+        For each task, its results in the order of the repeats.
     """
     results: list[list[float]] = [[] for _ in tasks]
     for repeat in range(repeats):
@@ -100,12 +110,18 @@ def in_turn(repeats: int, *tasks: Task) -> list[tuple[float, ...]]:
 
 
 def over(values: Sequence[float], others: Sequence[float]) -> tuple[float, ...]:
-    """The ratio of each repeat."""
+    """Ratio of `values` to `others` in each repeat."""
     return tuple(value / other for value, other in zip(values, others, strict=True))
 
 
 def page(found: Mapping[str, Sequence[Row]], preset: str, made_on: str) -> str:
-    """The Markdown page of the rows of all groups."""
+    """Render the page with the rows of all groups, as Markdown.
+
+    Args:
+        found: rows by group.
+        preset: preset that they were measured with.
+        made_on: description of the machine, as `machine` returns it.
+    """
     groups = [
         {
             "name": name,
@@ -122,7 +138,8 @@ def machine(before: Mapping[str, Any], spent_s: float) -> str:
     """Describe the machine, its load and the checkout in one sentence.
 
     Args:
-        before: `ncc.harness.manifest.provenance` when the benchmark began.
+        before: value of `ncc.harness.manifest.provenance` when the benchmark began.
+        spent_s: duration of the benchmark in seconds.
     """
     (commit,) = commits_of([before])
     load = f"load average {before['load_average']['1_min']:.1f} before, {os.getloadavg()[0]:.1f} after"
@@ -133,7 +150,7 @@ def machine(before: Mapping[str, Any], spent_s: float) -> str:
 
 
 def _caches() -> str:
-    """The data caches of a core, as the kernel lists them."""
+    """Text on the data caches of a core, as the kernel lists them."""
     caches = []
     for folder in sorted(CACHES.glob("index*")):
         level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cost of a step: racks of packetsim together, and Gymnasium's vectors."""
+"""Benchmarks of a step: many environments of packetsim stepped together, and Gymnasium's vector environments."""
 
 import time
 from collections.abc import Callable
@@ -19,11 +19,22 @@ from ncc.study.bench.rows import SEED, Figures, in_turn, over
 IDLE_RACKS = 32
 WARM_EPOCHS = 30
 ACTIONS = 16
-"""Samples of the action space that are taken in turn."""
+"""Number of samples of the action space, which are used in turn."""
 
 
 def racks_together(epochs: int, repeats: int, few: int = 16, many: int = 64) -> Figures:
-    """Speed by threads on the default scenario in wall time, and CPU time per step where engines have nothing to do."""
+    """Measure what a second thread gains, and the cost of a step beyond the simulation.
+
+    The gain is the speed in wall time with two threads over that with one, on the default scenario, for `few` and for
+    `many` racks (simulated networks). The cost (`idle`) is CPU time in microseconds per rack and period, on networks
+    with nothing to do.
+
+    Args:
+        epochs: number of periods of `few` racks; more racks have fewer.
+        repeats: number of times that each is timed.
+        few: small number of racks.
+        many: large number of racks.
+    """
     figures: Figures = {}
     for name, racks, length in (("few", few, epochs), ("many", many, max(1, epochs * few // many))):
         one, two = in_turn(repeats, *(partial(_threaded, racks, threads, length) for threads in (1, 2)))
@@ -33,14 +44,23 @@ def racks_together(epochs: int, repeats: int, few: int = 16, many: int = 64) -> 
 
 
 def entry_points(epochs: int, repeats: int, racks: int = 8) -> Figures:
-    """Periods of racks on packetsim per second of wall time, every host choosing among its rates at random."""
+    """Measure the speed in wall time of the vector environment of ncc, over those of Gymnasium that step single ones.
+
+    `sync` is the ratio to Gymnasium's environments in one process, `workers` to those in several processes. Every host
+    chooses its actions at random.
+
+    Args:
+        epochs: number of timed periods.
+        repeats: number of times that each is timed.
+        racks: number of simulated networks in a vector.
+    """
     modes = ("vector_entry_point", "sync", "async")
     entry, sync, workers = in_turn(repeats, *(partial(_vector, mode, epochs, racks) for mode in modes))
     return {"sync": over(entry, sync), "workers": over(entry, workers)}
 
 
 def _run(env: BatchedEnv, epochs: int, clock: Callable[[], float] = time.process_time) -> float:
-    """Seconds for some periods in which no host is limited."""
+    """Step all racks for so many periods without rate limits; return the seconds, by default of CPU time."""
     actions = np.full((env.n_racks, env.n_agents), env.n_actions - 1, dtype=np.int64)
     began_s = clock()
     for _ in range(epochs):
@@ -60,7 +80,10 @@ def _threaded(racks: int, threads: int, epochs: int) -> float:
 
 
 def _idle_us(epochs: int) -> float:
-    """CPU us per rack and period of `RackBatch.step` on networks without a packet, except one at the end."""
+    """Measure the CPU microseconds per rack and period of `RackBatch.step` on networks without a packet.
+
+    Only after the timed periods, one packet is sent.
+    """
     scenario = env_spec().scenario
     duration_s = (epochs + 40) * scenario.period_s
     last = Flow(start_s=duration_s - scenario.period_s / 2, src="h0", dst="r0", size_bytes=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Speed of learners on the default scenario: ours on both simulators, and RLlib's."""
+"""Benchmarks of learners on the default scenario: ours on packetsim and ns-3, and RLlib's on packetsim."""
 
 import tempfile
 import time
@@ -19,30 +19,32 @@ from ncc.study.bench.packetsim import ordinary
 from ncc.study.bench.rows import SEED, Figures, Task, in_turn, over
 
 NEVER = 10**9
+"""Number of periods between checkpoints with which no checkpoint is written."""
 PAIRED: Mapping[str, Any] = {"value_coef": 0.0, "max_advantage": 3.0, "passes": 4, "hidden": (24,)}
-"""Settings of learners in pairs."""
+"""Settings of learners that train with pairs (`ncc.envs.pairs`)."""
 IN_PAIRS = env_spec(
     action={"kind": "residual", "formula": "local_hold"}, observation={"neighbours": "ordered"}, pairs="mirror"
 )
 SHORT = {"env_runners": 0, "rollout": 8}
-"""Settings of RLlib's PPO with which an update takes a moment."""
+"""Settings of RLlib's PPO with which an update takes only a moment; for tests."""
 
 
 def over_ns3(
     epochs: int, repeats: int, racks: int = 16, longer: int = 20, duration_s: float = DEFAULT_SCENARIO.duration_s
 ) -> Figures:
-    """Agent-steps (decisions of one host) per CPU second, learning included, on packetsim over ns-3.
+    """Measure agent-steps per CPU second of our learner: on packetsim over ns-3, and in thousands on packetsim.
 
-    The synchronous learner runs in one process, with equal settings on both except the racks: ns-3 runs one simulation
-    in a process, packetsim as many as the learner likes. Work that is done once (building, the first policy) is left
-    out. Both run the default scenario over the TCP of an ordinary ns-3 program.
+    An agent-step is one decision of one host; the time includes learning. The synchronous learner runs in one process.
+    Its settings are equal on both simulators except for the number of networks: ns-3 simulates one in a process,
+    packetsim many. Work that is done once, such as building, is left out. Both run the default scenario with the TCP of
+    an ordinary ns-3 program.
 
     Args:
-        epochs: periods on ns-3.
-        repeats: how often both are timed.
-        racks: racks on packetsim.
-        longer: periods on packetsim for each on ns-3.
-        duration_s: seconds of arrivals in an episode.
+        epochs: number of periods on ns-3.
+        repeats: number of times that both are timed.
+        racks: number of networks on packetsim.
+        longer: number of periods on packetsim for each one on ns-3.
+        duration_s: seconds in which flows arrive in an episode.
     """
     spec = env_spec(ordinary(DEFAULT_SCENARIO.replace(duration_s=duration_s)))
 
@@ -57,19 +59,20 @@ def over_ns3(
 
 
 def each(epochs: int, repeats: int, *, small: bool = False) -> Figures:
-    """Agent-steps per second of wall time of each learner, start-up left out.
+    """Measure thousands of agent-steps per second of wall time for each learner, without its start-up.
 
-    Every learner has the network, horizon and rates of its defaults, and as many processes as it uses by itself.
+    An agent-step is one decision of one host. A3C, A2C and PPO have their default settings. Those that train with pairs
+    have the settings `PAIRED`, in one process.
 
     Args:
-        epochs: periods of each learner.
-        repeats: how often all are timed.
-        small: for tests: one worker, short rollouts, and start-up counted.
+        epochs: number of periods of each learner.
+        repeats: number of times that all are timed.
+        small: train with one worker and short rollouts, and count the start-up; for tests.
     """
     few: Mapping[str, int] = SHORT if small else {}
     start_up = 0 if small else 1  # RLlib may do all of a short training within one report
 
-    # A checkpoint brings a report, and `small` cannot wait for those of the clock.
+    # Each checkpoint comes with a report; a small training ends before the first report that the clock causes.
     length: dict[str, Any] = {"epochs": epochs, "checkpoint_epochs": epochs // 8 if small else NEVER}
 
     def rllib(**settings: Any) -> RllibConfig:
@@ -95,7 +98,7 @@ def _ours(config: A3cConfig | RllibConfig, start_up: int, spec: EnvSpec | None) 
 
 
 def _speed(learner: Learner, factory: RackFactory, clock: Callable[[], float], least_epochs: int = 0) -> float:
-    """Agent-steps per second, from the first report of at least so many periods to the last."""
+    """Train; return the agent-steps per second on the clock, from the first report after `least_epochs` periods on."""
     reports: list[tuple[int, float]] = []
 
     def report(progress: Progress) -> None:

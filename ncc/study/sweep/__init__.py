@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sweeps: trainings over a grid or a sample of settings, chosen and kept by Optuna."""
+"""Sweeps: trainings with many settings, all of a grid or a sample, which Optuna chooses and records."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table of a sweep, best setting first; trials of a setting differ in their seed only."""
+"""The table of a sweep: a row for each setting, the best first. Trials of a setting differ only in their seed."""
 
 import math
 from collections import Counter
@@ -15,11 +15,15 @@ from ncc.study.sweep.run import latest
 from ncc.study.sweep.spec import RANKED, Sweep
 
 SEED = "seed"
-"""The key over which means are taken."""
+"""Key of `ncc train` that is no setting: returns are means over its values."""
 
 
 def show(sweep: Sweep, study: optuna.Study, console: Console | None = None) -> None:
-    """Print the table."""
+    """Print the table of the trials that have ended.
+
+    Args:
+        console: console to print to; None: standard output.
+    """
     keys = [key for key in sweep.space if key != SEED] or [SEED]
     settings: dict[tuple[str, ...], list[FrozenTrial]] = {}
     tried = [trial for trial in latest(study) if trial.state.is_finished()]
@@ -57,6 +61,6 @@ def _order(returns: Sequence[float]) -> float:
 
 
 def _counts(trials: Sequence[FrozenTrial]) -> str:
-    """The number of trials in each state."""
+    """Text with the number of trials in each state."""
     counted = Counter(trial.state.name.lower() for trial in trials)
     return ", ".join(f"{n} {state}" for state, n in counted.items())

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trials of a sweep: Optuna chooses them, `ncc train` trains them in processes, and the study is kept in a file."""
+"""Trials of a sweep: Optuna chooses their settings, and `ncc train` trains each in a process.
+
+Optuna's study, which records the trials, is kept in a file.
+"""
 
 import math
 import os
@@ -28,19 +31,20 @@ from ncc.study.sweep.space import written
 from ncc.study.sweep.spec import RANKED, Sweep
 
 TRAIN = "ncc.train"
-"""The module that trains."""
+"""Module that a process of a trial runs."""
 STEP_S = 0.5
 """Seconds between two checks of the running trials."""
 END_S = 60.0
-"""Seconds for an interrupted training to write its checkpoint, before it is killed."""
+"""Seconds that an interrupted training has to write its checkpoint before it is killed."""
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
+"""States of trials that are not done again."""
 FOLDER, SAID, ASKED = "folder", "said", "asked"
-"""Attributes: a trial's folder, the reason why it failed, and the study's space and overrides."""
+"""Names of attributes that Optuna stores: a trial's folder, why a trial failed, and what the study was asked to try."""
 
 
 @dataclass
 class _Running:
-    """A trial and the process that trains it."""
+    """A trial, and the process that trains it."""
 
     trial: optuna.Trial
     folder: Path
@@ -48,9 +52,14 @@ class _Running:
     total_epochs: int
     process: "subprocess.Popen[bytes]"
     percent: int = 0
+    """Percent of the periods that were done at the last report to the study."""
 
     def prunes(self) -> bool:
-        """Report the logged returns to the study, once per percent of periods; True if the pruner ends the trial."""
+        """Report the mean of the last `RECENT` returns to the study, at most once for each percent of the periods.
+
+        Returns:
+            True if the pruner wants the trial to end.
+        """
         recent: deque[float] = deque(maxlen=RECENT)
         for row in read_learning(self.folder):
             recent.extend(row["returns"])
@@ -63,7 +72,7 @@ class _Running:
         return False
 
     def end(self) -> None:
-        """Wait for the interrupted training to end, and kill its process group if it does not."""
+        """Wait `END_S` for the interrupted training to end, and then kill its process group."""
         try:
             self.process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -73,12 +82,14 @@ class _Running:
 
 
 def run_sweep(sweep: Sweep) -> optuna.Study:
-    """Do the trials that the study in `out` does not have yet.
+    """Do the trials that the study in the sweep's folder does not have yet.
+
+    Interrupted and failed trials are done again. A trial that fails does not end the sweep.
 
     Raises:
         ConfigError: the folder holds another sweep.
         ResultError: another sweep is writing to the folder.
-        KeyboardInterrupt: all trials have ended, and can be resumed.
+        KeyboardInterrupt: the user interrupted the sweep. All trials have stopped, and the same sweep resumes them.
     """
     out = Path(sweep.spec.out).resolve()
     with exclusive(out, "sweep") as lock:
@@ -111,7 +122,7 @@ def run_sweep(sweep: Sweep) -> optuna.Study:
 
 
 def require_no_failures(sweep: Sweep, study: optuna.Study) -> None:
-    """Raise `InvalidRunError` with the names of the trials that failed, if any did."""
+    """Raise `InvalidRunError` with the failed trials and their reasons, if there are any."""
     failed = [
         f"{trial.user_attrs[FOLDER]} ({trial.user_attrs.get(SAID)})"
         for trial in latest(study)
@@ -123,7 +134,7 @@ def require_no_failures(sweep: Sweep, study: optuna.Study) -> None:
 
 
 def latest(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    """The trials that have a folder, each in its last attempt."""
+    """List the trials that have a folder. Of several attempts at a trial, the last one is listed."""
     return list({t.user_attrs[FOLDER]: t for t in study.get_trials(deepcopy=False) if FOLDER in t.user_attrs}.values())
 
 
@@ -142,7 +153,7 @@ def _opened(sweep: Sweep, out: Path) -> optuna.Study:
 
 
 def _enqueue(sweep: Sweep, study: optuna.Study) -> None:
-    """Queue interrupted and failed trials again, in their folders, and then the rest of the grid."""
+    """Queue interrupted and failed trials again, each in its folder, then the points of the grid without a trial."""
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         study.tell(trial.number, state=TrialState.FAIL)
     waiting = {t.user_attrs.get(FOLDER) for t in study.get_trials(deepcopy=False, states=(TrialState.WAITING,))}
@@ -154,7 +165,7 @@ def _enqueue(sweep: Sweep, study: optuna.Study) -> None:
 
 
 def _started(sweep: Sweep, study: optuna.Study, out: Path, lock: int, bar: Bar) -> list[_Running]:
-    """Start the next trial; return an empty list if its settings are impossible."""
+    """Start the next trial; return it in a list, which is empty if its settings are impossible."""
     trial = study.ask(sweep.space)
     name = trial.user_attrs.get(FOLDER, str(trial.number))
     trial.set_user_attr(FOLDER, name)
@@ -175,13 +186,17 @@ def _started(sweep: Sweep, study: optuna.Study, out: Path, lock: int, bar: Bar) 
             stdout=output,
             stderr=output,
             start_new_session=True,
-            pass_fds=(lock,),  # a sweep that is killed holds its folder until its trainings have ended
+            pass_fds=(lock,),  # if the sweep is killed, its folder stays locked until its trainings have ended
         )
     return [_Running(trial, folder, log, total_epochs, process)]
 
 
 def _has_ended(sweep: Sweep, study: optuna.Study, one: _Running, bar: Bar) -> bool:
-    """Tell the study if the trial has ended, or end it now if the pruner wants that."""
+    """Tell the study the outcome of a trial that has ended, and end one that the pruner does not want.
+
+    Returns:
+        True if the trial has ended.
+    """
     status = one.process.poll()
     if status is None:
         if not one.prunes():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The settings that a sweep varies, from the command line to overrides of `ncc train`."""
+"""Reading of the settings that a sweep varies, and writing of their values as overrides of `ncc train`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,18 @@ from ncc.core.errors import ConfigError
 SPACE = "space."
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NEXT_KEY = re.compile(r""",(?=\s*["']?[+~]*[\w./@-]+=)""")
-"""Pattern of a comma between two overrides of a list, but not within a value."""
+"""Pattern of a comma between two overrides of a list, not of a comma within a value."""
 
 
 def typed_entry(argument: str) -> tuple[str, Any]:
-    """Key and value of `space.<key>=<value>` as typed."""
+    """Read an argument `space.<key>=<value>` of the command line.
+
+    Returns:
+        The key and the value.
+
+    Raises:
+        ConfigError: the value cannot be read, or has several values without brackets.
+    """
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -30,7 +37,7 @@ def typed_entry(argument: str) -> tuple[str, Any]:
 
 
 def quoted_list(argument: str) -> str:
-    """Quote the elements of `train=[agent=a3c,seed=1]`, as Hydra requires for elements with a `=`."""
+    """Quote the elements of an argument such as `train=[agent=a3c,seed=1]`: Hydra requires that if they contain `=`."""
     key, _, value = argument.partition("=")
     if not (value.startswith("[") and value.endswith("]")):
         return argument
@@ -39,7 +46,7 @@ def quoted_list(argument: str) -> str:
 
 
 def flat(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Entries of a nested space by key with dots; a mapping with `low` or `high` is a range."""
+    """Flatten a nested space to keys with dots. A mapping with `low` or `high` is a range, and so a value."""
     entries: dict[str, Any] = {}
     for key, value in plain.items():
         name = f"{prefix}{key}"
@@ -51,7 +58,7 @@ def flat(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def written(value: Any) -> str:
-    """Write a value in Hydra's grammar."""
+    """Format a value as an override in Hydra's grammar."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A sweep's configuration, checked before anything is trained."""
+"""The configuration of a sweep, which is checked before anything is trained."""
 
 import math
 from collections.abc import Mapping
@@ -20,32 +20,36 @@ from ncc.study.sweep.space import flat, written
 from ncc.study.trainings import key_of, leave_out, training_plan
 
 OWN = ("out", "resume")
-"""Keys that the sweep itself sets for each trial."""
+"""Keys that the sweep sets for each trial, so that the user may not set them."""
 RANKED = "trained"
-"""The controller that ranks the trials by its return."""
+"""Controller whose mean return ranks the trials: the trained policy."""
 _HOW = "write a list of values, such as [1, 2], or a range, such as {low: 0.1, high: 1, log: true}"
 
 
 class SweepSpec(Value, frozen=True):
-    """The contents of configs/sweep.yaml, without the space."""
+    """The contents of configs/sweep.yaml without the space."""
 
     train: tuple[str, ...]
+    """Overrides of `ncc train` for every trial."""
     n_trials: Count | None
-    """None: the whole grid."""
+    """Number of trials; None: one for every combination of the lists in the space."""
     sampler: str | dict[str, Any]
-    """Class of `optuna.samplers`, or its name with its arguments."""
+    """Name of a class of `optuna.samplers`, or a mapping with the key `name` and arguments of the class."""
     sampler_seed: Natural
+    """Seed of the sampler's first draws."""
     pruner: str | dict[str, Any]
-    """Class of `optuna.pruners`, or its name with its arguments."""
+    """Name of a class of `optuna.pruners`, or a mapping with the key `name` and arguments of the class."""
     concurrent: Count
+    """Number of trials at a time."""
     out: Annotated[str, Meta(min_length=1)]
+    """Folder of trials, logs and the study."""
 
     def check(self) -> None:
         self.made_sampler(0)
         self.made_pruner()
 
     def made_sampler(self, n_before: int) -> optuna.samplers.BaseSampler:
-        """Make the sampler; after `n_before` trials it has another seed, so that it does not repeat its draws."""
+        """Make the sampler. Its seed depends on the number of trials before, so that it does not repeat its draws."""
         sampler: optuna.samplers.BaseSampler = _made("sampler", self.sampler, seed=self.sampler_seed + n_before)
         return sampler
 
@@ -57,21 +61,21 @@ class SweepSpec(Value, frozen=True):
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep that was checked."""
+    """A sweep whose configuration was checked."""
 
     spec: SweepSpec
     space: dict[str, BaseDistribution]
-    """Distributions by key of `ncc train`; values of a list are texts as Hydra reads them."""
+    """Distribution of the values of each key of `ncc train`. Values of a list are texts in Hydra's grammar."""
     datapath: str
-    """The datapath on which returns are compared: the reference among those that trials are judged on."""
+    """Datapath on which returns are compared: the reference among those on which policies are evaluated."""
 
     @property
     def n_trials(self) -> int:
-        """Total number of trainings."""
+        """Number of trials in all."""
         return self.spec.n_trials or math.prod(len(choices) for choices in self._lists().values())
 
     def grid(self) -> list[dict[str, Any]]:
-        """Every combination of the lists; empty if trials are drawn."""
+        """List every combination of the lists' values; empty if `n_trials` is set, because values are then drawn."""
         if self.spec.n_trials is not None:
             return []
         return [dict(zip(self.space, values, strict=True)) for values in product(*self._lists().values())]
@@ -80,19 +84,23 @@ class Sweep:
         return {k: entry.choices for k, entry in self.space.items() if isinstance(entry, CategoricalDistribution)}
 
     def overrides(self, point: Mapping[str, Any]) -> tuple[str, ...]:
-        """The command line of a trial, without its folder."""
+        """Overrides on the command line of a trial, without its folder.
+
+        Args:
+            point: values of the keys in the space.
+        """
         return (*self.spec.train, *(f"{key}={value}" for key, value in point.items()))
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], typed: Mapping[str, Any]) -> "Sweep":
-        """Check the configuration, and compose a training with every value of a list and both ends of a range.
+        """Check the configuration, and compose a training with every value of each list and both ends of each range.
 
         Args:
             plain: contents of configs/sweep.yaml.
             typed: entries of `space` from the command line, by key with dots.
 
         Raises:
-            ConfigError: names the key, and what is allowed.
+            ConfigError: something is invalid; the message names the key, and what is allowed.
         """
         rest = {key: value for key, value in plain.items() if key != "space"}
         spec: SweepSpec = from_dict(SweepSpec, rest, "configuration")
@@ -117,28 +125,32 @@ class Sweep:
         return cls(spec, space, reference_last(plan.judged_on)[-1].name)
 
     def plan(self, point: Mapping[str, Any]) -> tuple[TrainPlan, int]:
-        """The training at a point, and its number of periods; `ConfigError` if its settings are impossible."""
+        """Make the plan of the training at a point, and compute its number of periods.
+
+        Raises:
+            ConfigError: the settings are impossible.
+        """
         at = " ".join(f"{key}={value}" for key, value in point.items())
         try:
             plan = training_plan(self.overrides(point))
             return plan, check_training(plan)[0].total_epochs
         except ConfigError as error:
             raise ConfigError(f"at {at}: {error}") from None
-        except ValueError as error:  # Hydra's own, of a group that is given a number
+        except ValueError as error:  # Hydra raises it if a group is given a number
             raise ConfigError(
                 f"at {at}: {str(error).rstrip('.')}; give a group names of its options, as in space.agent=[a2c, a3c]"
             ) from None
 
 
 def space_from(plain: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, BaseDistribution]:
-    """The space that a YAML and the command line describe.
+    """Make the distributions of all keys from the space in a YAML and on the command line.
 
     Args:
         plain: entries of the YAML, nested or by key with dots.
-        typed: entries of the command line by key with dots; they override `plain`.
+        typed: entries of the command line, by key with dots; they override `plain`.
 
     Raises:
-        ConfigError: nothing is varied, or a key has neither a list of different values nor a range.
+        ConfigError: there are no entries, or one has neither a list of different values nor a range.
     """
     entries = {**flat(plain), **typed}
     if not entries:
@@ -164,7 +176,7 @@ def _distribution(key: str, value: Any) -> BaseDistribution:
 
 
 def _values(entry: BaseDistribution) -> tuple[Any, ...]:
-    """All values of a list, or the ends of a range."""
+    """Return all values of a list, or the two ends of a range."""
     if isinstance(entry, CategoricalDistribution):
         return entry.choices
     assert isinstance(entry, IntDistribution | FloatDistribution), "made by _distribution"
@@ -172,7 +184,7 @@ def _values(entry: BaseDistribution) -> tuple[Any, ...]:
 
 
 def _require_comparable(first: TrainPlan, other: TrainPlan, key: str) -> None:
-    """Raise `ConfigError` unless the returns of both trainings can be compared."""
+    """Raise `ConfigError`, which names `key`, unless the returns of both trainings can be compared."""
     same = {
         "scenario": first.scenario == other.scenario,
         "evaluation": first.evaluation == other.evaluation,
@@ -187,7 +199,13 @@ def _require_comparable(first: TrainPlan, other: TrainPlan, key: str) -> None:
 
 
 def _made(what: str, asked: str | Mapping[str, Any], **more: Any) -> Any:
-    """An object of `optuna.samplers` or `optuna.pruners`."""
+    """Make an object of a class of `optuna.samplers` or `optuna.pruners`.
+
+    Args:
+        what: `sampler` or `pruner`.
+        asked: name of the class, or a mapping with `name` and arguments.
+        more: further arguments.
+    """
     module: Any = getattr(optuna, f"{what}s")
     arguments = {"name": asked} if isinstance(asked, str) else dict(asked)
     known = [name for name in module.__all__ if name.endswith(what.capitalize()) and not name.startswith("Base")]
