@@ -4,8 +4,9 @@
 Columns are those of `ncc.core.signals`, except where the kernel knows less than a simulator:
 
 - Sizes of flows are unknown. `queued_bytes` are the bytes that applications have written and that have not left the
-  host, without those of connections whose receivers take nothing more; `next_bytes` is the least of these over flows; a flow is queued if it has such bytes. Data that an application
-  has not written yet, because the send buffer is full, does not count.
+  host, without those of connections whose receivers take nothing more. `next_bytes` is the least of these over flows. A
+  flow is queued if it has such bytes. Data that an application has not written yet, because the send buffer is full,
+  does not count.
 - `wait_s` counts from the end of the period in which new bytes of the flow last left; before that from its beginning.
 - All values are as of a connection's last ACK; a connection is unknown until its first data is acknowledged.
 - A limit holds for all packets that leave a host's interface, including those to its neighbours.
