@@ -48,7 +48,7 @@ NOT_MESSAGES = (
 
 
 class Run:
-    """One run, from its rack to its records."""
+    """One run: it builds the network of namespaces, steps it in real time, and returns measurements and records."""
 
     def __init__(
         self, scenario: Scenario, flows: FlowTable, stack: HostStack, settings: LinuxSettings, seed: int

@@ -35,7 +35,7 @@ ROUNDING = 1e-6
 _MONOTONIC_COARSE = 6
 """Clock CLOCK_MONOTONIC_COARSE of linux/time.h, which advances with the jiffies."""
 HELD_RTO_S = 0.4
-"""Least retransmission timeout of hosts with such a queue: shorter ones expire while packets wait there."""
+"""Least retransmission timeout of hosts with a queue of ours: shorter ones would expire while packets wait there."""
 HEADER_BYTES = 40
 """IP and TCP headers of a data packet, without timestamps."""
 SKB_OVERHEAD = 2
