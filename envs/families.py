@@ -105,7 +105,7 @@ AnyDraw = Choice | Uniform | LogUniform
 
 
 class Family(Value, frozen=True):
-    """Scenarios that differ in some keys."""
+    """A scenario, and the keys of it that are drawn anew for each episode."""
 
     scenario: dict[str, Any]
     """Scenario as plain data for `ncc.core.scenario.scenario_from_dict`; its name and duration_s are not used."""

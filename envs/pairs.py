@@ -37,7 +37,7 @@ class Pairs(Value, frozen=True):
     copies: Annotated[int, Meta(ge=2, le=256)] = 2
     """Number of racks with the same flows; even with ``mirror``."""
     noise_periods: Count = 10
-    """Periods for which noise lasts, with ``mirror``."""
+    """Periods for which one draw of the noise lasts, with ``mirror``."""
 
     def check(self) -> None:
         if self.paid == "mirror" and self.copies % 2:
@@ -90,7 +90,7 @@ class Noise:
 
 
 class Paired:
-    """A `BatchedEnv` that replaces the rewards of another one, whose racks come in copies.
+    """A `BatchedEnv` around another one whose racks come in copies; it turns rewards into differences between copies.
 
     Args:
         env: racks of which `Pairs.copies` at a time have the same flows.

@@ -70,7 +70,7 @@ def formula_columns(observation: ObservationSpec) -> tuple[int, ...]:
     """Return the columns of an observation from which rates.h computes the formulas; the age comes last if it is seen.
 
     Raises:
-        ConfigError: hosts do not see who is ahead of them.
+        ConfigError: the observation lacks one of them.
     """
     found = columns_of(observation, _SEEN)
     if found is None:

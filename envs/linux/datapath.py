@@ -74,7 +74,7 @@ class LinuxDatapath:
         return Configured(from_dict(LinuxSettings, plain, where))
 
     def transports(self) -> tuple[str, ...]:
-        """List our headers that were built for the kernel, and the kernel's own congestion controls.
+        """List the controllers of `baselines/` built for the kernel, and the kernel's own congestion controls.
 
         Raises:
             DatapathError: nothing was built for the kernel; the message says what the build lacked.

@@ -59,10 +59,13 @@ def open_lock(name: str) -> int:
 
 @contextmanager
 def taken(*, shared: bool = False) -> Iterator[None]:
-    """Hold the machine for as long as the block lasts.
+    """Hold the machine's lock for as long as the block lasts.
 
     Args:
         shared: share the machine with others that also set this; a run never does.
+
+    Raises:
+        DatapathError: another process holds the lock.
     """
     lock = open_lock(LOCK)
     try:

@@ -36,7 +36,7 @@ BURST_S = 100e-6
 UNBOUNDED_BYTES = 2**30
 """Limit of a device's queue in the kernel, never reached: the switch's program or the host's TCP limits it."""
 UNBOUNDED_PKTS = 2**20
-"""The same in packets, for each class of a port."""
+"""Limit in packets of the queue of each class of a port, never reached either."""
 BUCKET = 3
 """Handle of a port's token bucket, the parent of its HTB; `HostQueue` has other handles."""
 NEVER = "rate 8tbit burst 10mb cburst 10mb quantum 60000"
@@ -246,7 +246,10 @@ class Rack:
         return lines
 
     def _routes(self, node: int) -> list[str]:
-        """Return commands for a node's routes: a switch's to every host; a host's one, with the metrics of its TCP."""
+        """Return commands that set a node's routes.
+
+        A switch has a route to every host. A host has a single one, which holds the settings of its TCP.
+        """
         if self.topology.nodes[node].kind is NodeKind.HOST:
             port, address = self.port(node), self.address(node)
             metrics = stack.metrics(self.transport, self.order.mode if self.order else None)

@@ -76,7 +76,7 @@ class Run:
             raise
 
     def _prepare(self) -> None:
-        """Take the machine and check that it can run this."""
+        """Take the machine's lock and check that a run is possible."""
         self._undo.enter_context(machine.taken())
         machine.require()
         if self.settings.scheduling == "fifo":  # fails now rather than at the first step

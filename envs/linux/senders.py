@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Congestion control of a run's connections: one of our headers in the shim, or one of the kernel's own."""
+"""Congestion control of a run's connections: a controller of `baselines/` in the shim, or one of the kernel's own."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -89,7 +89,7 @@ class Senders(ABC):
 
 
 class ShimSenders(Senders):
-    """One of our headers in the kernel, reported by the shim."""
+    """A controller of `baselines/` in the kernel, whose connections the shim reports."""
 
     shim: Shim
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The observer of measurements for each host (wang2021 section 5.3.1.2)."""
+"""The observer, which turns measurements into the observations of hosts (wang2021 section 5.3.1.2)."""
 
 from typing import Any
 

@@ -84,7 +84,7 @@ class ObservationSpec(Value, frozen=True):
 
 
 class Entry(NamedTuple):
-    """A number of a host's row."""
+    """One number of a host's observation."""
 
     name: str
     feature: Mapping[str, Any]
@@ -94,7 +94,7 @@ class Entry(NamedTuple):
 
 
 def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
-    """Return a host's row: its numbers in order.
+    """Return the numbers of a host's observation, in order.
 
     Raises:
         ConfigError: features.yaml is wrong.
