@@ -21,7 +21,7 @@ ROOT, ORDER = 0x10000, 0x20000
 """Handles of the HTB that limits, and of the HTB inside `LIMIT` that orders."""
 CLSACT, CLSACT_PARENT = 0xFFFF0000, 0xFFFFFFF1
 WITH_CLSACT, WITHIN_CLSACT = 1, 2
-"""The two handles that our filter can have. They tell a clsact that is ours, and removed with it, from one that stays."""
+"""The two handles that our filter can have. They tell a clsact that is ours and is removed too from one that stays."""
 FILTER = b"ncc_order"
 """Name that marks the filter as ours."""
 TCX_EGRESS = 47
