@@ -39,7 +39,7 @@ def require_built() -> dict[str, Path]:
 
 
 def helper(name: str) -> Path:
-    """Return the path of a helper program (`traffic`, `delay`); raise `DatapathError` if it was not built."""
+    """Return the path of a compiled program, `traffic` or `delay`; raise `DatapathError` if it was not built."""
     if (built := folder()) is None or not (built / name).is_file():
         raise DatapathError(
             f"The Linux datapath's helper program {name} was not built: install gcc, then run `make build` (in a "
