@@ -22,9 +22,9 @@ REMEDY = "copy it again, or make it again"
 
 
 def packed_arrays(kind: str, header: Mapping[str, Any], arrays: Arrays) -> bytes:
-    """Make the bytes; the digest of header and arrays goes into the header.
+    """Return the bytes of a file of this kind; a SHA-256 digest of header and arrays is added to the header.
 
-    All metadata is one entry, because safetensors writes several in no fixed order.
+    All metadata is one entry, because safetensors writes several entries in no fixed order.
 
     Raises:
         ConfigError: the header is not JSON.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The folder of a training: checkpoints, in files or folders that are complete or absent, and policy files."""
+"""The folder of a training: policy files, and checkpoints, each of which is either complete or absent."""
 
 import os
 import shutil
@@ -18,8 +18,8 @@ class Checkpoints:
 
     Args:
         folder: folder of the run.
-        keep: number of checkpoints to keep, the newest.
-        made_by: learner, seed and what else a run must have in common with the checkpoint that it resumes from.
+        keep: number of checkpoints to keep; older ones are deleted.
+        made_by: learner, seed and other values in which a run must equal the checkpoint that it resumes from.
         meta: plain data for the policy files.
     """
 
@@ -28,10 +28,10 @@ class Checkpoints:
         self.made_by = made_by
 
     def begin(self, *, resume: bool) -> Path | None:
-        """The checkpoint to resume from, the newest; None: a new training begins.
+        """Return the newest checkpoint if `resume` is set, and None if a new training begins.
 
         Raises:
-            ResultError: there is none, or there are some of an earlier training.
+            ResultError: there is no checkpoint to resume from, or a new training finds those of an earlier one.
         """
         known = self._all()
         if resume and not known:
@@ -41,7 +41,10 @@ class Checkpoints:
         return known[-1] if known else None
 
     def add(self, epochs: int, write: Callable[[Path], None]) -> Path:
-        """Let `write` make a checkpoint, then delete the oldest beyond `keep`; earlier ones survive its errors."""
+        """Let `write` make a checkpoint after `epochs` periods, then delete all but the newest `keep`; return its path.
+
+        If `write` fails, earlier checkpoints stay.
+        """
         path = self._folder / f"checkpoint-{epochs:015d}"
         write(path)
         for old in self._all()[: -self._keep]:
@@ -52,13 +55,13 @@ class Checkpoints:
         return path
 
     def save_policy(self, name: str, layers: Sequence[Layer], epochs: int) -> Path:
-        """Write a policy file that says what made it, after so many periods."""
+        """Write a policy file that records `made_by` and the number of periods learnt from; return its path."""
         path = self._run / name
         save_policy(path, layers, {**self._meta, "training": {**self.made_by, "epochs": epochs}})
         return path
 
     def _all(self) -> list[Path]:
-        """All checkpoints, the newest last."""
+        """Return all checkpoints, the newest last."""
         return sorted(self._folder.glob("checkpoint-*"))
 
 
@@ -89,11 +92,11 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 
 def damaged(path: Path, error: Exception) -> ResultError:
-    """The error of a checkpoint that cannot be read."""
+    """Make the error for a checkpoint that cannot be read."""
     return ResultError(f"the checkpoint {path} is damaged ({error}); delete it to resume from the one before")
 
 
 def check_same(where: object, found: object, asked: object) -> None:
-    """Raise `ResultError` unless a checkpoint was made with what is asked for now."""
+    """Raise `ResultError` unless `found`, which the checkpoint `where` was made with, equals `asked`."""
     if found != asked:
         raise ResultError(f"{where} was made with {found}, not {asked}; resume with the configuration that made it")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A learner made of settings."""
+"""The learner that A3C and RLlib have in common; their settings do the training."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,10 +12,11 @@ from ncc.harness.learner import Report
 
 
 class PolicyLearner:
-    """A learner made of settings, racks and rollout among them; see `ncc.harness.learner.Learner`.
+    """A `ncc.harness.learner.Learner` that trains by `LearnerSettings.fit` of its settings `config`.
 
-    It writes into the run folder `policy_untrained.ncc` at the start (the weights before training), `checkpoints/`, and
-    `policy.ncc` when training is complete. Policy files say what made them in `training` (learner, seed, periods).
+    `LearnerSettings.racks` and `rollout` must be set. Training writes three things into the run folder:
+    `policy_untrained.ncc` (the initial weights) at its start, `checkpoints/` on the way, and `policy.ncc` at its end.
+    Both policy files record learner, seed and number of periods in `training`.
     """
 
     def __init__(self, config: LearnerSettings) -> None:

@@ -54,12 +54,15 @@ class Meter:
 
 
 class Returns:
-    """Mean rewards per host and period of episodes, of what hosts earn by themselves."""
+    """Mean reward per host and period of each episode.
+
+    Where the environment pays hosts differences between copies (`ncc.envs.pairs`), their own rewards count instead.
+    """
 
     def __init__(self, n_racks: int) -> None:
         self._sums = np.zeros(n_racks)
         self.lengths = np.zeros(n_racks, np.int64)
-        """Periods [n_racks] of the running episodes."""
+        """Periods [n_racks] that the running episodes have had so far."""
 
     def add(self, step: Transition) -> list[float]:
         """Count a period of every rack; return the means of the episodes that ended in it."""

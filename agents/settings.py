@@ -27,8 +27,8 @@ def scheduled(start: float, final: float | None, fraction: float) -> float:
 class LearnerSettings(Value, frozen=True):
     """Settings of a policy gradient for hosts that share one policy; each host of each rack is one sample.
 
-    Rewards are scaled by 1 - gamma, so that values are in units of the mean reward per period whatever the horizon,
-    and advantages to mean square 1 per update, so that `entropy_coef` means the same for every reward.
+    Rewards are multiplied by 1 - gamma, so that values are in units of the mean reward per period whatever the horizon.
+    Advantages are scaled to mean square 1 in each update, so that `entropy_coef` means the same for every reward.
     """
 
     racks: Annotated[int, Meta(ge=1, le=1024)] | None = None
@@ -38,7 +38,7 @@ class LearnerSettings(Value, frozen=True):
     epochs: Annotated[Count, usual(high=1e8)] = 200_000
     """Periods to train for, summed over racks and processes; rounded up to whole steps of all racks, or updates."""
     rollout: Annotated[int, Meta(ge=1, le=10_000)] | None = None
-    """Periods between updates (t_max of A3C's paper). null: chosen by the number of racks."""
+    """Periods of each rack between updates (t_max of A3C's paper). null: chosen by the number of racks."""
     gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
     learning_rate: Annotated[float, Meta(gt=0, le=1), usual(high=0.1)] = 1e-3
     """wang2021 uses 1e-3 to imitate and 1e-4 online."""
@@ -55,9 +55,9 @@ class LearnerSettings(Value, frozen=True):
     value_coef: NonNegative = 0.5
     """Weight of the critic's error; 0: there is no critic. Rewards over copies (`env.pairs`) need none."""
     passes: Annotated[int, Meta(ge=1, le=1000)] = 1
-    """Passes of an update over its samples. In A3C, 1 has the loss of A3C's paper; more have PPO's."""
+    """Passes of an update over its samples. With 1, A3C uses the loss of its paper; with more, PPO's."""
     max_advantage: Positive | None = None
-    """Largest size of a normalised advantage; null: any."""
+    """Size to which normalised advantages are clipped; null: they are not clipped."""
     max_grad_norm: Positive = 0.5
     hidden: tuple[Annotated[int, Meta(ge=1, le=4096)], ...] = (64, 64)
     """Sizes of the tanh layers, the same for the policy and the value network."""
@@ -76,7 +76,7 @@ class LearnerSettings(Value, frozen=True):
 
     @property
     def made_by(self) -> dict[str, Any]:
-        """What a run must have in common with a checkpoint that it resumes from, beside the seed."""
+        """Values, beside the seed, in which a run must equal a checkpoint that it resumes from."""
         raise NotImplementedError
 
     def check_env(self, n_actions: int, copies: int) -> None:
@@ -87,5 +87,5 @@ class LearnerSettings(Value, frozen=True):
         raise NotImplementedError
 
     def racks_each(self, *, batching: bool) -> int:
-        """Racks in each environment; `batching`: the datapath steps many racks in one call."""
+        """Return the number of racks in each environment; `batching`: the datapath steps many racks in one call."""
         return self.racks or (BATCHED_RACKS if batching else 1)

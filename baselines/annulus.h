@@ -44,7 +44,7 @@ NCC_CC_FN ncc_u64 annulus_end_rate(const struct ncc_reno_window *w, const struct
     return e->srtt_ns ? ncc_min_u64(w->cwnd_bytes, 1ULL << 34) * NCC_NS_PER_S / e->srtt_ns : 0;
 }
 
-/* Line 16. */
+/* The lower rate of the two loops (line 16). */
 NCC_CC_FN ncc_u64 annulus_lower(const struct annulus_near *n, ncc_u64 end_rate)
 {
     return n->rate_bytes_per_s ? ncc_min_u64(n->rate_bytes_per_s, end_rate) : end_rate;
@@ -59,7 +59,7 @@ NCC_CC_FN void annulus_out(const struct annulus_near *n, const struct ncc_reno_w
         o->pacing_bytes_per_s = n->rate_bytes_per_s;
 }
 
-/* A signal: QCN's cut. Signals of one congestion leave the target where it was before the first. */
+/* QCN's cut by a signal. Further signals of the same congestion leave the target where it was before the first one. */
 ANNULUS_FN void annulus_signal(struct annulus_near *n, struct ncc_reno_window *w, const ncc_u64 *p,
                                const struct ncc_cc_conn *c, const struct ncc_cc_event *e, ncc_u32 feedback)
 {
@@ -82,7 +82,7 @@ ANNULUS_FN void annulus_signal(struct annulus_near *n, struct ncc_reno_window *w
     }
 }
 
-/* After an ACK that the controller from end to end has handled, from a window of `before_bytes`. */
+/* Call after an ACK that the controller from end to end has handled; before it the window was `before_bytes`. */
 ANNULUS_FN void annulus_acked(struct annulus_near *n, struct ncc_reno_window *w, const ncc_u64 *p,
                               const struct ncc_cc_conn *c, const struct ncc_cc_event *e, ncc_u64 before_bytes)
 {
@@ -94,7 +94,7 @@ ANNULUS_FN void annulus_acked(struct annulus_near *n, struct ncc_reno_window *w,
         earlier.cwnd_bytes = before_bytes;
         const ncc_u64 end_rate = annulus_end_rate(&earlier, e), lower = annulus_lower(n, end_rate);
 
-        if (w->cwnd_bytes < before_bytes && end_rate <= n->rate_bytes_per_s) /* its cut is the other's */
+        if (w->cwnd_bytes < before_bytes && end_rate <= n->rate_bytes_per_s) /* cuts the near loop too */
             n->rate_bytes_per_s = ncc_max_u64((n->rate_bytes_per_s >> 10) * ((w->cwnd_bytes << 10) / before_bytes),
                                               annulus_bytes_per_s(p[ANNULUS_MIN]));
         else if (w->cwnd_bytes > before_bytes && end_rate >= 2 * lower) /* lines 2 and 9 */
@@ -114,7 +114,7 @@ ANNULUS_FN void annulus_acked(struct annulus_near *n, struct ncc_reno_window *w,
         n->target_bytes_per_s += annulus_bytes_per_s(p[ANNULUS_AI]);
     n->rate_bytes_per_s = (n->rate_bytes_per_s + n->target_bytes_per_s) / 2;
     if (c->line_bytes_per_s && n->rate_bytes_per_s >= c->line_bytes_per_s)
-        n->rate_bytes_per_s = 0; /* nothing is left to limit */
+        n->rate_bytes_per_s = 0; /* the line itself is the limit */
 }
 
 /* Annulus over a controller with a window `w` in its state and n_ parameters. */

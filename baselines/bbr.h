@@ -2,15 +2,15 @@
 /*
  * BBR version 1: draft-cardwell-iccrg-bbr-congestion-control-00, and Linux' tcp_bbr.c where that differs. A model of
  * the path, with the highest delivery rate of ten rounds and the lowest RTT of ten seconds, sets pacing and window.
- * Losses do so only in the round that follows them. See cards/bbr.md.
+ * Losses change the window only in the round that follows them. See cards/bbr.md.
  */
 #ifndef NCC_BBR_H
 #define NCC_BBR_H
 
 #include "cc.h"
 
-#define BBR_UNIT_BYTES_PER_S 64U                           /* rates: 32 bits of these, up to 2.2 Tbit/s */
-#define BBR_UNITS_NS (NCC_NS_PER_S / BBR_UNIT_BYTES_PER_S) /* bytes / ns in these units, times 1 */
+#define BBR_UNIT_BYTES_PER_S 64U                           /* unit of rates, which 32 bits hold up to 2.2 Tbit/s */
+#define BBR_UNITS_NS (NCC_NS_PER_S / BBR_UNIT_BYTES_PER_S) /* 1 byte/ns in this unit */
 #define BBR_RATE_MAX 0xFFFFFFFFULL
 #define BBR_GAIN_SHIFT 8
 #define BBR_GAIN_ONE (1U << BBR_GAIN_SHIFT)

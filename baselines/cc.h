@@ -27,10 +27,10 @@ typedef uint64_t ncc_u64;
 typedef int64_t ncc_s64;
 #endif
 
-#define NCC_CC_STATE_MAX 104     /* bytes of a controller, as much as a socket of Linux has for one */
-#define NCC_CC_SIM_STATE_MAX 128 /* of one with NCC_CC_REGISTER_WITH */
+#define NCC_CC_STATE_MAX 104     /* bytes of a controller's state: a socket of Linux has room for no more */
+#define NCC_CC_SIM_STATE_MAX 128 /* the same for controllers with NCC_CC_REGISTER_WITH */
 #define NCC_CC_PARAMS_MAX 16
-#define NCC_CC_HOPS_MAX 8 /* ports of which an event has telemetry */
+#define NCC_CC_HOPS_MAX 8 /* most ports of which an event has telemetry */
 #define NCC_NS_PER_S 1000000000ULL
 #define NCC_CC_CWND_MAX (1ULL << 40)  /* 1 TB in flight: far above 400 Gbit/s x 200 ms = 10 GB, far below overflow */
 #define NCC_CC_PACING_MAX (~0ULL / 8) /* bytes/s: as bits/s it fits 64 bits; a negative number does not */
@@ -42,7 +42,7 @@ enum ncc_cc_ecn {
     NCC_CC_ECN_DCTCP = 2,   /* RFC 8257 section 3.2: the receiver echoes each CE precisely */
 };
 
-/* What a controller has beside the handlers that all have, and what the datapath does for it. */
+/* Handlers and fields of events that a controller uses beyond those that all use; the datapath provides them. */
 enum ncc_cc_needs {
     NCC_CC_RATE = 1,    /* events carry the delivery rate, for which the datapath keeps a record per packet */
     NCC_CC_SIGNALS = 2, /* on_signal */
@@ -50,7 +50,7 @@ enum ncc_cc_needs {
     NCC_CC_HOPS = 8,    /* events carry what ports wrote into a packet (telemetry) */
 };
 
-/* A port as a packet left it. */
+/* State of a port when a packet left it (telemetry). */
 struct ncc_cc_hop {
     ncc_u64 rate_bytes_per_s;
     ncc_u64 queue_bytes; /* waiting, without the packet */
@@ -58,7 +58,7 @@ struct ncc_cc_hop {
     ncc_u64 at_ns;
 };
 
-/* What a switch on the way tells a sender, in a packet of its own (switch.h). */
+/* Signals by which switches on the path inform a sender, each in a packet of its own (switch.h). */
 enum ncc_cc_signal_kind {
     NCC_CC_SIGNAL_NONE = 0,
     NCC_CC_QCN = 1, /* congestion of a sampled packet's queue; value: quantised feedback, 1 to 63 (IEEE 802.1Qau) */
@@ -82,8 +82,8 @@ enum ncc_cc_ack_flags {
     NCC_CC_ACK_RATE_APP_LIMITED = 8, /* the rate sample measures the application rather than the network */
 };
 
-/* One acknowledgement, or the state of the connection at another event (then the per-ACK fields are 0). Byte counts are
- * of the connection, also if it carries one flow after another. */
+/* An acknowledgement, or another event, for which the fields about an ACK are 0. Byte counts cover the whole
+ * connection, even if it carries several flows one after the other. */
 struct ncc_cc_event {
     ncc_u64 now_ns;
     ncc_u64 rtt_ns;          /* RTT sample of this ACK; 0: none */
@@ -95,14 +95,14 @@ struct ncc_cc_event {
     ncc_u64 una_bytes;       /* stream offset of the cumulative ACK, after this event */
     ncc_u64 nxt_bytes;       /* stream offset after the last byte ever sent */
     ncc_u32 flags;           /* enum ncc_cc_ack_flags */
-    ncc_u32 idle_rtos;       /* on_restart: RTOs without data, see there */
+    ncc_u32 idle_rtos;       /* RTOs without data, for on_restart (struct ncc_cc_ops) */
     /* Delivery rate, as in draft-cheng-iccrg-delivery-rate-estimation; 0 without NCC_CC_RATE. */
     ncc_u64 total_delivered_bytes; /* of this connection so far; also set at a loss or timeout */
     ncc_u64 prior_delivered_bytes; /* total when the last sent of the packets now acknowledged was sent */
     ncc_u64 interval_ns; /* time since then, the longer of sending and ACKs; 0: none. Rate: (total - prior) / this */
     ncc_u64 lost_bytes;  /* payload newly deemed lost with this ACK */
-    /* Telemetry of the last data that the receiver had when it sent this ACK, ports in the order of the way; with
-     * NCC_CC_HOPS where ports write it (int.h). n_hops is 0 where nothing new has come, and at other events. */
+    /* With NCC_CC_HOPS: what ports (int.h) wrote, in the order of the path, into the last data that the receiver had
+     * when it sent this ACK. n_hops is 0 if that is nothing new, and at other events. */
     const struct ncc_cc_hop *hops;
     ncc_u32 n_hops;
 };
@@ -112,7 +112,7 @@ struct ncc_cc_out {
     ncc_u64 cwnd_bytes;         /* window, >= mss_bytes */
     ncc_u64 ssthresh_bytes;     /* for information: the slow-start threshold that the datapath shows */
     ncc_u64 pacing_bytes_per_s; /* <= NCC_CC_PACING_MAX; 0: unpaced, back to back as the window allows */
-    ncc_u64 timer_ns;           /* from now, with NCC_CC_TIMER; 0: as it was. It stops when the flow is acknowledged */
+    ncc_u64 timer_ns; /* time until on_timer (NCC_CC_TIMER); 0: unchanged. The timer stops once all is acknowledged */
 };
 
 /* A parameter: an integer in the unit that its help names. */
@@ -132,8 +132,8 @@ struct ncc_cc_param {
  *               (CA_EVENT_TX_START in Linux). `idle_rtos`: times that the window is to halve because nothing was sent
  *               (RFC 2861, RFC 5681 section 4.1), (time since the last data - 1 ns) / RTO, rounded down as in Linux'
  *               tcp_cwnd_restart; 0: within one RTO, or the host does not do this (tcp_slow_start_after_idle).
- *   on_signal   a switch's word has come (NCC_CC_SIGNALS); also before the handshake is done or after it is all over
- *               nothing is called
+ *   on_signal   a switch's signal has arrived (NCC_CC_SIGNALS); not called before the handshake is done or after all
+ *               data is acknowledged
  *   on_timer    `timer_ns` have passed since it was set last (NCC_CC_TIMER)
  */
 struct ncc_cc_ops {
@@ -165,8 +165,8 @@ struct ncc_cc_ops {
  * _on_restart. BPF programs call the functions directly (a table of function pointers cannot be loaded). */
 #define NCC_CC_REGISTER(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, 0)
 #define NCC_CC_REGISTER_RATE(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, NCC_CC_RATE)
-/* With needs_ of NCC_CC_SIGNALS, NCC_CC_TIMER and NCC_CC_HOPS; expects <name>_on_signal and <name>_on_timer too. Linux
- * has those that need signals alone. */
+/* For controllers with needs_ of NCC_CC_SIGNALS, NCC_CC_TIMER and NCC_CC_HOPS. Expects <name>_on_signal and
+ * <name>_on_timer too. Linux runs only those whose sole need is NCC_CC_SIGNALS. */
 #define NCC_CC_REGISTER_WITH(name_, ecn_, needs_, summary_) NCC_CC_SIMULATED_(name_, ecn_, summary_, needs_)
 #ifdef __bpf__
 #define NCC_CC_TABLE_(name_, ecn_, summary_, needs_)                                                                   \
@@ -225,7 +225,7 @@ struct ncc_cc_ops {
                                                   on_signal_,                                                          \
                                                   on_timer_};
 #endif
-/* The handlers of NCC_CC_REGISTER_WITH that a controller does not have. */
+/* Empty handlers, for those of NCC_CC_REGISTER_WITH that a controller does not need. */
 #define NCC_CC_NO_SIGNAL(name_)                                                                                        \
     NCC_CC_FN void name_##_on_signal(struct name_##_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,           \
                                      const struct ncc_cc_event *e, const struct ncc_cc_signal *signal,                 \

@@ -40,7 +40,7 @@ NCC_CC_FN ncc_u64 codel_after(const struct codel_state *s, const ncc_u64 *p, ncc
     return ns + codel_root(p[CODEL_INTERVAL] * p[CODEL_INTERVAL] / s->count);
 }
 
-/* Section 5.6, dodequeue: whether packets have waited too long for an interval. */
+/* True if packets have waited too long for an interval (section 5.6, dodequeue). */
 NCC_CC_FN ncc_u64 codel_above(struct codel_state *s, const ncc_u64 *p, const struct ncc_sw_port *q, ncc_u64 queued_ns)
 {
     if (q->now_ns - queued_ns < p[CODEL_TARGET] || q->queue_bytes <= q->mtu_bytes) {

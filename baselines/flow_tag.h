@@ -43,7 +43,7 @@ struct ncc_tag_ops {
         #name_, summary_, name_##_params, (ncc_u32)(sizeof(name_##_params) / sizeof(name_##_params[0])), name_##_tag};
 #endif
 
-/* The number of thresholds, of which each is `unit` bytes, that `bytes` has reached; a threshold of 0 ends them. */
+/* Number of thresholds, in units of `unit` bytes, that `bytes` has reached. A threshold of 0 ends the list. */
 NCC_CC_FN ncc_u32 ncc_tag_class(const ncc_u64 *thresholds, ncc_u32 n, ncc_u64 unit, ncc_u64 bytes)
 {
     ncc_u32 prio = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * LetFlow (Vanini et al., NSDI 2017): a switch sends each flowlet, packets of a flow without a gap between them, over a
- * way drawn at random. Flowlets are short where a way is congested, and find their way off it by themselves.
+ * LetFlow (Vanini et al., NSDI 2017): a switch sends each flowlet (packets of a flow without a gap between them) over a
+ * path drawn at random. On a congested path flowlets are short, so that traffic moves off it without being steered.
  */
 #ifndef NCC_LETFLOW_H
 #define NCC_LETFLOW_H

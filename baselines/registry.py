@@ -11,11 +11,14 @@ from ncc.baselines import _baselines
 from ncc.core.errors import ConfigError, UnknownNameError
 
 Kind = Literal["program of a switch", "tags", "flow order"]
-"""Kinds of things that scenarios and stacks name, beside controllers."""
+"""Kinds of C headers, beside controllers, that scenarios and stacks choose by name."""
 
 
 class Ecn(IntEnum):
-    """Use of ECN that a controller asks of the network and the receiver (`enum ncc_cc_ecn` of cc.h)."""
+    """Use of ECN that a controller asks of the network and the receiver (`enum ncc_cc_ecn` of cc.h).
+
+    NONE: packets are not ECN-capable. CLASSIC: RFC 3168. DCTCP: the receiver echoes each mark (RFC 8257).
+    """
 
     NONE = 0
     CLASSIC = 1
@@ -23,7 +26,10 @@ class Ecn(IntEnum):
 
 
 class Needs(IntFlag):
-    """Handlers and samples of a controller beyond those that all have (`enum ncc_cc_needs` of cc.h)."""
+    """Inputs that a controller needs beyond those that all have (`enum ncc_cc_needs` of cc.h).
+
+    RATE: samples of the delivery rate. SIGNALS: messages of switches. TIMER: a timer. HOPS: telemetry of ports.
+    """
 
     RATE = 1
     SIGNALS = 2
@@ -32,7 +38,7 @@ class Needs(IntFlag):
 
     @property
     def simulated(self) -> bool:
-        """True for what simulators alone offer."""
+        """True if a timer or telemetry is among them, which only simulators offer."""
         return bool(self & (Needs.TIMER | Needs.HOPS))
 
 
@@ -56,12 +62,13 @@ class ControllerInfo:
     ecn: Ecn
     needs: Needs
     state_bytes: int
+    """Size of its state in each connection."""
     params: tuple[ParamInfo, ...]
 
 
 @cache
 def controllers() -> dict[str, ControllerInfo]:
-    """All controllers of `baselines/`, by name."""
+    """Return all controllers of `baselines/` by name."""
     return {
         name: ControllerInfo(
             name, summary, Ecn(ecn), Needs(needs), state_bytes, tuple(ParamInfo(*row) for row in params)
@@ -72,7 +79,10 @@ def controllers() -> dict[str, ControllerInfo]:
 
 @cache
 def named(kind: Kind) -> dict[str, tuple[ParamInfo, ...]]:
-    """Parameters of what `baselines/` has of a kind, by name, with `none` of tags and `fifo` of orders."""
+    """Return the names of this kind, each with its parameters.
+
+    Tags include `none`, and flow orders `fifo`, which have no header and no parameters.
+    """
     rows, own = {
         "program of a switch": (_baselines.programs, ()),
         "tags": (_baselines.tags, ("none",)),
@@ -89,7 +99,7 @@ def controller(name: str) -> ControllerInfo:
 
 
 def check_params(name: str, params: Mapping[str, object]) -> dict[str, int]:
-    """All parameters of controller `name` in table order: the defaults, replaced by `params`.
+    """Return all parameters of controller `name` in table order: `params`, and defaults for the others.
 
     Raises:
         UnknownNameError: no such controller, or it has no such parameter; the message lists what exists.
@@ -118,11 +128,20 @@ def connect(
     *,
     line_bytes_per_s: int = 0,
 ) -> _baselines.Connection:
-    """Make an initialised connection under controller `name`; for tests, golden curves and study.
+    """Make a connection that controller `name` runs, initialised; the caller then reports events to it.
+
+    It serves tests, recorded curves, and the study of a controller by itself.
+
+    Args:
+        name: name of the controller.
+        mss_bytes: payload of a full packet, at least 1.
+        init_cwnd_bytes: initial window, at least `mss_bytes`.
+        params: parameters that differ from their defaults.
+        line_bytes_per_s: rate of the host's link; 0: not known.
 
     Raises:
         ConfigError: as `check_params`.
-        ValueError: sizes that cc.h forbids.
+        ValueError: `mss_bytes` or `init_cwnd_bytes` is too small.
     """
     values = check_params(name, params or {})
     return _baselines.Connection(name, mss_bytes, init_cwnd_bytes, list(values.values()), line_bytes_per_s)

@@ -3,8 +3,8 @@
  * The contract of a program that runs at the ports of a switch: one C header per mechanism, in the restricted C of
  * cc.h, the same source for the simulators. It sees the port and the packet as values, never a clock or a queue.
  *
- * A program belongs to one egress port, and has state there. Packets that leave by the port are its data direction;
- * what comes back over the same link is its reverse direction, where its flows' ACKs are if routes are symmetric. A
+ * A program belongs to one egress port, and has state there. Packets that leave by the port are its data direction.
+ * Packets that come back over the same link are its reverse direction; with symmetric routes these are the ACKs. A
  * port may have several programs, which run one after the other. Step marking, RED and shared buffers (step_mark.h,
  * red.h, dynamic_threshold.h) are settings of the port itself, and decide before its programs do.
  *
@@ -91,13 +91,13 @@ struct ncc_sw_out {
     enum ncc_verdict verdict; /* `enqueue`, `dequeue`: set to the verdict so far; a dropped packet cannot be revived,
                                * and programs that come later may drop one that this one has counted */
     ncc_u64 timer_ns;         /* from now; 0: as it was */
-    /* `enqueue`, with NCC_SW_SIGNALS: what to tell the packet's sender, in a packet of NCC_SW_SIGNAL_BYTES that starts
-     * here (enum ncc_cc_signal_kind); of several programs the last one speaks. Data alone has a sender to tell. */
+    /* `enqueue`, with NCC_SW_SIGNALS: the signal for the packet's sender (enum ncc_cc_signal_kind), which leaves here
+     * in a packet of NCC_SW_SIGNAL_BYTES. Of several programs the last one decides. Only data causes signals. */
     struct ncc_cc_signal signal;
-    /* `ingress`: the far end of the link stops sending, after the packet in transmission, or goes on. It is told by a
-     * frame of NCC_SW_PAUSE_BYTES, which leaves before any packet that waits. */
+    /* `ingress`: tells the far end of the link to stop sending, after the packet in transmission, or to go on. A frame
+     * of NCC_SW_PAUSE_BYTES carries this; it leaves before any packet that waits. */
     enum ncc_sw_pause pause;
-    /* `dequeue`, with NCC_SW_TELEMETRY: what data carries on to its receiver, which gives it back with its ACK. It
+    /* `dequeue`, with NCC_SW_TELEMETRY: telemetry that data carries to its receiver, which returns it with its ACK. It
      * takes no room in either. Of several programs the last one writes; ports beyond NCC_CC_HOPS_MAX do not. */
     struct ncc_cc_hop hop; /* rate 0: nothing */
 };
@@ -108,15 +108,15 @@ struct ncc_sw_queue {
     ncc_u32 head_bytes; /* its first packet; 0: it is empty */
 };
 
-/* The choice of a way, in a switch. */
+/* The paths among which `route` chooses in a switch. */
 struct ncc_sw_ways {
     ncc_u64 now_ns;
     ncc_u32 n;      /* ports to the packet's destination, >= 2, always in the same order */
     ncc_u32 random; /* uniform, by the time and the packet's flow and direction */
 };
 
-/* The operations. `s` is the program's own state, zeroed before init; `p` its parameters in table order. Of a program
- * with NCC_SW_ROUTE a switch has a state beside those of its ports, `d`, which is zeroed at first. */
+/* The operations. `s` is the program's own state, zeroed before init; `p` its parameters in table order. For a program
+ * with NCC_SW_ROUTE, each switch has one more state, `d`, beside those of its ports; it is zeroed at first. */
 struct ncc_sw_ops {
     const char *name;
     const char *summary; /* one line, with the source */
@@ -134,7 +134,7 @@ struct ncc_sw_ops {
     void (*timer)(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_out *o);
     void (*ingress)(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_out *o);
     ncc_u32 node_bytes;
-    /* Returns which of w->n ways the packet takes. It is called for every packet that has several, before `enqueue`. */
+    /* Returns which of w->n paths a packet takes. It is called before `enqueue`, for packets with several paths. */
     ncc_u32 (*route)(void *d, const ncc_u64 *p, const struct ncc_sw_ways *w, const struct ncc_sw_packet *k);
     ncc_u32 queues;
     /* Returns the queue that the packet joins, below `queues`. It is called for every packet that is not dropped, also

@@ -20,12 +20,13 @@ from ncc.envs.scales import scales_of
 from ncc.harness.batch import ActionArray, ObsArray
 
 FEW = 64
-"""Number of small integers up to which Python's comparison is faster than numpy's reduction."""
+"""Largest number of action indices whose range Python checks faster than numpy."""
 GUARD_FRAC = 0.9
-"""Fraction of the capacity that its neighbours leave a host that it may always use, so that no policy can starve it. It
-is below 1 because limits that add up to more than the port's rate build a queue."""
+"""A host may always use this fraction of the capacity that its neighbours leave it, so that no policy can starve it.
+The fraction is below 1 because limits that add up to more than the port's rate build a queue."""
 NO_LIMIT_FROM = 0.95
-"""Fraction of the range of continuous actions above which they mean no limit; a single point is hardly ever chosen."""
+"""Fraction of the range of continuous actions from which on they mean no limit. If only the largest number meant it, a
+policy would hardly ever choose it."""
 
 SHARES = (0.1, 0.25, 0.5, 0.7, 0.85, 0.97, 1.1, 1.3, 1.6, 2.0, 2.6, 3.5, 5.0)
 """Default multiples of a fair share, densest around 1, where a few percent decide whether a queue grows."""
@@ -39,20 +40,21 @@ class ActionSpec(Value, frozen=True):
     small flow at once. Index 0 means `min_rate_frac`, not silence: the limiter delays ACKs too, and a stopped host
     could not even acknowledge the data that it receives.
 
-    `kind` ``shares``: index k means `shares[k]` times the host's fair share as it is observed, which is the uplink's
-    rate over the number of busy neighbours and the host itself (`ncc.envs.observation`); the top means no limit. These
-    rates mean the same for any number of hosts and any link. Without observed neighbours the fair share is the uplink's
-    rate over all hosts. No limit is below `min_rate_frac` of the link. With ranked neighbours, a host that had flows
-    queued at the time of their reports is guarded, whatever it chooses: its limit is at least `GUARD_FRAC`
-    of its "share among alike" (`ncc.envs.observation`), and all of that share if no neighbour had
-    any flows. In the first period of a burst it may hold back.
+    `kind` ``shares``: index k means `shares[k]` times the host's observed fair share; the top means no limit. The fair
+    share is the uplink's rate divided among the host and its busy neighbours (`ncc.envs.observation`), or among all
+    hosts if neighbours are not observed. These rates mean the same for any number of hosts and any link. No limit is
+    below `min_rate_frac` of the link. With ranked neighbours a guard protects each host that had flows queued when its
+    neighbours sent their last messages. Whatever index it chooses, its limit is at least `GUARD_FRAC` of its "share
+    among alike" (`ncc.envs.observation`), and all of that share if no neighbour had any flows. A host in the first
+    period of a burst is not protected: it may hold back.
 
-    `kind` ``linear`` and ``log``: a number a in [-1, 1]; with u = (a + 1) / 2 and v = u / 0.95, v < 1 means
-    min + v (1 - min) or min ** (1 - v) of the link rate, and v >= 1 no limit.
+    `kind` ``linear`` and ``log``: a number a in [-1, 1]. With u = (a + 1) / 2, v = u / 0.95 and m = `min_rate_frac`,
+    the limit is m + v (1 - m) of the link rate for ``linear`` and m ** (1 - v) for ``log``; v >= 1 means no limit.
 
     `kind` ``residual``: a number a in [-1, 1] multiplies the limit of `formula` by exp(`scale` a), so that 0 is the
-    formula itself. No limit counts as the link rate, also of an idle host. What goes below the formula ends at
-    `min_rate_frac` of the link. Networks outside `within` have ``local``; a guard holds the rest (`ncc.envs.residual`).
+    formula itself. Where the formula sets no limit, as for an idle host, it counts as the link rate. No action lowers
+    the limit below `min_rate_frac` of the link. In networks outside `within` the formula ``local`` decides alone;
+    elsewhere a guard restricts the actions (`ncc.envs.residual`).
     """
 
     kind: Literal["levels", "shares", "linear", "log", "residual"] = "levels"
@@ -88,7 +90,7 @@ class ActionSpec(Value, frozen=True):
 
     @property
     def multiples(self) -> tuple[float, ...]:
-        """Rates by action index, over the link's rate (levels) or the fair share (shares); the last is no limit."""
+        """Rate of each action index, in link rates (levels) or fair shares (shares); the last is inf, no limit."""
         if self.kind == "shares":
             return (*self.shares, np.inf)
         return (self.min_rate_frac, *(k / self.levels for k in range(1, self.levels)), np.inf)
@@ -100,19 +102,19 @@ class ActionSpec(Value, frozen=True):
 
 
 class _Rates:
-    """Base of the maps to rate limits, which rates.h computes: the same for trainings, evaluations and hosts."""
+    """Base of the maps from actions to rate limits. rates.h computes them alike for training, evaluation and hosts."""
 
     spec: ActionSpec
     _names: tuple[str, ...]
     _rates: Any  # made when it is first needed: until then this object can be pickled
 
     def _take(self, names: tuple[str, ...], link_bps: FloatArray, numbers: Mapping[str, Any]) -> None:
-        """Take hosts, the rates [n_agents] of their links, and the numbers of rates.h."""
+        """Set the hosts, the rates [n_agents] of their links, and the numbers that rates.h needs."""
         self._names, self._first, self._rates = names, 0, None
         self._given = {"link_bps": link_bps, **numbers}
 
     def among(self, begin: int, end: int) -> None:
-        """Take decisions of hosts `begin` to `end` - 1 only from now on."""
+        """From now on, take actions and return limits for hosts `begin` to `end` - 1 only."""
         self._names, self._first = self._names[begin:end], begin
 
     def rates_bps(self, actions: npt.ArrayLike, obs: ObsArray, first: int = 0) -> FloatArray:
@@ -180,7 +182,11 @@ class RateTable(_Rates):
         self._take(scales.names, scales.link_rate_bps, self._numbers(self._unit_bps))
 
     def over_link(self, obs: ObsArray) -> FloatArray:
-        """Return the rates [..., n_actions] of all actions over the link's, for observations that have their unit."""
+        """Return the rate of every action over the link's rate, [..., n_actions], without a scenario.
+
+        `obs` [..., obs_dim] are the observations of any host. With `shares` they must contain the fair share. Call
+        `reset` before `rates_bps` is used again.
+        """
         self._take(("any",), np.ones(1), self._numbers(np.ones(1)))
         seen, actions = obs[..., None, :], range(self.spec.n_actions)
         return np.stack([self._limits(np.full(seen.shape[:-1], action), seen)[..., 0] for action in actions], axis=-1)
@@ -196,7 +202,7 @@ class RateTable(_Rates):
         }
 
     def nearest(self, limits_bps: FloatArray, obs: ObsArray) -> ActionArray:
-        """Return the indices [..., n_agents] whose rates are nearest to limits, by ratio; no limit is the top index."""
+        """Return the indices [..., n_agents] of the rates nearest, by ratio, to limits in bits/s; inf: the top one."""
         unit_bps = obs[..., self._seen[0]] * self._link_bps if self._seen else self._unit_bps
         with np.errstate(divide="ignore"):
             log = np.log(limits_bps / unit_bps)

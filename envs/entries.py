@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of an observation's numbers, for readers of a policy without its scenario."""
+"""Names of the numbers in an observation, for programs that have a policy but not the scenario of its training."""
 
 from ncc.core.errors import ConfigError
 from ncc.envs.observation import ObservationSpec, names_of
 
 
 def neighbours_of(spec: ObservationSpec, obs_dim: int) -> int | None:
-    """Return the number of neighbours that gives observations of `obs_dim` numbers; None if any number does.
+    """Return the number of neighbours with which an observation has `obs_dim` numbers; None if any number will do.
 
     Raises:
         ConfigError: no number of neighbours gives it.

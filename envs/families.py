@@ -42,7 +42,7 @@ class Choice(Value, frozen=True, tag_field="kind", tag="choice"):
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """Values to check so that all fit."""
+        """Values to check: all of them, so that no draw can fail later."""
         return self.values
 
 
@@ -53,8 +53,8 @@ class Range(Value, frozen=True, tag_field="kind"):
     high: float
     whole: bool = False
     by: dict[Name, float] = field(default_factory=dict)
-    """Powers of other keys of the scenario, by which the drawn number is multiplied: for example, a buffer is a
-    multiple of the rate of a link times the period."""
+    """Exponents by key of the scenario: the drawn number is multiplied by the key's value to that power. Exponents of 1
+    for a link's rate and for the period, for example, draw a buffer as a multiple of rate times period."""
 
     def check(self) -> None:
         name = type(self).__name__
@@ -66,7 +66,7 @@ class Range(Value, frozen=True, tag_field="kind"):
 
     @property
     def _draws_whole(self) -> bool:
-        """True if the drawn number itself is whole; with powers of other keys, the product is."""
+        """True if a whole number is drawn. With `by`, the product is rounded instead."""
         return self.whole and not self.by
 
     @property
@@ -105,13 +105,13 @@ AnyDraw = Choice | Uniform | LogUniform
 
 
 class Family(Value, frozen=True):
-    """Scenarios that differ in some keys."""
+    """A scenario, and the keys of it that are drawn anew for each episode."""
 
     scenario: dict[str, Any]
     """Scenario as plain data for `ncc.core.scenario.scenario_from_dict`; its name and duration_s are not used."""
     varies: dict[str, AnyDraw] = field(default_factory=dict)
-    """Distributions of keys of the scenario, by dotted name: topology.hosts, workload.background.load_frac. Those with
-    powers of other keys (`Range.by`) come last, in the order in which they are listed."""
+    """Distributions of keys of the scenario, by dotted name: topology.hosts, workload.background.load_frac. Keys that
+    depend on others (`Range.by`) are set last, in the order in which they are listed."""
     weight: Positive = 1.0
     """Relative frequency with which the family is drawn."""
 
@@ -145,9 +145,9 @@ class Families(Value, frozen=True):
 
     hosts_per_slot: Annotated[int, Meta(ge=1, le=4096)] = 64
     epochs: Annotated[int, Meta(ge=1, le=MAX_EPOCHS)] = 500
-    """Epochs of every episode in which flows arrive, whatever its `Scenario.period_s`."""
+    """Periods of every episode in which flows arrive, whatever its `Scenario.period_s`."""
     drain_epochs: Annotated[int, Meta(ge=0, le=MAX_EPOCHS)] = 0
-    """Epochs after them, so that postponed flows cost reward too."""
+    """Periods after these, without new flows, so that flows that hosts have postponed cost reward too."""
     of: dict[Name, Family] = field(default_factory=dict)
     """The families by name; empty: training uses one scenario."""
 
@@ -155,8 +155,8 @@ class Families(Value, frozen=True):
         """Draw the scenario of an episode, which has its family's name. Equal arguments give equal scenarios.
 
         Raises:
-            ConfigError: the drawn scenario cannot be an episode, naming the family and its drawn keys; or there are no
-                families.
+            ConfigError: there are no families, or the drawn scenario cannot be an episode; the message then names the
+                family and the drawn keys.
         """
         name = self.pick(seed, slot, episode)
         return self._made(name, self._values(name, seed, slot, episode))
@@ -175,10 +175,10 @@ class Families(Value, frozen=True):
         return list(weights)[-1]  # reached only by rounding
 
     def tried(self, name: str) -> list[Scenario]:
-        """Return scenarios that represent a family: some episodes, and one with each end of each key.
+        """Return scenarios that represent a family: `TRIED` drawn ones, and one for each end of each key's range.
 
         Raises:
-            ConfigError: one of them cannot be an episode, naming the family and its keys.
+            ConfigError: one of them cannot be an episode; the message names the family and its keys.
         """
         drawn = [self._values(name, 0, slot, 0) for slot in range(TRIED)]
         ends = [
@@ -225,7 +225,7 @@ class Families(Value, frozen=True):
 
 
 def check_families(families: Families, observation: ObservationSpec, within: TrustedRanges | None = None) -> int:
-    """Check every family (`Families.tried`), and that hosts of all of them observe equally many numbers.
+    """Check every family (`Families.tried`), and that a host's observation is equally long in all of them.
 
     Args:
         families: the families.
@@ -233,7 +233,7 @@ def check_families(families: Families, observation: ObservationSpec, within: Tru
         within: ranges in which a policy is trusted (`ActionSpec.within`); all families must lie inside.
 
     Returns:
-        The number of observed numbers, obs_dim.
+        The length of a host's observation, obs_dim.
 
     Raises:
         ConfigError: a family cannot be used; the message names the family and the keys.
@@ -278,6 +278,9 @@ _ANY_DRAW: Any = AnyDraw
 
 
 def ranges_of_training(scenario: Scenario, families: Families) -> TrainedRanges:
-    """Return the ranges of a training: of all its families by `Families.tried`, or of its one scenario."""
+    """Return the ranges of networks that a training meets: those of its families (`Families.tried`), or of `scenario`.
+
+    `scenario` counts only if there are no families.
+    """
     tried = [each for name in families.of for each in families.tried(name)]
     return trained_ranges(tried or [scenario])

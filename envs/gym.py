@@ -86,7 +86,7 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
         return obs.flatten(), float(rewards[0].mean()), bool(terminated[0]), bool(truncated[0]), info
 
     def render(self) -> Frame | None:  # type: ignore[override] # Gymnasium's type is any frame's
-        """Draw the hosts and the shared queue [height, width, 3] at the end of the last period; None without a mode.
+        """Draw hosts and shared queue [height, width, 3] as of the last period; None without a `render_mode`.
 
         Raises:
             DatapathError: no episode has begun.

@@ -27,7 +27,7 @@ DEFAULT_DATAPATH = "packetsim"
 
 
 class RackSettings(TypedDict, total=False):
-    """Keywords of all environments, in addition to the scenario. Each may be left out or be None."""
+    """Keywords of all environments, in addition to the scenario. Each may be left out, or None if that is allowed."""
 
     hosts: int | None
     """Number of hosts that decide."""

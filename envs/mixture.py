@@ -87,7 +87,7 @@ class Mixture(Episodes):
         shape = (self.n_racks, self.n_agents)
         if actions.shape != shape:
             raise ConfigError(f"actions must have shape {shape}, got {actions.shape}")
-        # All of them before any slot moves.
+        # Check all actions before any slot moves.
         check_actions(actions, self.n_actions, lambda at: f"slot {self._first + at[0]}: action of host {at[1]}")
         groups, copies = self._running(), self._copies
         obs: ObsArray = np.empty((self.n_racks, self.n_agents, self.obs_dim), dtype=np.float32)

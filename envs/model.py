@@ -45,15 +45,15 @@ class Model(Protocol):
 
 
 class ModelLimiter:
-    """A `RateLimiter` whose model decides for the whole rack, or for each host.
+    """A `RateLimiter` whose model decides either for all hosts of a rack at once, or for each host by itself.
 
-    Its spaces determine which: those of `ncc.envs.gym.RackEnv`, or of an agent of
-    `ncc.envs.parallel.RackParallelEnv`.
+    The model's spaces determine which. A model with the spaces of `ncc.envs.gym.RackEnv` decides for the rack; one with
+    those of an agent of `ncc.envs.parallel.RackParallelEnv` decides for a host.
 
     Args:
         model: the model.
         settings: `observation`, `action` and `pairs` of its training that differ from the defaults, as for
-            `ncc.envs.make.env_spec`. A number of noise that it observed with `pairs` is 0.
+            `ncc.envs.make.env_spec`. If it observed noise in training (`pairs`), it observes 0 in its place here.
         where: name of the model in errors.
         greedy: False samples its actions.
 

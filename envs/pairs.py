@@ -31,13 +31,13 @@ Float = npt.NDArray[np.float32]
 
 
 class Pairs(Value, frozen=True):
-    """Number of copies, reward over them, and length of the noise."""
+    """Settings of pairs: kind of reward (`paid`), number of copies, and length of the noise."""
 
     paid: Literal["mirror", "mean"] = "mirror"
     copies: Annotated[int, Meta(ge=2, le=256)] = 2
-    """Racks with the same flows."""
+    """Number of racks with the same flows; even with ``mirror``."""
     noise_periods: Count = 10
-    """Periods for which noise lasts, with ``mirror``."""
+    """Periods for which one draw of the noise lasts, with ``mirror``."""
 
     def check(self) -> None:
         if self.paid == "mirror" and self.copies % 2:
@@ -47,11 +47,14 @@ class Pairs(Value, frozen=True):
 
     @property
     def n_noise(self) -> int:
-        """Number of the last numbers of an observation that are noise: 0 or 1."""
+        """Number of noise entries at the end of an observation: 1 with ``mirror``, otherwise 0."""
         return int(self.paid == "mirror")
 
     def reward(self, own: Float) -> Float:
-        """Return rewards over the copies for own rewards [n_racks, ...], copies of a rack being consecutive."""
+        """Turn hosts' own rewards [n_racks, ...] into differences between copies, as `paid` says.
+
+        Copies of a rack have consecutive rows.
+        """
         of = own.reshape(-1, self.copies, *own.shape[1:])
         if self.paid == "mirror":
             paid = of - np.roll(of, self.copies // 2, axis=1)
@@ -60,20 +63,20 @@ class Pairs(Value, frozen=True):
         return paid.reshape(own.shape)
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, int]) -> Float:
-        """Draw noise [n_racks, n_agents]; the second half of the copies has the noise of the first, with minus."""
+        """Draw standard normal noise [n_racks, n_agents]; the second half of a group of copies has it with minus."""
         groups, half = shape[0] // self.copies, self.copies // 2
         drawn = rng.normal(size=(groups, half, shape[1])).astype(np.float32)
         return np.concatenate([drawn, -drawn], axis=1).reshape(shape)
 
 
 class Noise:
-    """The noise of racks in copies, as the last number of their observations; nothing without mirror images."""
+    """The noise of ``mirror``, which is appended to each host's observation; with ``mean`` nothing is appended."""
 
     def __init__(self, pairs: Pairs, n_racks: int, n_agents: int) -> None:
         self._pairs, self._shape = pairs, (n_racks, n_agents)
 
     def begin(self, seed: int, index: int, episode: int) -> None:
-        """Begin an episode; these numbers determine its noise."""
+        """Begin an episode; `seed`, `index` and `episode` determine its noise."""
         self._rng, self._seen = generator(seed, "pairs", index, episode), 0
 
     def onto(self, obs: ObsArray) -> ObsArray:
@@ -87,7 +90,7 @@ class Noise:
 
 
 class Paired:
-    """A `BatchedEnv` that replaces the rewards of another one, whose racks come in copies.
+    """A `BatchedEnv` around another one whose racks come in copies; it turns rewards into differences between copies.
 
     Args:
         env: racks of which `Pairs.copies` at a time have the same flows.
@@ -115,7 +118,10 @@ class Paired:
         return self._noise.onto(obs)
 
     def step(self, actions: ActionArray) -> Transition:
-        """Run one period; rewards are over the copies. Numbers beyond [-1, 1] are cut."""
+        """Run one period with actions [n_racks, n_agents]; numbers are clipped to [-1, 1].
+
+        The rewards are differences between copies; `Transition.earned` has the hosts' own rewards.
+        """
         moved = self._env.step(actions if self.n_actions else np.clip(actions, -1, 1))
         paid = self._pairs.reward(moved.reward)
         final = np.pad(moved.final_obs, ((0, 0), (0, 0), (0, 1))) if self.n_noise else moved.final_obs

@@ -31,8 +31,8 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
     of `ncc.envs.gym.RackEnv`.
 
     With ``pairs`` the hosts of all copies of the rack are agents, those of copy i called ``host_<name>_copy<i>``. Their
-    rewards are what they are paid over the copies, and ``infos`` have what each ``earned`` by itself. With ``mirror``
-    the last number observed is the noise (`ncc.envs.pairs`).
+    rewards are differences between copies, and ``infos`` have each host's own reward as ``earned``. With ``mirror`` the
+    last number observed is the noise (`ncc.envs.pairs`).
     """
 
     metadata: dict[str, Any] = METADATA | {"name": "ncc_rack_v0", "is_parallelizable": True}
@@ -115,7 +115,7 @@ class RackParallelEnv(ParallelEnv[str, ObsArray, Any]):  # type: ignore[misc] # 
         return cast(Array, self._shown.ravel().copy())
 
     def render(self) -> Frame | None:
-        """Draw the rack, of copies the first, like `ncc.envs.gym.RackEnv.render`."""
+        """Draw the rack like `ncc.envs.gym.RackEnv.render`; with ``pairs``, its first copy."""
         return next(iter(self._racks.frames()), None)
 
     def close(self) -> None:

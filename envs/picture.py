@@ -23,7 +23,7 @@ METADATA: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}
 INCHES, DPI = (7.2, 6.4), 100
 INK, SENT, WAITS = "#333333", "#4c78a8", "#e45756"
 LOOK: Any = {"font.size": 9.0, "axes.spines.top": False, "axes.spines.right": False, "text.usetex": False}
-"""Settings of matplotlib, whatever a user's own are."""
+"""Settings of matplotlib, which replace the user's own for these pictures."""
 LABELS = 8
 """Most names of hosts that fit below the bars."""
 MOST_BYTES = 1e8

@@ -13,19 +13,19 @@ from ncc.harness.batch import ActionArray, ObsArray, Transition
 
 
 class RackBatch(Episodes):
-    """A `BatchedEnv` of one or several racks.
+    """A `BatchedEnv` of one or several racks: simulated networks of one scenario, each with its own flows.
 
-    Each rack is bit for bit as if alone, whatever `n_racks` and `threads`.
+    The results of a rack depend neither on `n_racks` nor on `threads`, not even in the last bit.
 
     Args:
         spec: scenario, stack and RL view.
         datapath: factory of networks; if it offers `ncc.harness.networks.Batching`, all racks are stepped in one call
             (`ncc.harness.networks.InProcesses` offers it for any datapath, with a process for each rack).
-        seed: seed of the flows, with rack and episode.
+        seed: seed from which flows are drawn, together with the numbers of rack and episode.
         rack: number of the first rack; the others follow it.
         n_racks: number of racks.
         threads: threads of a datapath that steps all racks in one call.
-        copies: number of consecutive racks with the same flows, those of the first.
+        copies: number of consecutive racks that have the same flows, drawn for the first of them.
 
     Raises:
         ConfigError: the scenario cannot be an environment, or there are no racks.
@@ -69,6 +69,7 @@ class RackBatch(Episodes):
 
         Raises:
             ConfigError: actions of a wrong shape, kind or range, naming rack and host; no period has run.
+            DatapathError: no episode is running, or a network failed.
         """
         limits_bps = self._actions.rates_bps(actions, self._racks.obs, self._first)
         obs, reward, terminated, truncated, ended = self._racks.advance(limits_bps)

@@ -38,7 +38,7 @@ class Epochs(NamedTuple):
 
 
 class Racks:
-    """Episodes of racks, driven by rate limits. Each rack is bit for bit as if alone.
+    """Episodes of racks, driven by rate limits. A rack has the same results, bit for bit, as if it ran alone.
 
     Every environment is built on this class, which knows no learning framework.
 
@@ -122,7 +122,7 @@ class Racks:
     def begin_next(self, row: int, seed: int | None, rng: np.random.Generator) -> ObsArray:
         """Start the next episode of a rack, or the first episode of a new seed; return its first observation.
 
-        Copies have the seed of the first of them. If no seed was ever given, `rng` draws one.
+        All copies use the seed of the first copy. If no seed was ever given, `rng` draws one.
         """
         first = row - row % self._copies
         if seed is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranges of networks: those of a training, and those in which a policy is trusted; and a check of another network."""
+"""Ranges of the properties of networks in which a policy was trained or is trusted, and the check of a scenario."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Self
@@ -23,7 +23,7 @@ Range = tuple[Positive, Positive]
 
 
 class Ranges(Value, frozen=True, kw_only=True):
-    """Ranges of networks, each as (least, most)."""
+    """Ranges of properties of networks, each as (least, most)."""
 
     where: ClassVar[str]
     """Clause before a range in a sentence."""
@@ -159,11 +159,11 @@ _MEASURES: Mapping[str, Callable[[Scenario, Scales], npt.ArrayLike]] = {
     "buffer_periods": _buffer_periods,
     "delay_periods": lambda scenario, _: scenario.sharing_delay_periods,
 }
-"""Values of a scenario, any number of each."""
+"""Functions from a scenario to the values that a range must contain: one, one of each host or uplink, or none."""
 
 
 def _span(name: str, *scenarios: Scenario) -> tuple[float, float]:
-    """Return the least and the largest value of scenarios; zeros if they have none."""
+    """Return the least and the largest value of one property over scenarios; zeros if they have none."""
     values = np.concatenate([np.ravel(_MEASURES[name](scenario, scales_of(scenario))) for scenario in scenarios])
     return (values.min().item(), values.max().item()) if values.size else (0, 0)
 

@@ -45,8 +45,7 @@ class Recorder:
 
     The action of an epoch is the index nearest to the decided limit. For a controller without limits it is the index
     nearest to the host's throughput in that epoch, and the index of no limit if the host sent nothing, had nothing left
-    to send, or filled `NO_LIMIT_FROM` of its link. Observations of such a controller show no
-    limits.
+    to send, or filled `NO_LIMIT_FROM` of its link. Observations of such a controller show no limits.
     """
 
     def __init__(self, view: EnvView) -> None:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits of a formula, computed from what a host observes, that a policy multiplies: `ActionSpec.kind` ``residual``.
+"""Formulas for a host's limit from its observation, which a policy multiplies: `ActionSpec.kind` ``residual``.
 
 ``local``: 0.97 of the host's "share among alike" (`ncc.envs.observation`), and at least 0.97 of a tenth of its fair
 share. There is no limit if that share is the rate of its link, or if nothing is queued. ``local_hold`` adds a limit of
 a tenth of 0.97 of the uplink's rate for a host that had nothing queued when its neighbours sent their last messages, as
-in the first period of a burst. They are the limits of `ncc.harness.local.Local` with the constants of both controllers.
+in the first period of a burst. These two are the limits of `ncc.harness.local.Local` with the constants of both
+controllers. ``local_tuned`` is the number "tuned limit" of the observation.
 
 A guard bounds the decision of a policy. Training, evaluations and hosts share its rules:
 
-- **Alone.** If no neighbour was busy in the last messages, the limit is at least the rate of the host's port: that of
-  the uplink or of the link. The policy may hold back only a host that became busy after those messages, for one period.
-  It may hold back neither that host nor an idle one if recent bursts had fewer than `LONE` other senders.
+- **Alone.** If no neighbour was busy in the last messages, a host that was busy itself gets at least the rate of its
+  port: the lower one of uplink and link. The policy may hold back a host that was idle then, until its first period
+  with flows is over. It may not do so if recent bursts had fewer than `LONE` other senders on average.
 - **First.** The host whose next flow is first in the shared order has that rate too, from its second period on, while
   the queue of the uplink is short.
 - **Stale.** A host that has missed a neighbour's messages for `STALE_PERIODS` gets the limit of ``local``. It must
@@ -37,18 +38,18 @@ USE_FRAC = 1 - LocalLimit().headroom_frac
 LEAST_SHARE = LocalLimit().floor_frac
 """Fraction of its fair share that the formulas always leave a host."""
 HOLD_FRAC = 0.1
-"""Fraction of that rate that ``local_hold`` leaves a host in the first period of a burst."""
+"""Fraction of `USE_FRAC` of the uplink's rate that ``local_hold`` leaves a host in the first period of a burst."""
 STALE_PERIODS = 3
 """Age of a neighbour's last message, beyond the delay of sharing, from which a policy is not trusted."""
 LONE = 0.5 / 8
-"""Number observed as "begin together" below which hosts begin alone: half a host."""
+"""Value of the observed "begin together" below which hosts count as beginning alone: half another host on average."""
 SHORT_QUEUE = 0.3
-"""Number observed as "uplink queue" below which a queue is short: 2.5 packets where the buffer holds 67. It is
-logarithmic, so that larger buffers have more."""
+"""Value of the observed "uplink queue" below which the queue is short: 2.5 packets where the buffer holds 67. The scale
+is logarithmic, so a larger buffer has a longer short queue."""
 WASTED = 1.0
-"""Number observed as "wasted room" above which a host is not held back."""
+"""Value of the observed "wasted room" above which a host is not held back."""
 LINE_RATE = 0.999
-"""Fraction of the link from which a limit counts as none."""
+"""Fraction of the link's rate from which on a limit counts as no limit."""
 
 # In the order of rates.h.
 _SEEN = (
@@ -69,7 +70,7 @@ def formula_columns(observation: ObservationSpec) -> tuple[int, ...]:
     """Return the columns of an observation from which rates.h computes the formulas; the age comes last if it is seen.
 
     Raises:
-        ConfigError: hosts do not see who is ahead of them.
+        ConfigError: the observation lacks one of them.
     """
     found = columns_of(observation, _SEEN)
     if found is None:
@@ -83,7 +84,7 @@ def formula_columns(observation: ObservationSpec) -> tuple[int, ...]:
 
 
 def formula_numbers(seen: tuple[int, ...], scenario: Scenario, within: TrustedRanges | None) -> dict[str, Any]:
-    """Return what rates.h needs of a scenario's hosts, the formula and the guard.
+    """Return the numbers of a scenario's hosts, of the formula and of the guard that rates.h needs.
 
     Args:
         seen: columns from `formula_columns`.

@@ -93,7 +93,7 @@ class Backlog(Value, frozen=True, tag_field="kind", tag="backlog"):
     is the metric, but a period's rate then changes nothing for a long flow within the horizon. At 1 it counts the
     fraction that is left, which pays for every byte at once by 1/size (fractional flow time in scheduling theory)."""
     weigh_bytes: NonNegative = 0.0
-    """Bytes that a flow's weight is over its size, so that slowdown is the metric; 0: every flow counts 1."""
+    """Bytes that are divided by a flow's size to give its weight, so that the metric is slowdown; 0: weights are 1."""
 
     def check(self) -> None:
         if self.weigh_bytes and self.left_frac:
@@ -114,7 +114,7 @@ class Reward:
     """Base of the functions from measurements to rewards, with means over neighbourhoods for shared rewards."""
 
     def reset(self, scenario: Scenario) -> None:
-        """Take the hosts of a scenario."""
+        """Prepare for the hosts of a scenario."""
         self.scales: Scales = scales_of(scenario)
         self._size = self.scales.neighbours.shape[1] + 1
 
@@ -125,7 +125,7 @@ class Reward:
         return mean
 
     def mix(self, own: FloatArray, frac: float) -> RewardArray:
-        """Return the weighted sum of (1 - frac) of the own part and frac of the team's mean."""
+        """Return (1 - frac) * own + frac * the neighbourhood's mean of `own`, [..., n_agents]."""
         if frac and own.shape[-1] == self._size:  # one neighbourhood: fewer calls for the same sums
             own = (1 - frac) * own + (frac / self._size) * np.add.reduce(own, axis=-1, keepdims=True)
         elif frac:

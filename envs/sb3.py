@@ -34,8 +34,8 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
     Box(-1, 1, (1,)) if `action` is continuous. Reward: the host's own. Hosts of a rack end together, and ``infos`` have
     SB3's ``terminal_observation`` and ``TimeLimit.truncated`` then.
 
-    With ``pairs`` racks come in groups of copies with the same flows. The reward is what the host is paid over them,
-    and ``infos`` have what it ``earned`` by itself. With ``mirror`` the last number observed is the noise
+    With ``pairs`` racks come in groups of copies with the same flows. The reward is then a difference between copies,
+    and ``infos`` have the host's own reward as ``earned``. With ``mirror`` the last number observed is the noise
     (`ncc.envs.pairs`).
 
     Args:
@@ -74,7 +74,11 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
         self._actions = np.zeros(self._shape, decided.dtype)
 
     def reset(self) -> Any:
-        """Begin the next episode of every rack, or the first after a seed; return observations [num_envs, obs_dim]."""
+        """Begin an episode of every rack; return observations [num_envs, obs_dim].
+
+        All racks begin the same episode: number 0 at the first call and at the first one after ``seed()``, otherwise
+        the one after the episode of the rack that is furthest behind. Running episodes are abandoned.
+        """
         if self._seeds[0] is not None:
             self._racks.seed, self._begun = int(self._seeds[0]), False
             self._env = paired(self._racks, self._pairs, self._racks.seed)

@@ -26,11 +26,12 @@ class Scales:
     area: IntArray
     """Neighbourhood of the agent."""
     neighbours: IntArray
-    """Agents i+1, i+2, ... i-1 around the neighbourhood of agent i, [n_agents, size of a neighbourhood - 1]."""
+    """Neighbours [n_agents, size of a neighbourhood - 1] of agent i: i+1, i+2, ... to the end of the neighbourhood,
+    then from its beginning to i-1."""
     uplink_rate_bps: FloatArray
     """Rate of the uplink [n_neighbourhoods]."""
     uplink_capacity_bps: FloatArray
-    """Total rate of all uplinks [n_neighbourhoods]; there are several if there are several equal paths."""
+    """Total rate of a neighbourhood's uplinks [n_neighbourhoods], of which there may be several by equal paths."""
     uplink_buffer_bytes: FloatArray
     """Longest queue of the uplink [n_neighbourhoods]."""
 
@@ -41,7 +42,7 @@ class Scales:
 
     @property
     def fair_share_bps(self) -> FloatArray:
-        """Share [n_agents] of the uplink if all hosts of the neighbourhood send alike."""
+        """Share [n_agents] of the uplinks in bits/s if all hosts of the neighbourhood send alike."""
         return self.uplink_capacity_bps[self.area] / (self.neighbours.shape[1] + 1)
 
 

@@ -18,7 +18,7 @@ __all__ = ["DatapathFactory", "EnvSpec", "EnvView"]
 
 
 class EnvView(Value, frozen=True):
-    """The RL view of any scenario."""
+    """The reinforcement-learning view of any scenario: observations, actions and rewards."""
 
     observation: ObservationSpec = ObservationSpec()
     action: ActionSpec = ActionSpec()
@@ -45,12 +45,12 @@ class EnvView(Value, frozen=True):
 
     @property
     def n_noise(self) -> int:
-        """Number of the last numbers of an observation that are noise: 0 or 1."""
+        """Number of noise entries at the end of an observation: 0 or 1 (`ncc.envs.pairs`)."""
         return 0 if self.pairs is None else self.pairs.n_noise
 
 
 class EnvSpec(Value, frozen=True):
-    """A scenario and its RL view.
+    """A scenario, the transport below the limits, and the reinforcement-learning view.
 
     An episode takes the scenario's `duration_s` on newly drawn flows, and `drain_epochs` more for those that remain.
     It is *truncated* when that time is up, and *terminated* when a finite list of flows has been delivered earlier.
@@ -63,7 +63,7 @@ class EnvSpec(Value, frozen=True):
     purpose: Name = "train"
     """Name of the stream of seeds, so that flows of training and evaluation never coincide."""
     drain_epochs: Natural = 0
-    """Epochs of an episode after the last arrival."""
+    """Periods of an episode after the scenario's `duration_s`, in which no flows arrive."""
 
     def check(self) -> None:
         if self.scenario.neighbourhoods == "receivers":

@@ -77,7 +77,7 @@ class Episodes:
 
     @property
     def episode(self) -> int:
-        """Episode of the slowest."""
+        """Number of the episode that the slowest rack or slot is in."""
         return min(self._episodes)
 
     def take_returns(self) -> tuple[float, ...]:

@@ -31,8 +31,8 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
     a leading axis.
 
     With ``pairs`` (``paid: mean``) racks come in groups of copies, which have the seed of the first of them and begin
-    together. Rewards and ``info["host_rewards"]`` are over the copies then (`ncc.envs.pairs`);
-    ``info["host_earned"]`` has what each host earned by itself.
+    together. Rewards and ``info["host_rewards"]`` are then differences between copies (`ncc.envs.pairs`);
+    ``info["host_earned"]`` has each host's own reward.
 
     Args:
         num_envs: number of racks.
@@ -50,7 +50,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
 
     metadata: dict[str, Any] = METADATA | {"autoreset_mode": AutoresetMode.NEXT_STEP}
     closed = True
-    """`VectorEnv` closes no environment whose making failed."""
+    """True until the constructor has succeeded, so that `VectorEnv` does not close an environment that is half made."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ _ONE_SCENARIO = Families()
 
 @dataclass(frozen=True)
 class RackFactory:
-    """A factory of the racks of worker `index`, numbered so that no two workers ever meet the same flows.
+    """A factory that makes the racks of worker `index`. Racks are numbered so that no two workers meet the same flows.
 
     Racks step together in the worker's own process if the datapath can do that (`Batching`), else in a process each,
     with the same results.

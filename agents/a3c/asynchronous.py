@@ -31,7 +31,10 @@ GRACE_S = 5.0
 
 @dataclass(frozen=True)
 class Start:
-    """Message to start: the shared state, and the first episode. The parent sets `stop` to 1 to end early."""
+    """First message to a worker: the state that all workers share, a flag, and the number of its first episode.
+
+    The parent sets `stop` [1] to 1 to end the workers early.
+    """
 
     state: TrainState
     stop: torch.Tensor
@@ -53,8 +56,8 @@ def work(
 ) -> None:
     """Run a worker process: send the shape of the networks, then each update, and None at the end.
 
-    The lock is held for about 45 us of an update of some milliseconds. Updating without it (Hogwild) would save no more
-    than that, and counts and checkpoints would no longer be exact.
+    An update takes some milliseconds and holds the lock for about 45 us of them. Updating without a lock (Hogwild)
+    would save no more than that, and counts and checkpoints would no longer be exact.
     """
     torch.set_num_threads(1)
     env = make_env(index)
@@ -77,7 +80,10 @@ def work(
 
 @contextmanager
 def _holding(lock: Lock, stop: torch.Tensor) -> Iterator[None]:
-    """Hold the lock. A killed process never releases it, so waiting checks `stop` now and then."""
+    """Hold the lock; raise `Stopped` if training ends while waiting for it.
+
+    A killed process never releases the lock, so waiting checks every 0.5 s for `stop` and for the parent's end.
+    """
     parent = multiprocessing.parent_process()
     while True:
         if stop.item():
@@ -123,7 +129,8 @@ class _Training:
         self._state = run.begin(self._shape)
         self._state.share()
         saved_epochs = self._state.epochs
-        start = Start(self._state, self._stop, saved_epochs)  # an episode has a period at least, so nobody met this one
+        # Every episode has at least one period, so no earlier worker has played an episode of this number.
+        start = Start(self._state, self._stop, saved_epochs)
         if run.loaded is None:
             self._save()
         meter = Meter(report, saved_epochs, run.config.epochs)

@@ -29,14 +29,14 @@ class A3cConfig(LearnerSettings, frozen=True):
     workers: Annotated[int, Meta(ge=1, le=256)] = 2
     """Processes of `async`, at most one per core: with more, throughput collapses. `sync` does not use it."""
     normalize_per_rack: bool = False
-    """Normalise the advantages of each rack on their own, so that among networks of different kinds (`families`) the
-    one with the largest rewards does not decide alone."""
+    """Normalise the advantages of each rack separately. Otherwise the network with the largest rewards would dominate
+    an update over networks of different kinds (`families`)."""
     evolve_frac: Fraction = 0.0
-    """Share of the periods, at the end, for an evolution strategy over pairs (`evolve`), with `sync`. 0: none."""
+    """Fraction of the periods, at the end, that train by an evolution strategy (`evolve`); needs `sync` and `pairs`."""
     evolve_noise: Positive = 0.04
-    """Standard deviation of the noise on weights."""
+    """Standard deviation of the noise that the evolution strategy adds to the weights."""
     evolve_rate: Positive = 0.015
-    """Root mean square of a step of the weights; it falls linearly to a tenth."""
+    """Root mean square of a step of the weights in the evolution strategy; it falls linearly to a tenth."""
 
     def check(self) -> None:
         """Check settings against each other."""
@@ -46,7 +46,7 @@ class A3cConfig(LearnerSettings, frozen=True):
 
     @staticmethod
     def called(settings: Mapping[str, Any]) -> str:
-        """The name of an agent with these settings, which is that of its YAML file in configs/agent."""
+        """Return the name of an agent with these settings: that of its file in configs/agent, without `.yaml`."""
         if settings.get("value_coef") == 0:  # pairs replace the critic
             return "a3c_pairs"
         return "a2c" if settings.get("mode") == "sync" else "a3c"
@@ -57,17 +57,21 @@ class A3cConfig(LearnerSettings, frozen=True):
         return round(self.epochs * (1 - self.evolve_frac))
 
     def deviation(self, epochs: int) -> float:
-        """Standard deviation of real-valued actions after so many periods."""
+        """Return the standard deviation of real-valued actions after `epochs` periods of the training."""
         return scheduled(self.noise, self.noise_final, epochs / self.gradient_epochs)
 
     def step_size(self, epochs: int) -> float:
-        """Root mean square of a step of the evolution strategy after so many periods."""
+        """Return the root mean square of the evolution strategy's next step, after `epochs` periods of the training.
+
+        It falls linearly from `evolve_rate` at `gradient_epochs` to a tenth of that at the end. Only with
+        `evolve_frac` > 0.
+        """
         done = (epochs - self.gradient_epochs) / (self.epochs - self.gradient_epochs)
         return scheduled(self.evolve_rate, 0.1 * self.evolve_rate, done)
 
     @property
     def steps(self) -> int:
-        """Periods between updates, once `build` has chosen."""
+        """Periods of each rack between two updates: `rollout`, or 20 as long as `build` has not set it."""
         return 20 if self.rollout is None else self.rollout
 
     @property
@@ -81,7 +85,7 @@ class A3cConfig(LearnerSettings, frozen=True):
     def build(self, *, batching: bool = False) -> PolicyLearner:
         """Make the learner; `batching`: the datapath steps many racks in one call. PyTorch is loaded later.
 
-        Without `rollout`, an update has 5 periods from `BATCHED_RACKS` racks on, which need fewer for it, and 20 below.
+        Without `rollout`, an update uses 5 periods of each rack if there are at least `BATCHED_RACKS`, otherwise 20.
 
         Raises:
             MissingExtraError: PyTorch or TensorBoard is not installed.
@@ -100,9 +104,9 @@ class A3cConfig(LearnerSettings, frozen=True):
     def fit(self, make_env: EnvFactory, checkpoints: Checkpoints, report: Report, *, resume: bool) -> Path:
         """Train; see `ncc.harness.learner.Learner`.
 
-        Asynchronous training that ends early (a worker died, Ctrl-C, a full disk) leaves a checkpoint of that moment;
-        synchronous training goes back to its last one, so that it can continue bit-for-bit. A checkpoint of a finished
-        run resumes with larger `epochs` at a new episode.
+        Asynchronous training that ends early (a worker died, Ctrl-C) writes a checkpoint of that moment. Synchronous
+        training does not: it resumes from its last checkpoint and repeats what followed bit for bit. A finished run
+        can be resumed with larger `epochs`; it begins with a new episode.
 
         Raises:
             ConfigError: the policy's meta is not JSON, or an environment contradicts itself.

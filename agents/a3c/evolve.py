@@ -2,8 +2,8 @@
 """An evolution strategy in pairs, which continues from the final weights of A3C.
 
 A3C optimises actions with noise, and its discount limits its horizon. An evolution strategy (Salimans et al., 2017)
-puts the noise on the weights instead. The copies of a simulated network play whole episodes, with weights on both
-sides of the mean, and the mean moves to the side with the higher reward.
+puts the noise on the weights instead. Two copies of a simulated network play a whole episode, one with the mean weights
+plus noise, the other with the mean weights less the same noise. The mean moves towards the one with the higher reward.
 """
 
 import numpy as np
@@ -17,12 +17,12 @@ from ncc.harness.batch import BatchedEnv, ObsArray
 
 
 def numbers(shape: NetShape, weights: Float, obs: ObsArray) -> Float:
-    """Return the policy's real-valued actions [n_racks, n_agents] for observations [n_racks, n_agents, obs_dim].
+    """Return the policy's actions [n_racks, n_agents], numbers in [-1, 1]. Each rack has weights of its own.
 
     Args:
-        shape: sizes of the networks.
+        shape: sizes of the networks; its policy has one output.
         weights: [n_racks, policy_size] weights of the policy in each rack.
-        obs: observations without noise.
+        obs: [n_racks, n_agents, obs_dim] observations without noise.
     """
     inner, at = obs, 0
     for inputs, outputs in shape.policy_layers:
@@ -36,13 +36,14 @@ def numbers(shape: NetShape, weights: Float, obs: ObsArray) -> Float:
 def evolve(
     env: BatchedEnv, episode: int, shape: NetShape, params: torch.Tensor, *, noise: float, rng: np.random.Generator
 ) -> tuple[torch.Tensor, int, float]:
-    """Play an episode with noise on the weights.
+    """Play an episode with noise on the weights, and return the direction in which the weights should move.
 
-    The noise of each pair is weighed by the rank, among all pairs, of the relative difference of its two rewards.
-    Ranks keep one network with many flows, or one unlucky timeout, from deciding alone.
+    The direction is a weighted sum of the noise of all pairs. The weight of a pair is the rank, among all pairs, of the
+    relative difference between its two rewards, with the sign of that difference. Because only ranks count, one network
+    with many flows, or one unlucky timeout, does not decide alone.
 
     Args:
-        env: racks in `BatchedEnv.copies`, whose second half has the negated noise of the first.
+        env: racks in groups of `BatchedEnv.copies`; the second half of a group gets the negated noise of the first.
         episode: number of the episode.
         shape: sizes of the networks.
         params: [size] weights; those of the policy come first.
@@ -50,8 +51,11 @@ def evolve(
         rng: draws the noise.
 
     Returns:
-        The direction [size] in which to move, of root mean square 1 over the policy's weights, or 0 if no pair
-        differs; the number of periods played; the mean reward per host and period.
+        The direction [size], of root mean square 1 over the policy's weights, or 0 if the rewards of no pair differ;
+        the number of periods played, summed over racks; the mean reward per host and period.
+
+    Raises:
+        InvalidRunError: a reward is not finite.
     """
     half, groups = env.copies // 2, env.n_racks // env.copies
     drawn = rng.standard_normal((groups, half, shape.policy_size), np.float32)
@@ -73,7 +77,7 @@ def evolve(
 
 
 def ranked(differences: npt.NDArray[np.float64]) -> Float:
-    """Return the ranks in (0, 1] of differences [...] by size, with the signs of the differences; 0 for 0."""
+    """Rank differences [...] by their size; return the ranks in (0, 1] with the signs of the differences, 0 for 0."""
     sizes = np.abs(differences).ravel()
     ranks = (sizes.argsort().argsort() + 1) / sizes.size
     signed: Float = (np.sign(differences) * ranks.reshape(differences.shape)).astype(np.float32)

@@ -21,15 +21,15 @@ from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray
 from ncc.harness.native.network import Float, Network, network
 
 Net = list[tuple[Tensor, Tensor]]
-"""Layers: W [outputs, inputs] and b [outputs] each."""
+"""Weights W [outputs, inputs] and bias b [outputs] of every layer of a network."""
 
 POLICY_GAIN = 0.01
-"""Gain of the policy's last layer: small, so that training starts near the intended action probabilities."""
+"""Gain of the policy's last layer: small, so that an untrained policy draws all actions with nearly equal odds."""
 
 
 @dataclass(frozen=True)
 class NetShape:
-    """The sizes that determine the number and the meaning of the weights."""
+    """Sizes of the policy and the value network, which determine how many weights there are and what each one is."""
 
     obs_dim: int
     hidden: tuple[int, ...]
@@ -38,7 +38,7 @@ class NetShape:
 
     @classmethod
     def of(cls, env: BatchedEnv, hidden: tuple[int, ...]) -> "NetShape":
-        """Shape of the networks for an environment."""
+        """Return the shape of the networks for an environment with hidden layers of these sizes."""
         return cls(env.obs_dim - env.n_noise, hidden, env.n_actions)
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class NetShape:
         return sum(out * (inputs + 1) for inputs, out in self.policy_layers)
 
     def split(self, params: Tensor) -> tuple[Net, Net]:
-        """Views of the weight vector: the policy's and the value's layers, each W [outputs, inputs] and b [outputs]."""
+        """Return views of the weight vector [size]: the layers of the policy, and those of the value network."""
         nets: list[Net] = []
         start = 0
         for outputs in (self.n_outputs, 1):
@@ -91,9 +91,10 @@ class Losses(NamedTuple):
 
 
 class ActorCritic:
-    """Both networks, and the rows of the current rollout, which `ncc.harness.native` keeps for the gradient.
+    """The policy and the value network, in C++ (`ncc.harness.native`), with the samples of the current rollout.
 
-    PyTorch computes the losses from the networks' outputs, and their gradient with respect to these.
+    PyTorch computes the loss from the networks' outputs, and its gradient with respect to these outputs. The C++
+    networks propagate that gradient back to the weights.
 
     Args:
         shape: sizes of the networks.
@@ -116,7 +117,7 @@ class ActorCritic:
         self._value.load(weights[self._policy.size :])
 
     def act(self, obs: ObsArray, drawn: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
-        """Draw actions for the next samples of the rollout; False if a logit is not finite.
+        """Draw actions for the next samples of the rollout; return False if a logit or a number is not finite.
 
         Args:
             obs: [rows, obs_dim]
@@ -132,7 +133,7 @@ class ActorCritic:
         return bool(np.isfinite(actions).all())
 
     def value(self, obs: ObsArray) -> Float:
-        """Values [...] of observations [..., obs_dim] for which no action is chosen; the last step of a rollout."""
+        """Return values [...] of observations [..., obs_dim] that are not samples, as those after the last action."""
         if not self._critic:
             return np.zeros(obs.shape[:-1], np.float32)
         rows = np.ascontiguousarray(obs.reshape(-1, obs.shape[-1]))
@@ -154,9 +155,9 @@ class ActorCritic:
     ) -> Losses:
         """Compute the gradient of the actor-critic loss (Mnih et al., ICML 2016, Alg. S3) and end the rollout.
 
-        loss = policy + value_coef value - entropy_coef entropy, over all samples of the rollout, with the weights that
-        acted. Advantages and returns are constants in it. Real-valued actions have no entropy term: they follow a
-        Gaussian with a given deviation.
+        loss = policy + value_coef * value - entropy_coef * entropy, each a mean over all samples of the rollout, with
+        the weights loaded last. Advantages and returns are constants in it. Real-valued actions have no entropy term,
+        because they follow a Gaussian whose deviation is given.
 
         Args:
             actions: [...] actions taken, in the order of the samples.
@@ -184,7 +185,7 @@ class ActorCritic:
         return Losses(policy.item(), value.item(), entropy.item())
 
     def chosen(self, actions: ActionArray) -> Tensor:
-        """Log-probabilities [samples] of the rollout's actions [...]; for real-valued actions up to a constant."""
+        """Return log-probabilities [samples] of the rollout's actions [...]; of real-valued ones up to a constant."""
         return self._log_probs(torch.from_numpy(self._policy.outputs()), torch.from_numpy(actions).reshape(-1))
 
     def replay(self, obs: Tensor) -> None:
@@ -224,9 +225,10 @@ def policy_layers(shape: NetShape, params: Tensor) -> list[Layer]:
 
 
 def initial_params(shape: NetShape, seed: int) -> Tensor:
-    """Weights before training: orthogonal (Saxe et al., ICLR 2014), biases 0; equal seeds give equal weights.
+    """Return the weights [size] before training: orthogonal matrices (Saxe et al., ICLR 2014), and biases of 0.
 
-    For real-valued actions the policy's last layer is 0: the untrained policy is the formula that it multiplies.
+    Equal seeds give equal weights. For real-valued actions the policy's last layer is 0, so that an untrained policy
+    chooses 0 (with `residual`: the formula itself).
 
     Args:
         shape: sizes of the networks.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Experience collection: steps an environment with the current policy and keeps the data for an update."""
+"""Collection of experience: a collector steps an environment with the current policy and keeps data for an update."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Rollout:
     actions: ActionArray
     """[T, n_racks, n_agents]"""
     values: Float
-    """[T, n_racks, n_agents] values of the observations acted on; the network that acted keeps the observations."""
+    """[T, n_racks, n_agents] values of the observations acted on; `ActorCritic` keeps the observations themselves."""
     rewards: Float
     """[T, n_racks, n_agents]"""
     terminated: Bool
@@ -33,9 +33,9 @@ class Rollout:
     last_obs: ObsArray
     """[n_racks, n_agents, obs_dim] observations after the last step, without noise."""
     cut: tuple[tuple[int, int], ...]
-    """(t, rack) of episodes that were truncated"""
+    """(t, rack) for each episode that was truncated: in period t of that rack"""
     cut_obs: list[ObsArray]
-    """[n_agents, obs_dim] last observation of each of them"""
+    """[n_agents, obs_dim] last observation of each of these episodes"""
     returns: tuple[float, ...] = ()
     """Mean reward per host and period of each episode that ended."""
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -49,6 +49,12 @@ class Rollout:
 
 class Collector:
     """A collector that steps one environment from episode `first_episode` on.
+
+    Args:
+        env: the environment.
+        rng: draws actions, unless the environment draws the noise for them (`BatchedEnv.n_noise`).
+        rollout: largest number of periods that `collect` is asked for.
+        first_episode: number of the first episode of every rack.
 
     Raises:
         ConfigError: the environment contradicts the sizes that it states.
@@ -67,7 +73,7 @@ class Collector:
         self.reset(first_episode)
 
     def reset(self, episode: int) -> None:
-        """Cut the running episodes and start every rack at this episode."""
+        """Abandon the running episodes and start every rack at this episode."""
         self._last = np.asarray(self._env.reset(episode))
         expected = (*self._actions.shape[1:], self._env.obs_dim)
         if self._last.shape != expected:
@@ -140,7 +146,7 @@ class Collector:
 
 
 def require_finite(rewards: Float) -> Float:
-    """Return rewards [T, n_racks, n_agents].
+    """Return rewards [T, n_racks, n_agents] as they are, once all are known to be finite.
 
     Raises:
         InvalidRunError: one is not finite.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The state that training changes, with the Adam step over it, and the folder that keeps it."""
+"""State of a training: the weights, the Adam step that changes them, and checkpoints in the run folder."""
 
 import math
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ class TrainState:
         return int(self.counts[1])
 
     def claim(self, rollout: int, n_racks: int, total_epochs: int) -> int:
-        """Return the number of steps for the caller to collect next; 0 when all periods are handed out."""
+        """Hand out periods: return how many steps of its racks the caller should collect next; 0 if none are left."""
         claimed = int(self.counts[2])
         steps = min(rollout, math.ceil((total_epochs - claimed) / n_racks))
         if steps <= 0:
@@ -92,7 +92,7 @@ class TrainState:
 
 @dataclass(frozen=True)
 class Header:
-    """The part of a checkpoint beside its vectors."""
+    """Everything in a checkpoint except its vectors."""
 
     format: int
     made_by: dict[str, Any]
@@ -100,9 +100,9 @@ class Header:
     updates: int
     epochs: int
     episode: int
-    """First episode number that was not met."""
+    """Lowest episode number that no rack has played."""
     rng: dict[str, Any] | None
-    """State of the generator that draws actions; None in `async`. After the first weights no other one is in use."""
+    """State of the generator that draws actions; None in `async`. No other generator has a state to keep."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class TrainingRun:
         return TrainState.fresh(initial) if self.loaded is None else self.loaded.state
 
     def save(self, shape: NetShape, state: TrainState, episode: int, rng: np.random.Generator | None = None) -> Path:
-        """Write a checkpoint as `Header` describes it.
+        """Write a checkpoint with `episode` and `rng` as in `Header`; return its path.
 
         Raises:
             ResultError: the file system refused; earlier checkpoints are untouched.
@@ -143,7 +143,7 @@ class TrainingRun:
         return self._checkpoints.add(state.epochs, lambda path: write_bytes(path, data))
 
     def finish(self, shape: NetShape, state: TrainState) -> Path:
-        """Write the trained policy."""
+        """Write the trained policy; return its path."""
         return self._checkpoints.save_policy(POLICY_FILE, policy_layers(shape, state.params), state.epochs)
 
     def _load(self, path: Path) -> Checkpoint:
@@ -165,7 +165,7 @@ class TrainingRun:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit PyTorch to one thread, on which drawing the first weights and sums repeat bit for bit."""
+    """Limit PyTorch to one thread in the block, so that initial weights and sums have the same bits in every run."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -22,22 +22,25 @@ Scalars = dict[str, float]
 
 @dataclass(frozen=True)
 class Update:
-    """Numbers of an update for progress reports."""
+    """Results of an update for progress reports."""
 
     epochs: int
+    """Periods collected for it, summed over racks."""
     returns: tuple[float, ...]
+    """Mean reward per host and period of each episode that ended."""
     scalars: Scalars
+    """Losses and other numbers by name."""
 
 
 class Updater:
-    """A worker that collects from its environment, and moves weights that it may share with others.
+    """A worker that collects from its environment, and updates weights that it may share with other workers.
 
     Args:
-        collector: the worker's environment, and what draws its actions.
+        collector: collector of the worker's environment.
         config: settings.
         shape: sizes of the networks.
-        state: the state that it changes.
-        held: context in which the state may be read and changed.
+        state: weights, moments and counts, which each update changes.
+        held: makes a context in which this worker alone reads and changes `state`, for instance by a lock.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class Updater:
         self._model, self._params = ActorCritic(shape, critic=config.value_coef > 0), torch.empty_like(state.params)
 
     def update(self, *, stop_at_boundary: bool = False) -> Update | None:
-        """Collect a rollout and apply its gradients; None if all periods are handed out.
+        """Collect a rollout and apply its gradients; return None if no periods are left to collect.
 
         Args:
             stop_at_boundary: as in `Collector.collect`.
@@ -79,7 +82,8 @@ class Updater:
 def gradients(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction: float) -> Iterator[Scalars]:
     """Compute each gradient of `rollout` into ``model.gradient``, clipped to `max_grad_norm`; yield numbers for logs.
 
-    The caller applies the gradient and loads the new weights before it asks for the next.
+    There is one gradient per pass. The caller applies it and loads the new weights before it asks for the next.
+    `fraction` is the part of the training that is done, from which scheduled settings follow.
 
     Raises:
         InvalidRunError: the gradient is not finite.
@@ -122,20 +126,20 @@ def gradients(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction:
 
 
 def normalized(advantage: Float, at_most: float | None, axes: tuple[int, ...] | None = None) -> Float:
-    """Divide advantages by their root mean square over these axes (None: all), and cut those above `at_most`.
+    """Divide advantages by their root mean square over `axes` (None: all), and clip them to [-at_most, at_most].
 
-    The mean is not subtracted, so that a rollout of a single sample keeps its sign.
+    Without `at_most` nothing is clipped. The mean is not subtracted, so that a rollout of one sample keeps its sign.
     """
     advantage = advantage / (np.sqrt(np.mean(advantage**2, axis=axes, keepdims=True)) + np.float32(1e-8))
     return advantage if at_most is None else np.clip(advantage, -at_most, at_most)
 
 
 def returns_of(value: Callable[[ObsArray], Float], rollout: Rollout, gamma: float) -> tuple[Float, Float]:
-    """Advantages and returns, each [T, n_racks, n_agents], in units of the mean reward per period.
+    """Return advantages and returns, each [T, n_racks, n_agents], in units of the mean reward per period.
 
     Args:
-        value: values [...] of observations [..., obs_dim].
-        rollout: what was collected.
+        value: function from observations [..., obs_dim] to their values [...].
+        rollout: the periods collected.
         gamma: discount per period.
     """
     following = np.concatenate([rollout.values[1:], value(rollout.last_obs)[None]])
@@ -155,10 +159,10 @@ def returns_of(value: Callable[[ObsArray], Float], rollout: Rollout, gamma: floa
 def advantages(
     rewards: Float, values: Float, next_values: Float, *, terminated: Bool, truncated: Bool, gamma: float
 ) -> tuple[Float, Float]:
-    """Compute n-step returns (Mnih et al., 2016), and what they are above the values.
+    """Compute n-step returns (Mnih et al., 2016) and advantages, which are returns less values.
 
-    A return has the rewards up to the end of the rollout or the episode, then the value of the next observation.
-    Truncated episodes are bootstrapped; terminated ones are not.
+    A return sums the discounted rewards up to the end of the rollout or the episode, and the discounted value of the
+    observation after that. Where an episode terminated, this last value is 0; where it was truncated, it is not.
 
     Args:
         rewards: [T, n_racks, n_agents] reward of step t.

@@ -37,8 +37,9 @@ LONGEST_TEMPORARY = 20
 EXIT_S = 20.0
 """Seconds that Ray's processes get to exit after `ray.shutdown` before they are killed."""
 REMOVER = 'read -r folder; read -r over && exit; sleep 5; rm -rf "$folder"'
-"""Shell commands that remove a folder when the process that named it is killed, which closes the pipe; Ray's processes
-die then too. The folder comes through the pipe, because Ray's processes are found by their arguments."""
+"""Shell commands that read the path of a folder from a pipe, and remove the folder if the pipe closes without a second
+line. It does when the process that wrote the path is killed; Ray's processes die then too. The path must not be an
+argument of the shell, because every process with it in its arguments counts as one of Ray's."""
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",

@@ -44,7 +44,7 @@ class RllibConfig(LearnerSettings, frozen=True):
 
     @staticmethod
     def called(settings: Mapping[str, Any]) -> str:
-        """The name of an agent with these settings."""
+        """Return the name of an agent with these settings: that of its file in configs/agent, without `.yaml`."""
         return "rllib_ppo_pairs" if settings.get("value_coef") == 0 else "rllib_ppo"
 
     @property

@@ -19,9 +19,9 @@ from ncc.core.errors import NccError
 from ncc.harness.batch import EnvFactory, Measuring, ObsArray
 
 PERIOD = "period"
-"""Key of an info: a `Period`, or the message of an environment that cannot continue."""
+"""Key of an info whose value is a `Period`, or the error message of an environment that cannot continue."""
 RETURNS = "ncc_returns"
-"""Metric: mean reward per host and period of each episode of a rack that ended."""
+"""Name of a metric: the mean reward per host and period of each episode that ended in a rack."""
 NETWORK_METRICS = "ncc_network"
 """Metrics of the environment's networks by name (`ncc.harness.batch.Measuring`)."""
 NETWORK_METRICS_WINDOW = 16
@@ -55,10 +55,11 @@ class Period(NamedTuple):
 
 
 class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
-    """Racks that one forward pass decides for; RLlib sees them as one environment, and a rollout as an episode.
+    """Several racks that RLlib sees as one environment, so that one forward pass decides for all hosts.
 
-    Racks begin their own episodes by themselves. Arrays are [1, n_racks, n_agents, ...], spaces those of a single host,
-    without noise, for the module. RLlib's reward is 0: what each host was paid is in the info.
+    An episode of RLlib is a rollout here; the racks' own episodes begin and end at any time within it. Arrays are
+    [1, n_racks, n_agents, ...]. The spaces are those of a single host, without noise, because the module is a host's.
+    RLlib's reward is always 0; the rewards of the hosts are in the info (`PERIOD`).
     """
 
     num_envs = 1
@@ -68,7 +69,7 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
         self._settings: EnvSettings = given["settings"]
 
     def make(self, worker_index: int) -> None:
-        """Make the racks of that env runner, which RLlib counts from 1; 0: the process of the training."""
+        """Make the racks of the env runner of this number. RLlib counts from 1; 0 is the training process itself."""
         torch.set_num_threads(1)
         logging.getLogger("ray").setLevel(logging.ERROR)  # RLlib warns about its own code
         self._worker, self._is_actor = max(0, worker_index - 1), worker_index > 0
@@ -85,7 +86,7 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[ObsArray, dict[str, Any]]:
-        """Begin a rollout: racks go on where they are. The first one begins the first episode."""
+        """Begin a rollout. The first call begins the racks' first episode; later calls let the racks go on."""
         self._left = self._settings.rollout
         if self._obs is None:
             episode = self._settings.episode
@@ -99,7 +100,7 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
         return self._obs[None].copy(), {}
 
     def step(self, actions: Any) -> tuple[ObsArray, Any, Any, Any, dict[str, Any]]:
-        """Run one period of all racks. After an error of the environment nothing runs: the learner raises it."""
+        """Run one period of all racks. After an error nothing runs any more, and the info tells the learner of it."""
         told: Period | str = self._failed
         if not self._failed:
             try:
@@ -118,7 +119,7 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
         return self._obs[None].copy(), np.zeros(1), np.zeros(1, np.bool_), np.array([not self._left]), info
 
     def take_metrics(self) -> tuple[list[float], dict[str, float]]:
-        """Returns of the episodes that ended, and metrics of the networks, since the last call."""
+        """Return the returns of episodes that ended since the last call, and the networks' metrics since then."""
         ended, self._ended = self._ended, []
         return ended, dict(self._env.take_metrics()) if isinstance(self._env, Measuring) else {}
 
@@ -128,7 +129,7 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
 
 
 class EnvCallbacks(RLlibCallback):
-    """Calls of an env runner: its environment is made for its number, and tells its metrics after each rollout."""
+    """Callbacks of an env runner: they make the racks of its number, and log their metrics after each rollout."""
 
     def on_environment_created(self, *, env: Any, env_context: Any, **_: Any) -> None:
         """Make the racks."""

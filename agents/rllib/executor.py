@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The runs of an evaluation on Ray: a private one on this machine, or a cluster.
 
-A Ray worker starts a process for each run, as `Processes` does, because a simulator may abort its interpreter. So
-errors and files are those of `Processes`. All nodes must see the folder of results and that of the command.
+A Ray worker starts a process for each run by `Processes`, because a simulator may abort its interpreter. Errors and
+files are therefore those of `Processes`. All nodes must see the folder of the results and the command's working folder.
 """
 
 import platform
@@ -20,7 +20,7 @@ from ncc.core.errors import ConfigError, NccError, WorkerDiedError
 from ncc.harness.pool import Job, Processes, Tally, Task
 
 TRIES = 3
-"""Largest number of starts of a run, which is repeated if its node dies."""
+"""Number of times that a run is started at most; Ray starts it again if its node dies."""
 
 
 @dataclass(frozen=True)

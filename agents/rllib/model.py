@@ -51,10 +51,11 @@ class RllibModel:
 
 
 def load_rllib(path: Path) -> RllibModel:
-    """Load the only module of a checkpoint, which is an algorithm's or a module's own.
+    """Load the only module of a checkpoint, which an algorithm or a module has saved.
 
     Raises:
-        ConfigError: no checkpoint, or not exactly one usable module.
+        ConfigError: no checkpoint, not exactly one module, or one that cannot be used (of another version of RLlib, or
+            recurrent).
     """
     logging.getLogger("ray").setLevel(logging.ERROR)  # each module warns that RLlib creates it in an old way
     marker = RLModule.CLASS_AND_CTOR_ARGS_FILE_NAME

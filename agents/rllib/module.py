@@ -17,10 +17,10 @@ from ncc.agents.settings import scheduled
 
 
 class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI):
-    """Separate tanh networks of one host's observation: logits of its actions, and the value.
+    """Two tanh networks that read one host's observation: one gives the logits of its actions, the other its value.
 
     For real-valued actions the policy has one output u and draws from a Gaussian around tanh(u), as A3C does. If
-    observations end in noise (`ncc.envs.pairs`), the action has that noise, and the networks do not see it.
+    observations end in noise (`ncc.envs.pairs`), the networks do not see it; the action is tanh(u) + deviation * noise.
 
     `model_config` has `hidden` (sizes), `seed` (of the weights), `critic` (false: all values are 0) and `noise` (first
     and last deviation of actions, and the steps of RLlib between). Equal seeds give A3C's weights. Batches are
@@ -35,7 +35,7 @@ class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI):
         self.policy, self.value = _layers(policy), _layers(value)
 
     def _forward(self, batch: Mapping[str, Any], t: int = 0, **_: Any) -> dict[str, Tensor]:
-        """Logits [..., n_actions], or mean and logarithm of the deviation [..., 2] after `t` steps of RLlib."""
+        """Return logits [..., n_actions], or mean and log-deviation [..., 2] of numbers after `t` steps of RLlib."""
         outputs: Tensor = self.policy(batch[Columns.OBS][..., : self.shape.obs_dim])
         if not self.shape.n_actions:
             first, last, total = self.model_config["noise"]
@@ -44,7 +44,7 @@ class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI):
         return {Columns.ACTION_DIST_INPUTS: outputs}
 
     def _forward_exploration(self, batch: Mapping[str, Any], t: int = 0, **_: Any) -> dict[str, Tensor]:
-        """Actions [...] as well, which are drawn, or have the noise that was observed."""
+        """Return actions [...] as well: drawn at random, or with the noise at the end of the observation."""
         obs = batch[Columns.OBS]
         with torch.no_grad():
             out = self._forward(batch, t)
@@ -55,14 +55,14 @@ class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI):
         return {**out, Columns.ACTIONS: actions if self.shape.n_actions else actions.squeeze(-1)}
 
     def _forward_train(self, batch: Mapping[str, Any], **_: Any) -> dict[str, Tensor]:
-        """As `_forward`, with the deviations of real-valued actions that were in use."""
+        """Return the outputs of `_forward`, with the deviations that real-valued actions had when they were drawn."""
         inputs = self._forward(batch)[Columns.ACTION_DIST_INPUTS]
         if not self.shape.n_actions:
             inputs = torch.cat([inputs[..., :1], batch[Columns.ACTION_DIST_INPUTS][..., 1:]], -1)
         return {Columns.ACTION_DIST_INPUTS: inputs}
 
     def compute_values(self, batch: Mapping[str, Any], embeddings: Tensor | None = None) -> Tensor:
-        """Values [...], in units of the mean reward per period."""
+        """Return values [...] of the observations, in units of the mean reward per period."""
         obs = batch[Columns.OBS]
         if not self.model_config["critic"]:
             return torch.zeros(obs.shape[:-1])

@@ -35,13 +35,13 @@ from ncc.harness.batch import ObsArray
 SILENCE_S = 120.0
 """Seconds without an answer from any env runner before the training counts as dead; a restart takes some seconds."""
 PROBE_S = 0.2
-"""Seconds before each update that RLlib waits for an answer of lost env runners; the others wait meanwhile."""
+"""Seconds that RLlib waits before each update for an answer of lost env runners; the others are idle meanwhile."""
 NEVER = 10_000
 """Restarts allowed per env runner, in effect unlimited."""
 
 
 class HostBatches(ConnectorV2):
-    """The whole learner pipeline: rollouts become samples [all periods of all hosts] with A3C's advantages."""
+    """The whole learner pipeline: it turns rollouts into samples, one per host and period, with A3C's advantages."""
 
     def __init__(self, obs: Space[Any] | None = None, action: Space[Any] | None = None, *, config: RllibConfig) -> None:
         super().__init__(obs, action)
@@ -61,7 +61,7 @@ class HostBatches(ConnectorV2):
 
 
 def samples(module: HostModule, episode: SingleAgentEpisode, gamma: float) -> dict[str, npt.NDArray[Any]]:
-    """Arrays [periods * racks * hosts, ...] of a rollout by RLlib's names; advantages are not normalised.
+    """Return the arrays [periods * racks * hosts, ...] of a rollout by RLlib's names; advantages are not normalised.
 
     Raises:
         InvalidRunError: a reward is not finite, or the environment could not continue.
@@ -100,7 +100,7 @@ def samples(module: HostModule, episode: SingleAgentEpisode, gamma: float) -> di
 
 
 class PpoLearner(PPOTorchLearner):
-    """PPO's learner with A3C's Adam, and minibatches of samples: RLlib would count steps of environments."""
+    """PPO's learner with A3C's Adam. Its minibatches count samples, where RLlib's count steps of environments."""
 
     def configure_optimizers_for_module(self, module_id: str, config: Any = None) -> None:
         """Register A3C's Adam for a module, at the rate `config.lr`."""
@@ -117,7 +117,7 @@ class PpoLearner(PPOTorchLearner):
 
 
 def network(algorithm: Algorithm) -> HostModule:
-    """The network that an algorithm trains, in this process."""
+    """Return the network that an algorithm trains, which is in this process."""
     found: list[Any] = []
     algorithm.learner_group.foreach_learner(lambda learner: found.append(learner.module[DEFAULT_MODULE_ID].unwrapped()))
     module: HostModule = found[0]
@@ -186,5 +186,5 @@ def algorithm_config(config: RllibConfig, settings: EnvSettings, seed: int) -> P
 
 
 def schedule(start: float, final: float | None, steps: int) -> Any:
-    """A setting in RLlib's form: linear from `start` to `final`, or constant if `final` is None."""
+    """Return a setting in RLlib's form: linear from `start` to `final` in `steps`, or constant if `final` is None."""
     return start if final is None else [[0, start], [steps, final]]

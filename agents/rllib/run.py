@@ -45,7 +45,7 @@ SCALARS = {
     "gradients_default_optimizer_global_norm": "update/grad_norm",
     "default_optimizer_learning_rate": "update/learning_rate",
 }
-"""RLlib's names of the reported numbers, and A3C's."""
+"""RLlib's names of the numbers that are reported, and the names under which A3C reports the same numbers."""
 
 
 def train(config: RllibConfig, make_env: EnvFactory, checkpoints: Checkpoints, report: Report, *, resume: bool) -> Path:
@@ -76,7 +76,7 @@ class Run:
 
     def __init__(self, config: RllibConfig, make_env: EnvFactory, checkpoints: Checkpoints, epochs: int) -> None:
         self._config, self._checkpoints, self.epochs = config, checkpoints, epochs
-        # An episode has a period at least, so a resumed run has met none of this number.
+        # Every episode has at least one period, so no earlier run has played an episode of this number.
         settings = EnvSettings(make_env, config.rollout or 1, epochs)
         try:
             self.algorithm: Any = algorithm_config(config, settings, checkpoints.made_by["seed"]).build_algo()
@@ -120,10 +120,10 @@ class Run:
         self.algorithm.learner_group.shutdown()
 
     def _scalars(self, result: Mapping[str, Any]) -> dict[str, float]:
-        """The learner's numbers.
+        """Return the numbers of the learner and of the networks by our names.
 
         Raises:
-            InvalidRunError: one of them is not finite.
+            InvalidRunError: a loss or the norm of a gradient is not finite.
         """
         losses = result.get(LEARNER_RESULTS, {}).get(DEFAULT_MODULE_ID, {})
         scalars = {name: float(losses[rllib_name]) for rllib_name, name in SCALARS.items() if rllib_name in losses}

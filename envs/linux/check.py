@@ -188,7 +188,7 @@ NEEDED: tuple[Requirement, ...] = (
         f"install gcc, {_REBUILD}",
     ),
 )
-"""Requirements of every run that can be checked by anybody."""
+"""Requirements of every run that any user can check."""
 TRIED: tuple[Requirement, ...] = (
     (
         "struct_ops",
@@ -215,7 +215,7 @@ TRIED: tuple[Requirement, ...] = (
         "boot a kernel with CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_ACT",
     ),
 )
-"""Requirements of every run that are tried, which takes all of `NEEDED`."""
+"""Requirements of every run that can be checked only by trying them, once all of `NEEDED` are met."""
 OPTIONAL: tuple[Requirement, ...] = (
     (
         "htb",

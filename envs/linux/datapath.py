@@ -53,7 +53,7 @@ class Configured:
 
 
 class LinuxDatapath:
-    """The kernel behind the `Datapath` protocol. A machine has room for one run at a time; it takes root.
+    """The `Datapath` protocol on this machine's kernel. A machine has room for one run at a time; a run needs root.
 
     `transports` are the headers of `baselines/` that were built for the kernel, and the kernel's own as
     ``linux::cubic`` and so on.
@@ -74,7 +74,7 @@ class LinuxDatapath:
         return Configured(from_dict(LinuxSettings, plain, where))
 
     def transports(self) -> tuple[str, ...]:
-        """List our headers that were built for the kernel, and the kernel's own congestion controls.
+        """List the controllers of `baselines/` built for the kernel, and the kernel's own congestion controls.
 
         Raises:
             DatapathError: nothing was built for the kernel; the message says what the build lacked.
@@ -83,7 +83,7 @@ class LinuxDatapath:
         return transports()
 
     def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
-        """Build the rack; time begins with the first `step`. Ends an earlier run of this object.
+        """Build the network of namespaces; time begins with the first `step`. Ends an earlier run of this object.
 
         `seed` decides which messages are late or lost if the scenario asks for that; all other chance is the machine's.
 
@@ -113,7 +113,10 @@ class LinuxDatapath:
         return run.step(run.checked(rate_limits_bps))
 
     def tell(self, grants: Grants) -> None:
-        """Send receivers' grants at the next `step` (`ncc.harness.datapath.tell`); needs a transport of our own."""
+        """Send receivers' grants at the next `step`; see `ncc.harness.datapath.tell`.
+
+        Only a transport of `baselines/` can take them.
+        """
         self._running("tell").tell(grants)
 
     def finish(self) -> Records:

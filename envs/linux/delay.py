@@ -11,14 +11,14 @@ from ncc.core.units import bdp_bytes, to_ns
 from ncc.envs.linux.objects import helper
 
 HOP_S = 30e-6
-"""Longest delay of a link without a delay program: a hop itself takes about 8 us, more on busy processors."""
+"""Longest delay of a link that gets no delay program: a hop by itself takes about 8 us, more on busy processors."""
 OWN_S = 50e-6
 """Time that the program itself adds to a packet, mostly by waking up; packets are released that much earlier."""
 MIN_DELAY_S = 200e-6
 """Smallest delay that is kept to within some 10 %."""
 SPARE_PKTS = 1024
 SMALL_BYTES = 250
-"""Lower bound of the average packet size; it sets the number of packets that fit on the link."""
+"""Lower bound of the average packet size, from which follows how many packets the program must be able to hold."""
 READY_WITHIN_S = 10.0
 
 

@@ -21,7 +21,7 @@ ROOT, ORDER = 0x10000, 0x20000
 """Handles of the HTB that limits, and of the HTB inside `LIMIT` that orders."""
 CLSACT, CLSACT_PARENT = 0xFFFF0000, 0xFFFFFFF1
 WITH_CLSACT, WITHIN_CLSACT = 1, 2
-"""Handle of the filter: on our own clsact, which is removed with it; or on one that was there before and stays."""
+"""The two handles that our filter can have. They tell a clsact that is ours and is removed too from one that stays."""
 FILTER = b"ncc_order"
 """Name that marks the filter as ours."""
 TCX_EGRESS = 47
@@ -29,7 +29,8 @@ TCX_EGRESS = 47
 RESTORABLE = ("pfifo", "bfifo", "pfifo_fast", "fq", "fq_codel", "codel", "tbf", "mq", "noqueue")
 """Queues without classes of their own, which can be put back as they were."""
 INGRESS, EGRESS, PREFERENCE = 0xFFFFFFF2, 0xFFFFFFF3, 0x4E43
-"""Places of filters on a clsact, for packets as they arrive and before they are queued; and our filter's preference."""
+"""Parents of filters on a clsact: for packets that arrive, and for packets before they are queued. Our filter's
+preference."""
 _ANY_PROTOCOL = 0x0300
 """ETH_P_ALL in network order."""
 _INIT = 2
@@ -133,7 +134,10 @@ def bpf_filter(
 
 
 def filters(route: Route, index: int, parent: int = EGRESS) -> list[Answer]:
-    """Return the filters of a device's outgoing packets, or those at another `parent`; none without a clsact."""
+    """Return the filters of a device's outgoing packets, or those at another `parent`.
+
+    The list is empty if the kernel refuses the request for any reason, such as a device without a clsact.
+    """
     try:
         return list(route.ask(request(netlink.GET_FILTER, netlink.DUMP, index, parent=parent)))
     except OSError:
@@ -162,7 +166,11 @@ def check_first(route: Route, index: int, interface: str) -> None:
 
 
 def root_before(route: Route, index: int, interface: str) -> str:
-    """Return a device's root queue as text for `remove`; empty for the kernel's default queue."""
+    """Return a device's root queue as text for `remove`; empty for the kernel's default queue.
+
+    Raises:
+        DatapathError: the queue is of a kind that could not be put back.
+    """
     root = set_up_by_hand(route, index)
     if root is None:
         return ""
@@ -176,7 +184,7 @@ def root_before(route: Route, index: int, interface: str) -> str:
 
 
 def set_up_by_hand(route: Route, index: int) -> Answer | None:
-    """Return a device's root queue; None for the kernel's default queue, or if the device is gone."""
+    """Return a device's root queue; None for the kernel's default queue, or if the kernel refuses (device gone)."""
     answers = list[Answer]()
     with suppress(OSError):
         answers = list(route.ask(request(netlink.GET_QDISC, netlink.ECHO, index, parent=netlink.ROOT)))

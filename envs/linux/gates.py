@@ -26,14 +26,18 @@ from ncc.harness.messages import Messages, patience_s
 
 
 class Gates:
-    """State of all pairs of hosts with flows.
+    """Knowledge and grants of every pair of sender and receiver that has flows.
 
     Args:
+        scenario: scenario of the run.
+        flows: flows of the run.
+        seed: decides which messages are late or lost, if the scenario has such.
         wakers: waker of each sending host, by node; empty if no flow is held.
         addresses: IPv4 address of each host, by node.
 
     Attributes:
-        counts: `messages` of receivers that arrived, flows `woken` to begin, and those without a grant (`unanswered`).
+        counts: `messages` of receivers that arrived; flows `woken` to begin; and how many of these had waited for a
+            grant in vain (`unanswered`).
     """
 
     def __init__(

@@ -25,7 +25,7 @@ SOURCE = np.dtype([*_u8("cookie"), ("address", ">u4"), *_u4("unused")])
 """`struct ncc_source`: where a host's connections begin."""
 
 PARAMS = np.dtype([("values", "<u8", (16,)), *_u8("proportional user_slots")])
-"""`struct ncc_params`: the parameters that a program is made for."""
+"""`struct ncc_params`: the controller's parameters, written before its program is loaded."""
 
 REPORT = np.dtype(
     [
@@ -41,7 +41,8 @@ REPORT = np.dtype(
         ("peer", ">u4"),
     ]
 )
-"""`struct ncc_report`: one connection, written by the kernel; `seq` is odd while it writes."""
+"""`struct ncc_report`: one flow (a connection, or its part with one SO_MARK), written by the kernel; `seq` is odd while
+the kernel writes."""
 
 DECISION = np.dtype(
     [

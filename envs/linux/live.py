@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`Live`: hosts of real traffic, whose connections the shim reports and queues limit.
+"""`Live`: measures and limits hosts that carry real traffic. The shim reports their connections.
 
 Columns are those of `ncc.core.signals`, except where the kernel knows less than a simulator:
 
 - Sizes of flows are unknown. `queued_bytes` are the bytes that applications have written and that have not left the
-  host, without those of connections whose receivers take nothing more. `next_bytes` is the least of these over flows. A
-  flow is queued if it has such bytes. Data that an application has not written yet, because the send buffer is full,
-  does not count.
-- `wait_s` counts from the end of the period in which new bytes of the flow last left; before that from its beginning.
+  host; connections whose receivers take nothing more do not count. A flow is queued if it has such bytes, and
+  `next_bytes` is the least of them over flows. Data that an application has not written yet, because the send buffer
+  is full, does not count.
+- `wait_s` counts from the end of the period in which new bytes of the flow last left. If none have, it counts from the
+  flow's beginning.
 - All values are as of a connection's last ACK; a connection is unknown until its first data is acknowledged.
 - A limit holds for all packets that leave a host's interface, including those to its neighbours.
 """
@@ -48,10 +49,10 @@ class HostColumns(NamedTuple):
 
 
 class Live:
-    """The local hosts of an agent, which are rows 0 to k - 1 of a shim.
+    """The hosts of this machine for which an agent decides: rows 0 to k - 1 of a shim.
 
     Args:
-        shim: shim; this class adds the hosts to it.
+        shim: the shim, to which this class adds the hosts.
         sources: IPv4 addresses of each host [k], each with the cookie of its network namespace.
         base_rtt_s: RTT [k] of each host before its first sample.
         counters: counter [k] of each host's interface.
@@ -113,7 +114,7 @@ class Live:
             self.queues.decide(limits_bps, now_ns, self.shim)
 
     def lift(self) -> None:
-        """Lift all limits; without further `put` the heartbeat soon times out."""
+        """Lift all limits now. Orders end too, unless `put` is called again before the heartbeat times out."""
         if self.queues is not None:
             with suppress(DatapathError):  # an interface or its queue has gone, and with it the limit
                 self.queues.decide(np.full(self._n, np.inf), time.monotonic_ns(), self.shim)

@@ -34,7 +34,7 @@ WATCHED_S = 0.2
 
 @cache
 def require() -> None:
-    """Check once per process that runs are possible on this machine."""
+    """Check once per process that this machine can run the datapath; raise `DatapathError` if not."""
     for row in check_machine():
         if row.needed and not row.there:
             raise DatapathError(f"No run on linux is possible here: {row.name}: {row.sentence.rstrip('.')}.")
@@ -59,10 +59,13 @@ def open_lock(name: str) -> int:
 
 @contextmanager
 def taken(*, shared: bool = False) -> Iterator[None]:
-    """Hold the machine for as long as the block lasts.
+    """Hold the machine's lock for as long as the block lasts.
 
     Args:
         shared: share the machine with others that also set this; a run never does.
+
+    Raises:
+        DatapathError: another process holds the lock.
     """
     lock = open_lock(LOCK)
     try:
@@ -139,7 +142,7 @@ class Periods:
     Attributes:
         start_ns: start of the first period; set it before calling `next_end_ns`.
         epoch: number of periods that have ended.
-        missed: number of these whose end had passed when `next_end_ns` was called.
+        missed: number of periods whose end had already passed when `next_end_ns` was called for them.
     """
 
     def __init__(self, period_ns: int) -> None:

@@ -71,7 +71,7 @@ class Meter:
         self.flows = extension().Flows(
             self.size_bytes, self.known_bytes, self.delivered_bytes, self.left_bytes, self.rtt_sum_s, self.rtt_samples
         )
-        """The arrays above, for the extension; `update` adds reports on some flows, counted since each began."""
+        """The arrays above, for the extension; `update` brings flows up to date, by counts since each of them began."""
         self._live, self._topology = np.zeros(n, np.int64), topology
         self._epochs = extension().Epochs(
             flows=self.flows,

@@ -124,7 +124,13 @@ def _opened(file: Path, undo: ExitStack) -> int:
 
 
 def in_new(call: Callable[[], T]) -> T:
-    """Run `call` in a new network namespace, which ends with the call, in a thread of its own; return its result."""
+    """Run `call` in a thread of its own and in a new network namespace; return the result of `call`.
+
+    The namespace is gone when this function returns. The caller's thread stays in its own namespace.
+
+    Raises:
+        DatapathError: this process may not make a network namespace.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
 
     def run() -> T:

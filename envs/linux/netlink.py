@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Requests to the kernel's traffic control (rtnetlink), in the network namespace in which a socket was opened.
+"""Requests to the kernel's traffic control (rtnetlink), in the network namespace where the socket was opened.
 
-`tc` could only set queues up: it is too slow for a limit that changes every period, and a child process of the agent
-cannot remove queues, because it inherits no capabilities.
+The command `tc` does not do for this. It is too slow for a limit that changes every period. An agent without root could
+not even call it to remove its queues, because a child process does not inherit the agent's capabilities.
 """
 
 import socket
@@ -78,7 +78,7 @@ class Answer:
 
 
 class Route:
-    """A socket to the traffic control of the calling thread's network namespace; threads may share it in turn."""
+    """A socket to the traffic control of the calling thread's network namespace. One thread at a time may use it."""
 
     def __init__(self) -> None:
         kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
@@ -91,7 +91,11 @@ class Route:
             pass
 
     def ask(self, message: bytes | bytearray) -> Iterator[Answer]:
-        """Send a request and yield the kernel's answers; the caller must read them all."""
+        """Send a request and yield the kernel's answers, all of which the caller must read.
+
+        Raises:
+            OSError: the kernel refuses the request.
+        """
         self._socket.send(message)
         while True:
             data = memoryview(self._socket.recv(BUFFER_BYTES))

@@ -29,7 +29,7 @@ def bpf_objects() -> dict[str, Path]:
 
 
 def require_built() -> dict[str, Path]:
-    """Return the programs for the kernel by name."""
+    """Return the programs for the kernel by name; raise `DatapathError` if none was built."""
     if not (built := bpf_objects()):
         raise DatapathError(
             "The Linux datapath's programs for the kernel were not built: install clang and libbpf-dev, then run "
@@ -39,7 +39,7 @@ def require_built() -> dict[str, Path]:
 
 
 def helper(name: str) -> Path:
-    """Return the path of a helper program."""
+    """Return the path of a compiled program, `traffic` or `delay`; raise `DatapathError` if it was not built."""
     if (built := folder()) is None or not (built / name).is_file():
         raise DatapathError(
             f"The Linux datapath's helper program {name} was not built: install gcc, then run `make build` (in a "

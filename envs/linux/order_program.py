@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that give a host's packets their class: in its queue (`OrderProgram`), and at ports (`TagProgram`)."""
+"""Programs in the kernel that sort a host's packets into classes of priority.
+
+`OrderProgram` gives a packet its class in the host's own queue. `TagProgram` writes a class into the packet, by which
+the ports on its way serve it.
+"""
 
 import ctypes
 import os
@@ -21,7 +25,7 @@ CLASSES = 8
 """Number of classes of the order."""
 SIZE_LEVEL, SIZE_OPTION = 0x4E43, 1
 """Level and name of the socket option by which an application announces the size of its next message, in bytes (32
-bits). It takes no privilege. Where no program takes sizes, the kernel refuses it (ENOPROTOOPT)."""
+bits). Any user may set it. Where no program takes sizes, the kernel refuses it (ENOPROTOOPT)."""
 Mode = Literal["fifo", "known"]
 MODES = get_args(Mode)
 COUNTERS = ("messages", "demotions", "hinted", "silent_pkts")
@@ -89,10 +93,9 @@ class OrderProgram:
 
 
 class TagProgram:
-    """A tag of baselines/tags (bpf/tag.bpf.c) at all hosts of a rack, which gives data packets the class of their flow.
+    """The program of one tag of baselines/tags (bpf/tag.bpf.c), for all hosts of a `Rack`.
 
-    Packets without data, or of protocols other than TCP, have class 0.
-
+    It gives data packets the class of their flow. Packets without data, or of protocols other than TCP, have class 0.
     A flow is the data that a connection sends until all that was written is acknowledged; its size is the part that the
     host knows. `close` may be called twice.
 
@@ -122,7 +125,7 @@ class TagProgram:
 
 
 def take_sizes(opened: Any) -> bool:
-    """Give a loaded object the sizes that applications of this machine announce; return False if that fails."""
+    """Let a loaded program read the sizes that applications of this machine announce; return False if that fails."""
     try:
         with _control_groups() as group:
             opened.attach("ncc_message_told", group)

@@ -6,7 +6,7 @@ class of each packet:
 
 - 1:2 is the line. 1:18 below it is the host's limit, the default class.
 - 2:10 to 2:17 inside the limit are the classes of the order. 2:10 is served first; it has packets without payload and
-  the shortest messages. The known bytes of a message are those acknowledged, in flight and written.
+  the shortest messages. A message counts with its known bytes: those acknowledged, in flight, and written by now.
 - 2:18 takes turns with 2:17, the last class of the order. It has the packets outside the order: protocols other than
   TCP, forwarded packets.
 - 1:3 is outside the limit. It has ARP, LLDP and the like, packets that this process sends with SO_PRIORITY `OPEN`, and
@@ -46,9 +46,9 @@ BORROWS = 1
 BURST_PKTS, BURST_S = 2, 100e-6
 """Burst in full packets, or in seconds at the rate if that is more: timers are late by tens of microseconds."""
 PROMPT_S, SETTLED_S = 2e-3, 0.05
-"""A packet delays the next one by its transmission time at the limit in force, even if the limit rises meanwhile. A low
-limit, at which a full packet takes more than `PROMPT_S`, is therefore raised to that rate at first. It holds unchanged
-`SETTLED_S` after the last higher limit."""
+"""A packet delays the next one by its transmission time at the limit in force, even if the limit rises meanwhile. A
+limit is low if a full packet takes more than `PROMPT_S` at it. Instead of a low limit, the rate at which it takes
+`PROMPT_S` is in force at first; the low limit itself follows `SETTLED_S` after the last limit that was not low."""
 HELD_BYTES = 65_536
 """Bytes of a message that may wait in the queue of a host with a limit."""
 GROWING = ("limited_bytes", "open_bytes", "dropped_pkts")

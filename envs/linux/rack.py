@@ -36,7 +36,7 @@ BURST_S = 100e-6
 UNBOUNDED_BYTES = 2**30
 """Limit of a device's queue in the kernel, never reached: the switch's program or the host's TCP limits it."""
 UNBOUNDED_PKTS = 2**20
-"""The same in packets, for each class of a port."""
+"""Limit in packets of the queue of each class of a port, never reached either."""
 BUCKET = 3
 """Handle of a port's token bucket, the parent of its HTB; `HostQueue` has other handles."""
 NEVER = "rate 8tbit burst 10mb cburst 10mb quantum 60000"
@@ -45,7 +45,7 @@ _serial = count()
 
 
 def check_rack(topology: Topology, transport: Transport) -> None:
-    """Raise `ConfigError` naming the first feature of a topology that a rack does not offer."""
+    """Raise `ConfigError` if a topology or transport has a feature that `Rack` does not offer, naming the first one."""
     if len(topology.links) != len(topology.nodes) - 1:
         raise ConfigError(
             f"The Linux rack takes trees only, one way from each node to each other: {len(topology.nodes)} nodes need "
@@ -73,7 +73,7 @@ def check_rack(topology: Topology, transport: Transport) -> None:
 
 
 class Rack:
-    """A running topology; a context manager, or closed by `close`.
+    """A topology built of network namespaces. Use it as a context manager, or call `close` at the end.
 
     Args:
         topology: a tree.
@@ -162,7 +162,7 @@ class Rack:
             self._add_link(i, link)
         for node in nodes:
             ports = [port for port in range(2 * len(self.topology.links)) if self._ends(port)[0] == node]
-            # A mark must hit one packet.
+            # One packet per buffer of the kernel, so that a mark hits one packet only.
             options = f"mtu {self.transport.mtu_bytes} txqueuelen 4096 gso_max_segs 1"
             self._ip(node, [f"link set {_device(port)} {options}" for port in ports])
             for port in ports:
@@ -246,7 +246,10 @@ class Rack:
         return lines
 
     def _routes(self, node: int) -> list[str]:
-        """Return commands for a node's routes: a switch's to every host; a host's one, with the metrics of its TCP."""
+        """Return commands that set a node's routes.
+
+        A switch has a route to every host. A host has a single one, which holds the settings of its TCP.
+        """
         if self.topology.nodes[node].kind is NodeKind.HOST:
             port, address = self.port(node), self.address(node)
             metrics = stack.metrics(self.transport, self.order.mode if self.order else None)

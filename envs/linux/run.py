@@ -48,7 +48,7 @@ NOT_MESSAGES = (
 
 
 class Run:
-    """One run, from its rack to its records."""
+    """One run: it builds the network of namespaces, steps it in real time, and returns measurements and records."""
 
     def __init__(
         self, scenario: Scenario, flows: FlowTable, stack: HostStack, settings: LinuxSettings, seed: int
@@ -76,7 +76,7 @@ class Run:
             raise
 
     def _prepare(self) -> None:
-        """Take the machine and check that it can run this."""
+        """Take the machine's lock and check that a run is possible."""
         self._undo.enter_context(machine.taken())
         machine.require()
         if self.settings.scheduling == "fifo":  # fails now rather than at the first step

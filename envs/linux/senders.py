@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Congestion control of a run's connections: one of our headers in the shim, or one of the kernel's own."""
+"""Congestion control of a run's connections: a controller of `baselines/` in the shim, or one of the kernel's own."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -25,7 +25,7 @@ US = 1_000_000
 
 
 class Senders(ABC):
-    """Control of a run's connections, and reports of them."""
+    """Base of the congestion controls that a run's connections can have, with their limits and reports."""
 
     congestion: str
     """TCP_CONGESTION of both ends."""
@@ -76,7 +76,7 @@ class Senders(ABC):
 
     @abstractmethod
     def report(self, meter: Meter, traffic: Traffic) -> None:
-        """Give the connections' counts to the meter."""
+        """Pass the connections' latest counts to the meter."""
 
     def counters(self) -> dict[str, int]:
         """Return counters for the facts of the run."""
@@ -89,7 +89,7 @@ class Senders(ABC):
 
 
 class ShimSenders(Senders):
-    """One of our headers in the kernel, reported by the shim."""
+    """A controller of `baselines/` in the kernel, whose connections the shim reports."""
 
     shim: Shim
 
@@ -143,7 +143,7 @@ class ShimSenders(Senders):
 
 
 class KernelSenders(Senders):
-    """One of the kernel's own controls, an independent reference, with TCP_INFO for reports."""
+    """One of the kernel's own controls, as an independent reference; its reports are TCP_INFO."""
 
     samples = True
 
@@ -153,7 +153,7 @@ class KernelSenders(Senders):
         self.ecn = int(self.congestion not in NO_ECN)
 
     def report(self, meter: Meter, traffic: Traffic) -> None:
-        """Give the counts to the meter; RTTs are the smoothed RTT once a period, as `TCP_INFO` has no other."""
+        """Pass the counts to the meter. Its RTT samples are the smoothed RTT of `TCP_INFO`, one per period."""
         rows = meter.live
         flows = traffic.flows[rows]
         meter.flows.update(

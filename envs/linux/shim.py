@@ -129,7 +129,10 @@ class Shim:
             self._object.update("free_slots", None, struct.pack("=I", slot))
 
     def used(self) -> int:
-        """Return the number of slots that have ever had a connection: the first ones, as free slots are reused last."""
+        """Return the number of slots that have ever had a connection.
+
+        They are the first ones, because slots that become free are used again only after all others.
+        """
         return min(int(self._started.item()), layout.FLOWS_MAX)
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A scenario's transport and stack in the kernel: settings of namespaces, metrics of routes, and differences."""
+"""A scenario's transport and stack in the kernel: settings of namespaces and routes, and how the kernel differs."""
 
 import math
 import time
@@ -35,7 +35,7 @@ ROUNDING = 1e-6
 _MONOTONIC_COARSE = 6
 """Clock CLOCK_MONOTONIC_COARSE of linux/time.h, which advances with the jiffies."""
 HELD_RTO_S = 0.4
-"""Least retransmission timeout of hosts with such a queue: shorter ones expire while packets wait there."""
+"""Least retransmission timeout of hosts with a queue of ours: shorter ones would expire while packets wait there."""
 HEADER_BYTES = 40
 """IP and TCP headers of a data packet, without timestamps."""
 SKB_OVERHEAD = 2
@@ -43,7 +43,7 @@ SKB_OVERHEAD = 2
 
 
 def transports() -> tuple[str, ...]:
-    """List our headers, and the kernel's own as ``linux::cubic`` and so on."""
+    """List the controllers of `baselines/`, and the kernel's own as ``linux::cubic`` and so on."""
     return (*extension().transports(), *(KERNEL + name for name in kernel_controls()))
 
 
@@ -112,12 +112,12 @@ def of_host(transport: Transport, nic: Nic, mode: Mode | None = None) -> dict[st
     """Return settings of a host's namespace; `mode` is that of its queue, None without one (queue.py).
 
     `tcp_tso_rtt_log` 0 lets paced flows send packet by packet. With classic recovery, `tcp_early_retrans` 0 leaves lost
-    tails to the timeout as in simulators; with probes, Linux would have a third of the timeouts in bursts over a short
-    buffer. Buffer sizes are in bytes of memory. A packet takes about twice its payload, so the largest sizes are
-    doubled to let the window reach the scenario's size; the kernel itself doubles the sizes that the traffic program
-    gives its sockets. Where hosts know the backlog only, a send buffer begins at Linux's default, or at twice the
-    scenario's first write, and grows with the window. A host's queue delays packets. TCP must not wait for these before
-    it sends more, neither to fill up a packet (`tcp_autocorking`) nor to stay within `tcp_limit_output_bytes`.
+    tails to the timeout as in simulators; with probes, Linux would have only a third as many timeouts when bursts
+    overflow a short buffer. Buffer sizes are in bytes of memory. A packet takes about twice its payload, so the largest
+    sizes are doubled to let the window reach the scenario's size; the kernel itself doubles the sizes that the traffic
+    program gives its sockets. Where hosts know the backlog only, a send buffer begins at Linux's default, or at twice
+    the scenario's first write, and grows with the window. A host's queue delays packets. TCP must not wait for these
+    before it sends more, neither to fill up a packet (`tcp_autocorking`) nor to stay within `tcp_limit_output_bytes`.
     """
     queued = max(nic.small_queue_bytes, HELD_BYTES) if mode is not None else nic.small_queue_bytes
     send, receive = transport.send_buffer_bytes or BUFFER_BYTES, transport.receive_buffer_bytes or BUFFER_BYTES

@@ -24,7 +24,8 @@ POOL_PORTS_MAX = 32
 FIRST_INDEX = 16
 """Index of port 0's network device. The program finds its port by this index, which must be unique in a rack."""
 TAG_PREFERENCE, PREFERENCE = 0xBFFF, 0xC000
-"""Preferences of filters of tags and of the switch: a host's queue comes first, and tags before they are read."""
+"""Preferences of the filters of tags and of the switch. The lowest runs first: a host's queue (`device.PREFERENCE`),
+then tags, then the switch, which reads them."""
 NO_POOL = 0xFFFFFFFF
 ALPHA_ONE = 1024
 PROBABILITY_ONE = 2**32
@@ -161,7 +162,7 @@ def pool_rows(topology: Topology) -> npt.NDArray[Any]:
 
 
 def program_row(program: Program, mtu_bytes: int) -> npt.NDArray[Any]:
-    """Return a row [1] of `PROGRAM`, the settings of the program of the ports."""
+    """Return a row [1] of `PROGRAM`: the parameters of the program that runs at the ports, and the MTU."""
     row = np.zeros(1, PROGRAM)
     values = list(with_defaults(extension().program_params(program.name), program.params).values())
     row["params"][0, : len(values)], row["mtu_bytes"] = values, mtu_bytes
@@ -169,7 +170,7 @@ def program_row(program: Program, mtu_bytes: int) -> npt.NDArray[Any]:
 
 
 class Switch:
-    """The program of all ports, loaded for a topology that `check_switch` accepts. `close` may be called twice.
+    """The loaded program of all ports of a topology that `check_switch` accepts. `close` may be called twice.
 
     Attributes:
         programs: file descriptors of the programs at every port, and of the one that samples the ports, by name.

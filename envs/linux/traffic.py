@@ -120,7 +120,12 @@ class Traffic:
     Args:
         hosts: hosts of the flows.
         flows: flows to send.
-        src: row in `hosts` of each flow's sender, shape [n_flows]; `dst`: the same of its receiver.
+        src: row in `hosts` of each flow's sender, shape [n_flows].
+        dst: row in `hosts` of each flow's receiver, shape [n_flows].
+        options: options of the program.
+
+    Attributes:
+        flows: rows [n_flows] of `FLOW`, which the program writes at any time.
     """
 
     def __init__(

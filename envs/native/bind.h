@@ -29,7 +29,7 @@ namespace ncc::bind
 
 using namespace nb::literals;
 
-constexpr size_t kProgress = 4; // time in ns, epoch, flows started and finished
+constexpr size_t kProgress = 4; // numbers: time in ns, epoch, flows started, flows finished
 
 // Index of the first limit that cannot be used, or -1.
 inline int64_t BadLimit(const nb::ndarray<const double, nb::c_contig, nb::device::cpu> &limits_bps)
@@ -42,7 +42,7 @@ inline int64_t BadLimit(const nb::ndarray<const double, nb::c_contig, nb::device
     return -1;
 }
 
-// Where one network's measurement goes: of a batch, the blocks of its row.
+// The arrays into which one network's measurement is written; in a batch, its row of them.
 struct Blocks {
     double *hosts;
     int64_t *host_counts;
@@ -56,7 +56,7 @@ struct Blocks {
     }
 };
 
-// Touches nothing of Python.
+// Uses nothing of Python, so that it may run without the interpreter's lock.
 template <typename Network>
 void MeasureInto(Network &network, const Blocks &to)
 {
@@ -133,8 +133,8 @@ nb::dict PortRecords(Network &network)
     return ColumnsOf(rows);
 }
 
-// Messages of receivers for the next step: a row of each column is one message to the sender `src`. `window_pkts` 0: no
-// bound; `late_ns`: it leaves so long after the limits take effect. The rows have been checked.
+// Takes messages of receivers for the next step. A row of the columns is one message to the sender `src`. `window_pkts`
+// 0: no bound; `late_ns`: time from when the limits take effect until it leaves. The rows have been checked.
 template <typename Network>
 void Tell(Network &network, In<int64_t> src, In<int64_t> dst, In<int64_t> start_ns, In<double> rate_bps,
           In<int64_t> window_pkts, In<int64_t> late_ns)
@@ -147,8 +147,8 @@ void Tell(Network &network, In<int64_t> src, In<int64_t> dst, In<int64_t> start_
     network.Tell(std::move(grants));
 }
 
-// Whole numbers [E, 3]: source, destination and flows of each edge; real numbers [E, 4]: waiting, next and received
-// bytes, and age in seconds.
+// Two arrays with a row for each edge (Gates::Edge): whole numbers [E, 3], its source, destination and flows; and real
+// numbers [E, 4], its waiting, next and received bytes, and its age in seconds.
 template <typename Network>
 nb::tuple EdgesOf(const Network &network)
 {
@@ -161,8 +161,8 @@ nb::tuple EdgesOf(const Network &network)
     return nb::make_tuple(Own(std::move(whole)), Own(std::move(real)));
 }
 
-// Class `Network`, to which a module may add what is its own. Its constructor throws std::invalid_argument for what
-// cannot be built, std::runtime_error for what cannot be built now.
+// Class `Network`, to which a module may add functions of its own. Its constructor throws std::invalid_argument for a
+// network that cannot be built, and std::runtime_error for one that cannot be built now.
 template <typename Network>
 nb::class_<Network> BindNetwork(nb::module_ &m)
 {
@@ -193,7 +193,8 @@ nb::class_<Network> BindNetwork(nb::module_ &m)
         .def_prop_ro("live_connections", [](const Network &network) { return network.run().live_connections(); });
 }
 
-// The names of a table of what is registered, after others, and the parameters of each.
+// Functions of a module for a table of registered headers: one with their names, after `others`, and one with the
+// parameters of each.
 template <class Table>
 void BindTable(nb::module_ &m, const char *names, const char *params, const Table &table,
                const std::vector<std::string> &first = {})
@@ -202,7 +203,7 @@ void BindTable(nb::module_ &m, const char *names, const char *params, const Tabl
     m.def(params, [&table](const std::string &name) { return ParamRows(RowIn(table, name)); }, "name"_a);
 }
 
-// The functions of which every module has one.
+// The functions that every module has.
 inline void BindFunctions(nb::module_ &m)
 {
     m.def("bad_limit", &BadLimit, "limits_bps"_a);

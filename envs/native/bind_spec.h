@@ -45,7 +45,7 @@ inline void SameLength(size_t length, size_t n)
     }
 }
 
-// The nodes come first, then the flows, and last the columns of these.
+// Sets the flows. Set the nodes before, and the other columns of flows (below) after.
 inline void SetFlows(Spec &spec, In<int64_t> start_ns, In<int64_t> src, In<int64_t> dst, In<int64_t> size_bytes)
 {
     const size_t n = start_ns.shape(0);
@@ -74,7 +74,7 @@ inline void SetFlows(Spec &spec, In<int64_t> start_ns, In<int64_t> src, In<int64
     }
 }
 
-// Which flows' data, and whose ACKs, are under their host's rate limit; of each flow, as FlowSpec has it.
+// Sets FlowSpec::limited of each flow: 1 if its data, or its ACKs, are under their host's rate limit.
 inline void SetLimited(Spec &spec, In<uint8_t> data, In<uint8_t> acks)
 {
     SameLength(data.shape(0), spec.flows.size());
@@ -85,7 +85,7 @@ inline void SetLimited(Spec &spec, In<uint8_t> data, In<uint8_t> acks)
     }
 }
 
-// How applications write each flow, as FlowSpec has it.
+// Sets the pieces in which applications write each flow (FlowSpec).
 inline void SetWrites(Spec &spec, In<int64_t> chunk_bytes, In<int64_t> every_ns)
 {
     SameLength(chunk_bytes.shape(0), spec.flows.size());
@@ -96,7 +96,7 @@ inline void SetWrites(Spec &spec, In<int64_t> chunk_bytes, In<int64_t> every_ns)
     }
 }
 
-// The predictor of each flow, numbered from 0.
+// Sets the predictor of each flow, numbered from 0.
 inline void SetPredictors(Spec &spec, In<int64_t> predictor)
 {
     SameLength(predictor.shape(0), spec.flows.size());
@@ -105,7 +105,7 @@ inline void SetPredictors(Spec &spec, In<int64_t> predictor)
     }
 }
 
-// The stack of each flow: 0, or 1 + its index in Spec::stacks.
+// Sets the stack of each flow: 0, or 1 + its index in Spec::stacks.
 inline void SetStackOf(Spec &spec, In<uint8_t> stack)
 {
     SameLength(stack.shape(0), spec.flows.size());

@@ -21,7 +21,7 @@
 namespace ncc
 {
 
-// The row of that name in a table of what is registered (ncc_controllers.h), or null.
+// Returns the row of that name in a table of registered headers (ncc_controllers.h), or null.
 template <class Table>
 auto RowIn(const Table &table, const std::string &name) -> std::remove_cv_t<std::remove_reference_t<decltype(table[0])>>
 {
@@ -29,7 +29,7 @@ auto RowIn(const Table &table, const std::string &name) -> std::remove_cv_t<std:
     return found == std::end(table) ? nullptr : *found;
 }
 
-// The names of its rows, after others.
+// Returns the names of a table's rows, after `names`.
 template <class Table>
 std::vector<std::string> NamesIn(const Table &table, std::vector<std::string> names = {})
 {
@@ -39,7 +39,7 @@ std::vector<std::string> NamesIn(const Table &table, std::vector<std::string> na
     return names;
 }
 
-// The controller of that name, or null.
+// Returns the controller of that name, or null.
 inline const ncc_cc_ops *FindController(const std::string &name)
 {
 #ifdef NCC_TESTS
@@ -52,10 +52,10 @@ inline const ncc_cc_ops *FindController(const std::string &name)
 
 inline std::vector<std::string> ControllerNames() { return NamesIn(ncc_cc_table); }
 
-// A tunable as Python checks it: name, default, least, greatest, help.
+// A parameter as Python checks it: name, default, least, greatest, help.
 using ParamRow = std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::string>;
 
-// The tunables of a row; none of null.
+// Returns the parameters of a row; none for null.
 template <class Ops>
 std::vector<ParamRow> ParamRows(const Ops *ops)
 {
@@ -67,10 +67,10 @@ std::vector<ParamRow> ParamRows(const Ops *ops)
     return rows;
 }
 
-// None for an unknown controller.
+// Returns the parameters of a controller; none if there is no such controller.
 inline std::vector<ParamRow> ControllerParamRows(const std::string &name) { return ParamRows(FindController(name)); }
 
-// In the order of the table: what is given, else the default.
+// Returns parameters in the order of the table: the given value, or the default.
 template <class Ops>
 std::vector<ncc_u64> ControllerParams(const Ops &ops, const Params &given)
 {
@@ -85,26 +85,26 @@ std::vector<ncc_u64> ControllerParams(const Ops &ops, const Params &given)
     return values;
 }
 
-// Whether a datapath can obey what a controller decided.
+// True if a datapath can obey the controller's decision.
 inline bool Obeyable(const ncc_cc_conn &conn, const ncc_cc_out &out)
 {
     return out.cwnd_bytes >= conn.mss_bytes && out.cwnd_bytes <= NCC_CC_CWND_MAX &&
            out.pacing_bytes_per_s <= NCC_CC_PACING_MAX;
 }
 
-// The time after which a controller's own timer is due; 0: as it was.
+// Time until the controller's own timer is due; 0: it is unchanged.
 inline int64_t ControlDelayNs(const ncc_cc_ops &ops, const ncc_cc_out &out)
 {
     constexpr ncc_u64 kLongestNs = NCC_NS_PER_S << 20;
     return (ops.needs & NCC_CC_TIMER) == 0 ? 0 : static_cast<int64_t>(std::min(out.timer_ns, kLongestNs));
 }
 
-// What is wrong with a decision that is not obeyable.
+// Describes the fault of a decision that cannot be obeyed.
 inline std::string DecisionFault(const ncc_cc_ops &ops, const ncc_cc_conn &conn, const ncc_cc_out &out)
 {
     const std::string who = "controller " + std::string(ops.name);
     if (out.pacing_bytes_per_s > NCC_CC_PACING_MAX) {
-        // The controller's arithmetic went below 0: said as the number that it meant.
+        // The controller's arithmetic went below 0: show the negative number.
         return who + " returned a pacing rate of " + std::to_string(static_cast<ncc_s64>(out.pacing_bytes_per_s)) +
                " bytes/s; allowed are 0 (unpaced) to " + std::to_string(NCC_CC_PACING_MAX);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How fast a connection's data is delivered: draft-cheng-iccrg-delivery-rate-estimation-02 section 3, in bytes. The
-// sender tells of every packet that goes out and of every packet that is acknowledged, selectively or cumulatively,
-// once; of the packets of one ACK the sample is that of the one sent last, as in Linux (tcp_rate.c).
+// Delivery rate of a connection: draft-cheng-iccrg-delivery-rate-estimation-02 section 3, in bytes. The sender reports
+// every packet that it sends, and every packet that is acknowledged (selectively or cumulatively), once. The sample of
+// an ACK is that of the packet sent last among those that it acknowledges, as in Linux (tcp_rate.c).
 #pragma once
 
 extern "C" {
@@ -14,7 +14,7 @@ extern "C" {
 namespace ncc
 {
 
-// What the connection had delivered when a packet was last sent (P.* of the draft).
+// State of the delivery when a packet was last sent (P.* of the draft).
 struct SentRecord {
     int64_t sent_ns = 0;
     int64_t first_sent_ns = 0;
@@ -26,7 +26,7 @@ struct SentRecord {
 class DeliveryRate
 {
   public:
-    // Before an ACK's packets.
+    // Call before reporting the packets of an ACK.
     void BeginAck(int64_t now_ns, uint64_t lost_bytes)
     {
         now_ns_ = now_ns;
@@ -34,7 +34,7 @@ class DeliveryRate
         any_ = false;
     }
 
-    // `idle`: everything sent before has been acknowledged.
+    // Returns the record of a packet that is sent. `idle`: everything sent before has been acknowledged.
     SentRecord Sent(int64_t now_ns, bool idle)
     {
         if (idle) {
@@ -56,15 +56,15 @@ class DeliveryRate
         }
     }
 
-    // The application has nothing to send although the window has room: what is sent until `pipe_bytes` more are
-    // delivered measures the application.
+    // Call when the application has nothing to send although the window has room. Until `pipe_bytes` more are
+    // delivered, samples measure the application rather than the network.
     void AppLimited(uint64_t pipe_bytes)
     {
         app_limited_until_bytes_ = std::max<uint64_t>(delivered_bytes_ + pipe_bytes, 1);
     }
 
-    // Into the event of the ACK. A sample over less than the shortest RTT cannot be, unless what was acknowledged was
-    // an earlier transmission than the one remembered.
+    // Writes the sample into the event of the ACK. A sample over less than the shortest RTT is not used: the packet
+    // that was acknowledged must have been an earlier transmission than the one recorded.
     void Fill(ncc_cc_event &event, uint64_t lost_bytes)
     {
         if (app_limited_until_bytes_ != 0 && delivered_bytes_ > app_limited_until_bytes_) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a switch port does to a packet that joins its queue: the headers of baselines/ put together, one decision.
+// The decision on a packet that joins a switch port's queue, which combines the headers of baselines/.
 #pragma once
 
 #include "mix.h"
@@ -19,7 +19,7 @@ extern "C" {
 namespace ncc
 {
 
-// Of a spec's numbers; max 0: off.
+// Makes RED's parameters from a spec's numbers; max_bytes 0: off.
 inline ncc_red RedOf(int64_t min_bytes, int64_t max_bytes, double max_prob)
 {
     return {static_cast<ncc_u64>(min_bytes), static_cast<ncc_u64>(max_bytes),
@@ -41,13 +41,13 @@ struct Pool {
     uint64_t used_bytes = 0;
 };
 
-// The seed of a port's discipline in a run: other than its neighbour's, the same in every simulator.
+// Seed of a port's discipline in a run. Each port has another one, and every simulator the same.
 inline uint64_t PortSeed(uint64_t run_seed, uint32_t port) { return Mix(Mix(run_seed) ^ port); }
 
 class Discipline
 {
   public:
-    // `pool` is that of `queue.pool` and outlives this; null: the port has its own buffer only.
+    // `pool` is the one that `queue.pool` names, and outlives this object; null: the port has its own buffer only.
     Discipline(const QueueSpec &queue, Pool *pool, uint64_t seed)
         : step_{pool ? kUnbounded : static_cast<ncc_u64>(queue.buffer_bytes),
                 static_cast<ncc_u64>(queue.threshold_bytes)},
@@ -59,7 +59,7 @@ class Discipline
 
     bool shared() const { return pool_ != nullptr; }
 
-    // Of a packet that has to wait behind `queue_bytes`. A packet is marked if any marker says so (bai2020 section IV).
+    // Decides on a packet that must wait behind `queue_bytes`. It is marked if any marker says so (bai2020 section IV).
     ncc_verdict Admit(uint64_t queue_bytes, uint32_t packet_bytes, bool ecn_capable)
     {
         if (plain_) [[likely]] {
@@ -74,14 +74,14 @@ class Discipline
         return Marked(queue_bytes, packet_bytes, ecn_capable && !leaving_);
     }
 
-    // Whether a packet is to be marked that leaves `queue_bytes` behind, where packets are marked as they leave; else
-    // never.
+    // True if a packet that leaves `queue_bytes` behind is to be marked; always false unless the port marks packets as
+    // they leave.
     bool MarkLeaving(uint64_t queue_bytes, bool ecn_capable)
     {
         return leaving_ && Marked(queue_bytes, 0, ecn_capable) == NCC_MARK;
     }
 
-    // The queue went from `before` to `after`: call it for every packet that joins or leaves.
+    // Call for every packet that joins or leaves, with the queue before and after it.
     void Changed(uint64_t before_bytes, uint64_t after_bytes)
     {
         if (pool_) {
@@ -91,7 +91,7 @@ class Discipline
     }
 
   private:
-    // By the port's own length, by RED on it, by how full the pool is; or dropped by the port's own buffer.
+    // Marks by the port's own queue, by RED on it, and by how full the pool is; drops if the port's own buffer is full.
     ncc_verdict Marked(uint64_t queue_bytes, uint32_t packet_bytes, bool ecn_capable)
     {
         ncc_verdict verdict = ncc_step_mark_admit(&step_, queue_bytes, packet_bytes, ecn_capable);

@@ -147,7 +147,7 @@ void Gates::Alarm(uint32_t gate, int64_t now_ns)
     }
 }
 
-// A receiver's word has come. It is dropped if it is older than the last one, or if no flow is left to hear it.
+// Takes a grant that has arrived. It is dropped if it is older than the last one, or if the pair has no flow left.
 void Gates::Set(const Grant &grant, int64_t now_ns)
 {
     const uint32_t number = NumberOf(grant.src, grant.dst);
@@ -186,7 +186,8 @@ double Gates::LeftBytes(uint32_t flow) const
     return static_cast<double>(known_bytes - std::min(known_bytes, received_bytes));
 }
 
-// The time at which all but what may lie ahead of the flow has come, of flows to its receiver with no more left.
+// Time at which the receiver will have all payload of flows with no more left than this one, except the amount that may
+// lie ahead of it.
 int64_t Gates::AnswerNs(uint32_t flow, int64_t now_ns) const
 {
     const uint32_t dst = gates_[flows_[flow].gate].dst;

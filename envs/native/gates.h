@@ -16,14 +16,14 @@
 namespace ncc
 {
 
-// The word of a receiver to one of its senders.
+// A grant: the message of a receiver to one of its senders.
 struct Grant {
     uint32_t src = 0, dst = 0;                                 // nodes
     int64_t start_ns = 0;                                      // when flows that have sent nothing may begin
     double rate_bps = std::numeric_limits<double>::infinity(); // IP packets of data, all flows of the pair
     uint32_t window_pkts = 0; // most full packets of a flow without an ACK; 0: as TCP decides
     int64_t late_ns = 0;      // time from the decision until it leaves
-    int64_t as_of_ns = -1;    // flows that the receiver had heard of by then are meant
+    int64_t as_of_ns = -1;    // it holds for flows that the receiver had heard of by then
 };
 
 // A gate stops new data before TCP hands it down, so that a closed one leaves nothing in the host's queue, counts in no
@@ -35,30 +35,30 @@ class Gates
     static constexpr uint32_t kMessageBytes = 20 + 8 + 24; // IP, UDP, and a grant or a note
     using At = std::function<void(uint32_t, int64_t)>;
     using BytesOf = std::function<std::pair<uint64_t, uint64_t>(uint32_t)>;
-    // `bytes_of(flow)`: what the receiver of a live flow knows of its size, and what has come. `alarm_at(gate,
-    // time_ns)`: call `Alarm` then. `wake(flow)`: its sender may try again. `leave_at(place, time_ns)`: call `Leave`
-    // then. `message(flow, place)`: a message goes the way of the ACKs of that live flow, and ends in `Arrived` or
-    // `Lost`.
+    // The simulator provides functions. `bytes_of(flow)` returns, for a live flow, the size as far as its receiver
+    // knows it, and the bytes received. `alarm_at(gate, time_ns)` has `Alarm` called at that time. `wake(flow)` lets
+    // its sender try again. `leave_at(place, time_ns)` has `Leave` called at that time. `message(flow, place)` sends a
+    // message along the path of the ACKs of that live flow, and ends in a call of `Arrived` or `Lost`.
     Gates(const Spec &spec, BytesOf bytes_of, At alarm_at, std::function<void(uint32_t)> wake, At leave_at,
           std::function<void(uint32_t, uint32_t)> message);
 
     // The sender's side.
     void Open(uint32_t flow, const FlowSpec &spec);
-    // A note of the flow is on its way, which may meet a full queue; after a SYN, the receiver has heard of it already.
+    // A note about the flow is on its way to the receiver. It may meet a full queue. After a SYN no note is needed.
     void Noted(uint32_t flow, int64_t now_ns);
     // True if the flow may hand down a full packet. If not, it is woken when it may.
     bool Passes(uint32_t flow, int64_t now_ns);
     void Sent(uint32_t flow, uint32_t ip_bytes);
-    // True if the flow has sent nothing, as its receiver has not let it begin.
+    // True if the flow has sent nothing because its receiver has not let it begin.
     bool Held(uint32_t flow, int64_t now_ns) const { return HeldNs(flows_[flow], now_ns) > 0; }
     // Most payload of a flow without an ACK, if TCP's window is `window_bytes`.
     uint32_t WindowBytes(uint32_t flow, uint32_t window_bytes) const;
-    // All of the flow is acknowledged. The last one of a pair takes the receiver's word with it.
+    // Call when all of the flow is acknowledged. With the last flow of a pair, the receiver's grant ends.
     void Over(uint32_t flow, int64_t now_ns);
     void Alarm(uint32_t gate, int64_t now_ns);
 
-    // The receiver's side: the first packet of a flow, and the last, have come. A SYN of a held flow is answered: its
-    // SYN-ACK says when the flow may begin.
+    // The receiver's side: `Heard` when the first packet of a flow arrives, `Received` when all of it has. The SYN-ACK
+    // of a held flow tells its sender when the flow may begin.
     void Heard(uint32_t flow, int64_t now_ns);
     void Received(uint32_t flow);
 
@@ -69,10 +69,10 @@ class Gates
     };
     std::vector<Edge> Edges(int64_t now_ns) const;
 
-    // Takes what receivers say of what they knew at `now_ns`, to be sent by `Send`.
+    // Takes the grants that receivers decide from what they know at `now_ns`; `Send` sends them.
     void Tell(std::vector<Grant> grants, int64_t now_ns);
     void Send(int64_t now_ns);
-    // To a pair without a live flow, a message would say nothing.
+    // Sends a message that is due, unless its pair has no live flow any more.
     void Leave(uint32_t place);
     void Arrived(uint32_t place, int64_t now_ns) { Set(under_way_[place], now_ns); }
     void Lost(uint32_t place) { free_.push_back(place); } // also after it has arrived

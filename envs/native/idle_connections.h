@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connections that stay open between flows (Transport.connections_per_pair of ncc/core/scenario.py): which one a flow
-// takes, and for how many RTOs it was idle.
+// Connections that stay open between flows (Transport.connections_per_pair of ncc/core/scenario.py): the choice of one
+// for a new flow, and the number of RTOs for which it was idle.
 #pragma once
 
 #include "spec.h"

@@ -9,7 +9,7 @@ namespace ncc
 namespace
 {
 
-// Payload that the send buffer of a socket reaches: what it holds is not acknowledged.
+// Offset in a flow's payload up to which the send buffer of its socket reaches; it begins after the acknowledged bytes.
 uint64_t ReachBytes(const Spec &spec, uint64_t acked_bytes, uint64_t cwnd_bytes)
 {
     constexpr uint64_t kWindows = 2; // tcp_sndbuf_expand

@@ -25,7 +25,7 @@ inline uint64_t WrittenBytes(const Spec &spec, const FlowSpec &flow, int64_t now
     return chunks * flow.chunk_bytes / spec.mss_bytes() * spec.mss_bytes();
 }
 
-// A flow that has sent nothing, on a new connection.
+// Returns a host's view of a flow that has sent nothing, on a new connection.
 FlowView ViewOf(const Spec &spec, const FlowSpec &flow);
 
 // The hosts' knowledge of their flows (Spec::backlog, FlowSpec::predictor).
@@ -33,9 +33,9 @@ class Knowledge
 {
   public:
     explicit Knowledge(const Spec &spec);
-    // So much of a flow is acknowledged, and the window is `cwnd_bytes`: its host knows all of it, or what is
-    // acknowledged and what is written and fits into a send buffer that grows with the window as Linux lets it. Where
-    // the buffer is full, more is to come: as much as its predictor says.
+    // Updates what a flow's host knows of it when `acked_bytes` are acknowledged and the window is `cwnd_bytes`. The
+    // host knows the whole size; or only the acknowledged bytes and those written that fit into a send buffer, which
+    // grows with the window as in Linux. If the buffer is full, the flow's predictor estimates how much more will come.
     void Learn(const FlowSpec &flow, FlowView &view, int64_t now_ns, uint64_t acked_bytes, uint64_t cwnd_bytes);
     void Began(const FlowSpec &flow, FlowView &view);
     void Ended(const FlowSpec &flow); // all of it is acknowledged

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Signals from what hosts, flows and ports have counted: ncc/core/signals.py says what each means.
+// Signals computed from the counts of hosts, flows and ports; ncc/core/signals.py defines each signal.
 #pragma once
 
 #include "order.h"
@@ -25,9 +25,9 @@ struct HostEpoch {
     }
 };
 
-// Row i of the host columns, and a new epoch. `view_of(x)` is the FlowView of an entry of `live`, the flows that have
-// arrived and not been delivered, and `held(x)` whether its receiver holds it (gates.h); `limited_bytes` counts what
-// the NIC has sent under its limit.
+// Writes row i of the host columns, and begins a new epoch. `live` are the flows that have arrived and not been
+// delivered; for an entry x of it, `view_of(x)` is its FlowView, and `held(x)` is true if its receiver holds it
+// (gates.h). `limited_bytes` counts what the NIC has sent under its limit.
 template <typename Live, typename ViewOf, typename Held>
 void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit_bps, int64_t limited_bytes,
                  const Live &live, const ViewOf &view_of, const Held &held, int64_t now_ns, int64_t period_ns)
@@ -71,7 +71,7 @@ void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit
     host.rtt_sum_ns = 0;
 }
 
-// Row i of the uplink columns; `before` becomes `now`.
+// Writes row i of the uplink columns from the growth of the totals; `before` becomes `now`.
 inline void MeasureUplink(const UplinkColumns &out, size_t i, const PortTotals &now, PortTotals &before,
                           int64_t queue_bytes, double queue_integral_byte_ns, int64_t period_ns)
 {

@@ -41,10 +41,10 @@ struct FlowQueue {
     uint64_t bytes = 0;
 };
 
-// Packets leave when their transmission begins. Packets without payload go before data. Packets under the limit
-// (FlowSpec::limited) take tokens from the bucket; while they wait for tokens, the others are sent. Nothing is ever
-// dropped here, because back-pressure bounds the queues (FlowQueue::HasRoom). ns-3 sends some repairs without asking
-// for room, and these exceed the bound: the first repair of a fast recovery, and one on each partial ACK in it.
+// The NIC of a host. A packet leaves when its transmission begins. Packets without payload go before data. Packets
+// under the limit (FlowSpec::limited) take tokens from the bucket; while they wait, the others are sent. Nothing is
+// ever dropped here, because back-pressure bounds the queues (FlowQueue::HasRoom). ns-3 sends some repairs without
+// asking for room, and these exceed the bound: the first repair of a fast recovery, and one on each partial ACK in it.
 //
 // The clock of a segment's RTT starts when TCP hands it down. An RTT sample therefore contains the wait in the flow's
 // own queue (at most `small_queue_bytes` ahead of it, except for repairs) and the turns of other flows meanwhile, but
@@ -59,7 +59,7 @@ class Nic
     using Ref = typename Packets::Ref;
     using Queue = FlowQueue<Packets>;
 
-    // `port`: by which the host sends. `order` null: first in, first out.
+    // `port`: directed port by which the host sends. `order` null: first in, first out.
     Nic(Network &network, uint32_t host, uint32_t port, uint64_t bucket_bytes, std::unique_ptr<FlowOrder> order)
         : network_(network), host_(host), port_(port), bucket_(bucket_bytes), order_(std::move(order))
     {

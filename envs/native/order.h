@@ -25,10 +25,10 @@ struct FlowView {
     uint64_t predict_at_bytes = 0; // known_bytes at which the size is predicted next
     bool limited = true;           // under the host's rate limit
 
-    // Its size as far as the host can tell.
+    // Size of the flow as far as the host can tell.
     uint64_t told_bytes() const { return std::max(known_bytes, expected_bytes); }
 
-    // Payload up to `end_bytes` has left the host.
+    // Call when payload up to `end_bytes` has left the host.
     void Left(uint64_t end_bytes, int64_t now_ns)
     {
         last_left_ns = now_ns;
@@ -39,11 +39,11 @@ struct FlowView {
 
 constexpr uint32_t kNoFlow = UINT32_MAX;
 
-// An order of baselines/orders: the flow with the largest key of those that wait goes first.
+// An order of baselines/orders: among the flows that wait, the one with the largest key goes first.
 class FlowOrder
 {
   public:
-    // Null for "fifo", which the NIC itself serves. `flows` outlives what is made.
+    // Returns null for "fifo", which the NIC itself serves. `flows` must outlive the order.
     static std::unique_ptr<FlowOrder> Make(const std::string &name, const Params &params,
                                            const std::vector<FlowView> &flows);
 
@@ -51,7 +51,7 @@ class FlowOrder
     void Joined(uint32_t flow);
     // The flow whose oldest packet goes next; called only while packets wait.
     uint32_t Next(int64_t now_ns) const;
-    // The same among flows that are not under the rate limit; kNoFlow: none of them has a packet waiting.
+    // Like `Next`, but among flows that are not under the rate limit; kNoFlow: none of them has a packet waiting.
     uint32_t NextUnlimited(int64_t now_ns) const;
     // The oldest packet of `flow` left.
     void Left(uint32_t flow);

@@ -23,7 +23,8 @@ struct PausedPort {
 };
 
 // Returns the ports of a deadlock: none of them can send until another one of them does. A port is not among them if
-// some of what keeps it paused waits elsewhere. `ingress_bytes(link)`: all that waits of what came by a link.
+// some of the bytes that keep it paused wait at a port outside. `ingress_bytes(link)`: all waiting bytes that came over
+// a link.
 template <typename IngressBytes>
 std::vector<uint32_t> Deadlock(std::vector<PausedPort> stuck, IngressBytes ingress_bytes)
 {

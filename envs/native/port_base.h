@@ -41,7 +41,7 @@ class PortBase
     using Ref = typename Packets::Ref;
     using Header = std::remove_reference_t<decltype(std::declval<Packets &>().header(Ref{}))>;
 
-    PortBase() : PortBase(QueueSpec{}, {}, nullptr, 0, false) {} // port of a host, which has a Nic instead
+    PortBase() : PortBase(QueueSpec{}, {}, nullptr, 0, false) {} // unused: a host has a Nic in place of a port
     // `programs` empty: none. `pausable`: the far end of its link may pause it.
     PortBase(const QueueSpec &queue, const std::vector<ProgramSpec> &programs, Pool *pool, uint64_t seed, bool pausable)
         : programs_(programs.empty() ? nullptr : std::make_unique<Programs>(programs, seed)),
@@ -64,7 +64,7 @@ class PortBase
     bool makes_room() const { return held_ && (held_->ranked || !held_->queues.empty()); } // see MakeRoom
     Programs *programs() const { return programs_.get(); }                                 // null: none
     bool needs(uint32_t needs) const { return programs_ && programs_->need(needs); }
-    // The port as programs see it; call Advance first.
+    // Returns the port as programs see it; call Advance first.
     ncc_sw_port Seen(const Wire &wire, uint32_t mtu_bytes, int64_t now_ns) const
     {
         return {static_cast<ncc_u64>(now_ns),
@@ -111,7 +111,7 @@ class PortBase
         }
         return true;
     }
-    // A packet that has been counted as transmitted, after a wait, is dropped instead.
+    // Drops a packet that has already been counted as transmitted after a wait.
     void DropLeaving(const Header &header, int64_t waited_ns)
     {
         --totals_.tx_pkts;
@@ -177,7 +177,7 @@ class PortBase
         return held_ && paused() && held_pkts() > 0 && now_ns - held_->paused_at_ns >= kLongPauseNs &&
                far.pauses_at_ns_ >= 0 && far.pauses_at_ns_ <= held_->paused_at_ns;
     }
-    // With what waits.
+    // Returns this port with the bytes that wait at it, by link of arrival.
     PausedPort Paused(uint32_t port, Packets &packets) const
     {
         PausedPort paused{port, {}};
@@ -204,7 +204,7 @@ class PortBase
         return totals;
     }
     int64_t queue_bytes() const { return queue_bytes_; }
-    // Byte-nanoseconds waited since the last call; counted from the call of `MeasureQueue` on.
+    // `MeasureQueue` begins to integrate the queue over time; the other returns byte-nanoseconds since its last call.
     void MeasureQueue() { integrate_ = true; }
     double TakeQueueIntegral() { return std::exchange(integral_, 0); }
 
@@ -228,7 +228,7 @@ class PortBase
     }
 
   protected:
-    // A packet is transmitted at once.
+    // Counts a packet that is transmitted at once.
     void Pass(Header &header)
     {
         MarkLeaving(header);

@@ -14,7 +14,7 @@ class Predictor
 {
   public:
     void Add(uint64_t size_bytes);
-    // Rank of a flow of which more than `known_bytes` >= 1 are to be sent, in bytes beyond them: the inverse of the
+    // Rank of a flow that is longer than `known_bytes` >= 1, as a number of bytes beyond these: the inverse of the
     // Gittins index of its size S at age k (Gittins, Glazebrook and Weber 2011, chapter 3),
     //
     //   min over d of  E[min(S - k, d)] / P(S <= k + d),

@@ -22,13 +22,13 @@ const ncc_sw_ops &FindProgram(const std::string &name); // there must be one
 class Programs
 {
   public:
-    // `seed`: of the port in this run.
+    // `seed`: seed of the port's random numbers in this run.
     Programs(const std::vector<ProgramSpec> &specs, uint64_t seed);
 
     bool need(uint32_t needs) const { return (needs_ & needs) != 0; }
     uint32_t count() const { return static_cast<uint32_t>(programs_.size()); }
 
-    // Runs `init`. `arm(program, delay_ns)` schedules `Due`, here and below.
+    // Runs `init`. Here and below, `arm(program, delay_ns)` schedules the event at which `Due` is asked.
     template <typename Arm>
     void Init(ncc_sw_port port, Arm arm)
     {
@@ -93,7 +93,7 @@ class Programs
         const uint32_t queue = program.ops.classify(program.state.data(), program.params.data(), &packet);
         return queue < program.ops.queues ? queue : throw WrongQueue(program.ops, "classify", queue);
     }
-    // Returns the queue of `of` that sends; one of them is not empty.
+    // Returns the queue of `of` that sends next; at least one of them is not empty.
     uint32_t Next(const std::vector<ncc_sw_queue> &of)
     {
         Program &program = programs_[static_cast<size_t>(queueing_)];

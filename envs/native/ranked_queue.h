@@ -10,7 +10,8 @@
 namespace ncc
 {
 
-// `Item` is what the simulator calls a packet by. Every operation looks through all packets: such ports are short.
+// `Item` is the simulator's reference to a packet. Every operation looks through all packets, because such queues are
+// short.
 template <typename Item>
 class RankedQueue
 {

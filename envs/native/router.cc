@@ -29,7 +29,7 @@ uint32_t Router::Port(const Routes &routes, uint32_t node, uint32_t dst, int64_t
     if (ways.count == 1 || own.ops == nullptr) {
         return routes.Port(node, dst, packet.flow);
     }
-    // By the packet, so that two that come at the same instant draw the same in either order.
+    // Drawn from the packet, so that two packets that arrive at the same instant draw the same in either order.
     const uint64_t draw = Mix(own.seed ^ Mix(static_cast<uint64_t>(now_ns) << 1 | (packet.flags & NCC_SW_TO_RECEIVER)));
     const ncc_sw_ways seen{static_cast<ncc_u64>(now_ns), ways.count,
                            static_cast<ncc_u32>(Mix(draw ^ packet.flow) >> 32)};

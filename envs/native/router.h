@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Programs that choose among ways of equal length (NCC_SW_ROUTE): one in each switch, for both simulators.
+// Programs that choose among paths of equal length (NCC_SW_ROUTE): one in each switch, for both simulators.
 #pragma once
 
 #include "programs.h"
@@ -17,10 +17,10 @@ class Router
   public:
     explicit Router(const Spec &spec);
 
-    // False if ways are those of Routes.
+    // False if Routes alone decides the paths.
     bool chooses() const { return !of_.empty(); }
 
-    // The directed port by which `node` sends a packet towards host `dst`.
+    // Returns the directed port by which `node` sends a packet towards host `dst`.
     uint32_t Port(const Routes &routes, uint32_t node, uint32_t dst, int64_t now_ns, const ncc_sw_packet &packet);
 
   private:

@@ -16,8 +16,8 @@ class Routes
   public:
     explicit Routes(const Spec &spec);
 
-    // The directed port by which `node` sends a flow towards host `dst`. Among equal-cost ports a hash of flow, node
-    // and seed decides, so a flow keeps to one path and the same seed gives the same paths.
+    // Returns the directed port by which `node` sends a flow towards host `dst`. Among equal-cost ports a hash of flow,
+    // node and seed decides, so a flow keeps to one path and the same seed gives the same paths.
     uint32_t Port(uint32_t node, uint32_t dst, uint32_t flow) const
     {
         const Choice &choice = table_[static_cast<size_t>(node) * n_hosts_ + host_index_[dst]];
@@ -27,8 +27,8 @@ class Routes
         return ports_[choice.first + Hash(flow, node) % choice.count];
     }
 
-    // The same where what goes to the flow's sender, from its receiver `dst` to its sender `src`, takes the way of its
-    // data: `node` is on it.
+    // Returns the port for packets back to the sender `src`, from the receiver `dst`, if they take the path of the
+    // flow's data in reverse; `node` is on that path.
     uint32_t PortBack(uint32_t node, uint32_t src, uint32_t dst, uint32_t flow) const
     {
         for (uint32_t at = src;;) {
@@ -40,14 +40,14 @@ class Routes
         }
     }
 
-    // The same where packets, whatever their flow, take ports of equal cost in turn.
+    // Returns the port if packets take ports of equal cost in turn, whatever their flow.
     uint32_t InTurn(uint32_t node, uint32_t dst)
     {
         const size_t pair = static_cast<size_t>(node) * n_hosts_ + host_index_[dst];
         return ports_[table_[pair].first + turns_[pair]++ % table_[pair].count];
     }
 
-    // Ports by which shortest ways lead from `node` to host `dst`.
+    // The ports by which shortest paths lead from `node` to host `dst`.
     struct Ways {
         const uint32_t *ports;
         uint32_t count;
@@ -58,7 +58,7 @@ class Routes
         return {ports_.data() + choice.first, choice.count};
     }
 
-    // Whether `dst` can be reached from `node`.
+    // True if `dst` can be reached from `node`.
     bool Reaches(uint32_t node, uint32_t dst) const
     {
         return table_[static_cast<size_t>(node) * n_hosts_ + host_index_[dst]].count > 0;

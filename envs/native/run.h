@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The flows of a run, by their numbers, and their hosts: what is known and counted of them, for both simulators.
+// The flows of a run, by their numbers, and their hosts: knowledge about them and counts of them, for both simulators.
 #pragma once
 
 #include "events.h"
@@ -58,7 +58,7 @@ class Run
         SenderOf(flow).goodput_bytes += static_cast<int64_t>(bytes);
         views_[flow].delivered_bytes += bytes;
     }
-    // The window, what is acknowledged or what is written has changed.
+    // Call when the window, the acknowledged bytes or the written bytes have changed.
     void Learn(uint32_t flow, int64_t now_ns, uint64_t acked_bytes, uint64_t cwnd_bytes)
     {
         knowledge_.Learn(spec_.flows[flow], views_[flow], now_ns, acked_bytes, cwnd_bytes);
@@ -69,17 +69,17 @@ class Run
         SenderOf(flow).AddRtt(ns);
     }
     void TimedOut(uint32_t flow) { ++records_[flow].timeouts; }
-    // A data packet that ends at `end_bytes` has left the host.
+    // Call when a data packet that ends at `end_bytes` has left the host.
     void Left(uint32_t flow, uint64_t end_bytes, bool retransmission, int64_t now_ns)
     {
         ++records_[flow].sent_pkts;
         records_[flow].retransmitted_pkts += retransmission;
         views_[flow].Left(end_bytes, now_ns);
     }
-    // A data packet with Congestion Experienced has come.
+    // Call when a data packet with Congestion Experienced has arrived.
     void CameMarked(uint32_t flow) { ++records_[flow].ce_pkts; }
 
-    // Questions of TCP.
+    // Functions that TCP asks.
     uint64_t WrittenBytes(uint32_t flow, int64_t now_ns) const
     {
         return ncc::WrittenBytes(spec_, spec_.flows[flow], now_ns);
@@ -100,9 +100,9 @@ class Run
         }
     }
 
-    // Receivers' control (gates.h); without it, everything passes.
+    // True if receivers (gates.h) let the flow send; without their control, everything may.
     bool Passes(uint32_t flow, int64_t now_ns) const { return !gates_ || gates_->Passes(flow, now_ns); }
-    // Most that a sender may have without an ACK, beside what TCP decides.
+    // Returns the window, limited by what the receiver allows without an ACK.
     uint32_t ClampBytes(uint32_t flow, uint32_t window_bytes) const
     {
         return gates_ ? gates_->WindowBytes(flow, window_bytes) : window_bytes;
@@ -113,7 +113,7 @@ class Run
             gates_->Sent(flow, ip_bytes);
         }
     }
-    // The first packet of a flow has come; also for later ones.
+    // Call when a packet of a flow has arrived; only the first one counts.
     void HeardOf(uint32_t flow, int64_t now_ns)
     {
         if (gates_) {
@@ -121,7 +121,7 @@ class Run
         }
     }
 
-    // A new epoch of all agents. `nic_of(node)`: the Nic of a host.
+    // Measures all agents and begins a new epoch. `nic_of(node)`: the Nic of a host.
     template <class NicOf>
     void MeasureHosts(const HostColumns &out, int64_t now_ns, NicOf nic_of)
     {
@@ -134,7 +134,7 @@ class Run
                         spec_.period_ns);
         }
     }
-    // The same of uplinks. `record_of(port)`: the PortTotals of a port.
+    // Measures all uplinks likewise. `record_of(port)`: the PortTotals of a port.
     template <class Switches, class RecordOf>
     void MeasureUplinks(const UplinkColumns &out, Switches &switches, RecordOf record_of)
     {

@@ -29,7 +29,7 @@ struct QueueSpec {
     int32_t pool = -1;          // shared pool that it may use beyond its own buffer; -1: none
     bool control_first = false; // packets without payload overtake data
     bool mark_leaving = false;  // packets are marked as they leave the queue, by what is there then
-    int32_t classes = 1;        // queues of strict priority by the tags of packets; 1: first in, first out
+    int32_t classes = 1;        // queues served in strict priority, by the tags of packets; 1: first in, first out
     int32_t programs = -1;      // index in Spec::programs; -1: none
 };
 
@@ -116,7 +116,7 @@ struct Spec {
     int64_t patience_ns = 0;         // for which a held flow waits for a first word
     int64_t queue_ns = 0;            // longest wait in the queue of a port
     std::vector<AnswerSpec> answers; // by node id; empty: receivers do not answer SYNs
-    bool instant = false;            // an oracle: receivers know of flows at once, and what they say is heard at once
+    bool instant = false;            // an oracle: receivers know of flows at once, and their grants arrive at once
     int64_t period_ns = 1'000'000;
     int64_t latency_ns = 0;
 

@@ -87,7 +87,7 @@ class _Parts(NamedTuple):
     fields: dict[str, Any]
     """Fields of `Spec`, with a dict of fields in place of each struct: a struct must not outlive its module."""
     slowest_port: int | None
-    """The switch port whose queue takes longest to empty."""
+    """The switch port whose queue takes longest to empty; None: there is no switch port."""
 
 
 def filled(struct: Any, **fields: Any) -> Any:
@@ -179,11 +179,11 @@ _SAME = (
 )
 """Fields of `Transport` that `Spec` has under the same name and in the same unit."""
 _TIMES = ("min_rto", "initial_rto", "timer_slack", "timer_tick", "delayed_ack", "rtt_noise_max")
-"""Those that it has in ns."""
+"""Times of `Transport`, without their unit `_s`, that `Spec` has in ns."""
 
 
 def _parts(topology: Topology) -> _Parts:
-    """Return the parts of a topology, made once."""
+    """Return the parts of a topology. They are made once and kept with the topology."""
     key = "_parts"
     if key in topology.__dict__:
         made: _Parts = topology.__dict__[key]

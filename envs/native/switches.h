@@ -17,7 +17,7 @@
 namespace ncc
 {
 
-// `Network` has the clock, the events, the packets and the links, and does what happens to packets beyond a port.
+// `Network` has the clock, the events, the packets and the links, and handles packets beyond a port.
 // `Port` is a PortBase with the simulator's FIFO; its `Sharers` know which ports must be advanced before a shared
 // buffer admits a packet.
 template <class Network, class Port>
@@ -57,7 +57,7 @@ class Switches
         }
         return ports_[index];
     }
-    // The port with its counts as of now.
+    // Returns the port with its counts as of now.
     Port &Advanced(uint32_t index)
     {
         ports_[index].Advance(network_.packets(), network_.link(index), network_.now_ns());
@@ -87,7 +87,7 @@ class Switches
         }
     }
 
-    // A packet arrives for a port.
+    // Call when a packet arrives for a port.
     void Forward(uint32_t index, Ref ref)
     {
         Port &port = ports_[index];
@@ -186,7 +186,7 @@ class Switches
         }
     }
 
-    // A packet has come over the link of a port that has programs for it.
+    // Call when a packet has come over the link of a port that has programs for that direction.
     void Reverse(uint32_t index, Ref ref)
     {
         Advanced(index);
@@ -197,7 +197,7 @@ class Switches
         }
     }
 
-    // A pause frame has come for this port of a switch.
+    // Call when a pause frame has come for this port of a switch.
     void Pause(uint32_t index, bool on)
     {
         Port &port = ports_[index];
@@ -208,7 +208,7 @@ class Switches
         }
     }
 
-    // The ports of a deadlock by pauses, as text; empty without one.
+    // Returns the ports of a deadlock by pauses, as text; empty without one.
     std::string Deadlock()
     {
         std::vector<PausedPort> stuck;
@@ -278,7 +278,7 @@ class Switches
         return verdict;
     }
 
-    // The transmission of a packet begins. Returns false if a program has dropped the packet.
+    // Call when the transmission of a packet begins. Returns false if a program has dropped the packet.
     bool RunDequeue(uint32_t index, Ref ref)
     {
         Port &port = ports_[index];

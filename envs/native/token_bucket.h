@@ -10,8 +10,8 @@
 namespace ncc
 {
 
-// A token bucket whose level is exact: tokens are 1e-12 bits, so that rate (1e-3 bits/s) times time (ns) is a whole
-// number of them. It starts full. An infinite rate takes it out.
+// A token bucket with an exact level. A token is 1e-12 bits, so that rate (in 1e-3 bits/s) times time (in ns) is a
+// whole number of tokens. It starts full. With an infinite rate nothing waits.
 class TokenBucket
 {
   public:
@@ -31,7 +31,7 @@ class TokenBucket
         milli_bps_ = limited_ ? static_cast<uint64_t>(std::min(bps, kMaxBps) * 1e3) : 0;
     }
 
-    // Until a packet of that size may go; 0: now.
+    // Returns the time until a packet of that size may go; 0: now.
     int64_t WaitNs(uint32_t bytes, int64_t now_ns)
     {
         if (!limited_) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The transmitter at one end of a link, and what is counted of it.
+// The transmitter at one end of a link.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Wire {
 
     uint64_t BytesPerS() const { return static_cast<uint64_t>(1e12 / ps_per_byte + 0.5); }
 
-    // When a packet whose last bit leaves at `end_ps` is at the far end. Events fall on whole nanoseconds.
+    // Arrival at the far end of a packet whose last bit leaves at `end_ps`. Events fall on whole nanoseconds.
     int64_t ArrivalNs(int64_t end_ps) const { return (end_ps + kPsPerNs - 1) / kPsPerNs + delay_ns; }
 
     // Start of a packet that is due at `now_ns`, where the one before it ends at `free_ps`. Events fall on whole

@@ -55,7 +55,7 @@ class Ns3Datapath(NativeDatapath):
 
     @classmethod
     def check(cls, scenario: Scenario) -> None:
-        """Raise `ConfigError` for what ns-3 does not offer: coarse timers."""
+        """Raise `ConfigError` for programs of ports that do not fit, and for coarse timers, which ns-3 lacks."""
         super().check(scenario)
         if scenario.transport.timer_tick_s > 0:
             raise ConfigError(

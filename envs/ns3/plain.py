@@ -40,8 +40,8 @@ def run_plain(
     the whole send buffer. A switch port holds one packet more than its buffer, in the device below the queue disc.
 
     Raises:
-        ConfigError: `transport` is not one of ns-3's own, the scenario's framing is not PPP's 2 bytes, or its switches
-            do more than drop-tail and step marking.
+        ConfigError: `transport` is not one of ns-3's own; or the scenario has a framing other than PPP's 2 bytes,
+            modern recovery, or switches that do more than drop-tail and step marking.
         DatapathError: another simulation is live in this process.
     """
     if scenario.transport.frame_overhead_bytes != PPP_BYTES:

@@ -19,7 +19,7 @@ AGAIN_S = 0.02
 
 
 class AgentLeft(DatapathError):  # noqa: N818 - names an event
-    """Error: no agent came, which is normal between two episodes."""
+    """Error: no agent began an episode in time. This is normal between two episodes."""
 
 
 class AgentLink:
@@ -51,7 +51,7 @@ class AgentLink:
         try:
             ack = parse("SimInitAck", answer, "the agent's first answer")
             self.stopped = bool(ack.stopSimReq)
-            """True if the agent asked to stop, or has gone."""
+            """True if the agent asked to stop or has gone, or the episode is over."""
             if not ack.done and not self.stopped:
                 raise DatapathError(
                     f"the agent on port {port} did not accept the spaces (its SimInitAck says not done)"
@@ -61,7 +61,11 @@ class AgentLink:
             raise
 
     def tell(self, obs: Any, reward: float, info: str, *, terminated: bool = False, truncated: bool = False) -> Any:
-        """Send the state, and return the agent's action, or None if it says stop."""
+        """Send a state and return the agent's action; None if the agent says stop or the episode is over.
+
+        Raises:
+            DatapathError: the agent has gone, gave no action in time, or broke the protocol.
+        """
         pb = messages()
         over = terminated or truncated
         state = pb.EnvStateMsg(obsData=pack(self._obs_space, obs), reward=reward, isGameOver=over, info=info)
@@ -90,7 +94,8 @@ class AgentLink:
     def leave(self) -> None:
         """Tell the agent that the simulation is over, if it has received a state.
 
-        Without this, ns3-gym's agent waits for ever. It reads the message after its next action, which is lost.
+        Without this message, ns3-gym's agent would wait for ever. It reads it as the answer to its next action, which
+        has no effect any more.
         """
         if self._last_state is not None and not self.stopped:
             pb = messages()

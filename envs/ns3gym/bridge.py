@@ -58,10 +58,10 @@ class Bridge:
         self.act_space: Space | None = None
 
     def accept(self, wait_s: float, process: SimulationProcess | None) -> State:
-        """Wait for a simulation, and set `obs_space` and `act_space` to its spaces.
+        """Wait for a simulation, set `obs_space` and `act_space` to its spaces, and return its first state.
 
-        Returns:
-            Its first state.
+        Raises:
+            DatapathError: none connected within `wait_s`, the process ended, or the simulation broke the protocol.
         """
         deadline_s = time.monotonic() + wait_s
         self._peer, self._waiting, self._obs, self.stop_sent, self._steps = None, False, None, False, 0

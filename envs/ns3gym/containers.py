@@ -24,7 +24,7 @@ NUMBERS: dict[str, tuple[type[np.generic], str]] = {
     "FLOAT": (np.float32, "floatData"),
     "DOUBLE": (np.float64, "doubleData"),
 }
-"""dtype here, and field of a BoxDataContainer, of each `Dtype`."""
+"""numpy's type for each `Dtype` of the protocol, and the field of a BoxDataContainer that holds such numbers."""
 _SENT_AS = {"i": "INT", "u": "UINT", "f": "FLOAT"}
 _LARGEST = float(np.finfo(np.float32).max)
 NUMBERS_MAX = 10_000_000
@@ -32,7 +32,7 @@ NUMBERS_MAX = 10_000_000
 _INT32_MAX = 2**31 - 1
 
 LetThrough = Callable[[str], None]
-"""Function that is called with a sentence about each tolerated value that its space does not contain."""
+"""Function that is called with a sentence about each value that is accepted although its space does not contain it."""
 
 
 class Incomplete(DatapathError):  # noqa: N818 - names an event
@@ -251,7 +251,7 @@ def _dtype_name(box: Any) -> str:
 
 
 def parse(name: str, data: bytes, what: str) -> Any:
-    """Decode a message of that name."""
+    """Decode a message of the type `name`; raise `DatapathError`, which calls it `what`, if `data` is none."""
     message = getattr(messages(), name)()
     try:
         message.ParseFromString(data)

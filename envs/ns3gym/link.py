@@ -31,7 +31,16 @@ class Ended(DatapathError):  # noqa: N818
 
 
 class Link:
-    """One socket, its context, and a monitor of its connections."""
+    """One socket, its context, and a monitor of its connections.
+
+    Args:
+        kind: type of the socket, such as ``DEALER``.
+        address: address to bind or to connect to, as in ``tcp://127.0.0.1:5555``.
+        bind: True makes a listening socket, False one that connects.
+
+    Raises:
+        OSError: the address cannot be used.
+    """
 
     def __init__(self, kind: str, address: str, *, bind: bool) -> None:
         self._zmq: Any = library("zmq")
@@ -89,8 +98,8 @@ class Link:
             fd: another descriptor to watch.
 
         Raises:
-            Lost: our connection ended or, on a listening socket, that of the last message, even if others are
-                connected; only when there is no message left to read.
+            Lost: our connection ended or, on a listening socket, the connection from which the last message came, even
+                if others are connected. Messages that have arrived are returned first.
             Ended: `fd` is readable, and there is no message left to read.
             TimedOut: nothing happened in time.
         """
@@ -126,7 +135,7 @@ class Link:
         self._context.term()
 
     def _read(self) -> list[bytes]:
-        """Read the message that is there; on a listening socket, remember its connection."""
+        """Read the message that is there; on a listening socket, note from which connection it came."""
         if not self._bind:
             return list(self._socket.recv_multipart())
         self._lost()  # first, because another connection may have the number of an ended one by now
@@ -136,7 +145,11 @@ class Link:
         return [bytes(frame.bytes) for frame in frames]
 
     def _lost(self) -> bool:
-        """Read all events; return True if the connection ended (on a listening socket: that of the last message)."""
+        """Read all events of connections so far; return True if the connection in use has ended.
+
+        On a socket that connects, any end counts, and so does a failed handshake. On a listening socket, only the end
+        of the connection from which the last message came counts.
+        """
         ended = False
         while self._monitor.poll(0):
             event = self._monitoring.recv_monitor_message(self._monitor)
@@ -152,5 +165,5 @@ class Link:
                 self._connections.clear()
                 ended = True
         # A connection that we made is lost even if libzmq has made another meanwhile, because the other side does not
-        # know the new one. On a listening socket, only the end of the last message's connection counts.
+        # know the new one.
         return self._gone if self._bind else ended

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The observation of a host each period: itself, its neighbours and the uplink. It is listed in features.yaml."""
+"""The observation of a host in each period: numbers about itself, its neighbours and the uplink (features.yaml)."""
 
 from ncc.envs.observation.losses import reliable
 from ncc.envs.observation.observer import SharedObserver

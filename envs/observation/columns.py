@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table of features in numbers of a scenario, for `_observation`."""
+"""The table of features (features.yaml) with the numbers of a scenario, as the extension `_observation` takes it."""
 
 import math
 from typing import Any
@@ -16,7 +16,7 @@ from ncc.envs.scales import Scales, scales_of
 from ncc.harness.oracles import ALIKE, SLACK_PERIODS
 
 CONTEXT_SCALE = 100.0
-"""Number that is shown as 1 by the constants `period` and `buffer`."""
+"""Value of the constants `period` and `buffer` that is observed as 1."""
 COLUMNS: dict[str, dict[str, Any]] = TABLE["columns"]
 SIGNALS = tuple(dict.fromkeys(name for c in COLUMNS.values() for name in (c["signal"], c.get("over")) if name))
 """Signals of a measurement that are observed."""
@@ -122,7 +122,7 @@ def _vectors(spec: ObservationSpec, scenario: Scenario, scales: Scales, sizes: l
         cut = scales.link_rate_bps if column.get("most") == "link_rate_bps" else np.inf
         gain = 1 / np.log1p(shown_as_1[column["scale"]]) if "scale" in column else 1.0
         offset = 1.0 - column.get("minus", 0) if "scale" in column else 0.0
-        # Clipped before the logarithm, which then stays finite: a path may be shorter than the base RTT.
+        # Values are clipped before the logarithm, so that it stays finite: an RTT may be below the base RTT.
         least, most = COLUMN_LOW, HIGH
         if "scale" in column:
             least, most = np.exp(COLUMN_LOW / gain), np.exp(HIGH / gain)

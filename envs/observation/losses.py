@@ -14,12 +14,12 @@ def reliable(scenario: Scenario) -> bool:
 
 
 class Losses:
-    """Draws of the messages that arrive.
+    """Random draws that decide which messages arrive.
 
-    Every period each neighbour, and the uplink, sends its state to each host in a message of its own. It is lost with
-    probability `Scenario.sharing_loss_frac`; the receiver then keeps the last one. Hosts of `sharing_silent` send
-    nothing, so others see them as they were at the start: idle. Hosts of `sharing_lying` always report that they are
-    idle.
+    In every period each neighbour, and the uplink, sends its state to each host in a separate message. A message is
+    lost with probability `Scenario.sharing_loss_frac`; the receiver then goes on using the one before. Hosts of
+    `sharing_silent` send nothing, so others see them as they were at the start: idle. Hosts of `sharing_lying` always
+    report that they are idle.
     """
 
     def __init__(self, scenario: Scenario, lead: tuple[int, ...], seed: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The observer of measurements for each host (wang2021 section 5.3.1.2)."""
+"""The observer, which turns measurements into the observations of hosts (wang2021 section 5.3.1.2)."""
 
 from typing import Any
 
@@ -22,20 +22,21 @@ def extension() -> Any:
 
 
 def signals_of(measurement: Measurement | Measurements) -> list[Any]:
-    """Return the signals that are observed."""
+    """Return the arrays of the signals that are observed (`SIGNALS`)."""
     columns = measurement.__dict__
     return [columns[name] for name in SIGNALS]
 
 
 class SharedObserver:
-    """An `Observer`: the own state now; neighbours and uplink `Scenario.sharing_delay_periods` periods ago.
+    """An `Observer` that gives each host its own state now, and the state of others some periods ago.
+
+    The others are neighbours and the uplink; their delay is `Scenario.sharing_delay_periods`. Until it has passed, they
+    are seen as in the first measurement, when nothing had been sent. Feed every measurement exactly once, in order.
 
     A row of an observation has the numbers of `ncc.envs.observation.names_of`: 53 for 16 hosts that see each other one
-    by one; pooled 16 for any number of hosts, ranked 25. Until the delay has passed, others are seen as in the first
-    measurement, when nothing had been sent. Feed every measurement exactly once, in order.
+    by one; pooled 16 for any number of hosts, ranked 25, ordered 38.
 
-    After a reset for several racks it takes `Measurements`, and each rack gets the
-    observations of an observer of its own;
+    After a reset for several racks it takes `Measurements`, and each rack is observed as if by an observer of its own;
     `restart` restarts one of them.
     """
 
@@ -43,7 +44,7 @@ class SharedObserver:
         self.spec = spec
 
     def reset(self, scenario: Scenario, racks: range | None = None, *, seed: int = 0) -> None:
-        """Forget the past.
+        """Forget the past and prepare for the hosts of a scenario.
 
         Args:
             scenario: the scenario of the hosts.
@@ -91,17 +92,17 @@ class SharedObserver:
         return obs
 
     def among(self, begin: int, end: int) -> None:
-        """Let `observe_messages` observe for hosts `begin` to `end` - 1 only, from now on."""
+        """From now on, let `observe_messages` return observations of hosts `begin` to `end` - 1 only."""
         self._observer().among(begin, end)
         self._row_shape = (end - begin, self.obs_dim)
 
     def observe_messages(
         self, measurement: Measurement, before: Measurement | None, *, ages: IntArray, period: int
     ) -> ObsArray:
-        """Return a new array [n_agents, obs_dim] like `observe`, from the messages of agents on hosts.
+        """Return a new array [n_observed, obs_dim] like `observe`, from messages that agents on hosts exchange.
 
         Args:
-            measurement: this period; only the rows of the observed hosts are valid.
+            measurement: this period; only the rows of the observed hosts (`among`) are valid.
             before: the period before, with the messages that arrived since the last call; None: no change.
             ages: extra age in periods of the states of hosts and uplinks, [n_agents + n_areas].
             period: number of the period, the same for all hosts; hosts with equal flows take turns by it.

@@ -22,11 +22,11 @@ from ncc.harness.controller import LocalLimit
 TABLE: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("features.yaml").read_text(encoding="utf-8"))
 """The table of features, features.yaml."""
 FEATURES: Mapping[str, Mapping[str, Any]] = TABLE["features"]
-"""Its features by name."""
+"""The features of the table by name."""
 LOW, HIGH = -1.5, 3.0
-"""Every entry is in this range. Shares over others, as logarithms, are cut to 20 times, which is 1.5 (kinds.h)."""
+"""Range of every number of an observation. The lowest are logarithms of ratios, cut at a factor of 20 (kinds.h)."""
 COLUMN_LOW = -1.0
-"""Columns are cut to this and `HIGH`."""
+"""Lower end of the range of the table's columns, whose upper end is `HIGH`."""
 AGE_SCALE = 100.0
 """Age in periods that is observed as 1, as in kinds.h."""
 
@@ -71,8 +71,8 @@ class ObservationSpec(Value, frozen=True):
     backlog_scale: Positive = 100.0
     flows_scale: Annotated[float, Meta(ge=1)] = 30.0
     ceiling: Annotated[float, Meta(ge=LOW, le=HIGH)] = HIGH
-    """Largest number shown: 1 hides by how much a `scale` is exceeded, which training may never have met.
-    Neighbours are ranked by the numbers before this limit."""
+    """Largest number that hosts observe; larger ones are cut to it. 1 hides by how much a `scale` is exceeded, which
+    training may never have met. Neighbours are ranked by the numbers before this cut."""
 
     leave_out: tuple[str, ...] = ()
     """Features of the view that are not observed, to measure the worth of each."""
@@ -84,7 +84,7 @@ class ObservationSpec(Value, frozen=True):
 
 
 class Entry(NamedTuple):
-    """A number of a host's row."""
+    """One number of a host's observation."""
 
     name: str
     feature: Mapping[str, Any]
@@ -94,7 +94,7 @@ class Entry(NamedTuple):
 
 
 def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
-    """Return a host's row: its numbers in order.
+    """Return the numbers of a host's observation, in order.
 
     Raises:
         ConfigError: features.yaml is wrong.
@@ -126,15 +126,15 @@ def tuned_constants() -> dict[str, float]:
 
 
 def obs_dim(spec: ObservationSpec, scenario: Scenario) -> int:
-    """Return the number of numbers in one host's observation."""
+    """Return the length of one host's observation."""
     return len(entries(spec, scales_of(scenario).neighbours.shape[1]))
 
 
 def fair_share_at(spec: ObservationSpec) -> int | None:
-    """Return the column of a host's fair share of the uplink, over its link's rate; None: neighbours are hidden.
+    """Return the column with a host's fair share of the uplink, over its link's rate; None: no neighbour is observed.
 
     Raises:
-        ConfigError: neighbours are seen one by one, without such a number.
+        ConfigError: neighbours are observed, but the fair share is not among the numbers.
     """
     if spec.neighbours == "none":
         return None
@@ -164,7 +164,7 @@ def columns_of(spec: ObservationSpec, needed: Sequence[str]) -> tuple[int, ...] 
 
 
 def check_on_hosts(spec: ObservationSpec) -> None:
-    """Raise `ConfigError` for a feature of a signal that an agent on a host neither measures nor is sent."""
+    """Raise `ConfigError` if a feature needs a signal that agents on hosts neither measure nor are sent."""
     for name in _seen(spec):
         feature = _feature(name)
         column = TABLE["columns"].get(feature.get("of"), {})
@@ -180,7 +180,7 @@ def check_on_hosts(spec: ObservationSpec) -> None:
 
 
 def aged(periods: float) -> float:
-    """Return an age in periods as it is observed."""
+    """Return the number by which an age in periods is observed."""
     return math.log1p(periods) / math.log1p(AGE_SCALE)
 
 

@@ -30,7 +30,7 @@ class NativeBatch(Networks):
         self._networks: dict[int, Network] = {}
         self._topology: Topology | None = None
         self._in_turn: Networks | None = None
-        """Networks with receivers, which a batch cannot measure."""
+        """Networks with receivers, stepped one after the other because a batch cannot measure receivers."""
 
     def start(self, row: int, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
         """Start a network; see `ncc.harness.networks.Networks.start`.

@@ -76,7 +76,7 @@ static __always_inline void shim_restart(struct sock *sk, struct shim_flow *f, _
     shim_cc_on_restart(shim_state(f), &f->conn, &e, &f->out);
 }
 
-/* Reports the last signal of switches since the last ACK to the controller. */
+/* Reports a switch's signal to the controller: the last one that came since the last ACK. */
 static __always_inline void shim_heard(struct sock *sk, struct shim_flow *f, __u64 now_ns)
 {
 #ifdef NCC_SIGNALS

@@ -19,7 +19,7 @@
 #define NCC_SWITCH_NO_POOL (~0U)
 #define NCC_SWITCH_PARAMS 16
 
-/* Settings of the program of the ports (switch_program.h). */
+/* Settings of the program that runs at the ports (switch_program.h). */
 struct ncc_switch_program {
     ncc_u64 params[NCC_SWITCH_PARAMS]; /* in table order */
     ncc_u32 mtu_bytes;

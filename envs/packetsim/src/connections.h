@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory of connections: their states by slots, and what few of their packets carry.
+// The memory of connections: their states by slots, and data that only few of their packets carry.
 #pragma once
 
 #include "connection.h"
@@ -30,7 +30,7 @@ class Connections
     Connection &operator[](uint32_t slot) { return connections_[slot]; }
     const Connection &operator[](uint32_t slot) const { return connections_[slot]; }
     Path &path(uint32_t slot) { return paths_[slot]; }
-    // Next port of a packet that has crossed a link; kNone: none, kAsk: its path does not say.
+    // Next port of a packet that has crossed a link. kNone: it is at its host; kAsk: its path does not fix the port.
     uint32_t NextPort(const Packet &packet) const
     {
         return packet.kind == Kind::kSignal ? kAsk : paths_[packet.connection].ports[packet.way()][packet.hop - 1];

@@ -21,9 +21,9 @@ enum class Kind : uint8_t {
     kOpenAck = 2, // ends the handshake, carries no data
     kAck = 3,
     kData = 4,
-    kGrant = 5,  // the receiver's word (gates.h), a message beside TCP
-    kNote = 6,   // the sender's word of a flow that begins without a SYN
-    kSignal = 7, // a switch's word to a sender (switch.h)
+    kGrant = 5,  // a receiver's grant (gates.h), a message beside TCP
+    kNote = 6,   // a sender's notice of a flow that begins without a SYN
+    kSignal = 7, // a switch's signal to a sender (switch.h)
 };
 
 // Payload is counted in packets: packet n of a flow carries its bytes [n * mss, (n + 1) * mss), the last packet the
@@ -74,7 +74,7 @@ struct SackBlocks {
     uint32_t telemetry = kNone; // place of what ports wrote into the last data (Connections::telemetry)
 };
 
-// What ports wrote into data on its way (NCC_CC_HOPS).
+// Telemetry that ports wrote into data on its way (NCC_CC_HOPS).
 struct Telemetry {
     void Clear() { n = 0; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What happens to packets beyond a port: drops, signals to senders, telemetry, lowered windows, pause frames.
+// Handling of packets beyond a port: drops, signals to senders, telemetry, lowered windows, pause frames.
 #include "network.h"
 
 #include <algorithm>

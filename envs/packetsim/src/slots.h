@@ -8,7 +8,7 @@
 namespace ncc::packetsim
 {
 
-// `T::Clear` makes an object as good as new.
+// `T::Clear` resets an object to its initial state.
 template <class T>
 class Slots
 {

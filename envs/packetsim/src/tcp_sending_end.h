@@ -109,7 +109,7 @@ class TcpSendingEnd
         }
     }
 
-    // A switch's word, and the controller's own timer.
+    // Handle a signal of a switch, and the controller's own timer.
     void Signal(const ncc_cc_signal &signal);
     void ControlTimer();
 

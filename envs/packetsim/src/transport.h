@@ -49,7 +49,7 @@ class Transport : public Run
 
     // Called by switches
     uint32_t Start(const Packet &packet); // a packet that no host sends; returns its place
-    // Next port of a packet that has come to this node, where its path does not say it; kNone: none.
+    // Next port of a packet that has come to this node, if its path does not fix the port; kNone: there is none.
     uint32_t ChoosePort(uint32_t place, uint32_t node);
     uint32_t WayBack(uint32_t node, uint32_t slot) const; // port to a flow's sender
     void Forget(const Packet &packet);                    // has arrived or was dropped
