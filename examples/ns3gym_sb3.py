@@ -14,7 +14,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from ncc.envs.ns3gym import Ns3GymEnv
 
 
-def mean_reward(model, env, steps=500):
+def mean_reward(model, env, steps):
     """Mean reward of a policy per step, over all simulations."""
     obs, earned = env.reset(), 0.0
     for _ in range(steps):
@@ -28,6 +28,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", help="command that starts the simulation")
     parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--judged", type=int, default=500, help="steps for which a policy is judged")
     parser.add_argument("--envs", type=int, default=2, help="number of simulations")
     parser.add_argument("--folder", default=".", help="working directory of the command")
     parser.add_argument("--out", help="file for the trained model")
@@ -36,9 +37,10 @@ def main():
     settings = {"command": args.command, "folder": args.folder}
     env = VecNormalize(make_vec_env(Ns3GymEnv, args.envs, seed=1, env_kwargs=settings))
     model = PPO("MlpPolicy", env, n_steps=256, seed=1, device="cpu")
-    untrained = mean_reward(model, env)
+    untrained = mean_reward(model, env, args.judged)
     model.learn(args.steps)
-    print(f"mean reward per step: untrained {untrained:.3f}, trained {mean_reward(model, env):.3f}")
+    trained = mean_reward(model, env, args.judged)
+    print(f"mean reward per step: untrained {untrained:.3f}, trained {trained:.3f}")
     if args.out:
         model.save(args.out)
     env.close()

@@ -31,9 +31,7 @@ assert (options["--seed"], options["--periods"]) == ("1", "6000")
 meta = {key: meta[key] for key in ("observation", "action", "stack")}
 save_policy(Path(options["--out"]), found.layers, meta)
 """
-OTHERS = tuple(
-    f"~learners.{name}" for name in ("a3c_async", "a3c_evolved", "a3c_alone", "rllib_ppo", "sb3_ppo", "cleanrl_ppo")
-)
+OTHERS = tuple(f"~learners.{name}" for name in composed("learners")["learners"] if name != "a3c")
 SHORT = (
     *OTHERS,
     "learners.a3c.train=['agent.mode=sync']",
