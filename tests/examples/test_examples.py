@@ -102,7 +102,7 @@ def test_ns3gym_sb3(example: Example) -> None:
     for module, extra in (("stable_baselines3", "sb3"), ("zmq", "ns3gym")):
         pytest.importorskip(module, reason=f"{module} is not installed (the extra {extra})")
     short = ("--envs", "1", "--steps", "256", "--judged", "100", "--folder", str(ROOT))
-    told = example("ns3gym_sb3.py", f"{sys.executable} {ROOT}/tests/ns3gym/peer.py", *short)
+    told = example("ns3gym_sb3.py", f"{sys.executable} {ROOT}/tests/ns3gym/peer.py --steps=500", *short)
     earned = [float(number) for number in NUMBER.findall(told)]
     assert len(earned) == 2
     assert all(0 < mean < 1 for mean in earned)
