@@ -52,7 +52,7 @@ def test_it_writes_what_was_delivered_and_keeps_runs(tmp_path: Path, monkeypatch
         assert cell["mean"] == pytest.approx(sum(cell["per_seed"]) / 2, rel=1e-5)
         assert min(cell["per_seed"]) >= 1
     assert summary["cases"]["rack_80"]["controllers"]["vegas"]["params"] == {"beta_pkts": 6}
-    assert "Known of the network: Vegas: beta_pkts = 6." in page(summary)
+    assert "Parameters other than the defaults: Vegas: beta_pkts = 6." in page(summary)
 
     run = next(Path("runs/matrix/incast").rglob("flows.parquet"))
     before = run.stat().st_mtime_ns
