@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ncc.core.errors import UnknownNameError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.signals import names
@@ -118,17 +118,34 @@ def _vectors(spec: ObservationSpec, scenario: Scenario, scales: Scales, sizes: l
     }
     names = ("cut", "unit", "offset", "least", "most", "gain")
     vectors: dict[str, list[FloatArray]] = {name: [] for name in names}
-    for column, size in zip(COLUMNS.values(), sizes, strict=True):
+    for (column_name, column), size in zip(COLUMNS.items(), sizes, strict=True):
         cut = scales.link_rate_bps if column.get("most") == "link_rate_bps" else np.inf
-        gain = 1 / np.log1p(shown_as_1[column["scale"]]) if "scale" in column else 1.0
+        gain = 1 / np.log1p(_chosen(column_name, "scale", shown_as_1, size)) if "scale" in column else 1.0
         offset = 1.0 - column.get("minus", 0) if "scale" in column else 0.0
         # Clipped before the logarithm, which then stays finite: a path may be shorter than the base RTT.
         least, most = COLUMN_LOW, HIGH
         if "scale" in column:
             least, most = np.exp(COLUMN_LOW / gain), np.exp(HIGH / gain)
-        for name, row in zip(names, (cut, units[column["unit"]], offset, least, most, gain), strict=True):
+        unit = _chosen(column_name, "unit", units, size)
+        for name, row in zip(names, (cut, unit, offset, least, most, gain), strict=True):
             vectors[name].append(np.broadcast_to(np.asarray(row, np.float64), size))
     return {name: np.concatenate(rows) for name, rows in vectors.items()}
+
+
+def _chosen(column: str, key: str, choices: dict[str, Any], size: int) -> Any:
+    """Return the value of a column's unit or scale: one number, or one for each of its hosts or uplinks.
+
+    Raises:
+        ConfigError: it is unknown, or one of hosts in an uplink's column, or the reverse.
+    """
+    fitting = {name: value for name, value in choices.items() if np.size(value) in (1, size)}
+    chosen = str(COLUMNS[column].get(key))
+    if chosen not in fitting:
+        raise ConfigError(
+            f"Column {column!r} of features.yaml is one of {'uplinks' if _of_uplink(column) else 'hosts'}: its {key} "
+            f"must be one of {', '.join(sorted(fitting))}, got {chosen!r}"
+        )
+    return fitting[chosen]
 
 
 def _queue(scenario: Scenario, scales: Scales) -> dict[str, Any]:
