@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ncc.core.errors import UnknownNameError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.signals import names
@@ -91,7 +91,9 @@ def _entry(
     """Return the kind of a feature and the places of its numbers, `Where` of kinds.h."""
     kind, of = feature["kind"], feature.get("of")
     places = (shared, uplink, constants)
-    takes = {"constant": constants, "uplink": uplink, **dict.fromkeys(("neighbour", "mean", "max"), shared)}
+    of_hosts = [name for name in first if name not in uplink]
+    takes = {"constant": constants, "uplink": uplink, **dict.fromkeys(("own", "own_before"), of_hosts)}
+    takes |= dict.fromkeys(("neighbour", "mean", "max"), shared)
     known = takes.get(kind, [*first, *constants])
     if of not in known and (of is not None or kind in takes):
         raise UnknownNameError(f"'of' of a feature of kind {kind} in features.yaml", str(of), known)
@@ -118,17 +120,34 @@ def _vectors(spec: ObservationSpec, scenario: Scenario, scales: Scales, sizes: l
     }
     names = ("cut", "unit", "offset", "least", "most", "gain")
     vectors: dict[str, list[FloatArray]] = {name: [] for name in names}
-    for column, size in zip(COLUMNS.values(), sizes, strict=True):
+    for (column_name, column), size in zip(COLUMNS.items(), sizes, strict=True):
         cut = scales.link_rate_bps if column.get("most") == "link_rate_bps" else np.inf
-        gain = 1 / np.log1p(shown_as_1[column["scale"]]) if "scale" in column else 1.0
+        gain = 1 / np.log1p(_chosen(column_name, "scale", shown_as_1, size)) if "scale" in column else 1.0
         offset = 1.0 - column.get("minus", 0) if "scale" in column else 0.0
         # Values are clipped before the logarithm, so that it stays finite: an RTT may be below the base RTT.
         least, most = COLUMN_LOW, HIGH
         if "scale" in column:
             least, most = np.exp(COLUMN_LOW / gain), np.exp(HIGH / gain)
-        for name, row in zip(names, (cut, units[column["unit"]], offset, least, most, gain), strict=True):
+        unit = _chosen(column_name, "unit", units, size)
+        for name, row in zip(names, (cut, unit, offset, least, most, gain), strict=True):
             vectors[name].append(np.broadcast_to(np.asarray(row, np.float64), size))
     return {name: np.concatenate(rows) for name, rows in vectors.items()}
+
+
+def _chosen(column: str, key: str, choices: dict[str, Any], size: int) -> Any:
+    """Return the value of a column's unit or scale: one number, or one for each of its hosts or uplinks.
+
+    Raises:
+        ConfigError: it is unknown, or one of hosts in an uplink's column, or the reverse.
+    """
+    fitting = {name: value for name, value in choices.items() if np.size(value) in (1, size)}
+    chosen = str(COLUMNS[column].get(key))
+    if chosen not in fitting:
+        raise ConfigError(
+            f"Column {column!r} of features.yaml is one of {'uplinks' if _of_uplink(column) else 'hosts'}: its {key} "
+            f"must be one of {', '.join(sorted(fitting))}, got {chosen!r}"
+        )
+    return fitting[chosen]
 
 
 def _queue(scenario: Scenario, scales: Scales) -> dict[str, Any]:
