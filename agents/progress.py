@@ -56,7 +56,7 @@ class Meter:
 class Returns:
     """Mean reward per host and period of each episode.
 
-    Where the environment pays hosts differences between copies (`ncc.envs.pairs`), their own rewards count instead.
+    If a reward is a difference between copies of a network (`ncc.envs.pairs`), the host's own reward counts instead.
     """
 
     def __init__(self, n_racks: int) -> None:

@@ -23,7 +23,7 @@ Range = tuple[Positive, Positive]
 
 
 class Ranges(Value, frozen=True, kw_only=True):
-    """Ranges of properties of networks, each as (least, most)."""
+    """Ranges (least, most) of properties of networks, and what hosts may know of their flows."""
 
     where: ClassVar[str]
     """Clause before a range in a sentence."""

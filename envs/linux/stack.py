@@ -161,7 +161,8 @@ def told_bytes(transport: Transport, nic: Nic) -> int:
 def metrics(transport: Transport, mode: Mode | None = None) -> str:
     """Return metrics of a host's route, as `ip` takes them.
 
-    `mode` is that of the host's queue, None without one. With a queue, the receiver's first window takes `HELD_BYTES`.
+    `mode` is that of the host's queue, None without one. With a queue, the receiver's first window has room for
+    `HELD_BYTES`, and rto_min is longer.
     """
     values = f"initcwnd {transport.initial_window_pkts} rto_min {_rto_min_ms(transport, mode)}ms"
     if mode is not None:
@@ -245,7 +246,11 @@ def not_honoured(transport: Transport, nic: Nic, order: str = "fifo", mode: Mode
 
 
 def apply(settings: Mapping[str, str]) -> None:
-    """Write settings to the calling thread's namespace."""
+    """Write settings, by their paths below /proc/sys, in the calling thread's namespace.
+
+    Raises:
+        DatapathError: the kernel refuses one.
+    """
     for name, value in settings.items():
         try:
             (Path("/proc/sys") / name).write_text(value)

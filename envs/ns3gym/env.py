@@ -87,7 +87,10 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         self.observation_space, self.action_space = self._begin()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode in a simulation with simSeed `seed`; None: a seed drawn from the last one.
+        """Begin an episode in a simulation with simSeed `seed`.
+
+        None: the first episode has the seed of the constructor; later ones draw theirs from the random generator. An
+        attached simulation cannot be told a seed; a warning says so.
 
         Raises:
             ConfigError: ns-3 cannot take this seed.

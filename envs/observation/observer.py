@@ -79,7 +79,12 @@ class SharedObserver:
         return obs
 
     def restart(self, row: int, measurement: Measurement, *, seed: int = 0) -> ObsArray:
-        """Restart one of several racks with its first measurement; return its [n_agents, obs_dim].
+        """Restart one of several racks with its first measurement; return its observations [n_agents, obs_dim].
+
+        Args:
+            row: number of the rack.
+            measurement: its first measurement.
+            seed: seed of the messages that get lost.
 
         Raises:
             DatapathError: a measured number is not finite.

@@ -26,7 +26,7 @@ def set_key(plain: dict[str, Any], key: str, value: Any, *, new: bool = True) ->
     The parts of the name before the last must exist. The last may be new only if `new` is true.
 
     Raises:
-        ConfigError: a part does not exist; the message names it and those that exist.
+        ConfigError: a part does not exist (the message names it and those that exist), or has no keys of its own.
     """
     *parents, last = key.split(".")
     at: Any = get_key(plain, ".".join(parents)) if parents else plain

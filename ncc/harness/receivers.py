@@ -210,11 +210,12 @@ class ReceiverRule:
         return payload_bytes * (on_wire * BITS_PER_BYTE / self._period_s)
 
     def ahead_of(self, edges: Edges) -> FloatArray:
-        """Return [E] the bytes on the wire, of flows to the same receiver, that go before each pair's first flow.
+        """Return, for each pair [E], how many bytes to the same receiver go before the pair's first flow.
 
-        A pair counts as two flows: the one with the least payload left, and all its others taken together. With the
-        order `remaining`, the flow with the least payload left goes first; the others of a pair have their place by
-        their mean. Of equal flows, the one of the older pair goes first. With the order `arrival`, the oldest pair goes
+        Bytes are those on the wire. A pair counts as two flows: the one with the least payload left, and all its others
+        taken together. With the order `remaining`, the flow with the least payload left goes first. The others of a
+        pair are placed by their mean payload left. Of equal flows, single ones go before such others, then the one of
+        the older pair goes first. With the order `arrival`, the oldest pair goes
         first, and pairs of which more than `BEHIND_BYTES` per flow have arrived go last. The age of a pair is that of
         its newest flow. The order of the rows has no influence.
         """

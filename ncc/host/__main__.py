@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return 0 if it succeeded, 1 if not, 2 for invalid options."""
+    """Run a command; return 0 if it succeeded, 1 if not, 2 for invalid options or files, 130 after an interrupt."""
     open_standard_streams()
     try:
         return exit_status(lambda: _command(parser().parse_args(arguments)))

@@ -129,7 +129,7 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _exchange(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> Exchange:
-    """Open the exchange with the peers and the uplink; without both, one that sends and receives nothing."""
+    """Open the exchange with peers and uplink. With neither of them, it sends and receives nothing."""
     exchange = Exchange()
     if plan.keys is not None:
         late_ns = to_ns(LATE_PERIODS * plan.network.period_s)

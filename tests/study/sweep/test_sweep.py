@@ -44,7 +44,7 @@ def test_a_killed_sweep_goes_on_from_its_checkpoint_and_ranks_what_it_has(tmp_pa
     assert eventually(lambda: (log.exists() and log.stat().st_size) or running.poll() is not None, 600)
     running.kill()
     running.wait()
-    assert eventually(lambda: not processes_where(lambda described: str(found).encode() in described), 60)
+    assert eventually(lambda: not processes_where(lambda described: str(found).encode() in described), 600)
     assert is_sealed(found / "trials/0")
     assert list((found / "trials/1/checkpoints").glob("[!.]*"))
 
