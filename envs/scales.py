@@ -43,7 +43,8 @@ class Scales:
     @property
     def fair_share_bps(self) -> FloatArray:
         """Share [n_agents] of the uplinks in bits/s if all hosts of the neighbourhood send alike."""
-        return self.uplink_capacity_bps[self.area] / (self.neighbours.shape[1] + 1)
+        share_bps: FloatArray = self.uplink_capacity_bps[self.area] / (self.neighbours.shape[1] + 1)
+        return share_bps
 
 
 @lru_cache(maxsize=32)

@@ -30,7 +30,7 @@ def test_a_signal_interrupts_unless_it_is_ignored() -> None:
 
 
 def test_a_signal_that_insists_raises_once_and_not_in_what_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, stop, now_s = signal.getsignal(signal.SIGINT), StopRequest(list), 100.0
+    before, stop, now_s = signal.getsignal(signal.SIGINT), StopRequest(lambda: None), 100.0
     monkeypatch.setattr("ncc.harness.signals.time.monotonic", lambda: now_s)
     with stop.noted():
         with stop.insisted():

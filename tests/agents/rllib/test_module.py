@@ -122,7 +122,8 @@ def test_equal_seeds_give_a3cs_weights_and_the_policy_file_answers_as_the_module
     for ours, theirs in zip(policy_layers(made), a3c_layers(shape, params), strict=True):
         np.testing.assert_array_equal(ours[0], theirs[0])
         np.testing.assert_array_equal(ours[1], theirs[1])
-    for (weight, bias), layer in zip(shape.split(params)[1], [made.value[i] for i in (0, 2, 4)], strict=True):
+    value_layers: Any = [made.value[i] for i in (0, 2, 4)]
+    for (weight, bias), layer in zip(shape.split(params)[1], value_layers, strict=True):
         assert torch.equal(layer.weight, weight)
         assert torch.equal(layer.bias, bias)
     obs = np.random.default_rng(0).standard_normal((50, OBS)).astype(np.float32)
