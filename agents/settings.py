@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings that all learners have. Training frameworks are loaded when training begins."""
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
-from ncc.agents.checkpoints import Checkpoints
 from ncc.core.errors import ConfigError
 from ncc.core.plausible import usual
 from ncc.core.value import Count, NonNegative, Positive, Value
-from ncc.harness.batch import EnvFactory
-from ncc.harness.learner import Report
 
 BATCHED_RACKS = 16
 """Racks per environment beyond which the cost per rack hardly falls any more (`ncc bench`) and updates become rare."""
@@ -69,22 +65,8 @@ class LearnerSettings(Value, frozen=True):
         if not self.hidden:
             raise ConfigError(f"{type(self).__name__}.hidden must name at least one layer, for instance [64, 64]")
 
-    @property
-    def collectors(self) -> int:
-        """Environments stepped at a time."""
-        raise NotImplementedError
-
-    @property
-    def made_by(self) -> dict[str, Any]:
-        """Values, beside the seed, in which a run must equal a checkpoint that it resumes from."""
-        raise NotImplementedError
-
     def check_env(self, n_actions: int, copies: int) -> None:
         """Check settings against an environment; see `ncc.harness.learner.Learner`."""
-
-    def fit(self, make_env: EnvFactory, checkpoints: Checkpoints, report: Report, *, resume: bool) -> Path:
-        """Train, and return the policy's file; see `ncc.harness.learner.Learner`."""
-        raise NotImplementedError
 
     def racks_each(self, *, batching: bool) -> int:
         """Return the number of racks in each environment; `batching`: the datapath steps many racks in one call."""

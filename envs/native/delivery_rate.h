@@ -63,8 +63,8 @@ class DeliveryRate
         app_limited_until_bytes_ = std::max<uint64_t>(delivered_bytes_ + pipe_bytes, 1);
     }
 
-    // Writes the sample into the event of the ACK. A sample over less than the shortest RTT is not used: the packet
-    // that was acknowledged must have been an earlier transmission than the one recorded.
+    // Writes the sample into the event of the ACK. A sample over less than the shortest RTT is not used.
+    // Such an ACK is for an earlier transmission of the packet than the recorded one.
     void Fill(ncc_cc_event &event, uint64_t lost_bytes)
     {
         if (app_limited_until_bytes_ != 0 && delivered_bytes_ > app_limited_until_bytes_) {

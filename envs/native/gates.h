@@ -57,8 +57,8 @@ class Gates
     void Over(uint32_t flow, int64_t now_ns);
     void Alarm(uint32_t gate, int64_t now_ns);
 
-    // The receiver's side: `Heard` when the first packet of a flow arrives, `Received` when all of it has. The SYN-ACK
-    // of a held flow tells its sender when the flow may begin.
+    // The receiver's side: `Heard` when the first packet of a flow arrives, `Received` when all of it has.
+    // A held flow's SYN-ACK tells the sender when the flow may begin.
     void Heard(uint32_t flow, int64_t now_ns);
     void Received(uint32_t flow);
 
