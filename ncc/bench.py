@@ -5,16 +5,11 @@ Most rows are ratios of CPU times that are measured in turn, so they hold on a b
 the group learners are wall times and need two free cores.
 """
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.options import Parser, exit_status
-from ncc.study.bench import GROUPS
-
-WALL = "Rows of epochs/s and learners are wall time: they need two free cores, the others do not."
-PRESETS = "full: for a claim; short: shows that it runs, in seconds, and its figures mean nothing"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,9 +18,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    parser = Parser(prog="ncc bench", description=__doc__.split("\n")[0])
+    from ncc.study.bench import GROUPS, measured, table, unmeasured
+
+    parser = Parser(prog="ncc bench", description=__doc__)
     parser.add_argument("groups", nargs="*", metavar="group", help=f"of {', '.join(GROUPS)}; all if none is named")
-    parser.add_argument("--preset", choices=("full", "short"), default="full", help=PRESETS)
     parser.add_argument("--htsim", type=Path, metavar="FOLDER", help="sources of htsim, for the group htsim")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="write all tables to this page, docs/speed.md")
     options = parser.parse_args(arguments)
@@ -33,36 +29,34 @@ def _main(arguments: Sequence[str] | None) -> int:
         raise UnknownNameError("group", min(unknown), GROUPS)
     if options.groups and options.write:
         raise ConfigError(f"--write writes a page of all groups: leave out {', '.join(options.groups)}")
-    groups = [name for name in GROUPS if not options.groups or name in options.groups]
-    _measure(groups, options.preset, options.htsim, options.write)
-    return 0
-
-
-def _measure(groups: Sequence[str], preset: str, htsim: Path | None, written: Path | None) -> None:
     # Imported late: `--help` does not need these modules.
     from ncc.harness.atomic import require_writable, write_text
     from ncc.harness.manifest import provenance
     from ncc.study.bench.htsim import SOURCE, require_checkout
-    from ncc.study.bench.rows import Row, machine, measured, page, table, unmeasured
+    from ncc.study.page import render
+    from ncc.study.result import commits_of
 
-    if htsim is not None:
-        require_checkout(htsim)
-    if written is not None:
-        require_writable(written)
-    before, began_s = provenance(), time.perf_counter()
-    rows: dict[str, list[Row]] = {}
-    for name in groups:
-        if name == "htsim" and htsim is None:
-            rows[name] = unmeasured(name)
+    if options.htsim:
+        require_checkout(options.htsim)
+    if options.write:
+        require_writable(options.write)
+    made = provenance()
+    (commit,) = commits_of([made])
+    groups = {}
+    for name in options.groups or GROUPS:
+        if name == "htsim" and options.htsim is None:
+            rows = unmeasured(name)
             print(f"htsim: skipped: name the folder of {SOURCE} with --htsim")
-            continue
-        rows[name] = measured(name, preset, **({"checkout": htsim} if name == "htsim" else {}))
-        print(f"{name}: {GROUPS[name]['title']}\n\n{table(rows[name])}\n", flush=True)
-    made_on = machine(before, time.perf_counter() - began_s)
-    print(f"{made_on} {WALL}")
-    if written:
-        write_text(written, page(rows, preset, made_on))
-        print(f"Written to {written}")
+        else:
+            rows = measured(name, **({"checkout": options.htsim} if name == "htsim" else {}))
+            print(f"{name}: {GROUPS[name]['title']}\n\n{table(rows)}\n", flush=True)
+        groups[name] = {"title": GROUPS[name]["title"], "table": table(rows), "rows": rows}
+    made_on = f"{made['processor']}, {made['cpus_usable']} cores; commit {commit}, {made['written_at'][:10]}."
+    print(made_on)
+    if options.write:
+        write_text(options.write, render("speed.md.jinja", groups=groups, made_on=made_on))
+        print(f"Written to {options.write}")
+    return 0
 
 
 if __name__ == "__main__":

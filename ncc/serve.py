@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Serve a rack to an agent that speaks ns3-gym's protocol.
 
-``ncc serve protocol=ns3gym port=5555 scenario=rack`` connects to an agent on this machine that listens there,
+``ncc serve port=5555 scenario=rack`` connects to an agent on this machine that listens there,
 ``Ns3Env(port=5555, startSim=False)``, and plays an episode with it whenever it resets.
 """
 
@@ -11,20 +11,18 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.errors import ConfigError
 from ncc.core.plausible import CONSENT, require_plausible
-from ncc.core.value import Count, Name, Natural, Positive, Value, from_dict
+from ncc.core.value import Count, Natural, Positive, Value, from_dict
 from ncc.harness.signals import interrupting
 from ncc.run.compose import datapaths_from
 
-PROTOCOLS = ("ns3gym",)
 PARTS = ("datapath", "scenario", "stack", "env", CONSENT)
 
 
 class ServeSpec(Value, frozen=True):
     """Settings of the command line except those of the environment."""
 
-    protocol: Name
     port: Annotated[int, Meta(ge=1, le=65535)]
     """TCP port on this machine at which the agent listens."""
     seed: Natural
@@ -35,10 +33,6 @@ class ServeSpec(Value, frozen=True):
     """Seconds to wait for an agent, at first and between two episodes."""
     answer_s: Positive
     """Seconds that an agent gets for an action."""
-
-    def check(self) -> None:
-        if self.protocol not in PROTOCOLS:
-            raise UnknownNameError("protocol", self.protocol, PROTOCOLS)
 
 
 def main(plain: dict[str, Any], _: list[str]) -> None:

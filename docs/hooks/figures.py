@@ -113,16 +113,6 @@ def _experiments(folder: Path, system: str = "") -> str:
     return markdown_table(("experiments", "results", "whose shape holds", "checks that hold"), rows, "lr")
 
 
-def _controllers(folder: Path) -> str:
-    result = _read(folder / "results.json")
-    rows = []
-    for case in result["cases"].values():
-        runs = case["controllers"].values()
-        flows, finished = (sum(run[key] for run in runs) for key in ("flows", "finished"))
-        rows.append((case["title"], case["hosts"], len(case["controllers"]), f"{flows:,}", f"{finished:,}"))
-    return markdown_table(("network", "hosts", "controllers", "flows", "delivered"), rows, "lr")
-
-
 def _signals(_: Path) -> str:
     rows = []
     for signal in SIGNALS.values():
@@ -139,7 +129,6 @@ def _origin(commit: str, written_at: str) -> str:
 TABLES: dict[str, tuple[str, Callable[..., str]]] = {
     "agreement": ("agreement", _agreement),
     "experiments": ("experiments", _experiments),
-    "controllers": ("controllers", _controllers),
     "signals": ("", _signals),
 }
 """Tables by name: the folder in docs/ with the results, if any, and the function that makes the table."""

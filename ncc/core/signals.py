@@ -16,7 +16,11 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from ncc.core.flows import FloatArray, IntArray
+    import numpy as np
+    import numpy.typing as npt
+
+    FloatArray = npt.NDArray[np.float64]
+    IntArray = npt.NDArray[np.int64]
 
 Scope = Literal["host", "uplink", "network", "flow", "port"]
 

@@ -297,10 +297,10 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def marks(self) -> bool:
-        """True if any port marks packets with Congestion Experienced."""
+        """True if any port marks packets with Congestion Experienced, or has a program, which may."""
         buffers = (buffer for link in self.links for buffer in (link.a_buffer, link.b_buffer))
         used = [buffer for buffer in buffers if buffer is not None]
-        if any(buffer.mark_threshold_bytes or buffer.red is not None for buffer in used):
+        if any(buffer.mark_threshold_bytes or buffer.red is not None or buffer.programs for buffer in used):
             return True
         return any(self.pools[buffer.pool].red is not None for buffer in used if buffer.pool is not None)
 

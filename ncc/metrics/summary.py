@@ -8,6 +8,7 @@ from ncc.core.measurement import Epochs
 from ncc.core.scenario import Scenario
 from ncc.core.topology import NodeKind, Topology
 from ncc.core.workload import endless
+from ncc.metrics.catalogue import CATALOGUE
 from ncc.metrics.fairness import windowed_jain
 from ncc.metrics.fct import fct_s, fct_slowdown
 
@@ -30,7 +31,9 @@ def buckets(flows: FlowTable) -> dict[str, np.ndarray[tuple[int], np.dtype[np.bo
 def summarise(
     scenario: Scenario, flows: FlowTable, records: FlowRecords, ports: PortRecords, epochs: Epochs
 ) -> dict[str, float]:
-    """Compute the metrics of one run; a metric without data (no flows of that size, no packets) is NaN.
+    """Compute the metrics of one run; every metric of the catalogue has a value.
+
+    A metric without data (no flows of that size, no packets) is NaN.
 
     An unfinished flow counts in FCT and slowdown with its time so far, a lower bound: leaving it out would reward
     starving it. `unfinished` is the number of such flows. Flows of endless traffic have no completion time; they count
@@ -67,7 +70,7 @@ def summarise(
     out["mark_frac"] = _ratio(records.ce_pkts.sum(), records.sent_pkts.sum())
     out["jain"] = windowed_jain(scenario, epochs)
     out["unfinished"] = float((np.isnan(records.finish_s) & ends).sum())
-    return out
+    return {name: out.get(name, NAN) for name in CATALOGUE}
 
 
 def fct_summary(

@@ -306,8 +306,7 @@ def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None
             whose = "" if needs[0] == controller.stack.transport else f" for {needs[0]}, which a component has"
             raise ConfigError(
                 f"controller {controller.name!r} needs ECN{whose}, and no setting of scenario {scenario.name!r} marks "
-                "packets: set topology.mark_threshold_bytes (or red) above 0, or leave the controller out; if a "
-                "program marks, set mark_threshold_bytes to buffer_bytes less 1, a length at which packets are dropped"
+                "packets: set topology.mark_threshold_bytes (or red) above 0, or leave the controller out"
             )
 
 

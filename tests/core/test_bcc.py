@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ncc.core.bcc import Bcc
 from ncc.core.errors import ConfigError
 from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne, SingleSwitch
-from ncc.core.topology import Pool, Red
+from ncc.core.topology import Pool, Program, Red
 
 TOMAHAWK: dict[str, Any] = {
     "buffer_bytes": 128_000,
@@ -68,6 +68,7 @@ def test_thresholds_are_exact_to_the_byte(switch: tuple[int, ...], path: tuple[i
 def test_a_network_that_marks_by_its_pools_only_marks() -> None:
     plain = TOMAHAWK | {"mark_threshold_bytes": 0}
     assert not LeafSpine(**plain).build().marks
+    assert LeafSpine(programs=(Program(name="codel"),), **plain).build().marks
     assert LeafSpine(**TOMAHAWK).build().marks
     assert LeafSpine(bcc=PAPER, **plain).build().marks
     assert LeafSpine(shared_red=Red(min_bytes=1, max_bytes=2), **plain).build().marks

@@ -20,8 +20,8 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.topologies import ManyToOne
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.workers import usable_cpus
+from ncc.study.bench import SEED, Figures, in_turn, over
 from ncc.study.bench.packetsim import HOSTS, cpu_s, incast
-from ncc.study.bench.rows import SEED, Figures, in_turn, over
 
 SOURCE = "a clone of github.com/Broadcom/csg-htsim"
 STAR = Path(__file__).with_name("htsim_star.cc")
@@ -32,13 +32,8 @@ LAST = re.compile(r"\ndelivered (\d+) cpu_s ([0-9.e+-]+)\n$")
 def over_htsim(flow_pkts: int, repeats: int, checkout: Path) -> Figures:
     """Measure the ratio of delivered packets per CPU second, packetsim over htsim, without the building of networks.
 
-    Args:
-        flow_pkts: number of packets of each of the 16 flows.
-        repeats: number of times that both are timed.
-        checkout: folder with htsim's sources.
-
-    Raises:
-        DatapathError: htsim cannot be built, or it does not deliver all flows.
+    Each of the 16 flows has `flow_pkts` packets; `checkout` is the folder with htsim's sources. `DatapathError` if
+    htsim cannot be built, or does not deliver all flows.
     """
     scenario = incast(flow_pkts)
     flows, topology = scenario.flows(SEED), cast(ManyToOne, scenario.topology)

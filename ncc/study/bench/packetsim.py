@@ -4,8 +4,10 @@
 import math
 import multiprocessing
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -22,13 +24,15 @@ from ncc.envs.ns3.datapath import Ns3Datapath
 from ncc.envs.ns3.plain import PPP_BYTES, run_plain
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from ncc.study.bench.rows import SEED, Figures, in_turn, over
+from ncc.study.bench import SEED, Figures, in_turn, over
 
 NS3_DCTCP = "ns3::TcpDctcp"
 """Controller of the ordinary ns-3 program; our datapaths run `dctcp` of baselines/ instead.
 
 The ns-3 wheel has assertions and logging compiled in, as ns-3's own builds have by default."""
 HOSTS = 16
+LAPS = 5
+"""Runs of packetsim for each run of ns-3, because a single one is too short to time."""
 MAX_EPOCHS = 10_000
 """Periods after which a benchmark gives up."""
 WARM_EPOCHS = 1
@@ -120,17 +124,12 @@ def cpu_s(datapath: type[NativeDatapath], scenario: Scenario, flows: FlowTable) 
     raise DatapathError(f"flows of the benchmark have not finished after {MAX_EPOCHS} epochs")
 
 
-def over_ns3(flow_pkts: int, repeats: int, laps: int = 5) -> Figures:
+def over_ns3(flow_pkts: int, repeats: int) -> Figures:
     """Measure the speed of packetsim and its ratio to ns-3's, on the same flows, without the building of networks.
 
-    All run DCTCP with classic loss recovery, on an incast and on a rack. For each of the two networks there are two
-    ratios of packets per CPU second, to an ordinary ns-3 program (`plain`) and to our ns-3 datapath (`datapath`), and
-    packetsim's speed in millions of packets per CPU second (`packetsim`).
-
-    Args:
-        flow_pkts: number of packets of each of the 16 flows.
-        repeats: number of times that all are timed.
-        laps: number of runs of packetsim for each run of ns-3, because a single one is too short to time.
+    All run DCTCP with classic loss recovery, on an incast and on a rack; each of the 16 flows has `flow_pkts` packets.
+    For each of the two networks there are two ratios of packets per CPU second, to an ordinary ns-3 program (`plain`)
+    and to our ns-3 datapath (`datapath`), and packetsim's speed in millions of packets per CPU second (`packetsim`).
     """
     figures: Figures = {}
     for name, made in (("incast", incast), ("rack", full_rack)):
@@ -138,7 +137,7 @@ def over_ns3(flow_pkts: int, repeats: int, laps: int = 5) -> Figures:
         flows = scenario.flows(SEED)
         ours_s, plain_s, datapath_s = in_turn(
             repeats,
-            lambda: sum(cpu_s(PacketsimDatapath, scenario, flows) for _ in range(laps)) / laps,  # noqa: B023
+            lambda: sum(cpu_s(PacketsimDatapath, scenario, flows) for _ in range(LAPS)) / LAPS,  # noqa: B023
             lambda: run_plain(scenario, flows, NS3_DCTCP, SEED, stop_s=10.0).cpu_s,  # noqa: B023
             lambda: cpu_s(Ns3Datapath, scenario, flows),  # noqa: B023
         )
@@ -153,43 +152,34 @@ def over_ns3(flow_pkts: int, repeats: int, laps: int = 5) -> Figures:
 def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> Figures:
     """Measure how CPU time per packet-hop grows from 16 hosts to 1024, and the memory of 1024 hosts and 100,000 flows.
 
-    For each fabric the figure is the time with 1024 hosts over that with 16; each host is offered 5 Gbit/s of web
-    search traffic. Memory is in MB.
-
-    Args:
-        repeats: number of times that both sizes are timed.
-        epochs: number of periods that are timed in a run.
-        tiny: take a few hosts and flows in place of 1024 and 100,000; for tests.
+    For each fabric the figure is the time with 1024 hosts over that with 16, in `epochs` periods; each host is offered
+    5 Gbit/s of web search traffic. Memory is in MB. With `tiny`, for tests, a few hosts and flows take the place of
+    1024 and 100,000.
     """
     figures: Figures = {}
     for name, (small, large, smallest) in FABRICS.items():
-        one, other = in_turn(repeats, _HopNs(small, epochs), _HopNs(smallest if tiny else large, epochs))
+        tasks = (partial(_hop_ns, of, epochs, count(1)) for of in (small, smallest if tiny else large))
+        one, other = in_turn(repeats, *tasks)
         figures[name] = over(other, one)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
         return figures | {"memory": (fresh.submit(_memory_mb, tiny).result(),)}
 
 
-class _HopNs:
-    """A timer of one fabric: each call returns CPU nanoseconds per packet-hop, with new flows.
+def _hop_ns(topology: AnyTopology, epochs: int, seeds: Iterator[int]) -> float:
+    """Measure CPU nanoseconds per packet-hop of a fabric.
 
-    A small network is run several times in a call, so that it carries as many packets as a large one.
+    A small network is run several times, with a seed each, so that it carries as many packets as a large one.
     """
-
-    def __init__(self, topology: AnyTopology, epochs: int) -> None:
-        self._hosts = len(topology.build().hosts)
-        self._scenario = _web_search(topology, self._hosts, WARM_EPOCHS + epochs)
-        self._epochs, self._seed = epochs, 0
-
-    def __call__(self) -> float:
-        cpu_s, hops = 0.0, 0
-        for _ in range(max(1, 512 // self._hosts)):
-            self._seed += 1
-            simulation = Simulation(PacketsimDatapath, self._scenario, self._scenario.flows(self._seed))
-            simulation.run(WARM_EPOCHS)
-            before = simulation.packet_hops()
-            cpu_s += simulation.run(self._epochs)
-            hops += simulation.packet_hops() - before
-        return cpu_s / max(1, hops) * 1e9
+    hosts = len(topology.build().hosts)
+    scenario = _web_search(topology, hosts, WARM_EPOCHS + epochs)
+    cpu_s, hops = 0.0, 0
+    for seed in islice(seeds, max(1, 512 // hosts)):
+        simulation = Simulation(PacketsimDatapath, scenario, scenario.flows(seed))
+        simulation.run(WARM_EPOCHS)
+        before = simulation.packet_hops()
+        cpu_s += simulation.run(epochs)
+        hops += simulation.packet_hops() - before
+    return cpu_s / max(1, hops) * 1e9
 
 
 def _web_search(topology: AnyTopology, hosts: int, epochs: int) -> Scenario:

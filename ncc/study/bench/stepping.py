@@ -13,13 +13,10 @@ from ncc.core.workload import Fixed, Flow
 from ncc.envs.make import env_spec
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.envs.rack import RackBatch
-from ncc.harness.batch import BatchedEnv
-from ncc.study.bench.rows import SEED, Figures, in_turn, over
+from ncc.study.bench import SEED, Figures, in_turn, over
 
 IDLE_RACKS = 32
 WARM_EPOCHS = 30
-ACTIONS = 16
-"""Number of samples of the action space, which are used in turn."""
 
 
 def racks_together(epochs: int, repeats: int, few: int = 16, many: int = 64) -> Figures:
@@ -27,20 +24,14 @@ def racks_together(epochs: int, repeats: int, few: int = 16, many: int = 64) -> 
 
     The gain is the speed in wall time with two threads over that with one, on the default scenario, for `few` and for
     `many` racks (simulated networks). The cost (`idle`) is CPU time in microseconds per rack and period, on networks
-    with nothing to do.
-
-    Args:
-        epochs: number of periods of `few` racks; more racks have fewer.
-        repeats: number of times that each is timed.
-        few: small number of racks.
-        many: large number of racks.
+    with nothing to do. `few` racks are stepped for so many `epochs` (periods), and more racks for fewer.
     """
     figures: Figures = {}
     for name, racks, length in (("few", few, epochs), ("many", many, max(1, epochs * few // many))):
         one, two = in_turn(repeats, *(partial(_threaded, racks, threads, length) for threads in (1, 2)))
         figures[name] = over(two, one)
-    (idle,) = in_turn(repeats, partial(_idle_us, epochs))
-    return figures | {"idle": idle}
+    (figures["idle"],) = in_turn(repeats, partial(_idle_us, epochs))
+    return figures
 
 
 def entry_points(epochs: int, repeats: int, racks: int = 8) -> Figures:
@@ -48,34 +39,26 @@ def entry_points(epochs: int, repeats: int, racks: int = 8) -> Figures:
 
     `sync` is the ratio to Gymnasium's environments in one process, `workers` to those in several processes. Every host
     chooses its actions at random.
-
-    Args:
-        epochs: number of timed periods.
-        repeats: number of times that each is timed.
-        racks: number of simulated networks in a vector.
     """
     modes = ("vector_entry_point", "sync", "async")
     entry, sync, workers = in_turn(repeats, *(partial(_vector, mode, epochs, racks) for mode in modes))
     return {"sync": over(entry, sync), "workers": over(entry, workers)}
 
 
-def _run(env: BatchedEnv, epochs: int, clock: Callable[[], float] = time.process_time) -> float:
-    """Step all racks for so many periods without rate limits; return the seconds, by default of CPU time."""
+def _run(env: RackBatch, epochs: int, clock: Callable[[], float]) -> float:
+    """Begin an episode, and time so many periods without rate limits after the first `WARM_EPOCHS`; in seconds."""
     actions = np.full((env.n_racks, env.n_agents), env.n_actions - 1, dtype=np.int64)
-    began_s = clock()
-    for _ in range(epochs):
+    env.reset(0)
+    began_s = 0.0
+    for epoch in range(WARM_EPOCHS + epochs):
+        if epoch == WARM_EPOCHS:
+            began_s = clock()
         env.step(actions)
     return clock() - began_s
 
 
-def _warm(env: BatchedEnv, episode: int = 0) -> None:
-    env.reset(episode)
-    _run(env, WARM_EPOCHS)
-
-
 def _threaded(racks: int, threads: int, epochs: int) -> float:
     with closing(RackBatch(env_spec(), PacketsimDatapath, SEED, n_racks=racks, threads=threads)) as env:
-        _warm(env)
         return racks * epochs / _run(env, epochs, time.perf_counter)
 
 
@@ -89,20 +72,17 @@ def _idle_us(epochs: int) -> float:
     last = Flow(start_s=duration_s - scenario.period_s / 2, src="h0", dst="r0", size_bytes=1)
     idle = scenario.replace(duration_s=duration_s, workload=(("last", Fixed(flows=(last,))),))
     with closing(RackBatch(env_spec(idle), PacketsimDatapath, SEED, n_racks=IDLE_RACKS)) as env:
-        _warm(env)
-        return _run(env, epochs) / epochs / IDLE_RACKS * 1e6
+        return _run(env, epochs, time.process_time) / epochs / IDLE_RACKS * 1e6
 
 
 def _vector(mode: str, epochs: int, racks: int) -> float:
-    env = gymnasium.make_vec("ncc/Rack-v0", racks, mode)
-    env.action_space.seed(SEED)
-    actions = [env.action_space.sample() for _ in range(ACTIONS)]
-    env.reset(seed=SEED)
-    for epoch in range(WARM_EPOCHS):
-        env.step(actions[epoch % ACTIONS])
-    began_s = time.perf_counter()
-    for epoch in range(epochs):
-        env.step(actions[epoch % ACTIONS])
-    spent_s = time.perf_counter() - began_s
-    env.close()
-    return racks * epochs / spent_s
+    with closing(gymnasium.make_vec("ncc/Rack-v0", racks, mode)) as env:
+        env.action_space.seed(SEED)
+        actions = [env.action_space.sample() for _ in range(16)]
+        env.reset(seed=SEED)
+        began_s = 0.0
+        for epoch in range(WARM_EPOCHS + epochs):
+            if epoch == WARM_EPOCHS:
+                began_s = time.perf_counter()
+            env.step(actions[epoch % len(actions)])
+        return racks * epochs / (time.perf_counter() - began_s)
