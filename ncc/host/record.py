@@ -139,7 +139,8 @@ class Recorder:
 
     def _made(self, now_ns: int) -> AgentRecord:
         loop, agent, plan, inbox = self._loop, self._loop.agent, self._now.plan, self._loop.agent.exchange.inbox
-        decider, why = agent.guard.decider, agent.guard.reason if not agent.guard.active else agent.why
+        decider: str = agent.guard.decider
+        why = agent.why if agent.guard.active else agent.guard.reason
         if decider == "policy" and self._now.outside:
             decider, why = "formula", self._now.outside
         elif decider == "policy" and plan.file.header.action.kind == "residual" and agent.oldest >= FORMULA_PERIODS:

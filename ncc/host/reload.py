@@ -2,14 +2,12 @@
 """Change of a running agent's options, policy file and keys between two periods, with its limits in force all along."""
 
 import argparse
-import sys
-import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ncc.core.errors import NccError
+from ncc.core.errors import ConfigError, NccError
 from ncc.core.options import Parser
 from ncc.core.units import to_ns
 from ncc.envs.linux.queue import OPEN
@@ -17,7 +15,6 @@ from ncc.host.agent import Agent
 from ncc.host.exchange import Exchange, UdpExchange
 from ncc.host.guard import Guard
 from ncc.host.log import Log
-from ncc.host.metrics import SWITCH_S
 from ncc.host.neighbourhood import Neighbourhood, limiter_of, outside_of
 from ncc.host.peers import rows_of
 from ncc.host.plan import LATE_PERIODS, Plan, add_options, planned
@@ -53,9 +50,7 @@ class InForce:
         self.options, self.plan, self._log, self._undo = options, plan, log, undo
         self.outside = self.refused = ""
         self.fixed = fixed_options(options) | fixed_plan(plan)
-        self._reading: threading.Thread | None = None
-        self._asked = False
-        self._next: tuple[argparse.Namespace, Plan, Neighbourhood] | None = None
+        self._reading: Iterator[tuple[argparse.Namespace, Plan, Neighbourhood] | None] | None = None
 
     def look(self) -> None:
         """Find out whether the policy's correction of a formula counts in this network, and log it if it does not."""
@@ -65,58 +60,43 @@ class InForce:
             self._log.warning("untrusted", said=f"hosts have the limits of the formula LOCAL: {self.outside}")
 
     def read_again(self) -> None:
-        """Begin to read options, policy file and keys, in a thread, because decisions must not wait."""
-        if self._reading is not None:
-            self._asked = True  # what is being read now may be older than this request
-            return
-        self._reading = threading.Thread(target=self._read)
-        self._reading.start()
+        """Begin to read options, policy file and keys; what is being read already is left."""
+        self._reading = self._read()
 
     def take(self, loop: "Loop") -> bool:
-        """Let the loop's agent decide by what was read, if all of it could be; return True if it does from now on."""
-        if self._reading is None or self._reading.is_alive():
+        """Do the next step of a change that has begun; return True if the loop's agent decides by it from now on.
+
+        A step takes less time than a heartbeat may. It comes after the work of a period, which renews the limits.
+        """
+        if self._reading is None:
             return False
-        self._reading.join()
-        self._reading, read, self._next = None, self._next, None
-        if read is not None:
-            try:
-                loop.agent, plan = self._taken(*read, loop.agent)
-            except NccError as error:
-                read, self.refused = None, str(error)
-            else:
-                self.options, self.plan, self.refused = read[0], plan, ""
-        if read is None:
+        try:
+            if (read := next(self._reading)) is None:
+                return False
+            loop.agent, self.plan = self._taken(*read, loop.agent)
+        except (NccError, OSError) as error:
+            self.refused = str(error)
             self._log.warning("config", said=f"{self.refused}; the agent goes on as before")
+            done = False
         else:
+            self.options, self.refused, done = read[0], "", True
             said = "options, policy and keys were read again and are in force"
             self._log.info("config", said=said, policy=self.plan.file.header.name, sha256=self.plan.file.sha256)
             self.look()
-        if self._asked:
-            self._asked = False
-            self.read_again()
-        return read is not None
+        self._reading = None
+        return done
 
-    def close(self) -> None:
-        """Wait for the thread."""
-        if self._reading is not None:
-            self._reading.join()
-
-    def _read(self) -> None:
-        before_s = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_S)
-        try:
-            options = parsed(self.options.given)
-            self.refused = refusal(self.fixed, fixed_options(options))
-            if self.refused:
-                return
-            plan = planned(options, self.plan)
-            self.refused = refusal(self.fixed, fixed_plan(plan))
-            if not self.refused:
-                self._next = options, plan, neighbourhood_of(plan)
-        except (NccError, OSError) as error:
-            self.refused = str(error)
-        finally:
-            sys.setswitchinterval(before_s)
+    def _read(self) -> Iterator[tuple[argparse.Namespace, Plan, Neighbourhood] | None]:
+        """Yield None after each step but the last, and then what was read."""
+        options = parsed(self.options.given)
+        _refuse(refusal(self.fixed, fixed_options(options)))
+        yield None
+        plan = planned(options, self.plan)
+        _refuse(refusal(self.fixed, fixed_plan(plan)))
+        yield None
+        neighbourhood = neighbourhood_of(plan)
+        yield None
+        yield options, plan, neighbourhood
 
     def _taken(
         self, options: argparse.Namespace, plan: Plan, neighbourhood: Neighbourhood, before: Agent
@@ -136,6 +116,11 @@ class InForce:
         agent = Agent(neighbourhood, guard_of(plan, neighbourhood, self._log), exchange, in_force=not options.dry_run)
         agent.follow(before)
         return agent, plan
+
+
+def _refuse(why: str) -> None:
+    if why:
+        raise ConfigError(why)
 
 
 def neighbourhood_of(plan: Plan) -> Neighbourhood:

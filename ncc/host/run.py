@@ -77,7 +77,6 @@ def command(options: argparse.Namespace) -> int:
         recorder = Recorder(loop, now, log)
         undo.callback(recorder.close)
         undo.callback(live.lift)
-        undo.callback(now.close)
         undo.enter_context(changed({path: value or live.shim.name for path, value in settings.items()}))
         undo.enter_context(stop.insisted())
         recorder.write(time.monotonic_ns())

@@ -3,6 +3,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -38,7 +39,7 @@ Put = Callable[..., AgentRecord]
 def kernel(monkeypatch: pytest.MonkeyPatch) -> dict[str, float | None]:
     """Limits of the kernel's queues."""
     limits: dict[str, float | None] = {"eth0": 2e7}
-    monkeypatch.setattr(status.socket, "if_nameindex", lambda: [(2, "eth0")])
+    monkeypatch.setattr(socket, "if_nameindex", lambda: [(2, "eth0")])
     monkeypatch.setattr(status, "kernel_limits_bps", lambda name: [limits[name]] if name in limits else [])
     return limits
 
