@@ -33,16 +33,16 @@ STATES = get_args(State)
 _PARMS, _CEIL64, _CEIL_AT = 1, 7, 20
 """TCA_HTB_PARMS, TCA_HTB_CEIL64, and the place of the rate of the ceiling in struct tc_htb_opt."""
 _FROM = {
-    "policy": "the policy decides",
-    "formula": "the formula LOCAL decides",
-    "last limits": "the last good limits hold",
-    "fair share": "the fair share holds",
+    "policy": "the policy",
+    "formula": "the formula LOCAL",
+    "last limits": "the last good decision",
+    "fair share": "the fair share",
 }
 """Sources of limits in words."""
 
 
 class Report(msgspec.Struct, frozen=True):
-    """All that ``status`` knows."""
+    """State of a network namespace, with all that ``status`` prints."""
 
     state: State
     problems: list[str]
@@ -125,7 +125,7 @@ def _dead(found: Sequence[AgentRecord], now_ns: int, left: bool) -> Iterator[str
 def _doubts(agent: AgentRecord) -> Iterator[str]:
     """Yield sentences that say what is not as configured."""
     if agent.decider != "policy":
-        yield f"The policy does not decide; {_FROM[agent.decider]}: {agent.why or 'no decision was possible'}."
+        yield f"The limit is by {_FROM[agent.decider]}, not by the policy: {agent.why or 'no decision was possible'}."
     if silent := [peer.name for peer in agent.peers if peer.stale]:
         yield f"{len(silent)} of {len(agent.peers)} neighbours are silent: {_some(silent)}."
     if agent.uplink_stale:
@@ -164,7 +164,7 @@ def _host(agent: AgentRecord, host: HostRecord, report: Report, living: Sequence
     if agent.dry_run:
         limit = f"no limit; it would be {_rate(host.limit_bps)}"
     lines = [
-        f"{limit} of {_rate(host.link_bps)}; {_FROM[agent.decider]}, since {since}",
+        f"{limit} of {_rate(host.link_bps)}, by {_FROM[agent.decider]} since {since}",
         f"it {_load(host.demand, host.sent_bps)}",
     ]
     lines += [

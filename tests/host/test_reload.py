@@ -68,7 +68,7 @@ def test_options_that_need_a_restart_are_named(tmp_path: Path) -> None:
 
 
 def test_another_exchange_takes_the_socket_and_its_messages_over() -> None:
-    """Of a peer that stays, what waits is read; of one that has gone, nothing is."""
+    """Messages of a peer that stays are read, and those of one that has gone are dropped."""
     keys, me = Keys.shared(KEY), parse_agent("127.0.0.1:9981")
     stays, goes = parse_agent("127.0.0.1:9982"), parse_agent("127.0.0.1:9983")
     first = UdpExchange(keys, me, (*stays, *goes), late_ns=LATE_NS)

@@ -103,7 +103,7 @@ def test_a_healthy_host_is_fine_at_a_glance(
     assert text.startswith("FINE ")
     assert "process" in text
     assert "for 2 h" in text
-    assert "limit 20 Mbit/s of 100 Mbit/s; the policy decides, since" in text
+    assert "limit 20 Mbit/s of 100 Mbit/s, by the policy since" in text
     assert "it sends 19 Mbit/s, 250 kB waits in 3 flows" in text, "a mean, not the last millisecond"
     assert "10.0.0.2:9471 heard 1 ms ago, sends 40 Mbit/s, 2 MB waits in 5 flows" in text
     assert "10.0.0.3:9471 heard under 1 ms ago, is idle" in text
@@ -120,9 +120,18 @@ def _comm() -> str:
     ("changes", "expected"),
     [
         ({"peers": [BUSY, SILENT]}, "1 of 2 neighbours are silent: 10.0.0.4:9471."),
-        ({"decider": "fair share", "why": "no heartbeat came"}, "the fair share holds: no heartbeat came."),
-        ({"decider": "formula", "why": "messages are missing"}, "the formula LOCAL decides: messages are missing."),
-        ({"decider": "last limits", "why": ""}, "the last good limits hold: no decision was possible."),
+        (
+            {"decider": "fair share", "why": "no heartbeat came"},
+            "by the fair share, not by the policy: no heartbeat came.",
+        ),
+        (
+            {"decider": "formula", "why": "messages are missing"},
+            "by the formula LOCAL, not by the policy: messages are missing.",
+        ),
+        (
+            {"decider": "last limits", "why": ""},
+            "by the last good decision, not by the policy: no decision was possible.",
+        ),
         ({"uplink_stale": True}, "The uplink's state does not come."),
         ({"refused": "--port changes"}, "The last reload was refused: --port changes."),
     ],
