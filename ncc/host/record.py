@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 STALE_S = 3.0
 """Age of a record from which on its agent counts as dead: it misses two of its writings."""
 READABLE = 0o644
-"""Mode of a record: anybody may ask for the status. It holds no keys."""
+"""Mode of records: anybody may ask for the status. They hold no keys."""
 
 
 class Demand(msgspec.Struct, frozen=True):

@@ -77,6 +77,7 @@ def changed(wanted: Mapping[Path, str]) -> Iterator[None]:
         now, known = _read(path), settings.get(str(path))
         settings[str(path)] = Changed(known.before if known and known.set == now else now, value)
     write_text(_record(), msgspec.json.encode(settings).decode())
+    _record().chmod(record.READABLE)
     try:
         for path, value in wanted.items():
             _write(path, value)

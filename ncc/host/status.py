@@ -186,8 +186,11 @@ def _peers(agent: AgentRecord, later_s: float) -> Iterator[str]:
     by_age = sorted(agent.peers, key=lambda peer: (peer.age_s is not None, -(peer.age_s or 0.0)))
     lines = []
     for peer in by_age[:PEERS_MOST]:
-        age = "never heard" if peer.age_s is None else f"heard {_time(peer.age_s + later_s * peer.stale)} ago"
-        lines.append(f"{peer.name} {age}, {_load(peer.demand, peer.demand.throughput_bps)}")
+        if peer.age_s is None:
+            lines.append(f"{peer.name} never heard, counts as idle")
+            continue
+        age = _time(peer.age_s + later_s * peer.stale)
+        lines.append(f"{peer.name} heard {age} ago, {_load(peer.demand, peer.demand.throughput_bps)}")
     if (more := len(by_age) - PEERS_MOST) > 0:
         lines.append(f"and {more} others, heard later")
     if agent.uplink_age_s is not None or agent.uplink_stale:
