@@ -50,7 +50,7 @@ class Report(msgspec.Struct, frozen=True):
     kernel_bps: dict[str, float | None]
     """Limit of each interface with a queue of ours as the kernel has it, in bits/s of IP packets; null: the line's."""
     changed: dict[str, str]
-    """What an agent changed here: the present value of each setting, and the one before."""
+    """Changes by an agent: the present value of each setting, and the one before."""
     agents: list[AgentRecord]
     """Records of agents: first the ones that limit."""
 
