@@ -60,6 +60,7 @@ class Live:
 
     Attributes:
         queues: as given.
+        sent_bytes: [k] bytes of IP packets that had left each interface at the last measurement.
         torn: number of reports that could not be read in their period and were left to the next.
     """
 
@@ -87,7 +88,7 @@ class Live:
         by_name = dict(zip((*_REALS, *_COUNTS), (*reals, *counts), strict=True))
         self._hosts: dict[str, FloatArray | IntArray] = {name: by_name[name] for name in ON_HOSTS}
         self._throughput_bps = self._hosts["throughput_bps"]
-        self._sent_bytes = self._count()
+        self.sent_bytes = self._count()
         self._read_ns = self._n_live = 0
         for row, host_sources in enumerate(sources):
             for address, cookie in host_sources:
@@ -101,9 +102,9 @@ class Live:
         self.torn += torn
         if ended:
             self.shim.give_back(ended)
-        before, self._sent_bytes = self._sent_bytes, self._count()
+        before, self.sent_bytes = self.sent_bytes, self._count()
         bits_per_s = BITS_PER_BYTE / interval_s if interval_s > 0 else 0.0
-        for row, sent_bytes in enumerate(self._sent_bytes):
+        for row, sent_bytes in enumerate(self.sent_bytes):
             self._throughput_bps[row] = (sent_bytes - before[row]) * bits_per_s
         return HostColumns(self._hosts, reported=reported, connections=self._n_live)
 

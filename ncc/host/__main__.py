@@ -7,10 +7,14 @@ file, and limits its connections accordingly (docs/host).
 ``uplink`` runs on the machine with the uplink and sends the uplink's state to the hosts. ``unit`` prints a systemd unit
 for the agent.
 
+``status`` shows what limits this host now, by whose decision, and what was changed. ``explain`` says why the limit is
+what it is. The exit status of both is 0 if all is well, 1 if the host is limited by less than policy and neighbours,
+and 2 if no agent limits it.
+
 ``restore`` puts back the settings that a killed agent left in this network namespace.
 
-``check`` prints which requirements of the Linux datapath this machine meets. Its exit status is 0 if a run is possible,
-else 1.
+``check`` prints which requirements of the Linux datapath this machine meets. With options of ``run`` it says what a
+start would refuse. Its exit status is 0 if a run is possible, else 1.
 
 ``sweep`` removes what killed runs left behind.
 """
@@ -23,13 +27,16 @@ from importlib import import_module
 from typing import Any
 
 from ncc.core.options import Parser, exit_status
+from ncc.host.words import expanded
 
 COMMANDS = {
     "run": ("run:command", "plan:add_options", "decide for this host by a policy file"),
     "uplink": ("uplink:command", "uplink:add_options", "send hosts the state of the port that they share"),
+    "status": ("status:status", "status:add_options", "what limits this host, who decides, what was changed"),
+    "explain": ("status:explain", "", "why this limit now"),
     "unit": ("check:unit", "", "print a unit by which systemd runs the agent"),
     "restore": ("restore:command", "", "put back the settings that a killed agent left"),
-    "check": ("check:check", "", "what this machine can do of the Linux datapath"),
+    "check": ("check:check", "check:add_options", "what this machine can do, or what a start would refuse"),
     "sweep": ("check:sweep", "", "remove what killed runs left behind"),
 }
 """For each command: its function, the function that adds its options (empty: it has none), and its help."""
@@ -56,13 +63,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return 0 if it succeeded, 1 if not, 2 for invalid options or files, 130 after an interrupt."""
     open_standard_streams()
     try:
-        return exit_status(lambda: _command(parser().parse_args(arguments)))
+        return exit_status(lambda: _command(sys.argv[1:] if arguments is None else arguments))
     except OSError as error:
         print(f"error: the system refuses: {error}; see what this process may have (ulimit -a)", file=sys.stderr)
         return 1
 
 
-def _command(options: argparse.Namespace) -> int:
+def _command(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(expanded(arguments))
+    options.given = tuple(arguments[1:])
     status: int = _function(COMMANDS[options.command][0])(options)
     return status
 

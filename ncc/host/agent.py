@@ -55,6 +55,10 @@ class Agent:
     Attributes:
         guard: guard with the limits in force.
         exchange: exchange with the peers.
+        decided_bps: [k] limits of the last decision, before the guard; None: no decision was possible.
+        why: reason for which the last decision was not possible.
+        oldest: largest age of a peer's state at the last decision, in periods, beyond the period of sharing.
+        uplink_stale: true if the uplink's state was too old at the last decision.
         counters: numbers of stale states: `stale_peers` (one per peer and period) and `stale_uplink` (one per period).
     """
 
@@ -71,6 +75,8 @@ class Agent:
         self.counters = {"stale_peers": 0, "stale_uplink": 0}
         self.stale: np.ndarray = np.ones(exchange.n_peers, np.bool_)
         """[r] True for peers whose last state is stale."""
+        self.decided_bps: FloatArray | None = None
+        self.why, self.oldest, self.uplink_stale = "", 0, False
         self._in_force = in_force
         self._none: FloatArray = np.full(len(neighbourhood.link_bps), np.inf)
         self._idle = idle(exchange.n_peers)
@@ -103,21 +109,24 @@ class Agent:
         self._began_ns = self._began_ns or now_ns
         uplink_ns = max(inbox.uplink_ns.item(), self._began_ns)  # it counts as idle before its first message
         uplink = inbox.uplink if inbox.hears_uplink and now_ns - uplink_ns <= self._stale_ns else None
-        self.counters["stale_uplink"] += inbox.hears_uplink and uplink is None
-        decided, why = None, ""
+        self.uplink_stale = inbox.hears_uplink and uplink is None
+        self.counters["stale_uplink"] += self.uplink_stale
+        ages = self._ages(inbox.states_ns, now_ns)
+        self.oldest = int(ages.max(initial=0))
+        self.decided_bps, self.why = None, ""
         try:
-            decided = self.neighbourhood.decide(
+            self.decided_bps = self.neighbourhood.decide(
                 own,
                 in_force,
                 peers,
                 uplink,
-                ages=self._ages(inbox.states_ns, now_ns),
+                ages=ages,
                 uplink_age=0 if uplink is None else self._ages(inbox.uplink_ns, now_ns).item(),
                 period=self._wall_ns() // self._period_ns,
             )
         except NccError as error:
-            why = str(error)
-        return guard.hold(decided, now_ns, why)
+            self.why = str(error)
+        return guard.hold(self.decided_bps, now_ns, self.why)
 
     def _ages(self, came_ns: TimeArray, now_ns: int) -> IntArray:
         """Return for each sender the number of periods since its last message, or since the first decision without one.
@@ -127,6 +136,13 @@ class Agent:
         since_ns = now_ns - np.maximum(came_ns, self._began_ns)
         ages: IntArray = np.maximum(since_ns + self._period_ns // 2, 0) // self._period_ns
         return ages
+
+    def follow(self, before: "Agent") -> None:
+        """Go on where another agent of the same hosts ends: with its limits in force and its counters."""
+        self.guard.follow(before.guard)
+        self.counters = before.counters
+        if self.exchange is not before.exchange:
+            self.exchange.counters.update(before.exchange.counters)
 
     def share(self, now_ns: int) -> None:
         """Send the peers the local hosts' state as of the last `decide`."""

@@ -11,13 +11,26 @@ from string import Template
 
 from ncc.envs.linux import machine, namespaces
 from ncc.envs.linux.check import can_run, check_machine
+from ncc.host import plan
+from ncc.host.preflight import check_start
 
 TEMPLATE = Path(__file__).with_name("ncc-host.service.in")
 THERE = {True: "yes", False: "no", None: "not tried"}
 
 
-def check(_: argparse.Namespace) -> int:
-    """Print a line for each requirement; return 0 if a run is possible, else 1."""
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``run``; none of them is needed."""
+    plan.add_options(parser, needed=False)
+
+
+def check(options: argparse.Namespace) -> int:
+    """Print a line for each requirement, or what a start with options of ``run`` would refuse; return 0, else 1.
+
+    Raises:
+        ConfigError: options without a policy file or an interface.
+    """
+    if options.given:
+        return check_start(options)
     rows = check_machine()
     cells = [("what", "there", "needed", "purpose, or what to do")]
     cells += [(row.name, THERE[row.there], "yes" if row.needed else "no", row.sentence) for row in rows]

@@ -10,7 +10,7 @@ from ncc.host.keys import Keys
 from ncc.host.listener import Inbox, Listener
 from ncc.host.message import SIZE, TO_ONE, Kind, Sender, StateArray
 from ncc.host.peers import Peer
-from ncc.host.sockets import opened
+from ncc.host.sockets import opened, take_from
 
 SPARE = 16
 """Number of messages that `receive` takes in addition to two of each sender and kind."""
@@ -88,6 +88,7 @@ class UdpExchange(Exchange):
         kind: kind of the messages that `send` sends. With `UPLINK`, nothing is accepted from the peers.
         late_ns: age in ns above which an arriving message is dropped.
         buffer_bytes: as in `Listener`.
+        before: exchange of the same host that ends now. Its socket goes on, and so do the messages that wait there.
 
     Raises:
         ConfigError: an address that cannot be used, or a peer without a key.
@@ -106,6 +107,7 @@ class UdpExchange(Exchange):
         kind: Kind = Kind.STATE,
         late_ns: int,
         buffer_bytes: int | None = None,
+        before: "UdpExchange | None" = None,
     ) -> None:
         self._to = list(dict.fromkeys(peer.address for peer in peers))
         self._place = [self._to.index(peer.address) for peer in peers]
@@ -121,7 +123,11 @@ class UdpExchange(Exchange):
         self._most = 2 * (kinds * self.n_peers + 1) + SPARE
         self._buffer = memoryview(bytearray(SIZE + 1))
         self._calls = 0
-        self._socket = opened(own[0].address, self._most, senders)
+        if before is None:
+            self._socket = opened(own[0].address, self._most, senders)
+        else:
+            self._socket = before._socket
+            take_from(self._socket, self._most, senders)
 
     def send(self, own: StateArray, now_ns: int) -> None:
         sending_ns, errors = max(time.monotonic_ns(), now_ns), 0

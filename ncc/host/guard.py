@@ -9,7 +9,7 @@ failure lifts a limit. If the agent dies, the kernel ends its limits (`envs/linu
 from collections import deque
 from collections.abc import Callable
 from operator import ne
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -54,6 +54,7 @@ class Guard:
     Attributes:
         held_bps: [k] limits in force, in bits/s; inf: none.
         active: true while the policy decides; false while it is suspended.
+        reason: why the policy was last suspended; empty: it never was.
         counters: counts of bad periods, clipped limits, missed periods, suspensions and returns.
     """
 
@@ -61,7 +62,7 @@ class Guard:
         self, settings: GuardSettings, bounds: RateBounds, link_bps: FloatArray, fair_bps: FloatArray, say: Say
     ) -> None:
         self.settings, self.bounds = settings, bounds
-        self.active = True
+        self.active, self.reason = True, ""
         self.counters = {"bad_periods": 0, "clipped_limits": 0, "missed_periods": 0, "suspensions": 0, "returns": 0}
         self._link_bps, self._say = np.asarray(link_bps, np.float64), say
         most_bps = min(bounds.max_rate_frac, 1.0) * self._link_bps
@@ -70,6 +71,17 @@ class Guard:
         self._bad = self._until_ns = 0
         self._missed = deque[bool]()
         self._n_missed = 0
+
+    @property
+    def decider(self) -> Literal["policy", "last limits", "fair share"]:
+        """Source of the limits in force."""
+        if not self.active:
+            return "fair share"
+        return "last limits" if self._bad else "policy"
+
+    def follow(self, before: "Guard") -> None:
+        """Go on where another guard of the same hosts ends: with its limits in force and its counters."""
+        self.held_bps, self.counters = before.held_bps, before.counters
 
     def hold(self, limits_bps: FloatArray | None, now_ns: int, why: str = "") -> FloatArray:
         """Return the limits to enforce, [k] in bits/s; inf: none.
@@ -128,7 +140,7 @@ class Guard:
         self._until_ns = now_ns + round(self.settings.hold_off_s * NS_PER_S)
         if not self.active:
             return
-        self.active, self.held_bps = False, self._share_bps.copy()
+        self.active, self.reason, self.held_bps = False, reason, self._share_bps.copy()
         self.counters["suspensions"] += 1
         self._say(f"the policy is suspended, and hosts have their fair share of the uplink: {reason}")
 

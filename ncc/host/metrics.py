@@ -22,7 +22,7 @@ from ncc.harness.atomic import replacing, require_writable
 if TYPE_CHECKING:
     from ncc.host.log import Log
     from ncc.host.loop import Loop
-    from ncc.policies import PolicyFile
+    from ncc.host.reload import InForce
 
 SWITCH_S = 1e-4
 """Longest time in seconds for which the writing thread holds the interpreter while a decision is due."""
@@ -69,8 +69,8 @@ class Durations:
 class AgentCollector:
     """A collector of prometheus_client for all metrics of an agent, which it reads on request."""
 
-    def __init__(self, loop: "Loop", file: "PolicyFile", log: "Log") -> None:
-        self._loop, self._file, self._log = loop, file, log
+    def __init__(self, loop: "Loop", now: "InForce", log: "Log") -> None:
+        self._loop, self._now, self._log = loop, now, log
 
     def collect(self) -> Iterator[Any]:
         """Yield families of metrics, as prometheus_client expects them."""
@@ -95,7 +95,7 @@ class AgentCollector:
             help_ = "of interfaces: bytes sent under the limits and outside them, packets dropped"
             counters.append(("ncc_queue", help_, "what", loop.live.queues.counts))
         gauges: Families = [
-            ("ncc_info", "the policy, by its SHA-256", "policy_sha256", {self._file.sha256: 1}),
+            ("ncc_info", "the policy, by its SHA-256", "policy_sha256", {self._now.plan.file.sha256: 1}),
             ("ncc_active", "1 if the policy decides, 0 if hosts have their fair share", "", int(agent.guard.active)),
             ("ncc_limit_bps", "limit in force, +Inf: none", "host", _by_host(loop.limits_bps)),
             ("ncc_resident_memory_bytes", "of this process", "", psutil.Process().memory_info().rss),

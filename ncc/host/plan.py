@@ -104,15 +104,16 @@ def _given(options: argparse.Namespace, rows: Mapping[str, tuple[str, str]]) -> 
     return {name: value for name, _ in rows.values() if (value := getattr(options, name)) is not None}
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``run``."""
+def add_options(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
+    """Add the options of ``run``; `needed` is false for a command that can do without policy file and interface."""
     add = parser.add_argument
-    add("policy", type=Path, help="a policy file, as `ncc export` writes")
+    add("policy", type=Path, nargs=None if needed else "?", help="a policy file, as `ncc export` writes")
+    add("--config", metavar="FILE", help="file of further options, as words; SIGHUP has it read again")
     add("--digest", type=_sha256, metavar="sha256:HEX", help="digest that the file must have (`ncc export` prints it)")
     add(
         "--interface",
         action="append",
-        required=True,
+        required=needed,
         metavar="NAME",
         help="interface of this host, whose queue limits all packets that leave; one for each local host",
     )
@@ -197,8 +198,8 @@ class Plan:
     guard: GuardSettings
 
 
-def planned(options: argparse.Namespace) -> Plan:
-    """Make a plan from options.
+def planned(options: argparse.Namespace, before: Plan | None = None) -> Plan:
+    """Make a plan from options; `before` is the plan of an agent that runs, and goes on with the same local hosts.
 
     Raises:
         ConfigError: options are invalid, or contradict each other or the policy.
@@ -209,7 +210,7 @@ def planned(options: argparse.Namespace) -> Plan:
     file = load_policy_file(options.policy, options.digest)
     bounds = narrowed(file, options)
     _check_transport(file)
-    addresses, sources = _hosts(options)
+    addresses, sources = _hosts(options) if before is None else (before.addresses, before.sources)
     own = tuple(peer_at(Address(addresses[0], options.port), which) for which in range(len(addresses)))
     peers = parse_peers(options.peers, own)
     uplink = None if options.uplink is None else parse_one(options.uplink, "uplink")

@@ -20,6 +20,7 @@ from ncc.core.errors import DatapathError, ResultError
 from ncc.envs.linux import device, machine
 from ncc.envs.linux.stack import SKB_OVERHEAD
 from ncc.harness.atomic import write_text
+from ncc.host import record
 
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
@@ -71,11 +72,12 @@ def changed(wanted: Mapping[Path, str]) -> Iterator[None]:
     if not wanted:
         yield
         return
-    settings = _left()  # settings left by a killed agent are put back with ours
+    settings = left()  # settings left by a killed agent are put back with ours
     for path, value in wanted.items():
         now, known = _read(path), settings.get(str(path))
         settings[str(path)] = Changed(known.before if known and known.set == now else now, value)
     write_text(_record(), msgspec.json.encode(settings).decode())
+    _record().chmod(record.READABLE)
     try:
         for path, value in wanted.items():
             _write(path, value)
@@ -102,8 +104,9 @@ def restore() -> dict[str, str]:
         ResultError: the record of former values cannot be read.
     """
     with alone():
+        record.sweep()
         freed = {name: "without an agent's queue" for _, name in socket.if_nameindex() if device.restore(name)}
-        return freed | _restore(_left())
+        return freed | _restore(left())
 
 
 def _restore(settings: dict[str, Changed]) -> dict[str, str]:
@@ -126,7 +129,8 @@ def _restore(settings: dict[str, Changed]) -> dict[str, str]:
     return restored
 
 
-def _left() -> dict[str, Changed]:
+def left() -> dict[str, Changed]:
+    """Return the sysctls that an agent of this network namespace has changed, if any, by their paths."""
     try:
         settings = msgspec.json.decode(_record().read_bytes(), type=dict[str, Changed])
     except FileNotFoundError:

@@ -25,16 +25,15 @@ from ncc.envs.linux.wake import Waker
 from ncc.harness.signals import StopRequest
 from ncc.host import privileges
 from ncc.host.agent import Agent, Silence
-from ncc.host.exchange import Exchange, UdpExchange
-from ncc.host.guard import Guard
-from ncc.host.keys import reader
+from ncc.host.exchange import Exchange
 from ncc.host.log import Log, Notifier
 from ncc.host.loop import Loop
 from ncc.host.metrics import AgentCollector, MetricsFile
-from ncc.host.neighbourhood import Neighbourhood, limiter_of, outside_of
-from ncc.host.peers import rows_of
-from ncc.host.plan import LATE_PERIODS, Plan, planned
+from ncc.host.neighbourhood import Neighbourhood
+from ncc.host.plan import Plan, planned
 from ncc.host.receivers import Receivers, receiver_scenario
+from ncc.host.record import Recorder
+from ncc.host.reload import InForce, exchange_of, guard_of, neighbourhood_of
 from ncc.host.restore import AUTOCORKING, DEFAULT, ECN, SEND_BUFFER, alone, changed, check_settable, first_send_buffer
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -51,25 +50,20 @@ def command(options: argparse.Namespace) -> int:
     """
     plan = planned(options)
     header, network, log = plan.file.header, plan.network, Log()
-    neighbourhood = Neighbourhood(limiter_of(plan.file), network.scenario(), *rows_of(plan.own, plan.peers))
+    neighbourhood = neighbourhood_of(plan)
     with ExitStack() as undo:
-        stop = StopRequest(reader(plan.keys, log))
+        now = InForce(options, plan, log, undo)
+        stop = StopRequest(now.read_again)
         undo.enter_context(stop.noted())
         notifier = Notifier()
         undo.callback(notifier.close)
-        exchange = _exchange(options, plan, undo)
-        guard = Guard(
-            plan.guard,
-            plan.bounds,
-            neighbourhood.link_bps,
-            neighbourhood.fair_bps,
-            lambda said: log.warning("guard", said=said),
-        )
-        agent = Agent(neighbourhood, guard, exchange, in_force=not options.dry_run)
+        exchange = exchange_of(plan, options.receivers)
+        undo.callback(exchange.close)
+        agent = Agent(neighbourhood, guard_of(plan, neighbourhood, log), exchange, in_force=not options.dry_run)
         privileges.check()
         require_built()
-        sysctls = _sysctls(options, plan, undo)
-        _schedule(options, undo)
+        settings = sysctls(options, plan, undo)
+        schedule(options, undo)
         undo.enter_context(machine.taken(shared=True))
         queues = _queues(options, plan, neighbourhood, exchange, undo)
         live = _live(options, plan, neighbourhood, queues, undo)
@@ -78,11 +72,14 @@ def command(options: argparse.Namespace) -> int:
         loop = Loop(agent, live, to_ns(network.period_s), receivers)
         shown = None
         if options.metrics is not None:
-            shown = MetricsFile(options.metrics, options.log_s, AgentCollector(loop, plan.file, log))
+            shown = MetricsFile(options.metrics, options.log_s, AgentCollector(loop, now, log))
             undo.callback(shown.close)
+        recorder = Recorder(loop, now, log)
+        undo.callback(recorder.close)
         undo.callback(live.lift)
-        undo.enter_context(changed({path: value or live.shim.name for path, value in sysctls.items()}))
+        undo.enter_context(changed({path: value or live.shim.name for path, value in settings.items()}))
         undo.enter_context(stop.insisted())
+        recorder.write(time.monotonic_ns())
         log.info(
             "started",
             version=__version__,
@@ -98,13 +95,12 @@ def command(options: argparse.Namespace) -> int:
             takes_sizes=queues is not None and queues.program.takes_sizes,
             receivers_bytes=options.receivers,
         )
-        if header.action.within is not None and (outside := outside_of(plan.file, network)):
-            log.warning("untrusted", said=f"hosts have the limits of the formula LOCAL: {outside}")
+        now.look()
         notifier.ready(f"{header.name} decides for {', '.join(plan.addresses)}")
         cost: dict[str, float] = {}
         say, why = log.info, "time is up"
         try:
-            cost = _serve(options, loop, log=log, notifier=notifier, stop=stop)
+            cost = _serve(now, loop, recorder, log=log, notifier=notifier, stop=stop)
             if stop.name:
                 why = f"signal {stop.name}"
         except BaseException as error:
@@ -116,8 +112,8 @@ def command(options: argparse.Namespace) -> int:
                 "ended",
                 why=why,
                 **loop.summary(),
-                guard=guard.counters,
-                messages=exchange.counters,
+                guard=loop.agent.guard.counters,
+                messages=loop.agent.exchange.counters,
                 stale=agent.counters,
                 duration_us={"took": loop.took.quantiles_us(), "late": loop.late.quantiles_us()},
                 **cost,
@@ -126,18 +122,6 @@ def command(options: argparse.Namespace) -> int:
                 metrics_lost=0 if shown is None else shown.lost,
             )
         return 0
-
-
-def _exchange(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> Exchange:
-    """Open the exchange with peers and uplink. With neither of them, it sends and receives nothing."""
-    exchange = Exchange()
-    if plan.keys is not None:
-        late_ns = to_ns(LATE_PERIODS * plan.network.period_s)
-        exchange = UdpExchange(
-            plan.keys, plan.own, plan.peers, uplink=plan.uplink, late_ns=late_ns, buffer_bytes=options.receivers
-        )
-    undo.callback(exchange.close)
-    return exchange
 
 
 def _queues(
@@ -187,21 +171,26 @@ def _receivers(
     """Make flows to peers wait for grants, and send grants to this host's senders; None without `--receivers`."""
     if options.receivers is None:
         return None
-    try:
-        waker = Waker(plan.addresses[0])
-    except PermissionError:
-        raise DatapathError(
-            "--receivers takes CAP_NET_RAW, to wake flows that wait: run the agent as root, or add it to the unit."
-        ) from None
-    undo.callback(waker.close)
     network = plan.network
     scenario = receiver_scenario(len(plan.peers), network.link_rate_bps, options.receivers, network.period_s)
-    receivers = Receivers(scenario, exchange, plan.peers, live.shim, waker)
+    receivers = Receivers(scenario, exchange, plan.peers, live.shim, waker(plan, undo))
     undo.callback(lambda: receivers.lift(time.monotonic_ns()))
     return receivers
 
 
-def _sysctls(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> dict[Path, str]:
+def waker(plan: Plan, undo: ExitStack) -> Waker:
+    """Return a waker of flows that wait, open until `undo` is closed; raise `DatapathError` without CAP_NET_RAW."""
+    try:
+        opened = Waker(plan.addresses[0])
+    except PermissionError:
+        raise DatapathError(
+            "--receivers takes CAP_NET_RAW, to wake flows that wait: run the agent as root, or add it to the unit."
+        ) from None
+    undo.callback(opened.close)
+    return opened
+
+
+def sysctls(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> dict[Path, str]:
     """Return the sysctls that the agent changes, with their new values; an empty value stands for the shim's name.
 
     The lock on them is held until `undo` is closed.
@@ -224,20 +213,22 @@ def _sysctls(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> dict[P
 
 
 def _serve(
-    options: argparse.Namespace,
+    now: InForce,
     loop: Loop,
+    recorder: Recorder,
     *,
     log: Log,
     notifier: Notifier,
     stop: StopRequest,
 ) -> dict[str, float]:
     """Run the periods until the end; return the share of a core that was used, and the seconds of waiting for one."""
-    guard, queues, name = loop.agent.guard, loop.live.queues, loop.live.shim.name
+    options, queues, name = now.options, loop.live.queues, loop.live.shim.name
     gc.collect()
     gc.freeze()
     cpu_s, wall_s, waited_s = time.process_time(), time.monotonic(), machine.waited_s()
     loop.begin()
-    began_ns = checked_ns = reported_ns = time.monotonic_ns()
+    checked_ns, began_ns = 0, time.monotonic_ns()
+    reported_ns = began_ns
     until_ns = math.inf if options.seconds is None else began_ns + to_ns(options.seconds)
     silence = Silence(loop.agent, began_ns)
     try:
@@ -248,6 +239,8 @@ def _serve(
             loop.period(now_ns, missed)
             notifier.alive(now_ns)
             stop.read_again()
+            if now.take(loop):
+                silence = Silence(loop.agent, now_ns)
             if (sentence := silence.notice(now_ns)) is not None:
                 log.warning("silence", said=sentence)
             reports = now_ns - reported_ns >= to_ns(options.log_s)
@@ -259,15 +252,21 @@ def _serve(
                 log.info("report", **loop.summary(), log_lost=log.lost)
             if checks:
                 checked_ns = now_ns
+                recorder.write(now_ns)
                 if name not in AVAILABLE.read_text().split():
-                    guard.suspend(f"congestion control {name} is no longer registered", now_ns)
+                    loop.agent.guard.suspend(f"congestion control {name} is no longer registered", now_ns)
     finally:
         gc.unfreeze()
     cpu_frac = (time.process_time() - cpu_s) / (time.monotonic() - wall_s)
     return {"cpu_frac": round(cpu_frac, 4), "waited_s": round(machine.waited_s() - waited_s, 6)}
 
 
-def _schedule(options: argparse.Namespace, undo: ExitStack) -> None:
+def schedule(options: argparse.Namespace, undo: ExitStack) -> None:
+    """Give this thread SCHED_FIFO until `undo` is closed, if the options ask for it.
+
+    Raises:
+        DatapathError: this process may not have it.
+    """
     if options.realtime:
         try:
             machine.go_first(undo)

@@ -40,11 +40,7 @@ def opened(address: Address, messages: int, senders: Sequence[Address]) -> socke
     """
     made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, messages * MESSAGE_MEMORY_BYTES)
-        program = b"".join(struct.pack("=HBBI", *instruction) for instruction in _filter(senders))
-        code = ctypes.create_string_buffer(program)
-        filter_ = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
-        made.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, filter_)  # before it is bound and receives anything
+        take_from(made, messages, senders)  # before it is bound and receives anything
         made.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, DSCP << 2)
         made.bind(address)
     except OSError as error:
@@ -53,6 +49,15 @@ def opened(address: Address, messages: int, senders: Sequence[Address]) -> socke
         kind = DatapathError if number == errno.EADDRINUSE else ConfigError
         raise kind(f"cannot listen on {address}: {_REMEDIES.get(number, os.strerror(number))}") from None
     return made
+
+
+def take_from(opened: socket.socket, messages: int, senders: Sequence[Address]) -> None:
+    """Let a socket take messages of `senders` only from now on, with room for about twice `messages`."""
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, messages * MESSAGE_MEMORY_BYTES)
+    program = b"".join(struct.pack("=HBBI", *instruction) for instruction in _filter(senders))
+    code = ctypes.create_string_buffer(program)
+    filter_ = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+    opened.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, filter_)
 
 
 def _filter(senders: Sequence[Address]) -> list[tuple[int, int, int, int]]:

@@ -35,9 +35,9 @@ def collector(took: Durations) -> AgentCollector:
         took=took,
         late=Durations(),
     )
-    file: Any = SimpleNamespace(sha256="ab")
+    now: Any = SimpleNamespace(plan=SimpleNamespace(file=SimpleNamespace(sha256="ab")))
     log: Any = SimpleNamespace(lost=0)
-    return AgentCollector(loop, file, log)
+    return AgentCollector(loop, now, log)
 
 
 def test_all_metrics_are_in_the_file(tmp_path: Path) -> None:

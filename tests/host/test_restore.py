@@ -36,6 +36,7 @@ def test_the_next_agent_puts_back_what_it_did_not_set_itself(sysctls: tuple[Path
     default, ecn = sysctls
     with restore.alone(), restore.changed({default: "ncc_cubic"}):
         assert (default.read_text(), ecn.read_text()) == ("ncc_cubic", "1")
+        assert restore._record().stat().st_mode & 0o777 == 0o644, "for `ncc host status` of any user"
     assert (default.read_text(), ecn.read_text()) == ("cubic", "2")
     assert not list(tmp_path.glob("run/*.json"))
 

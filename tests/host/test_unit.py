@@ -17,9 +17,12 @@ def test_it_starts_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["unit"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line and line[0] not in "#["]
     found = dict(line.split("=", 1) for line in lines)
-    assert len(found) == len(lines), "no setting is there twice"
-    assert shlex.split(found["ExecStart"]) == [sys.executable, "-I", "-m", "ncc.host", "run", "$OPTIONS"]
-    assert found["EnvironmentFile"] == "/etc/ncc/host.conf"
+    assert len(found) == len(lines) - 1, "no setting is there twice, except the two steps of a reload"
+    conf = ["--config", "/etc/ncc/host.conf"]
+    assert shlex.split(found["ExecStart"]) == [sys.executable, "-I", "-m", "ncc.host", "run", *conf]
+    check, signal = (line.split("=", 1)[1] for line in lines if line.startswith("ExecReload"))
+    assert shlex.split(check) == [sys.executable, "-I", "-m", "ncc.host", "check", *conf]
+    assert signal == "/bin/kill -HUP $MAINPID"
     assert found["ExecStopPost"].endswith("-I -m ncc.host restore"), "settings go back even after SIGKILL"
     assert found["User"] == found["RuntimeDirectory"] == "ncc"
     assert found["AmbientCapabilities"] == found["CapabilityBoundingSet"] == "CAP_BPF CAP_PERFMON CAP_NET_ADMIN"

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The check of a start: all that ``ncc host run`` would refuse with some options, said before anything changes."""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from functools import partial
+
+from ncc.core.errors import ConfigError, DatapathError, NccError
+from ncc.envs.linux import device
+from ncc.envs.linux.netlink import Route
+from ncc.envs.linux.objects import congestion_name, require_built
+from ncc.harness.atomic import require_writable
+from ncc.host import plan, privileges, reload, run
+from ncc.host.record import AgentRecord, alive, records
+
+Step = Callable[[ExitStack], object]
+"""Part of a start that may be refused; what it opens is closed by the stack."""
+
+
+def check_start(options: argparse.Namespace) -> int:
+    """Print what a start with these options would refuse, or that it would be possible; return 1 or 0.
+
+    Raises:
+        ConfigError: there is no policy file or no interface.
+    """
+    if options.policy is None or not options.interface:
+        raise ConfigError("name the policy file and its --interface (or a --config that has them), or no option at all")
+    living = [one for one in records() if alive(one, time.monotonic_ns()) and one.dry_run == options.dry_run]
+    agent = living[0] if living else None
+    refusals = list(refused(options, agent))
+    print(*(f"refused: {refusal}" for refusal in refusals), sep="\n", end="\n" * bool(refusals))
+    if refusals:
+        return 1
+    print("A start with these options is possible.")
+    if agent is not None:
+        after = reload.fixed_options(options) | reload.fixed_plan(plan.planned(options))
+        needs = reload.refusal(agent.fixed, after)
+        print(f"The agent that runs (process {agent.pid}) takes them over by a reload." if not needs else f"{needs}.")
+    return 0
+
+
+def refused(options: argparse.Namespace, agent: AgentRecord | None) -> Iterator[str]:
+    """Yield a sentence for each thing that a start with these options would refuse; nothing is changed.
+
+    Args:
+        options: options of ``run``.
+        agent: agent that runs now. What it holds (port, locks, queues, name) counts as free.
+    """
+    made = None
+    try:
+        made = plan.planned(options)
+        reload.neighbourhood_of(made)
+    except NccError as error:
+        yield str(error)
+    for step in _steps(options, made, agent):
+        try:
+            with ExitStack() as undo:
+                step(undo)
+        except NccError as error:
+            yield str(error)
+
+
+def _steps(options: argparse.Namespace, made: plan.Plan | None, agent: AgentRecord | None) -> Iterator[Step]:
+    yield lambda _: privileges.check()
+    yield lambda _: require_built()
+    if options.metrics is not None:
+        yield lambda _: require_writable(options.metrics)
+    if options.realtime:
+        yield partial(run.schedule, options)
+    held = () if agent is None else [host.interface for host in agent.hosts]
+    if not options.dry_run:
+        yield from (partial(_check_queue, name) for name in options.interface if name not in held)
+    if made is None:
+        return
+    if options.receivers is not None:
+        yield partial(run.waker, made)
+    if agent is None:
+        yield partial(run.sysctls, options, made)
+        yield lambda undo: undo.callback(reload.exchange_of(made, options.receivers).close)
+        yield partial(_check_name, options.name or congestion_name(made.file.header.stack.transport))
+
+
+def _check_queue(interface: str, _: ExitStack) -> None:
+    index, *_properties = device.properties(interface)
+    with closing(Route()) as route:
+        device.check_first(route, index, interface)
+
+
+def _check_name(name: str, _: ExitStack) -> None:
+    if name in run.AVAILABLE.read_text().split():
+        raise DatapathError(
+            f"The congestion control {name} is registered already: end the process that has it, or take another --name."
+        )

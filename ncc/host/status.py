@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The commands ``ncc host status`` and ``explain``: an agent's records, read in its network namespace."""
+
+import argparse
+import socket
+import struct
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Literal, get_args
+
+import msgspec
+
+from ncc.core.errors import ConfigError
+from ncc.core.units import BITS_PER_BYTE, NS_PER_S
+from ncc.envs.linux import device, netlink
+from ncc.envs.linux.netlink import Route, attributes, request
+from ncc.envs.linux.queue import LINE
+from ncc.host import restore
+from ncc.host.record import AgentRecord, Demand, HostRecord, alive, records
+
+COLUMNS = 80
+FIELD = 11
+"""Width of the first column, which has the names."""
+PEERS_MOST = 8
+"""Neighbours that are listed; of more, the ones that were heard longest ago."""
+State = Literal["fine", "degraded", "dead"]
+"""Fine: the policy decides and hears all neighbours. Degraded: a limit holds, but not as configured. Dead: no agent
+limits this host. The place in this list is the exit status."""
+STATES = get_args(State)
+_PARMS, _CEIL64, _CEIL_AT = 1, 7, 20
+"""TCA_HTB_PARMS, TCA_HTB_CEIL64, and the place of the rate of the ceiling in struct tc_htb_opt."""
+_FROM = {
+    "policy": "the policy",
+    "formula": "the formula LOCAL",
+    "last limits": "the last good decision",
+    "fair share": "the fair share",
+}
+"""Sources of limits in words."""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """State of a network namespace, with all that ``status`` prints."""
+
+    state: State
+    problems: list[str]
+    """Sentences that say why the state is not fine."""
+    kernel_bps: dict[str, float | None]
+    """Limit of each interface with a queue of ours as the kernel has it, in bits/s of IP packets; null: the line's."""
+    changed: dict[str, str]
+    """Changes by an agent: the present value of each setting, and the one before."""
+    agents: list[AgentRecord]
+    """Records of agents: first the ones that limit."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the option of ``status``."""
+    parser.add_argument("--json", action="store_true", help="print all as JSON")
+
+
+def status(options: argparse.Namespace) -> int:
+    """Print the status of this network namespace; return 0 if it is fine, 1 if it is degraded, 2 if it is dead."""
+    now_ns = time.monotonic_ns()
+    report = reported(now_ns)
+    if options.json:
+        print(msgspec.json.format(msgspec.json.encode(report)).decode())
+    else:
+        print(*shown(report, now_ns), sep="\n")
+    return STATES.index(report.state)
+
+
+def explain(_: argparse.Namespace) -> int:
+    """Print why each host has its limit, in sentences; the exit status is that of `status`."""
+    now_ns = time.monotonic_ns()
+    report = reported(now_ns)
+    living = [record for record in report.agents if alive(record, now_ns)]
+    texts = [" ".join(report.problems)] if report.state == "dead" else []
+    texts += [text for record in living for text in reasons(record)]
+    print(*map(_wrapped, texts), sep="\n\n")
+    return STATES.index(report.state)
+
+
+def reported(now_ns: int) -> Report:
+    """Read the state of this network namespace; `now_ns` is monotonic."""
+    found = records()
+    kernel = {name: limit for _, name in socket.if_nameindex() for limit in kernel_limits_bps(name)}
+    settings = {Path(name).name: (_now(name), setting) for name, setting in restore.left().items()}
+    problems = list[str]()
+    living = [record for record in found if alive(record, now_ns)]
+    state: State = "fine"
+    agent = living[0] if living else None
+    limiting = [record for record in found if not record.dry_run]
+    if agent is not None and not (agent.dry_run and (limiting or kernel)):
+        problems += _doubts(agent)
+        open_ = [host.interface for host in agent.hosts if host.interface not in kernel and not agent.dry_run]
+        problems += [f"{name} has no queue of the agent any more, and nothing limits it." for name in open_]
+        if not agent.dry_run:
+            problems += [
+                f"{name} is {now}, which somebody set; the agent had set {setting.set}."
+                for name, (now, setting) in settings.items()
+                if now != setting.set
+            ]
+        if problems:
+            state = "dead" if open_ else "degraded"
+    else:
+        state, problems = "dead", list(_dead(limiting, now_ns, bool(kernel or settings)))
+    changed = {name: f"{now} (before: {setting.before})" for name, (now, setting) in settings.items()}
+    return Report(state, problems, kernel, changed, found)
+
+
+def _dead(found: Sequence[AgentRecord], now_ns: int, left: bool) -> Iterator[str]:
+    """Yield sentences about a network namespace in which no agent of `found` lives, although they should limit it."""
+    if found:
+        ago = _time((now_ns - found[0].time_ns) / NS_PER_S)
+        yield f"The agent (process {found[0].pid}) was killed or hangs: its last record is {ago} old."
+    else:
+        yield "No agent limits this network namespace."
+    yield "Nothing limits its interfaces but their lines."
+    if left:
+        yield "Its queue and settings are left: `ncc host restore`, or the next agent, removes them."
+
+
+def _doubts(agent: AgentRecord) -> Iterator[str]:
+    """Yield sentences that say what is not as configured."""
+    if agent.decider != "policy":
+        yield f"The limit is by {_FROM[agent.decider]}, not by the policy: {agent.why or 'no decision was possible'}."
+    if silent := [peer.name for peer in agent.peers if peer.stale]:
+        yield f"{len(silent)} of {len(agent.peers)} neighbours are silent: {_some(silent)}."
+    if agent.uplink_stale:
+        yield "The uplink's state does not come."
+    if agent.refused:
+        yield f"The last reload was refused: {agent.refused}."
+
+
+def shown(report: Report, now_ns: int) -> Iterator[str]:
+    """Yield the lines of ``status``, at most `COLUMNS` wide."""
+    living = [record for record in report.agents if alive(record, now_ns)]
+    agent = living[0] if living else None
+    first = ["an agent limits this host", "an agent limits this host, not as configured", "no agent limits this host"][
+        STATES.index(report.state)
+    ]
+    if agent is not None and agent.dry_run:
+        first = "an agent dry-runs, nothing is limited"
+    yield from _lines(report.state.upper(), [first, *(f"! {problem}" for problem in report.problems)])
+    if agent is not None:
+        policy = f"policy {agent.policy} (sha256 {agent.sha256[:12]}...)"
+        yield from _lines("agent", [f"process {agent.pid}, for {_time(time.time() - agent.began)}; {policy}"])
+    if agent is not None:
+        for host in agent.hosts:
+            yield from _host(agent, host, report, living)
+        yield from _peers(agent, (now_ns - agent.time_ns) / NS_PER_S)
+    changes = [f"{name}: root queue HTB (1:), filter {device.FILTER.decode()} at egress" for name in report.kernel_bps]
+    changes += [f"{name} = {value}" for name, value in report.changed.items()]
+    changes += [f"congestion control {record.congestion} registered" for record in living]
+    yield from _lines("changed", changes)
+
+
+def _host(agent: AgentRecord, host: HostRecord, report: Report, living: Sequence[AgentRecord]) -> Iterator[str]:
+    since = time.strftime("%H:%M:%S", time.localtime(agent.since))
+    limit_bps = report.kernel_bps.get(host.interface)
+    limit = f"limit {_rate(limit_bps)}" if limit_bps is not None else "no limit"
+    if agent.dry_run:
+        limit = f"no limit; it would be {_rate(host.limit_bps)}"
+    lines = [
+        f"{limit} of {_rate(host.link_bps)}, by {_FROM[agent.decider]} since {since}",
+        f"it {_load(host.demand, host.sent_bps)}",
+    ]
+    lines += [
+        f"dry run of {other.policy} (process {other.pid}): {_difference(host, its)}"
+        for other in living[1:]
+        for its in other.hosts
+        if its.interface == host.interface
+    ]
+    yield from _lines(host.interface, lines)
+
+
+def _difference(host: HostRecord, its: HostRecord) -> str:
+    now_bps, then_bps = host.limit_bps or host.link_bps, its.limit_bps or its.link_bps
+    return f"{_rate(its.limit_bps)}, {100 * (then_bps / now_bps - 1):+.0f} %"
+
+
+def _peers(agent: AgentRecord, later_s: float) -> Iterator[str]:
+    """Yield lines about neighbours and the uplink; the record is `later_s` old."""
+    by_age = sorted(agent.peers, key=lambda peer: (peer.age_s is not None, -(peer.age_s or 0.0)))
+    lines = []
+    for peer in by_age[:PEERS_MOST]:
+        if peer.age_s is None:
+            lines.append(f"{peer.name} never heard, counts as idle")
+            continue
+        age = _time(peer.age_s + later_s * peer.stale)
+        lines.append(f"{peer.name} heard {age} ago, {_load(peer.demand, peer.demand.throughput_bps)}")
+    if (more := len(by_age) - PEERS_MOST) > 0:
+        lines.append(f"and {more} others, heard later")
+    if agent.uplink_age_s is not None or agent.uplink_stale:
+        heard = "never heard" if agent.uplink_age_s is None else f"heard {_time(agent.uplink_age_s)} ago"
+        lines.append(f"the uplink {heard}")
+    yield from _lines("neighbours", lines)
+
+
+def reasons(agent: AgentRecord) -> Iterator[str]:
+    """Yield for each host of an agent a few sentences: why its limit is what it is."""
+    busy = [peer for peer in agent.peers if peer.demand.flows]
+    for host in agent.hosts:
+        least_bps, most_bps = (frac * host.link_bps for frac in agent.bounds_frac)
+        may = "would be allowed" if agent.dry_run else "may send"
+        said = [f"{host.interface} {may} {_rate(host.limit_bps)}."]
+        if agent.dry_run:
+            said.append("This is a dry run: nothing enforces it.")
+        said.append(f"In the last period it {_had(host.demand)}.")
+        if agent.peers:
+            total = Demand(
+                sum(peer.demand.throughput_bps for peer in busy),
+                sum(peer.demand.queued_bytes for peer in busy),
+                sum(peer.demand.flows for peer in busy),
+            )
+            of_them = f": together they {_had(total)}" if busy else ""
+            said.append(f"{len(busy)} of {len(agent.peers)} neighbours had something to send{of_them}.")
+        n = len(agent.peers) + len(agent.hosts)
+        uplink = f"{_rate(agent.uplink_bps)} for {n} host{'s' * (n != 1)}"
+        said.append(f"The fair share of the uplink ({uplink}) is {_rate(host.fair_bps)}.")
+        since = time.strftime("%H:%M:%S", time.localtime(agent.since))
+        if agent.decider == "fair share":
+            said.append(f"Since {since} the policy {agent.policy} is suspended: {agent.why}. So the fair share holds.")
+        elif agent.decider == "last limits":
+            said.append(f"Since {since} there is no usable decision: {agent.why}. So the last good limit holds.")
+        else:
+            who = f"policy {agent.policy}" if agent.decider == "policy" else f"formula LOCAL ({agent.why})"
+            said.append(f"The {who} answered {_rate(host.decided_bps)}.")
+        bounds = f"The bounds are {_rate(least_bps)} to {_rate(most_bps)}"
+        cut = agent.decider in ("policy", "formula") and host.decided_bps != host.limit_bps
+        said.append(f"{bounds}, and made {_rate(host.limit_bps)} of it." if cut else f"{bounds}; they changed nothing.")
+        yield " ".join(said)
+
+
+def kernel_limits_bps(interface: str) -> Iterator[float | None]:
+    """Yield the limit of an interface in the kernel, in bits/s of IP packets in full frames (None: the line's rate).
+
+    Yield nothing if the interface has no queue of ours.
+    """
+    ceilings = dict[int, int]()
+    try:
+        index, packet_bytes, header_bytes = device.properties(interface)
+        with closing(Route()) as route:
+            if not device.filter_handle(route, index):
+                return
+            for answer in route.ask(request(netlink.GET_CLASS, netlink.DUMP, index)):
+                options = attributes(answer.attributes.get(netlink.OPTIONS, memoryview(b"")))
+                if _PARMS in options:
+                    (ceilings[answer.handle],) = struct.unpack_from("=I", options[_PARMS], _CEIL_AT)
+                if _CEIL64 in options:
+                    (ceilings[answer.handle],) = struct.unpack_from("=Q", options[_CEIL64])
+    except (ConfigError, OSError):  # gone meanwhile
+        return
+    if device.LIMIT not in ceilings:
+        return
+    limit, line = ceilings[device.LIMIT], ceilings.get(LINE, 0)
+    yield None if limit >= line else limit * BITS_PER_BYTE * (packet_bytes - header_bytes) / packet_bytes
+
+
+def _now(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError as error:
+        return f"unknown ({error.strerror})"
+
+
+def _load(demand: Demand, sent_bps: float) -> str:
+    """Say what a host does, as the rest of a sentence about it; `sent_bps` is what it sends, as a mean if known."""
+    if not demand.flows and not sent_bps:
+        return "is idle"
+    waits = f"{_bytes(demand.queued_bytes)} waits in {_flows(demand)}" if demand.flows else "no data waits"
+    return f"sends {_rate(sent_bps)}, {waits}"
+
+
+def _had(demand: Demand) -> str:
+    """Say what a host, or several, did in the last period."""
+    waited = f"{_bytes(demand.queued_bytes)} waited in {_flows(demand)}" if demand.flows else "no data waited"
+    return f"sent {_rate(demand.throughput_bps)}, and {waited}"
+
+
+def _flows(demand: Demand) -> str:
+    return f"{demand.flows} flow{'s' * (demand.flows != 1)}"
+
+
+def _rate(rate_bps: float | None) -> str:
+    return "the line's rate" if rate_bps is None else f"{_scaled(rate_bps)}bit/s"
+
+
+def _bytes(size_bytes: float) -> str:
+    return f"{_scaled(size_bytes)}B"
+
+
+def _scaled(value: float) -> str:
+    """Return three digits and the prefix of the unit."""
+    for prefix, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= scale:
+            return f"{value / scale:.3g} {prefix}"
+    return f"{value:.3g} "
+
+
+def _time(time_s: float) -> str:
+    for unit, scale in (("days", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        if time_s >= 2 * scale:
+            return f"{time_s / scale:.0f} {unit}"
+    return f"{time_s * 1e3:.0f} ms" if time_s >= 1e-3 else "under 1 ms"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _wrapped(text: str, first: str = "", later: str = "") -> str:
+    return textwrap.fill(text, COLUMNS, initial_indent=first, subsequent_indent=later, break_long_words=False,
+                         break_on_hyphens=False)  # fmt: skip
+
+
+def _lines(name: str, lines: Sequence[str]) -> Iterator[str]:
+    """Yield lines beside a name."""
+    for i, line in enumerate(lines):
+        yield _wrapped(line, f"{'' if i else name:<{FIELD}} ", " " * (FIELD + 3))

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The file of ``--config``: options of ``ncc host run`` as words, on any number of lines, with comments after #."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from ncc.core.errors import ConfigError
+from ncc.core.options import Parser
+
+FLAG = "--config"
+COMMANDS = ("run", "check")
+"""Commands that take this option."""
+
+
+def expanded(arguments: Sequence[str]) -> list[str]:
+    """Return arguments with the words of the file of `FLAG`, if it is given, after the command, which comes first.
+
+    Raises:
+        ConfigError: the file cannot be read, or a quotation in it does not end.
+    """
+    if not arguments or arguments[0] not in COMMANDS:
+        return list(arguments)
+    finder = Parser(prog="ncc host run", add_help=False, allow_abbrev=False)
+    finder.add_argument(FLAG, type=Path)
+    found, rest = finder.parse_known_args(arguments)
+    if found.config is None:
+        return rest
+    try:
+        return [rest[0], *shlex.split(found.config.read_text(), comments=True), *rest[1:]]
+    except OSError as error:
+        raise ConfigError(f"cannot read {found.config}, the file of {FLAG}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{found.config}, the file of {FLAG}, has no words as a shell reads them: {error}") from None

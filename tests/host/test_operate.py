@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The alert rules of docs/host/operate.md: they name metrics that an agent has."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from ncc.envs.linux.layout import COUNTERS
+from ncc.host.listener import DROPPED
+from ncc.host.metrics import Durations
+from tests.host.test_metrics import collector
+
+PAGE = Path(__file__).parents[2] / "docs/host/operate.md"
+LABELS = {"stale_peers", "stale_uplink", *DROPPED, *COUNTERS}
+"""Values of labels that the rules may name."""
+
+
+def test_alerts_are_about_metrics_that_are_there() -> None:
+    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (group,) = yaml.safe_load(block)["groups"]
+    text = " ".join(rule["expr"] for rule in group["rules"])
+    families = list(collector(Durations()).collect())
+    known = {family.name + "_total" * (family.type == "counter") for family in families}
+    assert set(re.findall(r"\bncc_\w+", text)) <= known
+    labels = re.findall(r'(whose|result|what)=~?"([^"]+)"', text)
+    assert len(labels) == 4
+    assert {value for _, values in labels for value in values.split("|")} <= LABELS
+    assert len({rule["alert"] for rule in group["rules"]}) == len(group["rules"])

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`ncc host check` with options: it says all that a start would refuse, and changes nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from ncc.envs.linux import namespaces
+from ncc.host.__main__ import main
+from tests.host.agents import AgentProcess
+from tests.host.lines import line, state
+from tests.support.linux import TRAFFIC, needs
+
+OPTIONS = "--interface line0 --link-rate 1e8 --uplink-rate 1e8 --outside-training --heartbeat-s 60 --missed-frac 1"
+
+
+def test_options_without_a_policy_or_an_interface_are_no_start(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--floor", "0.1"], ["policy.ncc"]):
+        assert main(["check", *arguments]) == 2
+        assert "name the policy file and its --interface" in capsys.readouterr().err
+
+
+@needs(*TRAFFIC)
+def test_all_that_a_start_would_refuse_is_said_at_once(
+    policy_path: Path, key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also while an agent runs, whose port, queue, locks and name a reload or a restart takes over."""
+    conf = tmp_path / "host.conf"
+
+    def checked(text: str) -> tuple[int, str]:
+        conf.write_text(text)
+        with namespaces.inside(on.host):
+            status = main(["check", "--config", str(conf)])
+        return status, capsys.readouterr().out
+
+    with line() as on:
+        good = f"{policy_path} {OPTIONS} --peers 10.8.0.2 --key {key} --name ncc_test_p"
+        before = state(on)
+        assert checked(good) == (0, "A start with these options is possible.\n")
+        status, said = checked(f"{good} --heartbeat-s 0.0001 --metrics {tmp_path}/none/x.prom")
+        assert status == 1
+        assert [text.split(": ", 1)[1][:30] for text in said.splitlines()] == [
+            "--heartbeat-s must be at least",
+            f"cannot write {tmp_path}"[:30],
+        ]
+        with AgentProcess(
+            on.host, ["--config", str(conf), "--heartbeat-s", "60", "--metrics", f"{tmp_path}/x.prom"]
+        ) as one:
+            one.wait_for("started")
+            text = f"{good} --metrics {tmp_path}/x.prom"
+            assert checked(f"{text} --floor 0.2")[1].endswith("takes them over by a reload.\n")
+            status, said = checked(f"{text} --heartbeat-s 50")
+            assert status == 0
+            assert said.splitlines()[1] == "--heartbeat-s changes only by a restart (systemctl restart ncc-host)."
+            with namespaces.inside(on.host):
+                assert main(["status"]) in (0, 1)
+                assert main(["explain"]) in (0, 1)
+            out = capsys.readouterr().out
+            assert "line0" in out
+            assert "10.8.0.2:9471 never heard" in out
+            assert one.end() == 0
+        with namespaces.inside(on.host):
+            assert main(["status"]) == 2, "an agent that ends takes its record along"
+        assert state(on) == before
+        other = AgentProcess(
+            on.peer, [str(policy_path), *OPTIONS.replace("line0", "line1").split(), "--name", "ncc_test_p"]
+        )
+        with other:
+            other.wait_for("started")
+            status, said = checked(good)
+            assert (status, "control ncc_test_p is registered already" in said) == (1, True)
