@@ -6,10 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from operator import setitem
+from types import FrameType
 
 from ncc.core.errors import DatapathError
 
-Handler = Callable[[int], None]
+Handler = Callable[[int, FrameType | None], object]
 ENDS = (signal.SIGTERM, signal.SIGINT)
 """Signals that ask a service to end. SIGHUP, which also comes when a terminal closes, does not."""
 INSISTS_S = 1.0
@@ -18,8 +21,8 @@ INSISTS_S = 1.0
 
 @contextmanager
 def _handled(numbers: tuple[signal.Signals, ...], handler: Handler) -> Iterator[None]:
-    """Call `handler` with the number of each signal in the context; restore the former handlers at its end."""
-    before = {number: signal.signal(number, lambda n, _frame: handler(n)) for number in numbers}
+    """Let `handler` handle each signal in the context; restore the former handlers at its end."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
@@ -32,7 +35,7 @@ def noted(*numbers: signal.Signals) -> Iterator[threading.Event]:
     """Yield an event that the first of these signals sets; the second raises KeyboardInterrupt."""
     event = threading.Event()
 
-    def note(_: int) -> None:
+    def note(*_: object) -> None:
         if event.is_set():
             raise KeyboardInterrupt
         event.set()
@@ -45,7 +48,7 @@ def noted(*numbers: signal.Signals) -> Iterator[threading.Event]:
 def interrupting(*numbers: signal.Signals) -> Iterator[None]:
     """Let these signals raise KeyboardInterrupt in the context; one that is ignored, as by nohup, stays ignored."""
 
-    def interrupt(_: int) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     with _handled(tuple(n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN), interrupt):
@@ -66,19 +69,20 @@ class StopRequest:
 
     def __init__(self, reread: Callable[[], None]) -> None:
         self.name: str | None = None
-        self._reread, self._rereads = reread, False
+        self._reread, self._rereads = reread, dict[int, FrameType | None]()
         self._asked_s, self._may_raise = 0.0, False
 
     @contextmanager
     def noted(self) -> Iterator[None]:
         """Note the signals that come in the context; by themselves they end nothing."""
-        with _handled((*ENDS, signal.SIGHUP), self._note):
+        # Handled without a line of Python, in which another signal could come, and another in its handler.
+        with _handled(ENDS, self._note), _handled((signal.SIGHUP,), partial(setitem, self._rereads)):
             yield
 
     def read_again(self) -> None:
         """Read files again if a signal has asked for it since the last call."""
         if self._rereads:
-            self._rereads = False
+            self._rereads.clear()
             self._reread()
 
     @contextmanager
@@ -97,10 +101,7 @@ class StopRequest:
         finally:
             self._may_raise = False
 
-    def _note(self, number: int) -> None:
-        if number == signal.SIGHUP:
-            self._rereads = True
-            return
+    def _note(self, number: int, _: object) -> None:
         name = signal.Signals(number).name
         if self.name is None:
             self.name, self._asked_s = name, time.monotonic()

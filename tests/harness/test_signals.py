@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -55,3 +58,19 @@ def test_a_service_that_has_files_to_read_again_does_so_at_sighup_and_goes_on() 
         stop.read_again()
         stop.read_again()
         assert (read, stop.name) == ([1], None)
+
+
+@pytest.mark.attack("n13s")
+def test_no_number_of_signals_to_read_again_ends_a_service() -> None:
+    """Two thousand at once: a handler in which the next signal came would call itself, once too often."""
+    command = (
+        "import os, signal, sys\n"
+        "for _ in range(2000): os.kill(int(sys.argv[1]), signal.SIGHUP)\n"
+    )
+    stop = StopRequest(lambda: None)
+    with stop.noted():
+        floods = [subprocess.Popen([sys.executable, "-c", command, str(os.getpid())]) for _ in range(2)]
+        while any(flood.poll() is None for flood in floods):
+            stop.read_again()
+        assert [flood.returncode for flood in floods] == [0, 0]
+    assert stop.name is None

@@ -110,6 +110,20 @@ def test_a_message_with_any_numbers_keeps_nobody_out_for_longer_than_its_clock_i
         assert take(inbox, sent(by, states(), now_ns)[:1], now_ns) == {"received": 1}
 
 
+@pytest.mark.attack("n8")
+@pytest.mark.parametrize("ahead_s", [61, 7200])
+def test_our_own_clock_that_was_ahead_keeps_nobody_out(ahead_s: int) -> None:
+    """A holder of the key sends one message with our wrong time, then our clock is set right."""
+    ours_s = ahead_s
+    inbox, by = listener(wall_ns=lambda: WALL_NS + ours_s * NS_PER_S), sender_of()
+    other = sender_of(later_ns=ahead_s * NS_PER_S)
+    assert take(inbox, sent(other, states(), 1)[:1], 1) == {"received": 1}
+    ours_s = 0
+    recorded = sent(by, states(queued_bytes=7), 2)[:1]
+    assert take(inbox, recorded, 2) == {"received": 1}
+    assert take(inbox, recorded, 3) == {"replayed": 1}
+
+
 def test_a_session_may_lose_a_million_messages_and_no_number_goes_further() -> None:
     inbox, by = listener(), sender_of()
     assert take(inbox, sent(by, states(), 1), 1) == {"received": 2}

@@ -179,6 +179,30 @@ def test_a_queue_that_somebody_set_up_is_left_alone(policy_path: Path, capfd: py
         assert state(on) == before
 
 
+@pytest.mark.attack("n13")
+def test_a_queue_whose_classes_somebody_changes_ends_the_agent(policy_path: Path) -> None:
+    with line() as on, on.flowing() as sender, sending(sender):
+        before = state(on)
+        with AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
+            agent.wait_for("report")
+            change = "class change dev line0 classid 1:18 parent 1:2 htb rate 1gbit"
+            subprocess.run(["tc", "-n", on.host, *change.split()], check=True)
+            assert agent.ended() == 1
+        assert "Another program has changed the queue of line0" in agent.wait_for("ended")["why"]
+        assert state(on) == before
+
+
+@pytest.mark.attack("n5")
+@pytest.mark.parametrize("offset_s", [600, -5])
+def test_an_agent_with_another_clock_than_the_kernel_s_does_not_start(policy_path: Path, offset_s: int) -> None:
+    with line() as on:
+        before, clock = state(on), ["unshare", "--time", f"--monotonic={offset_s}", "--fork"]
+        with AgentProcess(on.host, [str(policy_path), *NAMED], clock) as agent:
+            assert agent.ended() == 1
+        assert f"clock of this process is {offset_s} s ahead of the kernel's" in "".join(agent.rest)
+        assert state(on) == before
+
+
 def test_a_queue_that_somebody_replaces_ends_the_agent(policy_path: Path) -> None:
     with line() as on, on.flowing() as sender, sending(sender):
         with AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
