@@ -6,13 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from operator import setitem
-from types import FrameType
 
 from ncc.core.errors import DatapathError
 
-Handler = Callable[[int, FrameType | None], object]
+Handler = Callable[[int], None]
 ENDS = (signal.SIGTERM, signal.SIGINT)
 """Signals that ask a service to end. SIGHUP, which also comes when a terminal closes, does not."""
 INSISTS_S = 1.0
@@ -21,8 +18,8 @@ INSISTS_S = 1.0
 
 @contextmanager
 def _handled(numbers: tuple[signal.Signals, ...], handler: Handler) -> Iterator[None]:
-    """Let `handler` handle each signal in the context; restore the former handlers at its end."""
-    before = {number: signal.signal(number, handler) for number in numbers}
+    """Call `handler` with the number of each signal in the context; restore the former handlers at its end."""
+    before = {number: signal.signal(number, lambda n, _frame: handler(n)) for number in numbers}
     try:
         yield
     finally:
@@ -35,7 +32,7 @@ def noted(*numbers: signal.Signals) -> Iterator[threading.Event]:
     """Yield an event that the first of these signals sets; the second raises KeyboardInterrupt."""
     event = threading.Event()
 
-    def note(*_: object) -> None:
+    def note(_: int) -> None:
         if event.is_set():
             raise KeyboardInterrupt
         event.set()
@@ -48,7 +45,7 @@ def noted(*numbers: signal.Signals) -> Iterator[threading.Event]:
 def interrupting(*numbers: signal.Signals) -> Iterator[None]:
     """Let these signals raise KeyboardInterrupt in the context; one that is ignored, as by nohup, stays ignored."""
 
-    def interrupt(*_: object) -> None:
+    def interrupt(_: int) -> None:
         raise KeyboardInterrupt
 
     with _handled(tuple(n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN), interrupt):
@@ -69,20 +66,19 @@ class StopRequest:
 
     def __init__(self, reread: Callable[[], None]) -> None:
         self.name: str | None = None
-        self._reread, self._rereads = reread, dict[int, FrameType | None]()
+        self._reread, self._rereads = reread, False
         self._asked_s, self._may_raise = 0.0, False
 
     @contextmanager
     def noted(self) -> Iterator[None]:
         """Note the signals that come in the context; by themselves they end nothing."""
-        # Handled without a line of Python, in which another signal could come, and another in its handler.
-        with _handled(ENDS, self._note), _handled((signal.SIGHUP,), partial(setitem, self._rereads)):
+        with _handled((*ENDS, signal.SIGHUP), self._note):
             yield
 
     def read_again(self) -> None:
         """Read files again if a signal has asked for it since the last call."""
         if self._rereads:
-            self._rereads.clear()
+            self._rereads = False
             self._reread()
 
     @contextmanager
@@ -101,7 +97,10 @@ class StopRequest:
         finally:
             self._may_raise = False
 
-    def _note(self, number: int, _: object) -> None:
+    def _note(self, number: int) -> None:
+        if number == signal.SIGHUP:
+            self._rereads = True
+            return
         name = signal.Signals(number).name
         if self.name is None:
             self.name, self._asked_s = name, time.monotonic()

@@ -62,7 +62,7 @@ def test_a_service_that_has_files_to_read_again_does_so_at_sighup_and_goes_on() 
 
 @pytest.mark.attack("n13s")
 def test_no_number_of_signals_to_read_again_ends_a_service() -> None:
-    """Two thousand at once: a handler in which the next signal came would call itself, once too often."""
+    """A handler that reads files itself would be called within itself, once too often."""
     command = (
         "import os, signal, sys\n"
         "for _ in range(2000): os.kill(int(sys.argv[1]), signal.SIGHUP)\n"

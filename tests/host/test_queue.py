@@ -12,16 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ncc.envs.linux import layout
 from ncc.envs.linux.order_program import CLASSES, SIZE_LEVEL, SIZE_OPTION
 from ncc.envs.linux.queue import FIRST
 from ncc.host.__main__ import main
 from ncc.policies.export import ExportSpec, export
 from ncc.policies.file import load_policy_file, packed
 from tests.host.agents import ROOT, AgentProcess, limited_to, sysctl
-from tests.host.lines import LIMIT_BPS, OPTIONS, PEER, PEER_IPV6, kill, line, restore, state
+from tests.host.lines import LIMIT_BPS, OPTIONS, OWN, PEER, PEER_IPV6, kill, line, restore, state
 from tests.linux.lines import CHUNK, Line, sending
 from tests.linux.rates import check_limit, exceeds
 from tests.linux.sockets import unacknowledged
+from tests.linux.test_sources import NOBODY, connections, of_nobody
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
@@ -93,6 +95,27 @@ def test_a_receiver_that_does_not_read_lifts_no_limit_and_is_no_demand(policy_pa
             assert demand(agent) == (1, 0)
         assert agent.end() == 0
     assert agent.wait_for("ended")["guard"]["suspensions"] == 0
+
+
+@pytest.mark.attack("n41b")
+@needs("setpriv")
+def test_users_who_fill_the_table_of_reports_lift_no_limit(policy_path: Path) -> None:
+    """Root's connection has no place in it then, and nothing is heard of what it sends."""
+    with line() as on, ExitStack() as opened:
+        agent = opened.enter_context(AgentProcess(on.host, [str(policy_path), *OPTIONS, "--name", "ncc_test_s"]))
+        agent.wait_for("report")
+        for user in (NOBODY, NOBODY - 1):
+            by = ["ip", "netns", "exec", on.host, *of_nobody(user=user)]
+            opened.enter_context(connections(by, layout.FLOWS_MAX // 2 + 20, address=OWN))
+        assert eventually(lambda: demand(agent)[0] == layout.FLOWS_MAX)
+        with on.flowing("ncc_test_s") as unreported, sending(unreported):
+            since = agent.events("report")[-1]["periods"]
+            assert eventually(lambda: agent.events("report")[-1]["periods"] > since + 6000)
+            check_limit(on.count, LIMIT_BPS)
+            assert agent.process.poll() is None
+        assert agent.end() == 0
+    ended = agent.wait_for("ended")
+    assert (ended["guard"]["suspensions"], ended["why"]) == (0, "signal SIGTERM")
 
 
 def demand(agent: AgentProcess) -> tuple[int, float]:

@@ -48,9 +48,9 @@ pytestmark = [
 ]
 
 
-def of_nobody(*command: str) -> list[str]:
+def of_nobody(*command: str, user: int = NOBODY) -> list[str]:
     """A command for a user without rights."""
-    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *command]
 
 
 @contextmanager
