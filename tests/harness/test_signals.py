@@ -48,6 +48,7 @@ def test_a_signal_that_insists_raises_once_and_not_in_what_is_undone(monkeypatch
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.attack("n51a")
 def test_a_service_that_has_files_to_read_again_does_so_at_sighup_and_goes_on() -> None:
     read: list[int] = []
     stop = StopRequest(lambda: read.append(1))

@@ -134,6 +134,7 @@ def test_who_has_no_key_is_named() -> None:
         Keys(named).between("10.0.0.1", "10.0.0.3")
 
 
+@pytest.mark.attack("n51a")
 def test_without_a_key_file_the_agent_says_so_and_goes_on() -> None:
     lines: list[bytes] = []
     reader(None, Log(lines.append))()

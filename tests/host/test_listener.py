@@ -89,6 +89,7 @@ def forged(like: bytes, *, session_ns: int, sequence: int, clock_ns: int, sent_n
 @pytest.mark.parametrize("ahead_s", [0, 59])
 @pytest.mark.parametrize("session_ns", [WALL_NS, WALL_NS + 59 * NS_PER_S, 2**64 - 1])
 @pytest.mark.parametrize(("sequence", "sent_ns"), [(2, 2**63), (2**63, 0), (2**64 - 1, 2**64 - 1)])
+@pytest.mark.attack("6")
 def test_a_message_with_any_numbers_keeps_nobody_out_for_longer_than_its_clock_is_ahead(
     sequence: int, sent_ns: int, session_ns: int, ahead_s: int
 ) -> None:

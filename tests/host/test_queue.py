@@ -53,6 +53,7 @@ def takes_sizes(sender: socket.socket) -> bool:
     return True
 
 
+@pytest.mark.attack("1")
 def test_all_that_leaves_an_interface_is_limited_together(policy_path: Path) -> None:
     with line() as on, ExitStack() as opened:
         before = state(on)
@@ -78,6 +79,7 @@ def test_all_that_leaves_an_interface_is_limited_together(policy_path: Path) -> 
     assert ended["queue"]["limited_bytes"] > 1e6
 
 
+@pytest.mark.attack("n41", "n41c", "n50", "n48")
 def test_a_receiver_that_does_not_read_lifts_no_limit_and_is_no_demand(policy_path: Path) -> None:
     """Any user may have such a connection; a paused download is one."""
     with line() as on, AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
@@ -95,6 +97,28 @@ def test_a_receiver_that_does_not_read_lifts_no_limit_and_is_no_demand(policy_pa
             assert demand(agent) == (1, 0)
         assert agent.end() == 0
     assert agent.wait_for("ended")["guard"]["suspensions"] == 0
+
+
+@pytest.mark.attack("n3")
+@needs("setpriv")
+def test_busy_loops_of_a_user_lift_no_limit(policy_path: Path) -> None:
+    """With `--realtime`, as in the unit; by Nice=-20 alone, signs of life come up to half a second late."""
+    assert "--realtime" in NAMED
+    busy = [*of_nobody(), "sh", "-c", "while :; do :; done"]
+    with line() as on, AgentProcess(on.host, [str(policy_path), *NAMED]) as agent, on.datagrams() as sender:
+        before, loops = agent.wait_for("report"), [subprocess.Popen(busy) for _ in range(64)]
+        try:
+            with sending(sender):
+                assert eventually(lambda: agent.events("report")[-1]["periods"] > before["periods"] + 6000)
+                check_limit(on.count, LIMIT_BPS)
+        finally:
+            for loop in loops:
+                loop.kill()
+                loop.wait()
+        assert agent.end() == 0
+    ended = agent.wait_for("ended")
+    assert ended["guard"]["suspensions"] == 0
+    assert ended["queue"]["open_bytes"] < 3_000, "neighbour discovery"
 
 
 @pytest.mark.attack("n41b")
@@ -166,6 +190,7 @@ def test_a_send_buffer_makes_whole_messages_known_and_is_put_back(policy_path: P
 
 
 @pytest.mark.parametrize("after_s", [-0.1, 0.5])
+@pytest.mark.attack("n18")
 def test_an_agent_that_is_killed_leaves_no_limit_and_restore_leaves_nothing(policy_path: Path, after_s: float) -> None:
     with line() as on, on.flowing() as sender, sending(sender):
         before = state(on)
@@ -226,6 +251,7 @@ def test_an_agent_with_another_clock_than_the_kernel_s_does_not_start(policy_pat
         assert state(on) == before
 
 
+@pytest.mark.attack("n13")
 def test_a_queue_that_somebody_replaces_ends_the_agent(policy_path: Path) -> None:
     with line() as on, on.flowing() as sender, sending(sender):
         with AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
@@ -237,6 +263,7 @@ def test_a_queue_that_somebody_replaces_ends_the_agent(policy_path: Path) -> Non
 
 
 @pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.attack("n13")
 def test_a_filter_that_somebody_removes_leaves_no_limit(policy_path: Path, killed: bool) -> None:
     with line() as on, on.flowing() as sender, sending(sender):
         before = state(on)

@@ -62,6 +62,7 @@ def test_what_cannot_be_put_back_stays_known_and_hinders_nothing_else(
     assert default.read_text() == "cubic"
 
 
+@pytest.mark.attack("5")
 def test_nobody_else_can_take_the_lock(sysctls: tuple[Path, Path]) -> None:
     """The lock was an abstract socket of this name once, which any user of the machine may bind."""
     default, ecn = sysctls
@@ -138,6 +139,7 @@ def test_root_puts_back_what_an_agent_of_the_unit_s_user_left(above: int, sysctl
 @pytest.mark.parametrize(
     "made_by", ["a folder for all", "a link", "a file", pytest.param("another user", marks=needs("root"))]
 )
+@pytest.mark.attack("5")
 def test_a_folder_that_others_may_write_in_is_refused(
     made_by: str, sysctls: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

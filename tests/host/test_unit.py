@@ -18,11 +18,12 @@ def test_it_starts_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line for line in capsys.readouterr().out.splitlines() if line and line[0] not in "#["]
     found = dict(line.split("=", 1) for line in lines)
     assert len(found) == len(lines), "no setting is there twice"
-    assert shlex.split(found["ExecStart"]) == [sys.executable, "-I", "-m", "ncc.host", "run", "$OPTIONS"]
+    assert shlex.split(found["ExecStart"]) == [sys.executable, "-I", "-m", "ncc.host", "run", "$OPTIONS", "--realtime"]
     assert found["EnvironmentFile"] == "/etc/ncc/host.conf"
     assert found["ExecStopPost"].endswith("-I -m ncc.host restore"), "settings go back even after SIGKILL"
     assert found["User"] == found["RuntimeDirectory"] == "ncc"
     assert found["AmbientCapabilities"] == found["CapabilityBoundingSet"] == "CAP_BPF CAP_PERFMON CAP_NET_ADMIN"
+    assert (found["Nice"], found["CPUWeight"]) == ("-20", "10000")
     assert found["LimitRTPRIO"] == str(machine.DECISIONS_PRIORITY)
     assert Path("/run", found["RuntimeDirectory"]) == machine.FOLDER
 

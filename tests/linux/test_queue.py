@@ -37,6 +37,7 @@ class TestLimit:
             (socket.SOCK_DGRAM, {}),
         ],
     )
+    @pytest.mark.attack("1")
     def test_it_holds_for_every_sender(
         self, host: Line, kind: socket.SocketKind, options: dict[str, int | str]
     ) -> None:
