@@ -64,10 +64,7 @@ def test_a_service_that_has_files_to_read_again_does_so_at_sighup_and_goes_on() 
 @pytest.mark.attack("n13s")
 def test_no_number_of_signals_to_read_again_ends_a_service() -> None:
     """A handler that reads files itself would be called within itself, once too often."""
-    command = (
-        "import os, signal, sys\n"
-        "for _ in range(2000): os.kill(int(sys.argv[1]), signal.SIGHUP)\n"
-    )
+    command = "import os, signal, sys\nfor _ in range(2000): os.kill(int(sys.argv[1]), signal.SIGHUP)\n"
     stop = StopRequest(lambda: None)
     with stop.noted():
         floods = [subprocess.Popen([sys.executable, "-c", command, str(os.getpid())]) for _ in range(2)]

@@ -66,7 +66,10 @@ def test_a_file_is_read_again_and_one_that_is_of_no_use_changes_nothing(tmp_path
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("5" * 32 + "\n", r"does not begin with the line `ncc-keys 2`, .*: make a new one by `\(umask 077; .* every host"),
+        (
+            "5" * 32 + "\n",
+            r"does not begin with the line `ncc-keys 2`, .*: make a new one by `\(umask 077; .* every host",
+        ),
         ("ncc-keys 3\n", "does not begin with the line"),
         ("", "does not begin with the line"),
         ("{}\n\n# nothing\n", "cannot be used: it has no keys"),

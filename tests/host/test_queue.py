@@ -102,7 +102,7 @@ def test_a_receiver_that_does_not_read_lifts_no_limit_and_is_no_demand(policy_pa
 @pytest.mark.attack("n3")
 @needs("setpriv")
 def test_busy_loops_of_a_user_lift_no_limit(policy_path: Path) -> None:
-    """With `--realtime`, as in the unit; by Nice=-20 alone, signs of life come up to half a second late."""
+    """With `--realtime`, as in the unit; Nice=-20 alone does not do."""
     assert "--realtime" in NAMED
     busy = [*of_nobody(), "sh", "-c", "while :; do :; done"]
     with line() as on, AgentProcess(on.host, [str(policy_path), *NAMED]) as agent, on.datagrams() as sender:

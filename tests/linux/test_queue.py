@@ -95,7 +95,6 @@ class TestLimit:
             assert exceeds(host.count, 2 * LIMIT_BPS)
             assert program.counters()["silent_pkts"] > 0
 
-
     @pytest.mark.attack("n5")
     def test_a_heartbeat_of_the_future_is_none(self, host: Line) -> None:
         """It comes from a process of another time namespace, whose death would not be noticed for as long."""
