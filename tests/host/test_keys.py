@@ -99,7 +99,7 @@ def test_half_a_line_is_no_key(tmp_path: Path) -> None:
     line = f"2 * * {HEX[1]}{HEX[1]}\n"
     for length in range(1, len(line)):
         written(path, f"{FIRST_LINE}\n{line[:length]}")
-        with pytest.raises(ConfigError, match="the last line of the key file .* is not complete: end it with a"):
+        with pytest.raises(ConfigError, match=r"the last line of the key file .* is not complete: end it with a"):
             keys.read_again()
         assert signs(keys, "10.0.0.1", "10.0.0.2") == [of(HEX[0])]
 
