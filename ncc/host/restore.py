@@ -148,20 +148,20 @@ def alone(*, restores: bool = False) -> Iterator[None]:
     Raises:
         DatapathError: another agent has it.
     """
-    path, held = _record().with_suffix(".lock"), False
-    while not held:
+    path = _record().with_suffix(".lock")
+    while True:
         lock = machine.open_lock(path.name, restores=restores)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            held = path.exists() and os.path.samestat(path.stat(), os.fstat(lock))
         except BlockingIOError:
+            os.close(lock)
             raise DatapathError(
                 "Another agent has changed settings of this network namespace: end it first, or let one agent have "
                 "several hosts."
             ) from None
-        finally:
-            if not held:  # or its former holder has removed the file meanwhile
-                os.close(lock)
+        if path.exists() and os.path.samestat(path.stat(), os.fstat(lock)):
+            break
+        os.close(lock)  # its former holder has removed the file meanwhile
     try:
         yield
     finally:

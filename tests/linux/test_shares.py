@@ -5,11 +5,12 @@ import socket
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ncc.envs.linux import namespaces, netlink, queue
+from ncc.envs.linux import device, namespaces, netlink, queue
 from ncc.envs.linux.order_program import MODES, Mode
 from tests.linux.lines import DATAGRAM, PORT, Line, sending
 from tests.linux.rates import check_limit
@@ -89,9 +90,9 @@ def test_what_is_outside_the_order_has_its_share_and_no_more_while_the_order_is_
         sending(small, datagram=bytes(200)),
     ):
         began = classes(made)
-        assert eventually(lambda: made.counters()["limited_bytes"] - began[queue.LIMIT] > 1_000_000)
+        assert eventually(lambda: made.counters()["limited_bytes"] - began[device.LIMIT] > 1_000_000)
         sent = {handle: count - began[handle] for handle, count in classes(made).items()}
-        shares = [sent[handle] / sent[queue.LIMIT] for handle in (queue.REST, queue.EARLY)]
+        shares = [sent[handle] / sent[device.LIMIT] for handle in (queue.REST, queue.EARLY)]
     assert all(0.7 * queue.SHARE_FRAC < share < 1.3 * queue.SHARE_FRAC for share in shares), shares
     assert len(DATAGRAM) > queue.SMALL_BYTES
 
@@ -186,7 +187,7 @@ class TestOutsideTheLimit:
                 raw.bind(("box0", 0))
                 for frame in (*FRAMES.values(), *map(discovery, range(133, 138))):
                     to_all = bytes([0xFF] * 6) + BOX_ADDRESS + frame[12:]
-                    assert left_by(made, lambda to_all=to_all: raw.send(to_all)) == "limited"
+                    assert left_by(made, partial(raw.send, to_all)) == "limited"
 
     @pytest.mark.attack("n27")
     def test_packets_of_a_routed_container_have_the_share(self, line: Line) -> None:
