@@ -81,6 +81,9 @@ test-changed: $(VENV)/.built ## run the tests that ran what has changed in Pytho
 test-timing: $(VENV)/.built ## judge times of the kernel, on a machine with nothing else to do (root)
 	$(BIN)/python -m pytest -m timing $(ARGS)
 
+attack: $(VENV)/.built ## attack the agent of a host, and print what became of each attack (root, 10 minutes; ARGS are pytest's)
+	$(BIN)/python -m pytest -q -r fE -m attack $(ARGS)
+
 check-experiments: $(VENV)/.built ## run the quick preset of every experiment, to the end (20 minutes; ARGS are pytest's)
 	$(BIN)/python -m pytest -m experiments $(or $(ARGS),-n auto)
 
@@ -144,4 +147,4 @@ $(VENV)/.built: $(VENV)/.packages $(NATIVE) $(TOOLS)
 	@echo "Building the extension modules (a minute or two the first time)."
 	@$(INSTALL)
 
-.PHONY: help train test test-changed test-timing check-experiments bench agreement ncc-report linux-report sanitize wheel wheel-test lint docs docs-serve build clean
+.PHONY: help train test test-changed test-timing attack check-experiments bench agreement ncc-report linux-report sanitize wheel wheel-test lint docs docs-serve build clean

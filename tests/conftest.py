@@ -13,7 +13,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from ncc.core.extras import MissingExtraError
-from tests.support import parallel, temporary
+from tests.support import attacks, parallel, temporary
 from tests.support.extras import lacking, skip
 from tests.support.linux import mark_needs, unfit
 
@@ -83,6 +83,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     others: list[pytest.Item] = []
     for item in items:
         mark_needs(item)
+        attacks.note(item)
         (others if any(map(item.get_closest_marker, left_out)) else asked).append(item)
     items[:] = asked
     if others:
@@ -112,6 +113,14 @@ def pytest_make_collect_report(
     if report.failed:
         skip(report, lacking(str(report.longrepr)))
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print the table of attacks where they were asked for."""
+    if config.option.markexpr == attacks.MARKER:
+        terminalreporter.section("attacks on the agent of a host")
+        for line in attacks.table(terminalreporter.stats):
+            terminalreporter.line(line)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The machine that runs take place on: a lock for one run at a time, its load, scheduling of threads, and periods."""
 
+import errno
 import fcntl
 import os
 import socket
@@ -27,9 +28,18 @@ SO_NETNS_COOKIE = 71
 """asm-generic/socket.h, since Linux 5.14."""
 DECISIONS_PRIORITY = 50
 """SCHED_FIFO priority of the thread that decides."""
+OFFSETS = Path("/proc/self/timens_offsets")
+"""File with the differences between this process's clocks and the kernel's, in seconds and nanoseconds."""
 TRAFFIC_NICE = -20
 """Nice value of the traffic: ahead of everything that is not SCHED_FIFO."""
 WATCHED_S = 0.2
+ADVICE = {
+    errno.EACCES: "it takes root (sudo)",
+    errno.EPERM: "it takes root (sudo)",
+    errno.ENOSPC: "free some space there",
+    errno.EROFS: "mount it so that it can be written",
+}
+"""Remedies by the reason for which a lock file cannot be opened."""
 
 
 @cache
@@ -40,13 +50,22 @@ def require() -> None:
             raise DatapathError(f"No run on linux is possible here: {row.name}: {row.sentence.rstrip('.')}.")
 
 
-def open_lock(name: str) -> int:
-    """Open a lock file in `FOLDER`, where only root or this user may write; return its descriptor."""
+def open_lock(name: str, *, restores: bool = False) -> int:
+    """Open a lock file in `FOLDER`, where only root or this user may write; return its descriptor.
+
+    Args:
+        name: name of the file.
+        restores: the caller only puts settings back. As root it may then use a folder that root has given to another
+            user, as systemd does.
+    """
     try:
         with suppress(FileExistsError):
             FOLDER.mkdir(mode=0o755)
-        info = FOLDER.lstat()
-        if not stat.S_ISDIR(info.st_mode) or info.st_uid not in (0, os.geteuid()) or info.st_mode & 0o022:
+        info, above = FOLDER.lstat(), FOLDER.parent.stat()
+        users = {0, os.geteuid()}
+        if restores and os.geteuid() == above.st_uid == 0 and not above.st_mode & 0o022:
+            users.add(info.st_uid)
+        if not stat.S_ISDIR(info.st_mode) or info.st_uid not in users or info.st_mode & 0o022:
             raise DatapathError(
                 f"{FOLDER} is no folder in which only root or this user may write: an agent of user {info.st_uid} has "
                 "it (end that first), or somebody else made it (look at it, and remove it)."
@@ -54,7 +73,22 @@ def open_lock(name: str) -> int:
         # Nobody else may open it: whoever reads a file may lock it.
         return os.open(FOLDER / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise DatapathError(f"Cannot open {FOLDER / name}: {error.strerror}; it takes root (sudo).") from None
+        remedy = ADVICE.get(error.errno or 0, "look at it, and remove it if no agent runs")
+        raise DatapathError(f"Cannot open {FOLDER / name}: {error.strerror}; {remedy}.") from None
+
+
+def check_clock() -> None:
+    """Raise `DatapathError` if this process's monotonic clock is not the kernel's.
+
+    Programs in the kernel would take its signs of life for older than they are, or for those of the future.
+    """
+    offsets = OFFSETS.read_text().splitlines() if OFFSETS.exists() else []  # no file: the kernel knows one clock
+    for name, seconds, ns in map(str.split, offsets):
+        if name == "monotonic" and (int(seconds) or int(ns)):
+            raise DatapathError(
+                f"The monotonic clock of this process is {int(seconds) + int(ns) / NS_PER_S:g} s ahead of the kernel's "
+                f"({OFFSETS}): start it outside of this time namespace."
+            )
 
 
 @contextmanager
@@ -65,8 +99,9 @@ def taken(*, shared: bool = False) -> Iterator[None]:
         shared: share the machine with others that also set this; a run never does.
 
     Raises:
-        DatapathError: another process holds the lock.
+        DatapathError: another process holds the lock, or this process has another clock than the kernel.
     """
+    check_clock()
     lock = open_lock(LOCK)
     try:
         try:

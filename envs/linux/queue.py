@@ -7,22 +7,25 @@ class of each packet:
 - 1:2 is the line. 1:18 below it is the host's limit, the default class.
 - 2:10 to 2:17 inside the limit are the classes of the order. 2:10 is served first; it has packets without payload and
   the shortest messages. A message counts with its known bytes: those acknowledged, in flight, and written by now.
-- 2:18 takes turns with 2:17, the last class of the order. It has the packets outside the order: protocols other than
-  TCP, forwarded packets.
-- 1:3 is outside the limit. It has ARP, LLDP and the like, packets that this process sends with SO_PRIORITY `OPEN`, and
-  all packets while user space is silent.
+- 2:18 and 2:19 inside the limit have the packets outside the order: protocols other than TCP, forwarded packets. 2:19
+  has the small ones, 2:18 all others. Each has a share of the limit (`SHARE_FRAC`) ahead of the order, and beyond it
+  what the order leaves. Their queues are short (`SHARE_S`).
+- 1:3 is outside the limit. It has packets that this process sends with SO_PRIORITY `OPEN`, and all packets while user
+  space is silent.
+- 1:4 is outside the limit, with a ceiling of its own (`LINK_BPS`). It has what keeps the link up, if this host sends it
+  itself: ARP, LACP, EAPOL, LLDP, and neighbour discovery of IPv6.
 
-The classes of the order never reach their rate, so an HTB serves them in strict order. Classes that borrow would fail:
-the first packet of each, and one more after a minute, would go ahead of all borrowing classes and overtake packets of
-its own message. The limit holds for all packets that leave the device except those in 1:3, under any congestion
-control.
+The classes of the order never reach their rate, so an HTB serves them in strict order. If they borrowed, the order
+would fail: the first packet of each, and one more after a minute, would go ahead of all borrowing classes and overtake
+packets of its own message. The limit holds for all packets that leave the device except those in 1:3 and 1:4, under any
+congestion control.
 """
 
 import math
 import os
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from ncc.core.errors import DatapathError
@@ -30,15 +33,25 @@ from ncc.core.flows import FloatArray
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux import device, netlink
 from ncc.envs.linux.device import LIMIT
-from ncc.envs.linux.netlink import Route, attribute, request
+from ncc.envs.linux.netlink import Answer, Attributes, Route, attribute, attributes, request
 from ncc.envs.linux.order_program import CLASSES, OrderProgram
 from ncc.envs.linux.shim import Shim
 
 OPEN = 0x10003
 """Class outside the limit; a socket chooses it by SO_PRIORITY, which takes CAP_NET_ADMIN."""
-FIRST, REST = 0x20010, 0x20018
-"""First class of the order, and the class of packets outside the order."""
-LINE = 0x10002
+LINK, LINK_BPS = 0x10004, 5e5
+"""Class of what keeps the link up, and its ceiling in bits/s: a thousand such packets per second."""
+FIRST, REST, EARLY = 0x20010, 0x20018, 0x20019
+"""First class of the order, the class of packets outside the order, and that of the small ones among these."""
+SMALL_BYTES = 256
+"""Size of the largest small packet, with its link-layer header."""
+SHARE_FRAC, SHARE_DRIFT = 0.05, 1.25
+"""Share of the limit that `REST` and `EARLY` have each. It follows when the limit has changed by more than this factor.
+"""
+SHARE_S, SHARE_PKTS = 0.1, 32
+"""Time that a full packet waits in a full queue of theirs at this share, and least number of packets that it holds."""
+LINE, INSIDE = 0x10002, 0x20001
+"""Parents of classes: the line, and all bandwidth inside the limit, which `REST` and `EARLY` borrow."""
 RATE_MIN, RATE_MAX = 100, 2**40
 """Least and largest rate in bytes/s; other rates are clipped to these."""
 BORROWS = 1
@@ -53,7 +66,7 @@ HELD_BYTES = 65_536
 """Bytes of a message that may wait in the queue of a host with a limit."""
 GROWING = ("limited_bytes", "open_bytes", "dropped_pkts")
 QUEUE_PKTS = 20_000
-"""Packets that each class holds."""
+"""Packets that each other class holds."""
 _PARMS, _RATE64, _CEIL64 = 1, 6, 7
 _TICK_NS = 64
 _SOURCE, _ETHERNET = struct.Struct("=BBHhHI"), 1
@@ -87,7 +100,8 @@ class HostQueue:
         self._line_bps, self._overhead_bytes = line_rate_bps, overhead_bytes
         self._index, self._packet_bytes, self._header_bytes = device.properties(interface)
         self._route: Route | None = Route()
-        self._ceil = self._prompt_ns = 0
+        self._ceil = self._shared = self._prompt_ns = 0
+        self._written: dict[int, Attributes] = {}
         self._ours = self._clsact = False
         try:
             self._set_up(program)
@@ -120,15 +134,15 @@ class HostQueue:
                 self._class(LINE, device.ROOT, rate=line, ceil=line, overhead_bytes=self._overhead_bytes),
                 self._class(LIMIT, LINE, rate=BORROWS, ceil=line),
                 self._class(OPEN, LINE, rate=BORROWS, ceil=line),
+                self._class(LINK, LINE, rate=BORROWS, ceil=min(line, self._rate(LINK_BPS))),
                 device.htb(index, device.ORDER, REST, parent=LIMIT),
-                *(
-                    self._class(FIRST + i, device.ORDER, rate=never, ceil=never, prio=min(i, CLASSES - 1))
-                    for i in range(9)
-                ),
+                *(self._class(FIRST + i, device.ORDER, rate=never, ceil=never, prio=i) for i in range(CLASSES)),
+                self._class(INSIDE, device.ORDER, rate=never, ceil=never),
+                *self._share(line),
+                *(self._fifo(leaf, QUEUE_PKTS) for leaf in (OPEN, *range(FIRST, FIRST + CLASSES))),
+                self._fifo(LINK, SHARE_PKTS),
             ]
         )
-        fifo = attribute(netlink.OPTIONS, struct.pack("=I", QUEUE_PKTS))
-        route.all(device.qdisc(index, "pfifo", parent=leaf, options=fifo) for leaf in (OPEN, *range(FIRST, REST + 1)))
 
     def _opened(self) -> Route:
         if self._route is None:
@@ -150,14 +164,29 @@ class HostQueue:
         specs = b"".join(
             _SOURCE.pack(0, _ETHERNET, overhead_bytes, 0, 0, min(value, 2**32 - 1)) for value in (rate, ceil)
         )
-        bursts = (self._burst_ticks(rate), self._burst_ticks(ceil))
+        bursts, level = (self._burst_ticks(rate), self._burst_ticks(ceil)), 7 if handle in (LINE, INSIDE) else 0
         options = (
-            attribute(_PARMS, _CLASS.pack(specs, *bursts, self._packet_bytes, 0, prio))
+            attribute(_PARMS, _CLASS.pack(specs, *bursts, self._packet_bytes, level, prio))
             + attribute(_RATE64, struct.pack("=Q", rate))
             + attribute(_CEIL64, struct.pack("=Q", ceil))
         )
+        self._written[handle] = attributes(memoryview(options))
         body = attribute(netlink.KIND, b"htb\0") + attribute(netlink.OPTIONS, options)
         return request(netlink.NEW_CLASS, netlink.CREATE, self._index, handle=handle, parent=parent, body=body)
+
+    def _fifo(self, leaf: int, pkts: int) -> bytes:
+        """Return a request that makes or changes the queue of a class."""
+        options = attribute(netlink.OPTIONS, struct.pack("=I", pkts))
+        return device.qdisc(self._index, "pfifo", parent=leaf, options=options, flags=netlink.REPLACE)
+
+    def _share(self, ceil: int) -> Iterator[bytes]:
+        """Yield requests that give the classes outside the order their share of a limit of `ceil` bytes/s."""
+        self._shared = ceil
+        rate = max(RATE_MIN, round(SHARE_FRAC * ceil))
+        pkts = max(SHARE_PKTS, min(QUEUE_PKTS, round(rate * SHARE_S / self._packet_bytes)))
+        for handle in (REST, EARLY):
+            yield self._class(handle, INSIDE, rate=rate, ceil=RATE_MAX)
+            yield self._fifo(handle, pkts)
 
     def limit(self, rate_bps: float, now_ns: int | None = None) -> None:
         """Limit the host to a rate in bits/s of IP packets (exact for full packets); inf: the line's rate.
@@ -177,6 +206,8 @@ class HostQueue:
         self._ceil = ceil
         try:
             self._opened().send(self._class(LIMIT, LINE, rate=BORROWS, ceil=ceil))
+            if not 1 / SHARE_DRIFT <= ceil / self._shared <= SHARE_DRIFT:
+                self._opened().all(self._share(ceil))
         except OSError as error:
             raise DatapathError(
                 f"The queue of {self.interface} does not take a limit ({os.strerror(error.errno or 0)}): was it "
@@ -190,22 +221,38 @@ class HostQueue:
         """
         counts = dict.fromkeys(("limited_bytes", "open_bytes", "backlog_bytes", "dropped_pkts"), 0)
         for answer in self._opened().ask(request(netlink.GET_CLASS, netlink.DUMP, self._index)):
-            if answer.handle in (LIMIT, OPEN) and answer.counts is not None:
+            if answer.handle in (LIMIT, OPEN, LINK) and answer.counts is not None:
                 sent, waiting, dropped = answer.counts
-                counts["limited_bytes" if answer.handle == LIMIT else "open_bytes"] = sent
+                counts["limited_bytes" if answer.handle == LIMIT else "open_bytes"] += sent
                 counts["backlog_bytes"] += waiting
                 counts["dropped_pkts"] += dropped
         return counts
 
     def check(self) -> None:
-        """Raise `DatapathError` if another program has removed ours or runs before it (`device.check_first`)."""
+        """Raise `DatapathError` if another program has removed ours or runs before it (`device.check_first`).
+
+        The same for one that has changed classes of the queue or has added filters to it.
+        """
         route = self._opened()
         device.check_first(route, self._index, self.interface)
+        found = {answer.handle: answer for answer in route.ask(request(netlink.GET_CLASS, netlink.DUMP, self._index))}
+        filtered = any(device.filters(route, self._index, at) for at in (device.ROOT, LINE, device.ORDER, INSIDE))
+        if filtered or found.keys() != self._written.keys() or not all(map(self._as_written, found.values())):
+            raise DatapathError(
+                f"Another program has changed the queue of {self.interface} (classes or filters; tc class show dev "
+                f"{self.interface}), and what leaves is not limited as decided: leave it alone, and start the agent "
+                "again."
+            )
         if not device.filter_handle(route, self._index):
             raise DatapathError(
                 f"Another program has removed the filter {device.FILTER.decode()} of {self.interface}, without which "
                 "the limit of a killed agent would stay: leave its clsact alone, and start the agent again."
             )
+
+    def _as_written(self, found: Answer) -> bool:
+        """Return True if a class in the kernel's answer is as this process has written it last."""
+        options = attributes(found.attributes.get(netlink.OPTIONS, memoryview(b"")))
+        return all(options[kind] == data for kind, data in self._written[found.handle].items() if kind in options)
 
     def close(self) -> None:
         """Remove the queue and the program, and put the former root queue back."""

@@ -20,6 +20,7 @@ start would refuse. Its exit status is 0 if a run is possible, else 1.
 """
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -65,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return exit_status(lambda: _command(sys.argv[1:] if arguments is None else arguments))
     except OSError as error:
-        print(f"error: the system refuses: {error}; see what this process may have (ulimit -a)", file=sys.stderr)
+        limited = error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+        hint = "; see what this process may have (ulimit -a)" if limited else ""
+        print(f"error: the system refuses: {error}{hint}", file=sys.stderr)
         return 1
 
 

@@ -4,7 +4,8 @@
 A key file has the line `FIRST_LINE`, then a line for each key, ``ID SENDER RECEIVER HEX``: a number from 1 to 65535
 that messages carry, the IPv4 addresses of the two agents, and 16 to 64 bytes in hexadecimal. ``*`` is any agent. A key
 is valid only for the agents that its line names, and a line that names an agent takes precedence over one with ``*``.
-For rotation, a pair may have two keys: the first signs, and both are accepted.
+For rotation, a pair may have two keys: the first signs, and both are accepted. Every line ends with a newline, so that
+half a key is none.
 """
 
 import hmac
@@ -137,6 +138,8 @@ def _read(path: Path) -> Named:
         os.close(handle)
     if len(data) > FILE_MOST_BYTES:
         raise ConfigError(f"the key file {path} has more than {FILE_MOST_BYTES} bytes; name one that holds the keys")
+    if data and not data.endswith(b"\n"):
+        raise ConfigError(f"the last line of the key file {path} is not complete: end it with a newline")
     first, *lines = data.decode("ascii", "replace").splitlines() or [""]
     if first != FIRST_LINE:
         raise ConfigError(

@@ -234,6 +234,9 @@ class Listener(Inbox):
 
     def _doubt(self, record: _Record, data: memoryview, number: int, clock_ns: int, *, follows: bool) -> str | None:
         """Return the reason to drop a message; None: it is authentic and newer than all before from its sender."""
+        wall_ns = self._wall_ns()
+        if record.clock_ns > wall_ns + self._clock_ns:
+            record.clock_ns = -1  # our clock was ahead then
         if not follows and clock_ns <= record.clock_ns:
             return "replayed"  # before the signature is checked, which costs more
         key = next((key for key in self._keys.between(record.host, self._receiver) if key.number == number), None)
@@ -241,7 +244,6 @@ class Listener(Inbox):
             return "unknown_key"
         if not key.signed(data[:MAC_AT], data[MAC_AT:]):
             return "forged"
-        wall_ns = self._wall_ns()
         if not follows and abs(wall_ns - clock_ns) > self._clock_ns:
             return "clock"
         record.clock_ns = max(record.clock_ns, min(clock_ns, wall_ns + self._clock_ns))

@@ -103,7 +103,7 @@ def restore() -> dict[str, str]:
         DatapathError: an agent is alive here, or the kernel refuses.
         ResultError: the record of former values cannot be read.
     """
-    with alone():
+    with alone(restores=True):
         record.sweep()
         freed = {name: "without an agent's queue" for _, name in socket.if_nameindex() if device.restore(name)}
         return freed | _restore(left())
@@ -144,22 +144,33 @@ def left() -> dict[str, Changed]:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Hold the lock of this network namespace, which the kernel frees when the process dies.
+def alone(*, restores: bool = False) -> Iterator[None]:
+    """Hold the lock of this network namespace, which the kernel frees when the process dies. Its file is removed.
+
+    `restores` is that of `machine.open_lock`.
 
     Raises:
         DatapathError: another agent has it.
     """
-    lock = machine.open_lock(_record().with_suffix(".lock").name)
-    with os.fdopen(lock, "wb"):
+    path = _record().with_suffix(".lock")
+    while True:
+        lock = machine.open_lock(path.name, restores=restores)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            os.close(lock)
             raise DatapathError(
                 "Another agent has changed settings of this network namespace: end it first, or let one agent have "
                 "several hosts."
             ) from None
+        if path.exists() and os.path.samestat(path.stat(), os.fstat(lock)):
+            break
+        os.close(lock)  # its former holder has removed the file meanwhile
+    try:
         yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(lock)
 
 
 def _record() -> Path:

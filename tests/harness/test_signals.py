@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -45,6 +48,7 @@ def test_a_signal_that_insists_raises_once_and_not_in_what_is_undone(monkeypatch
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.attack("n51a")
 def test_a_service_that_has_files_to_read_again_does_so_at_sighup_and_goes_on() -> None:
     read: list[int] = []
     stop = StopRequest(lambda: read.append(1))
@@ -55,3 +59,16 @@ def test_a_service_that_has_files_to_read_again_does_so_at_sighup_and_goes_on() 
         stop.read_again()
         stop.read_again()
         assert (read, stop.name) == ([1], None)
+
+
+@pytest.mark.attack("n13s")
+def test_no_number_of_signals_to_read_again_ends_a_service() -> None:
+    """A handler that reads files itself would be called within itself, once too often."""
+    command = "import os, signal, sys\nfor _ in range(2000): os.kill(int(sys.argv[1]), signal.SIGHUP)\n"
+    stop = StopRequest(lambda: None)
+    with stop.noted():
+        floods = [subprocess.Popen([sys.executable, "-c", command, str(os.getpid())]) for _ in range(2)]
+        while any(flood.poll() is None for flood in floods):
+            stop.read_again()
+        assert [flood.returncode for flood in floods] == [0, 0]
+    assert stop.name is None

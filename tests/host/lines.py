@@ -10,7 +10,7 @@ from tests.host.agents import AgentProcess, beside_others, restored, sysctl
 from tests.linux.lines import Line
 from tests.linux.spaces import spaces, wire
 
-PEER, PEER_IPV6 = "10.8.0.2", "fd00:8::2"
+OWN, PEER, PEER_IPV6 = "10.8.0.1", "10.8.0.2", "fd00:8::2"
 LINK_BPS, LIMIT_BPS, HEARTBEAT_S = 1e8, 1e7, 1.0
 FRAC = str(LIMIT_BPS / LINK_BPS)
 OPTIONS = [

@@ -158,6 +158,7 @@ def test_what_the_system_refuses_is_said_in_a_sentence(
     assert capsys.readouterr().err.startswith("error: the system refuses: [Errno 24] Too many open files")
 
 
+@pytest.mark.attack("n1")
 def test_a_port_in_use_is_named_and_may_be_free_later(
     policy_path: Path, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,6 +247,7 @@ def test_a_residual_does_not_start_where_it_is_not_trusted(
     assert outside_of(plan.file, plan.network) == ""
 
 
+@pytest.mark.attack("8")
 def test_a_policy_that_is_not_the_pinned_one_does_not_run(
     policy_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -253,6 +255,7 @@ def test_a_policy_that_is_not_the_pinned_one_does_not_run(
     refused([str(policy_path), *HOST, *pinned], 1, "is not the file of --digest", capsys)
 
 
+@pytest.mark.attack("8")
 def test_no_policy_file_limits_a_host_below_the_operator_s_floor(policy_file: PolicyFile) -> None:
     """A file that nearly stops a host, within what a file may say."""
     header = policy_file.header.replace(limits=RateBounds(min_rate_frac=1e-4, max_rate_frac=1.0))

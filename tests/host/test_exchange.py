@@ -106,6 +106,7 @@ def test_strangers_are_counted_and_do_no_harm() -> None:
         assert a.inbox.states_ns.tolist() == [0]
 
 
+@pytest.mark.attack("7")
 def test_a_flood_of_strangers_takes_no_room_from_peers() -> None:
     """Without a filter in the kernel what waits is the strangers', and the peer's messages are dropped."""
     one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
@@ -127,6 +128,7 @@ def test_a_flood_of_strangers_takes_no_room_from_peers() -> None:
         assert a.kernel_drops() == 10 * 105
 
 
+@pytest.mark.attack("7")
 def test_a_flood_from_a_peer_s_address_costs_a_bounded_number_of_messages() -> None:
     one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
     with exchanges(opened(one, two), opened(two, one)) as (a, b):

@@ -4,6 +4,8 @@
 import signal
 from pathlib import Path
 
+import pytest
+
 from ncc.core.topologies import SingleSwitch
 from ncc.envs.linux.rack import Rack
 from tests.host.agents import (
@@ -31,6 +33,7 @@ BEFORE = SYSCTLS[0]
 pytestmark = needs(*TRAFFIC)
 
 
+@pytest.mark.attack("n17")
 def test_who_stands_still_limits_again_afterwards_and_who_only_looks_changes_nothing(policy_path: Path) -> None:
     """The first agent stands still, the second decides and does not write."""
     with beside_others(), Rack(LAB.build()) as rack:

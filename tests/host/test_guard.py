@@ -80,6 +80,7 @@ def test_a_policy_returns_some_time_after_the_last_reason_as_often_as_it_takes()
     np.testing.assert_array_equal(one.hold(np.array([9e8, 1e8]), now), [4e8, 1e8])  # it begins at the shares
 
 
+@pytest.mark.attack("n3")
 def test_too_many_missed_periods_of_the_last_suspend() -> None:
     one, said = guard(missed_frac=0.5, window_periods=10, hold_off_s=1)
     one.period(6, 1)

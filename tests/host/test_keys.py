@@ -42,7 +42,7 @@ def test_one_key_serves_all(tmp_path: Path) -> None:
 
 def test_a_line_that_names_an_agent_goes_before_one_that_names_any(tmp_path: Path) -> None:
     lines = [f"7 10.0.0.1 * {HEX[0]}", "# one for two", f"8  10.0.0.1 10.0.0.2 {HEX[1]}"]
-    keys = Keys.read(written(tmp_path / "key", "\n".join([FIRST_LINE, *lines, "", f"9 * * {HEX[2]}"])))
+    keys = Keys.read(written(tmp_path / "key", "\n".join([FIRST_LINE, *lines, "", f"9 * * {HEX[2]}\n"])))
     assert signs(keys, "10.0.0.1", "10.0.0.2") == [of(HEX[1], 8)]
     assert signs(keys, "10.0.0.1", "10.0.0.3") == signs(keys, "10.0.0.1", "*") == [of(HEX[0], 7)]
     assert signs(keys, "10.0.0.2", "10.0.0.1") == [of(HEX[2], 9)]
@@ -66,18 +66,21 @@ def test_a_file_is_read_again_and_one_that_is_of_no_use_changes_nothing(tmp_path
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("5" * 32, r"does not begin with the line `ncc-keys 2`, .*: make a new one by `\(umask 077; .* every host"),
+        (
+            "5" * 32 + "\n",
+            r"does not begin with the line `ncc-keys 2`, .*: make a new one by `\(umask 077; .* every host",
+        ),
         ("ncc-keys 3\n", "does not begin with the line"),
         ("", "does not begin with the line"),
         ("{}\n\n# nothing\n", "cannot be used: it has no keys"),
-        ("{}\n* * 5555", "line 2 is not `ID SENDER RECEIVER HEX`"),
-        (f"{{}}\n0 * * {HEX[0]}", "line 2 is not `ID"),
-        (f"{{}}\n65536 * * {HEX[0]}", "line 2 is not `ID"),
-        (f"{{}}\n1 * * {HEX[0]}5", "line 2 is not `ID"),
-        (f"{{}}\n1 * 10.0.0.256 {HEX[0]}", "line 2 has no valid IPv4 address"),
-        ("{}\n1 * * 5555", "line 2: a key must have 16 to 64 bytes, got 2"),
-        (f"{{}}\n1 * * {HEX[0]}\n1 * * {HEX[1]}", "line 3 is one too many"),
-        ("{}\n" + "\n".join(f"{i} * * {HEX[i - 1]}" for i in (1, 2, 3)), "line 4 is one too many"),
+        ("{}\n* * 5555\n", "line 2 is not `ID SENDER RECEIVER HEX`"),
+        (f"{{}}\n0 * * {HEX[0]}\n", "line 2 is not `ID"),
+        (f"{{}}\n65536 * * {HEX[0]}\n", "line 2 is not `ID"),
+        (f"{{}}\n1 * * {HEX[0]}5\n", "line 2 is not `ID"),
+        (f"{{}}\n1 * 10.0.0.256 {HEX[0]}\n", "line 2 has no valid IPv4 address"),
+        ("{}\n1 * * 5555\n", "line 2: a key must have 16 to 64 bytes, got 2"),
+        (f"{{}}\n1 * * {HEX[0]}\n1 * * {HEX[1]}\n", "line 3 is one too many"),
+        ("{}\n" + "".join(f"{i} * * {HEX[i - 1]}\n" for i in (1, 2, 3)), "line 4 is one too many"),
         ("{}\n" + "#" * (1 << 20), "has more than 1048576 bytes"),
     ],
 )
@@ -86,6 +89,19 @@ def test_files_that_are_no_keys(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=said) as refused:
         Keys.read(path)
     assert "55" not in str(refused.value).replace(str(path), ""), "no secret is shown"
+
+
+@pytest.mark.attack("n49")
+def test_half_a_line_is_no_key(tmp_path: Path) -> None:
+    """Somebody writes the file in place while the agent reads it again."""
+    path = written(tmp_path / "key", f"{FIRST_LINE}\n1 * * {HEX[0]}\n")
+    keys = Keys.read(path)
+    line = f"2 * * {HEX[1]}{HEX[1]}\n"
+    for length in range(1, len(line)):
+        written(path, f"{FIRST_LINE}\n{line[:length]}")
+        with pytest.raises(ConfigError, match=r"the last line of the key file .* is not complete: end it with a"):
+            keys.read_again()
+        assert signs(keys, "10.0.0.1", "10.0.0.2") == [of(HEX[0])]
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o602])
@@ -121,6 +137,7 @@ def test_who_has_no_key_is_named() -> None:
         Keys(named).between("10.0.0.1", "10.0.0.3")
 
 
+@pytest.mark.attack("n51a")
 def test_without_a_key_file_the_agent_says_so_and_goes_on() -> None:
     lines: list[bytes] = []
     reader(None, Log(lines.append))()

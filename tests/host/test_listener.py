@@ -89,6 +89,7 @@ def forged(like: bytes, *, session_ns: int, sequence: int, clock_ns: int, sent_n
 @pytest.mark.parametrize("ahead_s", [0, 59])
 @pytest.mark.parametrize("session_ns", [WALL_NS, WALL_NS + 59 * NS_PER_S, 2**64 - 1])
 @pytest.mark.parametrize(("sequence", "sent_ns"), [(2, 2**63), (2**63, 0), (2**64 - 1, 2**64 - 1)])
+@pytest.mark.attack("6")
 def test_a_message_with_any_numbers_keeps_nobody_out_for_longer_than_its_clock_is_ahead(
     sequence: int, sent_ns: int, session_ns: int, ahead_s: int
 ) -> None:
@@ -108,6 +109,20 @@ def test_a_message_with_any_numbers_keeps_nobody_out_for_longer_than_its_clock_i
     for tick in range(2, 5):
         passed_s, now_ns = ahead_s + tick, (ahead_s + tick) * NS_PER_S
         assert take(inbox, sent(by, states(), now_ns)[:1], now_ns) == {"received": 1}
+
+
+@pytest.mark.attack("n8")
+@pytest.mark.parametrize("ahead_s", [61, 7200])
+def test_our_own_clock_that_was_ahead_keeps_nobody_out(ahead_s: int) -> None:
+    """A holder of the key sends one message with our wrong time, then our clock is set right."""
+    ours_s = ahead_s
+    inbox, by = listener(wall_ns=lambda: WALL_NS + ours_s * NS_PER_S), sender_of()
+    other = sender_of(later_ns=ahead_s * NS_PER_S)
+    assert take(inbox, sent(other, states(), 1)[:1], 1) == {"received": 1}
+    ours_s = 0
+    recorded = sent(by, states(queued_bytes=7), 2)[:1]
+    assert take(inbox, recorded, 2) == {"received": 1}
+    assert take(inbox, recorded, 3) == {"replayed": 1}
 
 
 def test_a_session_may_lose_a_million_messages_and_no_number_goes_further() -> None:

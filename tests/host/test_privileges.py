@@ -67,6 +67,7 @@ def connect(name: str, congestion: str) -> None:
 
 
 @needs(*TRAFFIC, "everybody's python")
+@pytest.mark.attack("4")
 def test_an_agent_without_root_keeps_one_capability(host: str, policy_path: Path) -> None:
     by = by_nobody(policy_path)
     before = [sysctl(host, SETTING), queue(host)]

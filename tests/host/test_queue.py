@@ -12,16 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ncc.envs.linux import layout
 from ncc.envs.linux.order_program import CLASSES, SIZE_LEVEL, SIZE_OPTION
 from ncc.envs.linux.queue import FIRST
 from ncc.host.__main__ import main
 from ncc.policies.export import ExportSpec, export
 from ncc.policies.file import load_policy_file, packed
 from tests.host.agents import ROOT, AgentProcess, limited_to, sysctl
-from tests.host.lines import LIMIT_BPS, OPTIONS, PEER, PEER_IPV6, kill, line, restore, state
+from tests.host.lines import LIMIT_BPS, OPTIONS, OWN, PEER, PEER_IPV6, kill, line, restore, state
 from tests.linux.lines import CHUNK, Line, sending
 from tests.linux.rates import check_limit, exceeds
 from tests.linux.sockets import unacknowledged
+from tests.linux.test_sources import NOBODY, connections, of_nobody
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
@@ -51,6 +53,7 @@ def takes_sizes(sender: socket.socket) -> bool:
     return True
 
 
+@pytest.mark.attack("1")
 def test_all_that_leaves_an_interface_is_limited_together(policy_path: Path) -> None:
     with line() as on, ExitStack() as opened:
         before = state(on)
@@ -76,6 +79,7 @@ def test_all_that_leaves_an_interface_is_limited_together(policy_path: Path) -> 
     assert ended["queue"]["limited_bytes"] > 1e6
 
 
+@pytest.mark.attack("n41", "n41c", "n50", "n48")
 def test_a_receiver_that_does_not_read_lifts_no_limit_and_is_no_demand(policy_path: Path) -> None:
     """Any user may have such a connection; a paused download is one."""
     with line() as on, AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
@@ -93,6 +97,49 @@ def test_a_receiver_that_does_not_read_lifts_no_limit_and_is_no_demand(policy_pa
             assert demand(agent) == (1, 0)
         assert agent.end() == 0
     assert agent.wait_for("ended")["guard"]["suspensions"] == 0
+
+
+@pytest.mark.attack("n3")
+@needs("setpriv")
+def test_busy_loops_of_a_user_lift_no_limit(policy_path: Path) -> None:
+    """With `--realtime`, as in the unit; Nice=-20 alone does not do."""
+    assert "--realtime" in NAMED
+    busy = [*of_nobody(), "sh", "-c", "while :; do :; done"]
+    with line() as on, AgentProcess(on.host, [str(policy_path), *NAMED]) as agent, on.datagrams() as sender:
+        before, loops = agent.wait_for("report"), [subprocess.Popen(busy) for _ in range(64)]
+        try:
+            with sending(sender):
+                assert eventually(lambda: agent.events("report")[-1]["periods"] > before["periods"] + 6000)
+                check_limit(on.count, LIMIT_BPS)
+        finally:
+            for loop in loops:
+                loop.kill()
+                loop.wait()
+        assert agent.end() == 0
+    ended = agent.wait_for("ended")
+    assert ended["guard"]["suspensions"] == 0
+    assert ended["queue"]["open_bytes"] < 3_000, "neighbour discovery"
+
+
+@pytest.mark.attack("n41b")
+@needs("setpriv")
+def test_users_who_fill_the_table_of_reports_lift_no_limit(policy_path: Path) -> None:
+    """Root's connection has no place in it then, and nothing is heard of what it sends."""
+    with line() as on, ExitStack() as opened:
+        agent = opened.enter_context(AgentProcess(on.host, [str(policy_path), *OPTIONS, "--name", "ncc_test_s"]))
+        agent.wait_for("report")
+        for user in (NOBODY, NOBODY - 1):
+            by = ["ip", "netns", "exec", on.host, *of_nobody(user=user)]
+            opened.enter_context(connections(by, layout.FLOWS_MAX // 2 + 20, address=OWN))
+        assert eventually(lambda: demand(agent)[0] == layout.FLOWS_MAX)
+        with on.flowing("ncc_test_s") as unreported, sending(unreported):
+            since = agent.events("report")[-1]["periods"]
+            assert eventually(lambda: agent.events("report")[-1]["periods"] > since + 6000)
+            check_limit(on.count, LIMIT_BPS)
+            assert agent.process.poll() is None
+        assert agent.end() == 0
+    ended = agent.wait_for("ended")
+    assert (ended["guard"]["suspensions"], ended["why"]) == (0, "signal SIGTERM")
 
 
 def demand(agent: AgentProcess) -> tuple[int, float]:
@@ -143,6 +190,7 @@ def test_a_send_buffer_makes_whole_messages_known_and_is_put_back(policy_path: P
 
 
 @pytest.mark.parametrize("after_s", [-0.1, 0.5])
+@pytest.mark.attack("n18")
 def test_an_agent_that_is_killed_leaves_no_limit_and_restore_leaves_nothing(policy_path: Path, after_s: float) -> None:
     with line() as on, on.flowing() as sender, sending(sender):
         before = state(on)
@@ -179,6 +227,31 @@ def test_a_queue_that_somebody_set_up_is_left_alone(policy_path: Path, capfd: py
         assert state(on) == before
 
 
+@pytest.mark.attack("n13")
+def test_a_queue_whose_classes_somebody_changes_ends_the_agent(policy_path: Path) -> None:
+    with line() as on, on.flowing() as sender, sending(sender):
+        before = state(on)
+        with AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
+            agent.wait_for("report")
+            change = "class change dev line0 classid 1:18 parent 1:2 htb rate 1gbit"
+            subprocess.run(["tc", "-n", on.host, *change.split()], check=True)
+            assert agent.ended() == 1
+        assert "Another program has changed the queue of line0" in agent.wait_for("ended")["why"]
+        assert state(on) == before
+
+
+@pytest.mark.attack("n5")
+@pytest.mark.parametrize("offset_s", [600, -5])
+def test_an_agent_with_another_clock_than_the_kernel_s_does_not_start(policy_path: Path, offset_s: int) -> None:
+    with line() as on:
+        before, clock = state(on), ["unshare", "--time", f"--monotonic={offset_s}", "--fork"]
+        with AgentProcess(on.host, [str(policy_path), *NAMED], clock) as agent:
+            assert agent.ended() == 1
+        assert f"clock of this process is {offset_s} s ahead of the kernel's" in "".join(agent.rest)
+        assert state(on) == before
+
+
+@pytest.mark.attack("n13")
 def test_a_queue_that_somebody_replaces_ends_the_agent(policy_path: Path) -> None:
     with line() as on, on.flowing() as sender, sending(sender):
         with AgentProcess(on.host, [str(policy_path), *NAMED]) as agent:
@@ -190,6 +263,7 @@ def test_a_queue_that_somebody_replaces_ends_the_agent(policy_path: Path) -> Non
 
 
 @pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.attack("n13")
 def test_a_filter_that_somebody_removes_leaves_no_limit(policy_path: Path, killed: bool) -> None:
     with line() as on, on.flowing() as sender, sending(sender):
         before = state(on)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of a killed agent are put back by any later agent, also if the kernel refuses one."""
 
+import errno
+import fcntl
 import os
 import socket
 from pathlib import Path
@@ -61,14 +63,16 @@ def test_what_cannot_be_put_back_stays_known_and_hinders_nothing_else(
     assert default.read_text() == "cubic"
 
 
+@pytest.mark.attack("5")
 def test_nobody_else_can_take_the_lock(sysctls: tuple[Path, Path]) -> None:
     """The lock was an abstract socket of this name once, which any user of the machine may bind."""
     default, ecn = sysctls
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as squatting:
         squatting.bind("\0ncc-host-default")
         assert restore.restore() == {str(default): "cubic", str(ecn): "2"}
-    (lock,) = machine.FOLDER.glob("*.lock")
-    assert lock.stat().st_mode & 0o077 == 0, "whoever can open it can lock it"
+    with restore.alone():
+        (lock,) = machine.FOLDER.glob("*.lock")
+        assert lock.stat().st_mode & 0o077 == 0, "whoever can open it can lock it"
 
 
 def test_one_agent_has_the_lock_until_it_ends(sysctls: tuple[Path, Path]) -> None:
@@ -77,9 +81,66 @@ def test_one_agent_has_the_lock_until_it_ends(sysctls: tuple[Path, Path]) -> Non
     assert restore.restore() == {str(sysctls[0]): "cubic", str(sysctls[1]): "2"}
 
 
+@pytest.mark.attack("n19")
+def test_no_lock_is_left_and_one_whose_file_is_gone_is_none(
+    sysctls: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, taken = fcntl.flock, list[int]()
+
+    def late(file: int, how: int) -> None:
+        """The former holder removes the file between our opening and our locking."""
+        if not taken:
+            (path,) = machine.FOLDER.glob("*.lock")
+            path.unlink()
+        taken.append(file)
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with restore.alone(), pytest.raises(DatapathError, match="Another agent"), restore.alone():
+        pass
+    assert len(taken) == 3
+    assert not list(machine.FOLDER.glob("*.lock"))
+
+
+@pytest.mark.attack("n19")
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [(errno.ENOSPC, "free some space there"), (errno.ELOOP, "look at it"), (errno.EACCES, "it takes root")],
+)
+def test_a_lock_that_cannot_be_opened_is_explained(
+    number: int, remedy: str, sysctls: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", refuses)
+    with pytest.raises(DatapathError, match=rf"^Cannot open .*\.lock: {os.strerror(number)}; {remedy}"):
+        restore.restore()
+
+
+@pytest.mark.attack("n52")
+@needs("root")
+@pytest.mark.parametrize("above", [0o755, 0o777])
+def test_root_puts_back_what_an_agent_of_the_unit_s_user_left(above: int, sysctls: tuple[Path, Path]) -> None:
+    """Root has given the folder to that user if nobody else may write in the folder above."""
+    os.chown(machine.FOLDER, 12345, 12345)
+    machine.FOLDER.parent.chmod(above)
+    try:
+        if above == 0o755:
+            with pytest.raises(DatapathError, match="is no folder in which only"), restore.alone():
+                pass
+            assert restore.restore() == {str(sysctls[0]): "cubic", str(sysctls[1]): "2"}
+        else:
+            with pytest.raises(DatapathError, match="is no folder in which only root or this user may write"):
+                restore.restore()
+    finally:
+        machine.FOLDER.parent.chmod(0o700)
+
+
 @pytest.mark.parametrize(
     "made_by", ["a folder for all", "a link", "a file", pytest.param("another user", marks=needs("root"))]
 )
+@pytest.mark.attack("5")
 def test_a_folder_that_others_may_write_in_is_refused(
     made_by: str, sysctls: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -94,6 +155,7 @@ def test_a_folder_that_others_may_write_in_is_refused(
         folder.chmod(0o777 if made_by == "a folder for all" else 0o755)
     if made_by == "another user":
         os.chown(folder, 12345, -1)
+        tmp_path.chmod(0o777)
     with pytest.raises(DatapathError, match="is no folder in which only root or this user may write"):
         restore.restore()
     assert sysctls[0].read_text() == "ncc_dctcp", "nothing was changed"

@@ -18,7 +18,7 @@ def test_it_starts_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line for line in capsys.readouterr().out.splitlines() if line and line[0] not in "#["]
     found = dict(line.split("=", 1) for line in lines)
     assert len(found) == len(lines) - 1, "no setting is there twice, except the two steps of a reload"
-    conf = ["--config", "/etc/ncc/host.conf"]
+    conf = ["--config", "/etc/ncc/host.conf", "--realtime"]
     assert shlex.split(found["ExecStart"]) == [sys.executable, "-I", "-m", "ncc.host", "run", *conf]
     check, signal = (line.split("=", 1)[1] for line in lines if line.startswith("ExecReload"))
     assert shlex.split(check) == [sys.executable, "-I", "-m", "ncc.host", "check", *conf]
@@ -26,6 +26,7 @@ def test_it_starts_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["ExecStopPost"].endswith("-I -m ncc.host restore"), "settings go back even after SIGKILL"
     assert found["User"] == found["RuntimeDirectory"] == "ncc"
     assert found["AmbientCapabilities"] == found["CapabilityBoundingSet"] == "CAP_BPF CAP_PERFMON CAP_NET_ADMIN"
+    assert (found["Nice"], found["CPUWeight"]) == ("-20", "10000")
     assert found["LimitRTPRIO"] == str(machine.DECISIONS_PRIORITY)
     assert Path("/run", found["RuntimeDirectory"]) == machine.FOLDER
 

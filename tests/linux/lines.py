@@ -149,10 +149,10 @@ def received(end: socket.socket, least: int = 0) -> int:
 
 
 @contextmanager
-def sending(*senders: socket.socket, pause_s: float = 0.004) -> Iterator[None]:
+def sending(*senders: socket.socket, pause_s: float = 0.004, datagram: bytes = DATAGRAM) -> Iterator[None]:
     """Each sender sends all that it can; with the pause about 100 Mbit/s, so that the tests' own cores do not limit."""
     over = threading.Event()
-    threads = [threading.Thread(target=_send, args=(sender, over, pause_s)) for sender in senders]
+    threads = [threading.Thread(target=_send, args=(sender, over, pause_s, datagram)) for sender in senders]
     for thread in threads:
         thread.start()
     try:
@@ -163,13 +163,13 @@ def sending(*senders: socket.socket, pause_s: float = 0.004) -> Iterator[None]:
             thread.join()
 
 
-def _send(sender: socket.socket, over: threading.Event, pause_s: float) -> None:
+def _send(sender: socket.socket, over: threading.Event, pause_s: float, datagram: bytes) -> None:
     sender.settimeout(1.0)
     datagrams = sender.type == socket.SOCK_DGRAM
     while not over.wait(pause_s):
         with suppress(TimeoutError, ConnectionRefusedError):
-            for _ in range(len(CHUNK) // len(DATAGRAM) if datagrams else 1):
-                sender.send(DATAGRAM if datagrams else CHUNK)
+            for _ in range(len(CHUNK) // len(datagram) if datagrams else 1):
+                sender.send(datagram if datagrams else CHUNK)
 
 
 def _read(receiver: socket.socket) -> None:

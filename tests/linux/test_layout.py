@@ -29,6 +29,7 @@ CONSTANTS = {
     "NCC_FLOW_FREE": layout.FREE, "NCC_FLOW_LIVE": layout.LIVE, "NCC_FLOW_FINISHED": layout.FINISHED,
     "NCC_ORDER_LEVEL": order_program.SIZE_LEVEL, "NCC_ORDER_SIZE": order_program.SIZE_OPTION,
     "NCC_ORDER_CLASSES": order_program.CLASSES, "NCC_ORDER_FIRST": queue.FIRST, "NCC_ORDER_REST": queue.REST,
+    "NCC_ORDER_EARLY": queue.EARLY, "NCC_ORDER_LINK": queue.LINK, "NCC_ORDER_SMALL_BYTES": queue.SMALL_BYTES,
     "NCC_ORDER_OPEN": queue.OPEN, "NCC_ORDER_FIFO": order_program.MODES.index("fifo"),
     "NCC_ORDER_KNOWN": order_program.MODES.index("known"),
     "NCC_SWITCH_PORTS": switch.PORTS_MAX, "NCC_SWITCH_POOLS": switch.POOLS_MAX,

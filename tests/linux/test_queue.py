@@ -3,14 +3,18 @@
 
 import socket
 import struct
+import subprocess
+import time
 from collections.abc import Callable
 from contextlib import closing
 
 import numpy as np
 import pytest
 
+from ncc.core.errors import DatapathError
 from ncc.core.units import NS_PER_S
-from ncc.envs.linux import netlink, queue
+from ncc.envs.linux import device, namespaces, netlink, queue
+from ncc.envs.linux.netlink import Route
 from ncc.envs.linux.order_program import MODES, SIZE_LEVEL, SIZE_OPTION, Mode, OrderProgram
 from tests.linux.lab import FOR_EVER_S
 from tests.linux.lines import LIMIT_BPS, LINE_BPS, TIMEOUT_S, Line, received
@@ -33,6 +37,7 @@ class TestLimit:
             (socket.SOCK_DGRAM, {}),
         ],
     )
+    @pytest.mark.attack("1")
     def test_it_holds_for_every_sender(
         self, host: Line, kind: socket.SocketKind, options: dict[str, int | str]
     ) -> None:
@@ -89,6 +94,42 @@ class TestLimit:
             program._config["timeout_ns"] = round(TIMEOUT_S * NS_PER_S)
             assert exceeds(host.count, 2 * LIMIT_BPS)
             assert program.counters()["silent_pkts"] > 0
+
+    @pytest.mark.attack("n5")
+    def test_a_heartbeat_of_the_future_is_none(self, host: Line) -> None:
+        """It comes from a process of another time namespace, whose death would not be noticed for as long."""
+        with host.queue() as (program, made), host.sending():
+            made.limit(LIMIT_BPS)
+            check_limit(host.count, LIMIT_BPS)
+            program.beat(time.monotonic_ns() + 600 * NS_PER_S)
+            assert exceeds(host.count, 2 * LIMIT_BPS)
+            assert program.counters()["silent_pkts"] > 0
+
+    @pytest.mark.attack("n13")
+    @pytest.mark.parametrize(
+        "how",
+        [
+            "class change dev {} classid 1:18 parent 1:2 htb rate 1gbit",
+            "class change dev {} classid 1:4 parent 1:2 htb rate 1gbit",
+            "class change dev {} classid 2:18 parent 2:1 htb rate 1gbit",
+            "class add dev {} classid 1:99 parent 1: htb rate 1gbit",
+            "filter at 1:",
+            "filter at 2:",
+        ],
+    )
+    def test_whoever_changes_its_classes_or_filters_is_noticed(self, host: Line, how: str) -> None:
+        with host.queue() as (program, made):
+            for limit_bps in (LIMIT_BPS, 2 * LIMIT_BPS, np.inf, LIMIT_BPS):
+                made.limit(limit_bps)
+                made.check()
+            if how.startswith("filter"):
+                parent = device.ROOT if "1:" in how else device.ORDER
+                with namespaces.inside(host.host), closing(Route()) as route:
+                    route.send(device.bpf_filter(made._index, program.fd, parent=parent, preference=1))
+            else:
+                subprocess.run(["tc", "-n", host.host, *how.format(host.device).split()], check=True)
+            with pytest.raises(DatapathError, match=f"Another program has changed the queue of {host.device} "):
+                made.check()
 
 
 @needs(*TRAFFIC)

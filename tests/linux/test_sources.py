@@ -48,9 +48,9 @@ pytestmark = [
 ]
 
 
-def of_nobody(*command: str) -> list[str]:
+def of_nobody(*command: str, user: int = NOBODY) -> list[str]:
     """A command for a user without rights."""
-    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *command]
 
 
 @contextmanager
@@ -92,6 +92,7 @@ def busy(shim: Shim) -> int:
 
 
 @needs("users' namespaces")
+@pytest.mark.attack("2")
 def test_the_same_address_in_another_namespace_takes_no_share(host: str, shim: Shim) -> None:
     """Any user may make a namespace of his own, and there an address of his choice."""
     own = f'ip link set lo up && ip address add {ADDRESS}/32 dev lo && exec "$0" "$@"'
@@ -107,6 +108,7 @@ def test_the_same_address_in_another_namespace_takes_no_share(host: str, shim: S
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", ADDRESS])
+@pytest.mark.attack("3")
 def test_no_user_leaves_another_s_connections_without_a_report(host: str, shim: Shim, address: str) -> None:
     """Connections of no host take no slot; those of a user take half of all at most."""
     inside = ["ip", "netns", "exec", host]

@@ -87,6 +87,7 @@ def damaged(whole: bytes) -> st.SearchStrategy[bytes]:
 
 @settings(max_examples=600)
 @given(st.data())
+@pytest.mark.attack("8")
 def test_a_damaged_file_is_refused(data: st.DataObject) -> None:
     with pytest.raises(ResultError, match=r"^x "):
         opened(data.draw(damaged(exported())))
@@ -192,6 +193,7 @@ PLAIN = st.recursive(
 
 @settings(max_examples=200)
 @given(st.data())
+@pytest.mark.attack("8")
 def test_any_change_of_the_header_is_understood_or_refused(data: st.DataObject) -> None:
     """The checksum is made anew, as by somebody who writes such a file by hand."""
     plain = header()

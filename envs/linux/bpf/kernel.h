@@ -137,6 +137,13 @@ enum { ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
 enum { TCP_SYN_SENT = 2, TCP_SYN_RECV = 3 };
 enum { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1 };
 
+#define NCC_AHEAD_NS 1000000 /* user space reads the same clock; two processors may disagree by less */
+
+/* Returns 1 if user space is alive: its last sign of life is no older than `timeout_ns`, and not of the future, as from
+ * another time namespace. */
+#define ncc_alive(beat_ns, now_ns, timeout_ns)                                                                         \
+    ((beat_ns) && (beat_ns) <= (now_ns) + NCC_AHEAD_NS && (now_ns) <= (beat_ns) + (timeout_ns))
+
 /* linux/if_ether.h, linux/bpf.h, linux/pkt_cls.h */
 #define NCC_ETH_P_IP 0x0800
 enum { BPF_HDR_START_NET = 1 };

@@ -5,9 +5,10 @@
  * filter; if that class belongs to the other HTB, it takes its default class.
  *
  * The order is by the known bytes of a message (message.h). A message only moves to later classes, so none of its
- * packets overtakes another. Packets without payload go first.
+ * packets overtakes another. Packets without payload go first. Other protocols, and packets that the host forwards, are
+ * outside the order.
  *
- * If user space is silent, all packets go to a class outside the host's limit.
+ * Few packets are outside the host's limit: those that keep its link up, sent by itself. If user space is silent, all packets go to a class outside the host's limit.
  */
 #include "kernel.h"
 
@@ -17,10 +18,10 @@
 #include "message.h"
 
 #define NCC_ETH_P_IPV6 0x86DD
-#define NCC_ETH_P_8021Q 0x8100
-#define NCC_ETH_P_8021AD 0x88A8
-#define NCC_ETH_P_MPLS 0x8847 /* and 0x8848 */
-#define NCC_ETH_P_PPPOE 0x8864
+#define NCC_ETH_P_ARP 0x0806
+#define NCC_ETH_P_SLOW 0x8809 /* LACP */
+#define NCC_ETH_P_EAPOL 0x888E
+#define NCC_ETH_P_LLDP 0x88CC
 #define NCC_TCP 6
 #define NCC_TCP_FIN 1
 #define NCC_ICMPV6 58
@@ -30,7 +31,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct __sk_buff {
-    __u32 protocol, priority;
+    __u32 len, protocol, priority, ingress_ifindex;
     struct bpf_sock *sk;
 };
 #pragma clang attribute pop
@@ -57,19 +58,18 @@ static __always_inline int order_obeys(const struct ncc_order_config *c)
 {
     __u64 beat_ns = *(volatile const ncc_u64 *)&c->beat_ns, now_ns = bpf_ktime_get_ns();
 
-    return beat_ns && (beat_ns > now_ns || now_ns - beat_ns <= c->timeout_ns);
+    return ncc_alive(beat_ns, now_ns, c->timeout_ns);
 }
 
-enum order_kind { ORDER_NO_IP, ORDER_NO_TCP, ORDER_EMPTY, ORDER_END, ORDER_PAYLOAD };
+enum order_kind { ORDER_LINK, ORDER_NO_TCP, ORDER_EMPTY, ORDER_END, ORDER_PAYLOAD };
 
-/* Returns 1 if frames of a type carry IP packets, which limits cover too. */
-static __always_inline int order_carries_ip(__u32 type)
+/* Returns 1 for the types of frames that keep a link up. */
+static __always_inline int order_keeps_link(__u32 type)
 {
-    return type == NCC_ETH_P_8021Q || type == NCC_ETH_P_8021AD || type == NCC_ETH_P_MPLS ||
-           type == NCC_ETH_P_MPLS + 1 || type == NCC_ETH_P_PPPOE;
+    return type == NCC_ETH_P_ARP || type == NCC_ETH_P_SLOW || type == NCC_ETH_P_EAPOL || type == NCC_ETH_P_LLDP;
 }
 
-/* Returns the kind of a packet. IPv6 neighbour discovery counts as no IP, like ARP. */
+/* Returns the kind of a packet. IPv6 neighbour discovery keeps a link up, like ARP. */
 static __always_inline enum order_kind order_kind(struct __sk_buff *skb)
 {
     __u8 head[NCC_IPV6_BYTES], tcp[2], protocol;
@@ -77,22 +77,22 @@ static __always_inline enum order_kind order_kind(struct __sk_buff *skb)
 
     if (skb->protocol == bpf_htons(NCC_ETH_P_IP)) {
         if (bpf_skb_load_bytes_relative(skb, 0, head, 20, BPF_HDR_START_NET))
-            return ORDER_NO_IP;
+            return ORDER_NO_TCP;
         header_bytes = (head[0] & 15) * 4;
         bytes = head[2] << 8 | head[3];
         protocol = head[9];
     } else if (skb->protocol == bpf_htons(NCC_ETH_P_IPV6)) {
         if (bpf_skb_load_bytes_relative(skb, 0, head, NCC_IPV6_BYTES, BPF_HDR_START_NET))
-            return ORDER_NO_IP;
+            return ORDER_NO_TCP;
         header_bytes = NCC_IPV6_BYTES;
         bytes = head[4] << 8 | head[5];
         bytes = bytes ? bytes + NCC_IPV6_BYTES : 0;
         protocol = head[6];
     } else {
-        return order_carries_ip(bpf_ntohs(skb->protocol)) ? ORDER_NO_TCP : ORDER_NO_IP;
+        return order_keeps_link(bpf_ntohs(skb->protocol)) ? ORDER_LINK : ORDER_NO_TCP;
     }
     if (protocol == NCC_ICMPV6 && !bpf_skb_load_bytes_relative(skb, header_bytes, tcp, 1, BPF_HDR_START_NET))
-        return tcp[0] >= 133 && tcp[0] <= 137 ? ORDER_NO_IP : ORDER_NO_TCP; /* RFC 4861 */
+        return head[7] == 255 && tcp[0] >= 133 && tcp[0] <= 137 ? ORDER_LINK : ORDER_NO_TCP; /* RFC 4861 */
     if (protocol != NCC_TCP || bpf_skb_load_bytes_relative(skb, header_bytes + 12, tcp, 2, BPF_HDR_START_NET))
         return ORDER_NO_TCP;
     if (!bytes || bytes > header_bytes + (tcp[0] >> 4) * 4) /* 0: it is segmented later */
@@ -110,7 +110,7 @@ static __always_inline __u32 order_of(struct __sk_buff *skb, enum order_kind kin
     __u32 una, written, class;
 
     if (!m)
-        return NCC_ORDER_REST;
+        return NCC_ORDER_LAST;
     una = tp->snd_una;
     written = tp->write_seq;
     if (kind == ORDER_END)
@@ -133,6 +133,7 @@ SEC("tc") int ncc_order(struct __sk_buff *skb)
     const struct ncc_order_config *c = bpf_map_lookup_elem(&config, &zero);
     struct ncc_order_counts *counted = bpf_map_lookup_elem(&counts, &zero);
     enum order_kind kind;
+    int forwarded = skb->ingress_ifindex != 0; /* it came in by another device, also from a container */
 
     if (!c || !counted || skb->priority == NCC_ORDER_OPEN) /* a socket sets it with CAP_NET_ADMIN */
         return TC_ACT_UNSPEC;
@@ -140,12 +141,14 @@ SEC("tc") int ncc_order(struct __sk_buff *skb)
     if (!order_obeys(c)) {
         order_count(&counted->silent_pkts);
         skb->priority = NCC_ORDER_OPEN;
-    } else if (kind == ORDER_NO_IP) {
-        skb->priority = NCC_ORDER_OPEN;
+    } else if (forwarded || kind == ORDER_NO_TCP) { /* one with payload stays behind the one before it */
+        skb->priority = kind < ORDER_END && skb->len <= NCC_ORDER_SMALL_BYTES ? NCC_ORDER_EARLY : NCC_ORDER_REST;
+    } else if (kind == ORDER_LINK) {
+        skb->priority = NCC_ORDER_LINK;
     } else if (kind == ORDER_EMPTY) {
         skb->priority = NCC_ORDER_FIRST;
-    } else if (kind == ORDER_NO_TCP || c->mode != NCC_ORDER_KNOWN) {
-        skb->priority = NCC_ORDER_REST;
+    } else if (c->mode != NCC_ORDER_KNOWN) {
+        skb->priority = NCC_ORDER_LAST;
     } else {
         skb->priority = order_of(skb, kind, c, counted);
     }

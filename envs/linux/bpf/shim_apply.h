@@ -16,7 +16,7 @@ static __always_inline int shim_obeys(struct shim_flow *f, __u64 now_ns)
     if (!a)
         return 0;
     beat_ns = *(volatile ncc_u64 *)&a->beat_ns;
-    obeys = beat_ns && (beat_ns > now_ns || now_ns - beat_ns <= a->timeout_ns);
+    obeys = ncc_alive(beat_ns, now_ns, a->timeout_ns);
     if (!obeys && beat_ns && f->obeying != SHIM_ALONE)
         shim_count(&a->fallbacks);
     if (obeys || beat_ns)
