@@ -200,11 +200,9 @@ def test_an_agent_that_may_not_wake_flows_does_not_start(monkeypatch: pytest.Mon
         raise PermissionError
 
     monkeypatch.setattr(run, "Waker", refuses)
-    options: Any = SimpleNamespace(receivers=BUFFER_BYTES)
     plan: Any = SimpleNamespace(addresses=["10.0.0.1"])
-    live: Any = None
     with ExitStack() as undo, pytest.raises(DatapathError, match="--receivers takes CAP_NET_RAW"):
-        run._receivers(options, plan, Exchange(), live, undo)
+        run.waker(plan, undo)
 
 
 def heard(inbox: Inbox, row: int, at_ns: int, **values: float) -> None:
