@@ -225,11 +225,12 @@ def plain(value: float, _: float) -> str:
 def sparse_minor(span: float) -> Any:
     """Make a formatter of minor ticks on a logarithmic axis, whose ends have the ratio `span`.
 
-    It labels 2, 3, 5 and 7 of each decade if the ratio is below 30, 2 and 5 if it is below 300, and none above.
+    It labels all of them if the ratio is below 4, 2, 3, 5 and 7 of each decade if it is below 30, 2 and 5 if it is
+    below 300, and none above.
     """
 
     def text(value: float, _: float) -> str:
-        lead = f"{value:e}"[0]
-        return f"{value:g}" if (span < 30 and lead in "2357") or (span < 300 and lead in "25" and span >= 30) else ""
+        labelled = "2357" if span < 30 else "25" if span < 300 else ""
+        return f"{value:g}" if span < 4 or f"{value:e}"[0] in labelled else ""
 
     return text

@@ -118,7 +118,7 @@ def fct_by_size(
     Raises:
         ConfigError: there is no controller, or a controller or bound has no flows.
     """
-    from matplotlib.ticker import LogLocator
+    from matplotlib.ticker import LogLocator, NullLocator
 
     _require_flows({**data, **(bounds or {})})
     thin = dict(bounds or {})
@@ -135,8 +135,9 @@ def fct_by_size(
         low, high = (0.9 * np.nanmin(levels), 1.15 * np.nanmax(levels)) if np.isfinite(levels).any() else (1.0, 10.0)
         axes.set(xscale="log", yscale="log", xlabel="flow size", ylabel=f"FCT slowdown, {what}")
         axes.set(xlim=(centres.min() / 1.6, centres.max() * 1.6), ylim=(low, high))
-        if len(np.unique(centres)) < 3:
-            axes.set_xticks(np.unique(centres))
+        if one_size := len(np.unique(centres)) == 1:
+            axes.set_xticks(centres[:1], minor=False)
+            axes.xaxis.set_minor_locator(NullLocator())
         elif centres.max() < 30 * centres.min():
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(in_bytes)
@@ -145,6 +146,9 @@ def fct_by_size(
         axes.yaxis.set_minor_formatter(sparse_minor(high / low))
         for name, (centre, level) in curves.items():
             s = looks[name]
+            if one_size and name in thin:
+                axes.axhline(level[i][0], color=s.colour, ls=s.line, lw=THIN)
+                continue
             lw = THIN if name in thin else 1.8
             axes.plot(centre, level[i], color=s.colour, ls=s.line, marker=s.marker, ms=7, mec="white", mew=0.6, lw=lw)
     finish_curves(figure, path, title or "FCT slowdown by flow size", looks)

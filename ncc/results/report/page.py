@@ -12,8 +12,8 @@ from ncc.core.errors import UnknownNameError
 from ncc.harness.manifest import now
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.metrics.catalogue import HEADLINE as BRIEF
-from ncc.results.closeup import Drawing
 from ncc.results.captions import few_seeds, strays, warning_lines
+from ncc.results.closeup import Drawing
 from ncc.results.grid import BEST
 from ncc.results.palette import Style, label, styles
 from ncc.results.report.figures import closeup_figures, curve_figure, embedded, slowdown_figures
