@@ -18,7 +18,7 @@ from ncc.metrics.catalogue import CATALOGUE, HEADLINE, Better, Metric
 from ncc.metrics.stats import Interval
 from ncc.results.captions import brief_lines, full_lines, head, runs, title
 from ncc.results.comparison import GAP_METRIC, MIN_SEEDS, Comparison
-from ncc.results.grid import BEST, Cell, Grid, Line, Row, markdown_grid, print_grid
+from ncc.results.grid import BEST, Cell, Grid, Line, Row, is_bounded, markdown_grid, print_grid
 from ncc.results.judgement import TOLERANCES, Judgement
 from ncc.results.palette import label
 from ncc.results.verdict import verdicts
@@ -66,7 +66,7 @@ def print_verdict(judgement: Judgement, console: Console | None = None, *, named
 
 
 def _say(console: Console, text: str, style: str = "") -> None:
-    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
+    console.print(Text(text, style=style), soft_wrap=not is_bounded(console))
 
 
 def sentences(judgement: Judgement) -> tuple[tuple[str, ...], tuple[str, ...]]:

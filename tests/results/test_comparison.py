@@ -119,6 +119,15 @@ def test_it_fits_the_terminal_and_loses_nothing(width: int) -> None:
         assert word in text
 
 
+def test_a_pipe_is_as_wide_as_columns_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = {name: [summary(goodput_bps=1e9 + seed) for seed in range(5)] for name in ("ncc", "dctcp", "cubic")}
+    judgement = alone(compare_of(results))
+    free = printed(judgement)
+    monkeypatch.setenv("COLUMNS", "60")
+    assert max(map(len, free.splitlines())) > 60
+    assert max(map(len, printed(judgement).splitlines())) <= 60
+
+
 def test_markdown_is_a_table() -> None:
     lines = markdown(alone(example())).rstrip().splitlines()
     assert lines[0] == lines[-1] == "NCC against DCTCP: goodput 200 % higher [200, 200]."
