@@ -17,7 +17,7 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
     listed = {key: [plain[key]] for key in ("run", "figures") if isinstance(plain[key], str)}
     spec = from_dict(ReportSpec, {**plain, **listed}, "configuration")
     path = write_report(spec)
-    print(f"{path}, {path.stat().st_size:,} bytes: open it in any browser")
+    print(f"{path}: open it in any browser")
     print(f"Figures: {figures_beside(path)}" if spec.figures else "Each figure as a file too: add figures=pdf")
 
 
