@@ -47,8 +47,8 @@ def show(sweep: Sweep, study: optuna.Study, console: Console | None = None) -> N
         lines=((_counts(tried), ""),),
     )
     print_grid(grid, console or Console())
-    if done := [trial for trial in tried if trial.state == TrialState.COMPLETE and trial.value is not None]:
-        best = max(done, key=lambda trial: trial.value or -math.inf)
+    if done := [trial for trial in tried if _returns([trial])]:
+        best = max(done, key=lambda trial: _returns([trial]))
         print(f"The best trial as a page: ncc report run={Path(sweep.spec.out) / best.user_attrs[FOLDER]}")
 
 
