@@ -5,6 +5,7 @@ matplotlib is imported for the first frame; its Agg canvas needs no display.
 """
 
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -95,7 +96,7 @@ class RackPicture:
         scales, x = self._scales, np.arange(self._scales.n_agents)
         figure = Figure(figsize=INCHES, dpi=DPI, layout="constrained")
         rate, wait, queue = figure.subplots(3, 1)
-        FigureCanvasAgg(figure)
+        canvas: Any = FigureCanvasAgg(figure)
         rate.bar(x, np.zeros(len(x)), color=SENT)
         rate.hlines(np.zeros(len(x)), x - 0.45, x + 0.45, color=INK, lw=2.0)
         rate.set(ylim=(0, 1.05 * scales.link_rate_bps.max()), ylabel="rate, limit", xticks=[])
@@ -112,8 +113,8 @@ class RackPicture:
             for artist in _moving(axes):
                 artist.set_animated(True)
         rate.set_title(" ")  # leaves room for the heading
-        figure.canvas.draw()
-        return figure, figure.canvas.copy_from_bbox(figure.bbox)
+        canvas.draw()
+        return figure, canvas.copy_from_bbox(figure.bbox)
 
 
 def _moving(axes: Any) -> list[Any]:
@@ -163,7 +164,7 @@ class RackScreen:
         return table
 
 
-def pictures(render_mode: str | None, scenario: Scenario, n: int) -> list[RackPicture] | list[RackScreen]:
+def pictures(render_mode: str | None, scenario: Scenario, n: int) -> Sequence[RackPicture | RackScreen]:
     """Make a picture for each of `n` racks; for `human` a screen for the first; nothing if `render_mode` is None.
 
     Raises:

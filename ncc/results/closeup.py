@@ -92,7 +92,11 @@ def run_of(evaluation: Evaluation, controller: str, seed: int | None = None) -> 
 
 
 def windows_of(
-    evaluation: Evaluation, run: Run, flows: Sequence[int] | None = None, *, training: str | Path | None = None
+    evaluation: Evaluation,
+    run: Run,
+    flows: Sequence[int] | IntArray | None = None,
+    *,
+    training: str | Path | None = None,
 ) -> WindowTrace:
     """Do a stored run again and record the congestion windows of its flows.
 

@@ -64,7 +64,9 @@ def test_an_episode_begins_with_an_empty_past() -> None:
             env.step(np.full(4, 10))
         frames.append(env.render())
         assert not np.array_equal(*frames)  # type: ignore[arg-type]
-    assert env._racks._pictures[0]._canvas[0].axes[2].lines[0].get_xdata() == pytest.approx([0, 1, 2, 3, 4, 5])
+    picture = env._racks._pictures[0]
+    assert isinstance(picture, RackPicture)
+    assert picture._canvas[0].axes[2].lines[0].get_xdata() == pytest.approx([0, 1, 2, 3, 4, 5])
     env.close()
     assert RackEnv(SMALL).render() is None
 
@@ -96,9 +98,10 @@ def test_another_mode_is_refused() -> None:
 
 def test_a_frame_is_drawn_anew_from_what_was_measured_last() -> None:
     """A frame shows nothing of the frames before it."""
-    loud = {"throughput_bps": [1e9] * 4, "queued_bytes": [1e6] * 4, "rate_limit_bps": [5e8] * 4}
+    loud: dict[str, Any] = {"throughput_bps": [1e9] * 4, "queued_bytes": [1e6] * 4, "rate_limit_bps": [5e8] * 4}
     frames = []
-    for columns in ((loud, {}), ({}, {})):
+    quiet: dict[str, Any] = {}
+    for columns in ([loud, quiet], [quiet, quiet]):
         picture = RackPicture(SMALL)
         for values in columns:
             picture.see(measured(SMALL, **values))

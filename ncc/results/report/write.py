@@ -57,14 +57,14 @@ def write_report(spec: ReportSpec) -> Path:
     """
     path = _path(spec)
     _claim(path, overwrite=spec.overwrite)
-    for folder in spec.run:
-        require_folder(Path(folder))
+    for run in spec.run:
+        require_folder(Path(run))
     parts: list[Part] = []
     with Bar("reporting", 2 * len(spec.run), "steps") as bar:
         sources: list[Source] = []
-        for folder in spec.run:
-            sources.append(read_source(Path(folder)))
-            bar.update(len(sources), f"read {folder}")
+        for run in spec.run:
+            sources.append(read_source(Path(run)))
+            bar.update(len(sources), f"read {run}")
         for source in sources:
             choices: dict[str, Any] = {key: getattr(spec, key) for key in ("reference", "timeline", "seed", "windows")}
             parts.append(part_of(source, parts, **choices))
