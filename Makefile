@@ -15,8 +15,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 ARGS ?=
 # The stamp bears the time at which the build began: a source that changed meanwhile is newer. Each of several builds at a
 # time has a stamp of its own.
-INSTALL = mkdir -p build && touch $(VENV)/.built.$$$$ && flock build/.lock \
-	$(PIP) install -q --no-build-isolation --no-deps -e . && mv $(VENV)/.built.$$$$ $(VENV)/.built
+# Of pip's words only ninja's steps are shown, as [12/80] world.cc.o; if it fails, the end of all that it said.
+INSTALL = mkdir -p build && touch $(VENV)/.built.$$$$ && { flock build/.lock \
+	$(PIP) install -v --no-build-isolation --no-deps -e . 2>&1 | tee build/install.log \
+	| sed -un 's|^ *\(\[[0-9]*/[0-9]*\]\) .*/\([^/ ]*\)$$|  \1 \2|p'; } || { tail -n 60 build/install.log >&2; exit 1; } \
+	&& mv $(VENV)/.built.$$$$ $(VENV)/.built
 NATIVE := $(shell find CMakeLists.txt baselines envs ncc/harness tests/native -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.c' \
 	-o -name '*.cmake' -o -name CMakeLists.txt -o -name signals_header.py) ncc/core/signals.py
 

@@ -43,7 +43,8 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
             (`ncc.envs.scenarios.make_scenario`).
         datapath: a name (``packetsim``, ``ns3``) or a factory.
         space: ``multi_discrete``, ``box`` or ``discrete``, see `ncc.envs.spaces.RackSpaces`; each id has its own.
-        render_mode: None, or ``rgb_array`` for pictures [height, width, 3] of hosts and queues by `render`.
+        render_mode: None; ``rgb_array`` for pictures [height, width, 3] of hosts and queues by `render`; or ``human``
+            to have them on the terminal, after every step.
         **settings: `ncc.envs.make.RackSettings`: ``hosts``, ``duration_s``, ``load_frac``, ``reward`` and more.
 
     Raises:
@@ -86,7 +87,7 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
         return obs.flatten(), float(rewards[0].mean()), bool(terminated[0]), bool(truncated[0]), info
 
     def render(self) -> Frame | None:  # type: ignore[override] # Gymnasium's type is any frame's
-        """Draw hosts and shared queue [height, width, 3] as of the last period; None without a `render_mode`.
+        """Draw hosts and shared queue [height, width, 3] as of the last period; None unless the mode is ``rgb_array``.
 
         Raises:
             DatapathError: no episode has begun.

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A picture of a rack in a period: hosts' rates, limits and waiting payload, and the queue of the shared uplink.
+"""Pictures of a rack in a period: hosts' rates, limits and waiting payload, and the queue of the shared uplink.
 
 matplotlib is imported for the first frame; its Agg canvas needs no display.
 """
 
+import time
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray
@@ -18,7 +24,7 @@ from ncc.core.units import MS
 from ncc.envs.scales import scales_of
 
 Frame = npt.NDArray[np.uint8]
-METADATA: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}
+METADATA: dict[str, Any] = {"render_modes": ["rgb_array", "human"], "render_fps": 30}
 """Gymnasium's declaration; at 30 frames per second a period of 1 ms lasts 33 times as long as it did."""
 INCHES, DPI = (7.2, 6.4), 100
 INK, SENT, WAITS = "#333333", "#4c78a8", "#e45756"
@@ -26,6 +32,8 @@ LOOK: Any = {"font.size": 9.0, "axes.spines.top": False, "axes.spines.right": Fa
 """Settings of matplotlib, which replace the user's own for these pictures."""
 LABELS = 8
 """Most names of hosts that fit below the bars."""
+BAR = 24
+"""Width of a bar on the terminal, in letters."""
 MOST_BYTES = 1e8
 """End of the scale of waiting payload."""
 
@@ -58,9 +66,9 @@ class RackPicture:
         from matplotlib import rc_context
 
         with rc_context(LOOK):
-            figure = self._figure
+            figure, background = self._canvas
             rate, wait, queue = figure.axes
-            rate.set_title(f"{m.time_s / MS:.1f} ms, {m.flows_finished} of {m.flows_started} flows delivered")
+            rate.set_title(_heading(m))
             for axes, heights in ((rate, m.throughput_bps), (wait, m.queued_bytes)):
                 for bar, height in zip(axes.patches, heights, strict=True):
                     bar.set_height(height)
@@ -68,14 +76,19 @@ class RackPicture:
             rate.collections[0].set_segments([((x - 0.45, y), (x + 0.45, y)) for x, y in limits if np.isfinite(y)])
             for line, bytes_ in zip(queue.lines, np.array(self._queues).T, strict=True):
                 line.set_data(self._times_ms, bytes_)
-            figure.canvas.draw()
-        figure.set_layout_engine("none")  # keeps the layout of the first frame, which makes the others faster
+            figure.canvas.restore_region(background)
+            for panel in figure.axes:
+                for artist in _moving(panel):
+                    panel.draw_artist(artist)
         drawn: Frame = np.asarray(figure.canvas.buffer_rgba())[..., :3].copy()
         return drawn
 
     @cached_property
-    def _figure(self) -> Any:
-        """The parts that stay the same from frame to frame. From top to bottom: rates, waiting payload, queue."""
+    def _canvas(self) -> tuple[Any, Any]:
+        """The figure, and the pixels that stay the same from frame to frame.
+
+        From top to bottom: rates, waiting payload, queue.
+        """
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
         from matplotlib.ticker import EngFormatter
@@ -83,7 +96,7 @@ class RackPicture:
         scales, x = self._scales, np.arange(self._scales.n_agents)
         figure = Figure(figsize=INCHES, dpi=DPI, layout="constrained")
         rate, wait, queue = figure.subplots(3, 1)
-        FigureCanvasAgg(figure)
+        canvas: Any = FigureCanvasAgg(figure)
         rate.bar(x, np.zeros(len(x)), color=SENT)
         rate.hlines(np.zeros(len(x)), x - 0.45, x + 0.45, color=INK, lw=2.0)
         rate.set(ylim=(0, 1.05 * scales.link_rate_bps.max()), ylabel="rate, limit", xticks=[])
@@ -97,15 +110,68 @@ class RackPicture:
         queue.set(xlabel="time (ms)", ylabel="shared queue")
         for axes, unit in ((rate, "bit/s"), (wait, "B"), (queue, "B")):
             axes.yaxis.set_major_formatter(EngFormatter(unit))
-        return figure
+            for artist in _moving(axes):
+                artist.set_animated(True)
+        rate.set_title(" ")  # leaves room for the heading
+        canvas.draw()
+        return figure, canvas.copy_from_bbox(figure.bbox)
 
 
-def pictures(render_mode: str | None, scenario: Scenario, n: int) -> list[RackPicture]:
-    """Make a picture for each of `n` racks, or none if `render_mode` is None.
+def _moving(axes: Any) -> list[Any]:
+    """Parts of a panel that change from frame to frame."""
+    return [*axes.patches, *axes.collections, *axes.lines, axes.title]
+
+
+def _heading(m: Measurement) -> str:
+    return f"{m.time_s / MS:.1f} ms, {m.flows_finished} of {m.flows_started} flows delivered"
+
+
+class RackScreen:
+    """A rack on the terminal, drawn anew after every measurement, `render_fps` times a second at most.
+
+    Args:
+        console: output; None: standard output. What is no terminal gets the last state only, at `close`.
+    """
+
+    def __init__(self, scenario: Scenario, console: Console | None = None) -> None:
+        self._scales, self._next_s = scales_of(scenario), 0.0
+        self._live = Live(console=console or Console(), auto_refresh=False)
+
+    def see(self, measurement: Measurement) -> None:
+        """Show a measurement."""
+        self._live.start()
+        time.sleep(max(0.0, self._next_s - time.monotonic()))
+        self._next_s = time.monotonic() + 1 / METADATA["render_fps"]
+        self._live.update(self._table(measurement), refresh=True)
+
+    def close(self) -> None:
+        """Leave the last state on the terminal; may be called twice."""
+        self._live.stop()
+
+    def _table(self, m: Measurement) -> Table:
+        """Rows of the hosts: rate, limit, waiting payload; then rows of the shared queues."""
+        scales = self._scales
+        table = Table("", "", "rate", "limit", "waiting", box=None, title=_heading(m), title_justify="left")
+        for i, name in enumerate(scales.names):
+            bar = ProgressBar(float(scales.link_rate_bps[i]), float(m.throughput_bps[i]), width=BAR)
+            limit = f"{m.rate_limit_bps[i] / 1e6:.4g} Mbit/s" if np.isfinite(m.rate_limit_bps[i]) else "none"
+            table.add_row(
+                name, bar, f"{m.throughput_bps[i] / 1e6:.4g} Mbit/s", limit, f"{m.queued_bytes[i] / 1e3:.4g} kB"
+            )
+        for buffer_bytes, bytes_ in zip(scales.uplink_buffer_bytes, m.uplink_queue_bytes, strict=True):
+            bar = ProgressBar(float(buffer_bytes), float(bytes_), width=BAR)
+            table.add_row("shared queue", bar, "", "", f"{bytes_ / 1e3:.4g} kB")
+        return table
+
+
+def pictures(render_mode: str | None, scenario: Scenario, n: int) -> Sequence[RackPicture | RackScreen]:
+    """Make a picture for each of `n` racks; for `human` a screen for the first; nothing if `render_mode` is None.
 
     Raises:
         ConfigError: there is no such mode.
     """
     if render_mode not in (None, *METADATA["render_modes"]):
-        raise ConfigError(f"render_mode must be rgb_array or None, got {render_mode!r}")
+        raise ConfigError(f"render_mode must be {', '.join(METADATA['render_modes'])} or None, got {render_mode!r}")
+    if render_mode == "human":
+        return [RackScreen(scenario)]
     return [RackPicture(scenario) for _ in range(n)] if render_mode else []

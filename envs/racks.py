@@ -12,7 +12,7 @@ from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.seeding import SEED_LIMIT, derive_seed
 from ncc.envs.observation import SharedObserver
-from ncc.envs.picture import Frame, pictures
+from ncc.envs.picture import Frame, RackPicture, RackScreen, pictures
 from ncc.envs.reward import RewardArray
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.envs.tally import Tally
@@ -114,7 +114,7 @@ class Racks:
         else:
             self._begun[row] = first
             self.obs[row] = self._observer.restart(row, first, seed=sharing)
-        if self._pictures:
+        if row < len(self._pictures):
             self._pictures[row].see(first)
         obs: ObsArray = self.obs[row]
         return obs
@@ -181,16 +181,19 @@ class Racks:
         return [self._begun[row] if row in self._begun or m is None else m[row] for row in self._rows]
 
     def frames(self) -> list[Frame]:
-        """Draw each rack [height, width, 3] at the end of its last period; nothing without a `render_mode`.
+        """Draw each rack [height, width, 3] at the end of its last period; nothing unless it is to be `rgb_array`.
 
         Raises:
             DatapathError: no episode has begun.
         """
-        return [picture.frame() for picture in self._pictures]
+        return [picture.frame() for picture in self._pictures if isinstance(picture, RackPicture)]
 
     def close(self) -> None:
         """Free the networks; may be called twice."""
         self._over.update(self._rows)
+        for picture in self._pictures:
+            if isinstance(picture, RackScreen):
+                picture.close()
         self._networks.close()
 
     @property

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from ncc.cli.mains import run_main
 from ncc.core.errors import ConfigError
+from ncc.core.options import folded, list_width
 from ncc.core.plausible import CONSENT, require_plausible
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Count, Name, Positive, from_dict
-from ncc.harness.controller import ClassLimit, Controller, ModelLimit
+from ncc.harness.controller import ClassLimit, Controller, LocalLimit, ModelLimit, NoLimit, ReceiverRuleLimit
 from ncc.run.compose import (
     ControllerName,
     DatapathSpec,
@@ -49,6 +50,12 @@ class EvaluateSpec(JudgingSpec, frozen=True):
     consent: bool
 
 
+FIRST = ("ncc", "local_tuned", "dctcp_tuned")
+"""Controllers to begin with: NCC, the formula without a network, and the TCP that both have to beat."""
+BEGIN, FORMULAS, TRANSPORTS = "To begin with", "Formulas without a network", "TCP and the like, without a rate limit"
+OTHERS = "Perfect knowledge, and parts of NCC alone"
+KINDS = {FORMULAS: (LocalLimit, ReceiverRuleLimit), TRANSPORTS: (NoLimit,)}
+"""Kinds of limits of the controllers in a group of the list."""
 OWN = ("run", "controller", "params", "scenario", "duration_s")
 """Settings that an experiment determines itself."""
 
@@ -117,17 +124,25 @@ def _datapaths(plain: Mapping[str, Any], overrides: Sequence[str]) -> tuple[Data
 
 
 def _list_controllers() -> None:
+    """Print the controllers in groups: those to begin with, formulas, TCP and the like, and the rest."""
+    listed: dict[str, list[tuple[str, str]]] = {title: [] for title in (BEGIN, FORMULAS, TRANSPORTS, OTHERS)}
     for name in controller_names():
         controller = load_controller(name)
-        print(f"{name:16} {', '.join(runs_on(controller)) or 'nowhere built':16} {controller.summary}")
+        group = next((title for title, kinds in KINDS.items() if isinstance(controller.limit, kinds)), OTHERS)
+        where = ", ".join(runs_on(controller)) or "nowhere built"
+        listed[BEGIN if name in FIRST else group].append((name, f"{controller.summary} ({where})"))
     for tuned, name in tuned_names().items():
-        runs = ", ".join(runs_on(load_controller(name))) or "nowhere built"
-        print(f"{tuned:16} {runs:16} {name}, with settings for the scenario's kind of network (configs/tuned)")
+        text = f"{name}, with settings for the scenario's kind of network, from configs/tuned"
+        listed[BEGIN if tuned in FIRST else TRANSPORTS].append((tuned, text))
+    listed[BEGIN].sort(key=lambda entry: FIRST.index(entry[0]))
+    width, column = list_width(), max(len(name) for entries in listed.values() for name, _ in entries)
+    for title, entries in listed.items():
+        print(f"{title}:", *folded(entries, width=width, column=column, indent=2), sep="\n")
 
 
 def _list_experiments() -> None:
-    for name in experiment_names():
-        print(f"{name:24} {read_config('experiment', 'experiment', name)['title']}")  # composing all takes long
+    titles = ((name, read_config("experiment", "experiment", name)["title"]) for name in experiment_names())
+    print(*folded(titles, width=list_width()), sep="\n")  # composing all takes long
 
 
 def _experiment(

@@ -32,6 +32,7 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
     if spec.onnx is not None:
         print(f"{spec.onnx}, the same policy for ONNX run times")
     print(f"To see what it holds: ncc export inspect {path}")
+    print(f"To compare it with DCTCP: ncc evaluate controller={path},dctcp datapath=packetsim")
 
 
 def look(arguments: Sequence[str]) -> int:

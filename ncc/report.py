@@ -12,12 +12,13 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
     """Read the runs, write their page and print its path."""
     # Imported late: `--help` does not need these modules.
     from ncc.core.value import from_dict
-    from ncc.results.report.write import ReportSpec, write_report
+    from ncc.results.report.write import ReportSpec, figures_beside, write_report
 
-    if isinstance(plain["run"], str):
-        plain = {**plain, "run": [plain["run"]]}
-    path = write_report(from_dict(ReportSpec, plain, "configuration"))
-    print(f"{path}, {path.stat().st_size:,} bytes: open it in any browser")
+    listed = {key: [plain[key]] for key in ("run", "figures") if isinstance(plain[key], str)}
+    spec = from_dict(ReportSpec, {**plain, **listed}, "configuration")
+    path = write_report(spec)
+    print(f"{path}: open it in any browser")
+    print(f"Figures: {figures_beside(path)}" if spec.figures else "Each figure as a file too: add figures=pdf")
 
 
 if __name__ == "__main__":

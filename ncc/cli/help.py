@@ -18,13 +18,11 @@ from typing import Any, cast, get_args
 import msgspec
 from omegaconf import OmegaConf
 from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from ncc.cli.verbs import sentence
 from ncc.core.errors import UnknownNameError
 from ncc.core.explain import members
+from ncc.core.options import folded
 from ncc.core.scenario import Scenario
 from ncc.core.value import Value
 from ncc.envs.spec import EnvView
@@ -156,14 +154,12 @@ def _texts(kind: type) -> dict[str, str]:
 
 
 def _print(console: Console, title: str, lines: Iterable[Line], key_frac: float = 0.4) -> None:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(max_width=int(console.width * key_frac), overflow="fold")
-    table.add_column(ratio=1, overflow="fold")
-    for key, value, text in lines:
-        table.add_row(Text(f"{key}={_plain(value)}"), Text(text))
+    entries = [(f"{key}={_plain(value)}", text) for key, value, text in lines]
+    column = min(max((len(name) for name, _ in entries), default=0), int(console.width * key_frac))
     console.print()
     console.print(f"{title}:", style="bold")
-    console.print(Padding(table, (0, 0, 0, 2)))
+    for line in folded(entries, width=console.width, column=column, indent=2):
+        console.print(line, soft_wrap=True)
 
 
 def _plain(value: Any) -> str:

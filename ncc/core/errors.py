@@ -12,7 +12,7 @@ MEANT = 3
 
 
 def hint(given: str, known: Iterable[str]) -> str:
-    """Make a question to end a message with, such as " Did you mean 'dctcp'?"; empty if no known name is close.
+    """Make a question for a message, such as " Did you mean 'dctcp'?"; empty if no known name is close.
 
     Close names are, best first: the given name in another letter case, a name that differs by a typing error, a longer
     name that contains the given one (rllib_ppo for ppo), and a shorter name within the given one.
@@ -57,7 +57,7 @@ class ConfigError(NccError, ValueError):
 
 
 class UnknownNameError(ConfigError):
-    """A name that does not exist; the message lists the `known` ones and may suggest one.
+    """A name that does not exist; the message may suggest a `known` one, and lists them all.
 
     Args:
         what: kind of the name, such as ``controller``.
@@ -67,7 +67,8 @@ class UnknownNameError(ConfigError):
         names = sorted(known)
         listed = ", ".join(names[:LISTED]) or "(none)"
         more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-        super().__init__(f"Unknown {what} {name!r}; known: {listed}{more}.{hint(name, names)}")
+        near = hint(name, names)
+        super().__init__(f"Unknown {what} {name!r}{f'.{near} Known' if near else '; known'}: {listed}{more}.")
 
 
 class DatapathError(NccError, RuntimeError):

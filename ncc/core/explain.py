@@ -70,7 +70,7 @@ def _sentence(place: str, text: str, value: Any, structs: list[type[msgspec.Stru
 def _allowed(names: Iterable[str], given: str | None) -> str:
     names = sorted(names)
     near = hint(given, names) if given else ""
-    return f"; allowed: {', '.join(names)}{'.' if near else ''}{near}"
+    return f".{near} Allowed: {', '.join(names)}" if near else f"; allowed: {', '.join(names)}"
 
 
 def _tags(structs: Iterable[type[msgspec.Struct]]) -> set[str]:

@@ -7,8 +7,11 @@ import io
 import math
 import os
 import re
+import shutil
 import sys
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
@@ -41,6 +44,32 @@ def typed(kind: Any) -> Callable[[str], Any]:
         return value
 
     return parse
+
+
+def folded(entries: Iterable[tuple[str, str]], *, width: int, column: int = 0, indent: int = 0) -> Iterator[str]:
+    """Make the lines of a list of names with their texts, folded between words and never within a word.
+
+    Args:
+        width: width in columns; only a longer word exceeds it.
+        column: width of the names' column; the text of a longer name begins in the next line. 0: the longest name's.
+        indent: number of spaces before each line.
+    """
+    entries = list(entries)
+    column = column or max((len(name) for name, _ in entries), default=0)
+    margin = " " * (indent + column + 2)
+    wrap = partial(textwrap.wrap, break_long_words=False, break_on_hyphens=False)
+    for name, text in entries:
+        head = wrap(name, width, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2))
+        lines = wrap(text, max(width - len(margin), 20))
+        if lines and len(name) <= column:
+            head = [head[0].ljust(len(margin)) + lines.pop(0)]
+        yield from head
+        yield from (margin + line for line in lines)
+
+
+def list_width() -> int:
+    """Width in columns of lists: the terminal's or COLUMNS; without either, as in a pipe, lines are not folded."""
+    return shutil.get_terminal_size((10_000, 0)).columns
 
 
 ASCII = {"\N{MINUS SIGN}": "-", "\N{PLUS-MINUS SIGN}": "+-", "\N{MULTIPLICATION SIGN}": "x", "\N{MICRO SIGN}": "u"}

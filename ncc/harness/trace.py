@@ -34,7 +34,7 @@ class WindowTrace:
 
 
 def trace_windows(
-    run: Run, datapath: Datapath, limiter: RateLimiter, *, flows: Sequence[int] | None = None
+    run: Run, datapath: Datapath, limiter: RateLimiter, *, flows: Sequence[int] | IntArray | None = None
 ) -> WindowTrace:
     """Repeat a run and record its windows.
 

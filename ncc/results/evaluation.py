@@ -94,7 +94,7 @@ def judge(
         print(f"No bounds: {scenario.name} has endless flows, which have no completion time.")
     result.save(folder)
     write_text(folder / MARKDOWN, markdown(result))
-    print(f"Written to {folder}")
+    print(f"Written to {folder}" + (f"; the same as a page: ncc report run={folder}" if close else ""))
     if close:
         print_verdict(result)
     return result

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A table of estimates with their intervals, printed as wide as a terminal allows or as Markdown."""
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -68,26 +69,32 @@ class Grid:
 def print_grid(grid: Grid, console: Console) -> None:
     """Print the table as wide as it needs to be.
 
-    If the terminal is narrower, a brief table loses its intervals, and another has them below the estimates. If that
-    is still too wide, the columns are split into several tables, one below the other.
+    If the terminal, or what COLUMNS says of a pipe, is narrower, a brief table loses its intervals, and another has
+    them below the estimates. If that is still too wide, the columns are split into several tables, one below the other.
     """
     blocks, spread = [list(range(len(grid.columns)))], " "
-    if console.is_terminal and _width(_table(grid, blocks[0], spread)) > console.width:
+    bounded = is_bounded(console)
+    if bounded and _width(_table(grid, blocks[0], spread)) > console.width:
         spread = "" if grid.brief else "\n"
         blocks = _blocks(grid, console.width, spread)
     tables = [_table(grid, block, spread) for block in blocks]
     width, before = max(_width(table) for table in tables), console.width
     # A pipe has no width, so a table must not be cut or wrapped at rich's assumed 80 columns.
-    console.width = max(width, before) if not console.is_terminal else before
+    console.width = before if bounded else max(width, before)
     try:
-        console.print(Text(grid.title, style="bold"), soft_wrap=not console.is_terminal)
+        console.print(Text(grid.title, style="bold"), soft_wrap=not bounded)
         for table in tables:
             console.print(table)
         for line, style in [*grid.lines, (grid.last[not spread], "dim")]:
             if line:
-                console.print(Text(line, style=style), soft_wrap=not console.is_terminal)
+                console.print(Text(line, style=style), soft_wrap=not bounded)
     finally:
         console.width = before
+
+
+def is_bounded(console: Console) -> bool:
+    """True if lines have a width: that of a terminal, or the one that COLUMNS gives a pipe."""
+    return console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Iterable[object]], align: str = "l") -> str:

@@ -18,7 +18,7 @@ from ncc.metrics.catalogue import CATALOGUE, HEADLINE, Better, Metric
 from ncc.metrics.stats import Interval
 from ncc.results.captions import brief_lines, full_lines, head, runs, title
 from ncc.results.comparison import GAP_METRIC, MIN_SEEDS, Comparison
-from ncc.results.grid import BEST, Cell, Grid, Line, Row, markdown_grid, print_grid
+from ncc.results.grid import BEST, Cell, Grid, Line, Row, is_bounded, markdown_grid, print_grid
 from ncc.results.judgement import TOLERANCES, Judgement
 from ncc.results.palette import label
 from ncc.results.verdict import verdicts
@@ -66,7 +66,7 @@ def print_verdict(judgement: Judgement, console: Console | None = None, *, named
 
 
 def _say(console: Console, text: str, style: str = "") -> None:
-    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
+    console.print(Text(text, style=style), soft_wrap=not is_bounded(console))
 
 
 def sentences(judgement: Judgement) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -117,10 +117,13 @@ def grids(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> list[Grid]
     return [full, _agreement(judgement)] if len(judgement.datapaths) > 1 else [full]
 
 
-def differences(judgement: Judgement, reference: str) -> Grid:
+def differences(judgement: Judgement, reference: str, rows: Collection[str] = CATALOGUE) -> Grid:
     """Make a table with the difference of every other controller from `reference`, on the same flows.
 
-    A difference whose interval excludes 0 is marked as better or worse.
+    A difference whose interval excludes 0 is marked as better or worse, unless it rounds to 0 from end to end.
+
+    Args:
+        rows: keys of the metrics to show.
 
     Raises:
         UnknownNameError: `reference` was not compared.
@@ -140,7 +143,7 @@ def differences(judgement: Judgement, reference: str) -> Grid:
         title=f"Difference to {label(reference)}, paired by seed, {runs(judgement)}",
         leads=_leads(judgement),
         columns=tuple((label(name), "bold") for name in others),
-        rows=_rows(judgement, _shown(judgement, CATALOGUE), cells),
+        rows=_rows(judgement, _shown(judgement, rows), cells),
         lines=(paired, few if len(judgement.any.seeds) < MIN_SEEDS else marked),
     )
 
@@ -193,7 +196,8 @@ def _difference(metric: Metric, found: Interval) -> Cell:
         shown = metric.text(value)
         return f"+{shown}" if value > 0 and shown.strip("0.") else shown.replace("-", "\N{MINUS SIGN}")
 
-    if metric.better is Better.NEITHER or found.n < MIN_SEEDS or 0.0 in found:
+    seen = any(metric.text(end).strip("-0.") for end in (found.low, found.high))
+    if metric.better is Better.NEITHER or found.n < MIN_SEEDS or 0.0 in found or not seen:
         return Cell(*_spread(text, found))
     better = found.high < 0 if metric.better is Better.LOWER else found.low > 0
     return Cell(*_spread(text, found), *((BETTER, "green") if better else (WORSE, "red")))

@@ -81,8 +81,8 @@ class DatapathSpec(Value, frozen=True):
         for transport in stack.transports:
             if transport not in known:
                 raise ConfigError(
-                    f"{whose}: datapath {self.name} has no transport {transport!r}; it has: {', '.join(known)}."
-                    f"{hint(transport, known)} {remedy}"
+                    f"{whose}: datapath {self.name} has no transport {transport!r}.{hint(transport, known)} It has: "
+                    f"{', '.join(known)}. {remedy}"
                 )
 
 

@@ -15,6 +15,7 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.options import folded, list_width
 
 PACKAGE = Path(str(files("ncc.configs")))
 
@@ -105,8 +106,10 @@ def list_with_comments(found: Mapping[str, Path]) -> None:
 
     Lines with the licence or a `@package` are left out.
     """
+    entries = []
     for name, file in found.items():
         text = re.sub(r"(?m)^# ?(@package|SPDX).*\n", "", file.read_text())
         comment = re.search(r"(?m)^(?:#.*\n?)+", text)
         summary = " ".join(re.sub(r"(?m)^#", "", comment[0]).split()) if comment else str(file)
-        print(f"{name:16} {re.split(r'(?<=[.]) (?=[A-Z])', summary)[0]}")
+        entries.append((name, re.split(r"(?<=[.]) (?=[A-Z])", summary)[0]))
+    print(*folded(entries, width=list_width()), sep="\n")

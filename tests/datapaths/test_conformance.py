@@ -103,7 +103,7 @@ def test_close_twice_restart_and_out_of_order_calls(datapath: NativeDatapath) ->
 @pytest.mark.parametrize(
     ("stack", "message"),
     [
-        ({"transport": "dtcp"}, r"'dtcp'.*newreno.*Did you mean 'dctcp'"),
+        ({"transport": "dtcp"}, r"'dtcp'.*Did you mean 'dctcp'.*newreno"),
         ({"params": (("gain", 3),)}, r"parameter of dctcp 'gain'; known: .*g_shift"),
         ({"params": (("g_shift", 11),)}, r"g_shift of dctcp must be from 1 to 10, got 11"),
         ({"params": (("g_shift", 4), ("g_shift", 4))}, "g_shift of dctcp is given 2 times: give it once"),

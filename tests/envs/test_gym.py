@@ -145,7 +145,7 @@ def test_settings_are_values_or_mappings_and_typos_are_named() -> None:
     ):
         make(action=[1])
     with pytest.raises(
-        UnknownNameError, match=r"Unknown datapath 'ns4'; known: linux, ns3, packetsim. Did you mean 'ns3'\?"
+        UnknownNameError, match=r"Unknown datapath 'ns4'. Did you mean 'ns3'\? Known: linux, ns3, packetsim."
     ):
         RackEnv(datapath="ns4")
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The picture of the network and its queues."""
 
+import io
 from typing import Any
 
 import gymnasium
@@ -8,13 +9,14 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import RenderCollection
 from matplotlib import rc_context
+from rich.console import Console
 
 import ncc  # noqa: F401 - registers
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.topologies import FatTree
 from ncc.envs.gym import RackEnv
 from ncc.envs.parallel import RackParallelEnv
-from ncc.envs.picture import RackPicture
+from ncc.envs.picture import RackPicture, RackScreen
 from tests.envs.cases import measured, poisson, rack
 
 SMALL = rack(poisson(), periods=5)
@@ -32,7 +34,7 @@ def test_bars_and_lines_are_what_was_measured_even_where_a_user_wants_latex() ->
     assert frame.dtype == np.uint8
     assert frame.shape == (640, 720, 3)
     assert frame.std() > 10  # something is drawn
-    rate, wait, queue = picture._figure.axes
+    rate, wait, queue = picture._canvas[0].axes
     assert [bar.get_height() for bar in rate.patches] == rates
     assert [bar.get_height() for bar in wait.patches] == waiting
     assert [segment[0][1] for segment in rate.collections[0].get_segments()] == [5e8, 1e8]  # the others have none
@@ -46,7 +48,7 @@ def test_several_neighbourhoods_have_a_queue_each_and_as_many_hosts_are_named_as
     picture = RackPicture(scenario)
     picture.see(measured(scenario, uplink_queue_bytes=np.arange(8) * 1e3))
     picture.frame()
-    _, wait, queue = picture._figure.axes
+    _, wait, queue = picture._canvas[0].axes
     assert [line.get_ydata().tolist() for line in queue.lines] == [[1e3 * area] for area in range(8)]
     assert len(wait.get_xticklabels()) == 8
 
@@ -62,7 +64,9 @@ def test_an_episode_begins_with_an_empty_past() -> None:
             env.step(np.full(4, 10))
         frames.append(env.render())
         assert not np.array_equal(*frames)  # type: ignore[arg-type]
-    assert env._racks._pictures[0]._figure.axes[2].lines[0].get_xdata() == pytest.approx([0, 1, 2, 3, 4, 5])
+    picture = env._racks._pictures[0]
+    assert isinstance(picture, RackPicture)
+    assert picture._canvas[0].axes[2].lines[0].get_xdata() == pytest.approx([0, 1, 2, 3, 4, 5])
     env.close()
     assert RackEnv(SMALL).render() is None
 
@@ -88,5 +92,49 @@ def test_frames_by_gymnasiums_ways() -> None:
 
 
 def test_another_mode_is_refused() -> None:
-    with pytest.raises(ConfigError, match="render_mode must be rgb_array or None, got 'human'"):
-        RackEnv(SMALL, render_mode="human")
+    with pytest.raises(ConfigError, match="render_mode must be rgb_array, human or None, got 'ansi'"):
+        RackEnv(SMALL, render_mode="ansi")
+
+
+def test_a_frame_is_drawn_anew_from_what_was_measured_last() -> None:
+    """A frame shows nothing of the frames before it."""
+    loud: dict[str, Any] = {"throughput_bps": [1e9] * 4, "queued_bytes": [1e6] * 4, "rate_limit_bps": [5e8] * 4}
+    frames = []
+    quiet: dict[str, Any] = {}
+    for columns in ([loud, quiet], [quiet, quiet]):
+        picture = RackPicture(SMALL)
+        for values in columns:
+            picture.see(measured(SMALL, **values))
+            frames.append(picture.frame())
+    assert not np.array_equal(frames[0], frames[1])
+    assert all(np.array_equal(frame, frames[1]) for frame in frames[2:])
+
+
+def test_people_watch_the_terminal() -> None:
+    screen = RackScreen(SMALL, Console(file=io.StringIO(), width=100))
+    limits, rates = [np.inf, 5e8, 1e8, np.inf], [1e9, 5e8, 0.0, 0.0]
+    columns: dict[str, Any] = {"throughput_bps": rates, "queued_bytes": [3e3] * 4, "rate_limit_bps": limits}
+    screen.see(measured(SMALL, 1, uplink_queue_bytes=128_000.0, **columns))
+    screen.close()
+    file = screen._live.console.file
+    assert isinstance(file, io.StringIO)
+    heading, _, *hosts, queue = file.getvalue().rstrip().split("\n")
+    assert heading.strip() == "1.0 ms, 0 of 0 flows delivered"
+    assert [line.split()[0] for line in hosts] == ["h0", "h1", "h2", "h3"]
+    assert [line.split()[-3] for line in hosts] == ["none", "Mbit/s", "Mbit/s", "none"]
+    assert hosts[1].split()[-6:] == ["500", "Mbit/s", "500", "Mbit/s", "3", "kB"]
+    assert hosts[0].count("━") == 24, "as fast as its link"
+    assert queue.split()[-2:] == ["128", "kB"]
+
+
+def test_a_learner_s_environments_may_be_watched(capsys: pytest.CaptureFixture[str]) -> None:
+    for env, action in (
+        (gymnasium.make("ncc/Rack-v0", scenario=SMALL, render_mode="human"), np.full(4, 10)),
+        (gymnasium.make_vec("ncc/Rack-v0", 2, scenario=SMALL, render_mode="human"), np.full((2, 4), 10)),
+    ):
+        watched: Any = env
+        watched.reset(seed=1)
+        watched.step(action)
+        assert watched.render() is None
+        watched.close()
+        assert "1.0 ms, " in capsys.readouterr().out

@@ -98,7 +98,7 @@ def test_a_killed_worker_is_named_and_stops_the_others() -> None:
         ("aborts", WorkerDiedError, r"^rack 0: the worker process \d+ was killed by SIGABRT"),
         ("exits", WorkerDiedError, r"^rack 0: the worker process \d+ ended with exit status 7"),
         ("broken", DatapathError, r"^rack 0: the broken transport broke"),
-        ("dctpc", UnknownNameError, r"^rack 0: Unknown transport 'dctpc'; known: .*dctcp"),
+        ("dctpc", UnknownNameError, r"^rack 0: Unknown transport 'dctpc'. Did you mean 'dctcp'\? Known: "),
     ],
 )
 def test_a_datapath_that_fails_says_so(transport: str, kind: type[NccError], message: str) -> None:

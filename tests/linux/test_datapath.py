@@ -60,10 +60,10 @@ def test_unknown_names_are_refused_with_what_exists(datapath: LinuxDatapath) -> 
     def refused(**stack: Any) -> None:
         datapath.start(PAIR, PAIR.flows(1), HostStack(**stack), 1)
 
-    with pytest.raises(UnknownNameError, match=r"'dtcp'.*newreno.*Did you mean 'dctcp'"):
+    with pytest.raises(UnknownNameError, match=r"'dtcp'.*Did you mean 'dctcp'.*newreno"):
         refused(transport="dtcp")
     with pytest.raises(
-        UnknownNameError, match=r"flow order 'srtp'; known: attained, fair, fifo, .*Did you mean 'srpt'"
+        UnknownNameError, match=r"flow order 'srtp'. Did you mean 'srpt'\? Known: attained, fair, fifo, "
     ):
         refused(order="srtp")
     with pytest.raises(UnknownNameError, match=r"parameter of dctcp 'gain'; known: .*g_shift"):

@@ -53,7 +53,7 @@ def test_a_controller_may_have_another_name() -> None:
 
 @needs("objects")
 def test_what_was_not_built_is_named() -> None:
-    with pytest.raises(UnknownNameError, match=r"controller in the kernel 'dctpc'; known: .*dctcp.*Did you mean"):
+    with pytest.raises(UnknownNameError, match=r"in the kernel 'dctpc'. Did you mean 'dctcp'\? Known: .*dctcp"):
         objects.controller_object("dctpc")
     with pytest.raises(DatapathError, match="helper program toggle was not built: install gcc"):
         objects.helper("toggle")

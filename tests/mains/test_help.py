@@ -64,6 +64,12 @@ def test_the_keys_within_a_group_have_the_texts_of_their_values() -> None:
     assert "agent." not in out
 
 
+def test_no_key_is_broken() -> None:
+    lines = helped("train", "--help", "scenario", columns=60).splitlines()
+    assert "  scenario.transport.receive_buffer_bytes=null" in lines
+    assert lines == [line.rstrip() for line in lines], "and none is padded"
+
+
 def test_a_part_that_does_not_exist_is_one_sentence() -> None:
     done = verb("train", "--help", "scenarios")
     assert done.returncode == 2

@@ -15,7 +15,7 @@ FEW = ("dctcp_queue", "ncc_linux", "tuning_rack")
 """The last takes its paper from a schema. Composing all experiments takes long."""
 LISTED = [
     *((main, "scenario", config_paths("scenario"), "rack", "16 hosts of 1 Gbit/s") for main in ("evaluate", "serve")),
-    ("evaluate", "controller", (*controller_names(), *tuned_names()), "dctcp", "ns3, packetsim"),
+    ("evaluate", "controller", (*controller_names(), *tuned_names()), "dctcp", "ns3, packetsim)"),
     ("evaluate", "experiment", FEW, "dctcp_queue", "marking threshold"),
     ("train", "recipe", config_paths("recipe"), "ncc", ""),
 ]
@@ -30,7 +30,21 @@ def test_a_group_is_listed_with_a_sentence_of_each(
         monkeypatch.setattr("ncc.run.compose.experiment_names", lambda: FEW)
     done = ncc(main, f"{what}=list", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    assert list(lines) == list(names)
+    groups = [line for line in done.stdout.splitlines() if line.endswith(":")]
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line not in groups)
+    assert set(lines) == set(names)
+    assert (list(lines) == list(names)) == (not groups)
+    if groups:
+        assert list(lines)[:3] == ["ncc", "local_tuned", "dctcp_tuned"]
     assert said in lines[name]
     assert all(len(text) > 10 for text in lines.values())
+
+
+def test_a_list_is_folded_between_words_to_the_width_that_columns_says(tmp_path: Path) -> None:
+    done = ncc("evaluate", "controller=list", cwd=tmp_path, COLUMNS="60")
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert {line.split()[0] for line in lines if line[:2] == "  " and line[2] != " "} == {
+        *controller_names(),
+        *tuned_names(),
+    }

@@ -34,8 +34,7 @@ def test_help_is_a_line_for_each_verb() -> None:
 def test_an_unknown_verb_is_one_sentence() -> None:
     done = verb("trian")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: Unknown verb 'trian'; known: agreement, bench")
-    assert done.stderr.endswith("Did you mean 'train'?\n")
+    assert done.stderr.startswith("error: Unknown verb 'trian'. Did you mean 'train'? Known: agreement, bench")
     assert done.stderr.count("\n") == 1
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from ncc.cli.words import as_hydra_reads, require_no_options
 from ncc.core.errors import ConfigError
+from ncc.train import _differing
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,15 @@ def test_a_word_of_an_evaluation(typed: str, read: str) -> None:
 
 def test_a_multirun_may_be_asked_for_by_its_key() -> None:
     assert as_hydra_reads(["hydra.mode=MULTIRUN", "seed=1,2"], "train")[1] == "seed=1,2"
+
+
+def test_folders_of_a_multirun_say_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["ncc train", "-m", "seed=1,2", "env/reward=utility,backlog", "agent.gamma=0.9,0.99", "scenario=rack"]
+    monkeypatch.setattr("sys.argv", words)
+    job = ["seed=1", "env/reward=backlog", "agent.gamma=0.9", "scenario=rack"]
+    assert _differing(job) == "_reward-backlog_gamma-0.9"
+    monkeypatch.setattr("sys.argv", ["ncc train", "seed=1", "env/reward=backlog"])
+    assert _differing(["seed=1", "env/reward=backlog"]) == ""
 
 
 def test_commas_separate_the_runs_of_a_multirun() -> None:

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from ncc.core.errors import ConfigError, NccError, ResultError
-from ncc.harness.results import load_evaluation
 from ncc.results.report import write
-from ncc.results.report.figures import timeline_figure
 from ncc.results.report.page import GENERATOR
 from ncc.results.report.write import ReportSpec, write_report
 from tests.mains.commands import ncc
@@ -49,14 +47,12 @@ def test_an_unfinished_evaluation(copy: Path, tmp_path: Path) -> None:
 
 def test_names_that_were_not_run(trained: Path, tmp_path: Path) -> None:
     assert "Unknown reference" in refused(trained, tmp_path / "r.html", ConfigError, reference="cubic")
-    evaluation = load_evaluation(trained / "evaluation" / "packetsim")
-    for name, seed, says in (("cubic", 0, "controller in timeline 'cubic'"), ("dctcp", 9, "seed '9'; known: 0, 1")):
-        with pytest.raises(ConfigError, match=f"Unknown {says}"):
-            timeline_figure(evaluation, "packetsim", name, seed)
+    for choice, says in (({"timeline": ("cubic",)}, "'cubic'; known: dctcp"), ({"seed": 9}, "'9'; known: 0, 1")):
+        assert says in refused(trained, tmp_path / "r.html", ConfigError, **choice)
 
 
 def test_a_file_that_is_no_report_is_kept(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "part_of", lambda *_: {})
+    monkeypatch.setattr(write, "part_of", lambda *_, **__: {})
     monkeypatch.setattr(write, "render", lambda _, title: f"{GENERATOR} {title}")
     other = tmp_path / "mine.html"
     other.write_text("my own page")

@@ -173,11 +173,16 @@ def test_a_datapath_alone_and_chosen_names(trained: Path, tmp_path: Path) -> Non
     path = write_report(
         ReportSpec(
             run=(str(trained / "evaluation" / "ns3"),), out=str(tmp_path / "one.html"), reference="fixed_share",
-            timeline=("dctcp",), seed=1, title="One <datapath>",
+            timeline=("dctcp",), seed=1, title="One <datapath>", windows=True, figures=("pdf", "svg"),
         )
     )  # fmt: skip
     text = path.read_text()
     assert "<h1>One &lt;datapath&gt;</h1>" in text
     assert "Paired differences to fixed share" in text
-    assert "DCTCP on ns3, seed 1, its" in text
+    assert "<p>Seed 1 on ns3.</p>" in text
+    assert "<h3" in text.partition("Paired differences")[0].rpartition("Overview")[2], "one folder needs no overview"
+    names = {"slowdown_cdf_ns3", "fct_by_size_ns3", "port", "flows", "windows"}
+    files = {path.name: path.read_bytes() for path in (tmp_path / "one_figures").iterdir()}
+    assert set(files) == {f"{name}.{form}" for name in names for form in ("pdf", "svg")}
+    assert all(data.startswith(b"%PDF" if name.endswith("pdf") else b"<?xml") for name, data in files.items())
     assert "Agreement of the datapaths" not in text

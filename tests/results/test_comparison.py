@@ -119,6 +119,13 @@ def test_it_fits_the_terminal_and_loses_nothing(width: int) -> None:
         assert word in text
 
 
+def test_a_pipe_is_as_wide_as_columns_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = printed(alone(example()))
+    monkeypatch.setenv("COLUMNS", "60")
+    assert max(map(len, free.splitlines())) > 60
+    assert max(map(len, printed(alone(example())).splitlines())) <= 60
+
+
 def test_markdown_is_a_table() -> None:
     lines = markdown(alone(example())).rstrip().splitlines()
     assert lines[0] == lines[-1] == "NCC against DCTCP: goodput 200 % higher [200, 200]."

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import re
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,8 @@ from matplotlib import rc_context
 from ncc.core.errors import ConfigError, ResultError
 from ncc.results.palette import PALETTE
 from ncc.results.plot import DPI, FlowPoints, epoch_timeline, fct_by_size, learning_curve, slowdown_cdf
-from ncc.results.plot.canvas import thinned_mean
+from ncc.results.plot.canvas import LETTERS, thinned_mean
+from ncc.results.plot.slowdown import _bins
 from tests.support.experiments import fluid_run
 
 
@@ -66,7 +68,31 @@ def test_a_user_s_wish_for_latex_changes_nothing(tmp_path: Path) -> None:
 def test_panels_without_flows_are_left_out(tmp_path: Path) -> None:
     small = {"ncc": (np.array([100, 200, 300]), np.array([1.0, 2.0, 3.0]))}
     slowdown_cdf(small, tmp_path / "c.png")
-    assert png_size(tmp_path / "c.png")[0] == pytest.approx(2 * 2.9 * DPI, abs=1), "all flows and the small ones"
+    assert png_size(tmp_path / "c.png")[0] == pytest.approx(4.5 * DPI, abs=1), "the small ones are all flows"
+
+
+def test_flows_of_one_size_are_one_group(tmp_path: Path) -> None:
+    size = np.array([32_000] * 500 + [100] * 300 + list(range(200, 400)))
+    assert [len(part) for part in _bins(size)] == [300, 75, 125, 500]
+    assert [len(part) for part in _bins(np.arange(900))] == [113, 112, 113, 112, 113, 112, 113, 112]
+    one = {name: (np.full(500, 32_000), slow) for name, (_, slow) in points(500).items()}
+    fct_by_size(one, tmp_path / "one.svg")
+    text = (tmp_path / "one.svg").read_text()
+    assert text.count("kB") == 2, "a tick in each panel"
+
+
+def test_an_episode_far_from_all_others_does_not_set_the_axis(tmp_path: Path) -> None:
+    usual = [{"epochs": i, "returns": [-0.01 * (i % 7)]} for i in range(1, 200)]
+    learning_curve(usual, tmp_path / "usual.svg", title="Long " * 40)
+    learning_curve([*usual, {"epochs": 200, "returns": [-3.5]}], tmp_path / "far.svg")
+    usual_text, far = ((tmp_path / f"{name}.svg").read_text() for name in ("usual", "far"))
+    ticks = [re.findall(r">(−0\.\d+)</text>", text) for text in (usual_text, far)]  # noqa: RUF001
+    assert ticks[0]
+    assert ticks[0] == ticks[1]
+    assert "one episode (1 of 200 beyond the axis)" in far
+    lines = re.findall(r">((?:Long ?)+)<", usual_text)
+    assert sum(line.count("Long") for line in lines) == 40
+    assert all(len(line) <= 9 * LETTERS for line in lines), "as much as fits the width of nine inches"
 
 
 def has_colour(path: Path, colour: str) -> bool:

@@ -5,19 +5,17 @@ With the environment variable NCC_QUICK=1, notebooks take seconds only; tests us
 in `runs/notebooks` of the current folder, or in `notebooks` of the folder NCC_RUNS. The same cell reuses them.
 """
 
+from ncc.results.closeup import Stretch, busiest, closeup, run_of, windows_of
 from ncc.results.notebook.folders import (
     comparison_in,
     evaluate_here,
     evaluation_in,
-    run_of,
     train_here,
     trained_in,
     training_curve,
-    windows_of,
 )
 from ncc.results.notebook.hosts import replayed, watched_run
 from ncc.results.notebook.show import QUICK, RUNS, Page, Picture, choose, own_folder, scenario_of, shown
-from ncc.results.notebook.stretch import Stretch, busiest
 
 __all__ = [
     "QUICK",
@@ -27,6 +25,7 @@ __all__ = [
     "Stretch",
     "busiest",
     "choose",
+    "closeup",
     "comparison_in",
     "evaluate_here",
     "evaluation_in",

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from ncc.core.errors import NccError, ResultError, UnknownNameError
+from ncc.core.errors import UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.harness.pool import Processes
-from ncc.harness.results import Evaluation, StoredRun
-from ncc.harness.run import Run
-from ncc.harness.trace import WindowTrace, trace_windows
+from ncc.harness.results import Evaluation
 from ncc.results.notebook.show import Page, own_folder
 from ncc.results.report.figures import held_out_returns
-from ncc.results.report.sources import read_source, require_folder, training_of
+from ncc.results.report.sources import read_source, training_of
 from ncc.run.compose import composed, load_datapath
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
@@ -96,75 +94,12 @@ def evaluation_in(run: str | Path, datapath: str | None = None) -> Evaluation:
     return evaluations[datapath or ("packetsim" if "packetsim" in evaluations else next(iter(evaluations)))]
 
 
-def run_of(evaluation: Evaluation, controller: str, seed: int | None = None) -> Run:
-    """Load one run of an evaluation.
-
-    Args:
-        seed: seed of the run; None: the smallest.
-
-    Raises:
-        ResultError: the evaluation has no such run, or a table was written by another version of ncc.
-    """
-    seeds = {stored.seed: stored for stored in evaluation.of(controller)}
-    if not seeds or (seed is not None and seed not in seeds):
-        raise ResultError(
-            f"{evaluation.folder} has no run of {controller!r}{'' if seed is None else f' with seed {seed}'}; it has "
-            f"{', '.join(evaluation.controllers)}, seeds {', '.join(map(str, evaluation.manifest.facts['seeds']))}"
-        )
-    return seeds[min(seeds) if seed is None else seed].load()
-
-
-def windows_of(
-    evaluation: Evaluation, run: Run, flows: Sequence[int] | None = None, *, training: str | Path | None = None
-) -> WindowTrace:
-    """Do a stored run again and record the congestion windows of its flows.
-
-    Args:
-        evaluation: evaluation that holds the run.
-        run: the run, as `run_of` returns it.
-        flows: indices of the flows to record; None: all.
-        training: run folder with the policy of a learned controller; None: it is looked for in the folders above the
-            evaluation, then in the package.
-
-    Raises:
-        NccError: as `ncc.harness.trace.trace_windows`.
-        ConfigError: `training` is no folder.
-        ResultError: the evaluation has no such run, or the policy that made the run is not found.
-    """
-    stored = next((s for s in evaluation.of(run.controller.name) if s.seed == run.seed), None)
-    if stored is None:
-        raise ResultError(f"{evaluation.folder} has no run of {run.label}; take one that run_of gives")
-    factory = LimiterFactory(_policies_of(evaluation, stored, run, None if training is None else Path(training)))
-    return trace_windows(run, load_datapath(run.datapath).load()(), factory(run.controller, run.scenario), flows=flows)
-
-
-def _policies_of(evaluation: Evaluation, stored: StoredRun, run: Run, training: Path | None) -> Path | None:
-    """Find the run folder of a run's policy; None: the policy is in the package, or the controller has none."""
-    made_with = stored.manifest.facts["inputs"].get("policy")
-    places: list[Path | None] = [training]
-    if training is None:  # the evaluation is <training>/evaluation/<datapath>, or one level deeper
-        places = [*evaluation.folder.resolve().parents[:3], None]
-    else:
-        require_folder(training)
-    for place in places:
-        try:
-            if LimiterFactory(place).inputs(run.controller).get("policy") == made_with:
-                return place
-        except (NccError, OSError):
-            continue  # no policy there, or none of that name
-    tried = training or "a training above its evaluation, nor of the package"
-    raise ResultError(
-        f"the policy that the run of {run.label} was made with is not that of {tried}; name the folder of the training "
-        "that made it: training=<folder>"
-    )
-
-
 def training_curve(run: str | Path, path: Path) -> None:
     """Draw the learning curve of a finished training, with the mean return of each controller on held-out flows.
 
     Args:
         run: folder of the training.
-        path: file to write, PNG or SVG.
+        path: file to write; its suffix says the form.
 
     Raises:
         NccError: as `trained_in`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures of runs, evaluations, trainings and policies. Each is a file, PNG or SVG by its suffix, written atomically.
+"""Figures of runs, evaluations, trainings and policies. Each is a file, PNG, SVG or PDF by its suffix.
 
 Every function takes the `path` that it writes to. `ncc.results.notebook.shown` displays the figure in a notebook.
 `ncc.results.palette` has the style of each controller.

@@ -4,6 +4,7 @@
 matplotlib is imported when the first figure is drawn; its Agg canvas needs no display and no global state.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -37,7 +38,13 @@ INK = "#333333"
 BELOW: Any = {"loc": "outside lower center", "frameon": False}
 """Position of a legend below the panels."""
 
-
+UNDATED: dict[str, Any] = {
+    ".svg": {"Date": None, "Creator": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+"""Metadata to leave out of a vector file, by suffix."""
+FONTS: Any = {"svg.fonttype": "none", "svg.hashsalt": "ncc", "pdf.fonttype": 42}
+"""Settings by which text in vector files stays text; journals refuse the fonts of matplotlib's own choice in PDF."""
 PLAIN: Any = {"text.usetex": False}
 """Settings that override a user's matplotlibrc: with LaTeX text, nothing could be drawn where it is missing."""
 
@@ -79,16 +86,17 @@ def new_figure(
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
-    """Write a PNG file or, if the suffix is .svg, an SVG file that keeps text as text; atomically."""
+    """Write a PNG file or, by the suffix, an SVG or PDF file, which keeps text as text; atomically."""
     from matplotlib import rc_context
     from matplotlib.text import Text
 
-    svg = path.suffix == ".svg"
-    fixed: Any = {"Date": None, "Creator": None} if svg else None  # so that equal figures are equal files
+    form = path.suffix[1:] if path.suffix in UNDATED else "png"
+    fixed = UNDATED.get(path.suffix)  # so that equal figures are equal files
     for text in figure.findobj(Text):
         text.set_usetex(False)
-    with replacing(path) as temporary, rc_context({"svg.fonttype": "none", "svg.hashsalt": "ncc", **PLAIN}):
-        figure.savefig(temporary, format="svg" if svg else "png", dpi=DPI, metadata=fixed)
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells of every glyph in a PDF file
+    with replacing(path) as temporary, rc_context({**FONTS, **PLAIN}):
+        figure.savefig(temporary, format=form, dpi=DPI, metadata=fixed)
 
 
 def finish(
@@ -217,11 +225,12 @@ def plain(value: float, _: float) -> str:
 def sparse_minor(span: float) -> Any:
     """Make a formatter of minor ticks on a logarithmic axis, whose ends have the ratio `span`.
 
-    It labels 2, 3, 5 and 7 of each decade if the ratio is below 30, 2 and 5 if it is below 300, and none above.
+    It labels all of them if the ratio is below 4, 2, 3, 5 and 7 of each decade if it is below 30, 2 and 5 if it is
+    below 300, and none above.
     """
 
     def text(value: float, _: float) -> str:
-        lead = f"{value:e}"[0]
-        return f"{value:g}" if (span < 30 and lead in "2357") or (span < 300 and lead in "25" and span >= 30) else ""
+        labelled = "2357" if span < 30 else "25" if span < 300 else ""
+        return f"{value:g}" if span < 4 or f"{value:e}"[0] in labelled else ""
 
     return text

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.results.palette import styles
-from ncc.results.plot.canvas import INK, entries_of, finish, legend_columns, new_figure, thinned, thousands
+from ncc.results.plot.canvas import INK, LETTERS, entries_of, finish, legend_columns, new_figure, thinned, thousands
 
 COINCIDE_FRAC = 0.006
 """Distance below which horizontal lines would cover each other, as a share of the range of returns: a line's width.
@@ -19,6 +20,8 @@ Such lines are dashed in turn, so that each of them can be seen.
 """
 DASH = 6.0
 """Length of a dash, in line widths."""
+FENCE = 3.0
+"""Interquartile ranges beyond the quartiles at which the axis ends, unless the curve or a line is further out."""
 
 
 def learning_curve(
@@ -29,6 +32,8 @@ def learning_curve(
     title: str = "",
 ) -> None:
     """Draw the return of every episode against epochs, with the running mean and the running interquartile range.
+
+    A few episodes far from all others do not set the axis: they are counted in the legend.
 
     Args:
         rows: reports of a training: `epochs` is the number of periods so far, `returns` has the returns of the episodes
@@ -47,10 +52,18 @@ def learning_curve(
     figure, (axes,) = new_figure(1, width=9.0, height=4.6)
     axes.plot(at, middle, color=INK, lw=2, label=f"mean of {window} episodes", zorder=3)
     axes.fill_between(at, low, high, color=INK, alpha=0.15, lw=0, label="middle half of them")
-    axes.plot(epochs, returns, ".", ms=4, color=INK, alpha=0.25, label="one episode", rasterized=True)
     levels = dict(references or {})
-    seen = [*returns, *levels.values()]
-    turns = _turns(levels, COINCIDE_FRAC * (max(seen) - min(seen)))
+    quartiles = np.percentile(returns, [25, 75])
+    reach = FENCE * (quartiles[1] - quartiles[0])
+    near = returns[(returns >= quartiles[0] - reach) & (returns <= quartiles[1] + reach)]
+    seen = [*near, *low, *high, *levels.values()]
+    bottom, top = min(seen), max(seen)
+    beyond = int(((returns < bottom) | (returns > top)).sum())
+    text = "one episode" + (f" ({beyond} of {len(returns)} beyond the axis)" if beyond else "")
+    axes.plot(epochs, returns, ".", ms=4, color=INK, alpha=0.25, label=text, rasterized=True)
+    margin = 0.05 * (top - bottom) or 0.5
+    axes.set_ylim(bottom - margin, top + margin)
+    turns = _turns(levels, COINCIDE_FRAC * (top - bottom))
     for name, style in styles(list(levels)).items():
         turn, n = turns[name]
         line: Any = (DASH * turn, (DASH, DASH * (n - 1))) if n > 1 else style.line or "--"
@@ -58,10 +71,10 @@ def learning_curve(
         axes.plot([], [], color=style.colour, ls=style.line or "--", lw=1.6, label=style.label)
     axes.set_xlabel("training epochs (decisions, all racks together)")
     axes.set_ylabel("return (mean reward per host and epoch)")
-    axes.set_title(title or "Learning curve", loc="left")
     axes.xaxis.set_major_formatter(thousands)
     axes.set_xlim(0, 1.01 * epochs.max())
-    finish(figure, path, entries=entries_of([axes]), columns=legend_columns(figure))
+    heading = fill(title or "Learning curve", int(LETTERS * figure.get_figwidth()))
+    finish(figure, path, heading, entries_of([axes]), columns=legend_columns(figure))
 
 
 def _turns(levels: Mapping[str, float], near: float) -> dict[str, tuple[int, int]]:

@@ -43,7 +43,7 @@ def slowdown_cdf(
     title: str = "",
     bounds: Mapping[str, FlowPoints] | None = None,
 ) -> None:
-    """Draw the distribution of each controller's FCT slowdown, with a panel for each range of flow sizes.
+    """Draw the distribution of each controller's FCT slowdown, with a panel for each range of flow sizes that occurs.
 
     Marks show the 50th, 95th and 99th percentile. An undelivered flow counts as infinitely slow, so that a curve with
     such flows ends below 1.
@@ -59,6 +59,8 @@ def slowdown_cdf(
     looks = styles([*data, *thin])
     _require_flows(data)
     buckets = [b for b in BUCKETS if any(((size > b[1]) & (size <= b[2])).any() for size, _ in data.values())]
+    if len(buckets) == 2:  # a second panel would be the same
+        buckets = buckets[:1]
     n = len(buckets)
     figure, panels = new_figure(n, width=max(4.5, 2.9 * n), height=4.4, sharey=True)
     for axes, (bucket, low, high) in zip(panels, buckets, strict=True):
@@ -104,9 +106,10 @@ def fct_by_size(
     title: str = "",
     bounds: Mapping[str, FlowPoints] | None = None,
 ) -> None:
-    """Draw median and 99th percentile of FCT slowdown against flow size, in bins of equal numbers of flows.
+    """Draw median and 99th percentile of FCT slowdown against flow size, in bins of about equal numbers of flows.
 
     There are `BINS` bins or, if they would have less than 100 flows each, fewer: a 99th percentile needs that many.
+    Flows of one size are in one bin.
 
     Args:
         data: flows by controller.
@@ -115,14 +118,15 @@ def fct_by_size(
     Raises:
         ConfigError: there is no controller, or a controller or bound has no flows.
     """
+    from matplotlib.ticker import LogLocator, NullLocator
+
     _require_flows({**data, **(bounds or {})})
     thin = dict(bounds or {})
     looks = styles([*data, *thin])
     figure, panels = new_figure(2, width=9.5, height=4.4)
     curves: dict[str, tuple[FloatArray, FloatArray]] = {}
     for name, (size, slowdown) in {**data, **thin}.items():
-        rank = np.argsort(size, kind="stable")
-        parts = np.array_split(rank, max(1, min(BINS, len(rank) // 100)))
+        parts = _bins(size)
         centre = np.array([np.exp(np.mean(np.log(size[part]))) for part in parts])
         curves[name] = centre, np.array([[_percentile(slowdown[part], q) for part in parts] for q in (0.5, 0.99)])
     centres = np.concatenate([centre for centre, _ in curves.values()])
@@ -131,15 +135,32 @@ def fct_by_size(
         low, high = (0.9 * np.nanmin(levels), 1.15 * np.nanmax(levels)) if np.isfinite(levels).any() else (1.0, 10.0)
         axes.set(xscale="log", yscale="log", xlabel="flow size", ylabel=f"FCT slowdown, {what}")
         axes.set(xlim=(centres.min() / 1.6, centres.max() * 1.6), ylim=(low, high))
+        if one_size := len(np.unique(centres)) == 1:
+            axes.set_xticks(centres[:1], minor=False)
+            axes.xaxis.set_minor_locator(NullLocator())
+        elif centres.max() < 30 * centres.min():
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(in_bytes)
-        axes.xaxis.set_minor_formatter(in_bytes if centres.max() < 4 * centres.min() else nothing)
+        axes.xaxis.set_minor_formatter(nothing)
         axes.yaxis.set_major_formatter(plain)
         axes.yaxis.set_minor_formatter(sparse_minor(high / low))
         for name, (centre, level) in curves.items():
             s = looks[name]
+            if one_size and name in thin:
+                axes.axhline(level[i][0], color=s.colour, ls=s.line, lw=THIN)
+                continue
             lw = THIN if name in thin else 1.8
             axes.plot(centre, level[i], color=s.colour, ls=s.line, marker=s.marker, ms=7, mec="white", mew=0.6, lw=lw)
     finish_curves(figure, path, title or "FCT slowdown by flow size", looks)
+
+
+def _bins(size_bytes: IntArray) -> list[IntArray]:
+    """Split flows by size into the bins of `fct_by_size`: the indices of each bin's flows, the smallest flows first."""
+    n = len(size_bytes)
+    _, which, count = np.unique(size_bytes, return_inverse=True, return_counts=True)
+    smaller = (np.cumsum(count) - count)[which]
+    bins = smaller * max(1, min(BINS, n // 100)) // n
+    return [np.flatnonzero(bins == i) for i in np.unique(bins)]
 
 
 def _require_flows(data: Mapping[str, FlowPoints]) -> None:

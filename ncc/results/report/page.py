@@ -11,10 +11,12 @@ import ncc
 from ncc.core.errors import UnknownNameError
 from ncc.harness.manifest import now
 from ncc.metrics.catalogue import CATALOGUE
+from ncc.metrics.catalogue import HEADLINE as BRIEF
 from ncc.results.captions import few_seeds, strays, warning_lines
+from ncc.results.closeup import Drawing
 from ncc.results.grid import BEST
 from ncc.results.palette import Style, label, styles
-from ncc.results.report.figures import cdf_figure, curve_figure, timeline_figure
+from ncc.results.report.figures import closeup_figures, curve_figure, embedded, slowdown_figures
 from ncc.results.report.sources import Source
 from ncc.results.report.words import provenance_rows, scenario_rows, training_rows
 from ncc.results.table import BETTER, STRAYS, WORSE, differences, grids, sentences
@@ -24,6 +26,8 @@ GENERATOR = "ncc.report 1"
 REFERENCE = "dctcp"
 HEADLINE = "slowdown_all_mean", "slowdown_all_p99", "goodput_bps", "queue_delay_mean_s"
 """Metrics in the overview of all folders."""
+SIDE_BY_SIDE = 4
+"""Number of controllers that are drawn side by side unless they are named."""
 _LINES = {"-": "solid", "--": "dashed", "-.": "dashed", ":": "dotted"}
 _MARKS = {BEST: "best", BETTER: "better", WORSE: "worse", STRAYS: "strays"}
 
@@ -33,18 +37,26 @@ Part = dict[str, Any]
 
 
 def part_of(
-    source: Source, earlier: Sequence[Part], reference: str | None, timeline: Sequence[str] | None, seed: int | None
+    source: Source,
+    earlier: Sequence[Part],
+    *,
+    reference: str | None = None,
+    timeline: Sequence[str] | None = None,
+    seed: int | None = None,
+    windows: bool = False,
 ) -> Part:
-    """Compute and draw the content of a section.
+    """Compute the content of a section.
 
     Args:
         earlier: sections above this one. A network that one of them describes is not described again.
         reference: controller from which the others' differences are shown; None: DCTCP or, if it was not run, the last.
-        timeline: controllers whose runs are drawn over time; None: the first and the reference.
-        seed: seed of the runs that are drawn over time; None: the smallest.
+        timeline: controllers that are drawn side by side; None: the first `SIDE_BY_SIDE`, one of them the reference.
+        seed: seed of the runs that are drawn side by side; None: the smallest.
+        windows: draw their congestion windows too, for which the runs are done again.
 
     Raises:
         UnknownNameError: `reference`, `timeline` or `seed` names something that was not run.
+        NccError: windows are wanted, and the runs cannot be done again.
     """
     judgement, training = source.judgement, source.training
     names, where = judgement.any.controllers, judgement.reference
@@ -52,7 +64,8 @@ def part_of(
     if reference not in names:
         raise UnknownNameError(f"reference in {source.folder}", reference, names)
     seed = min(judgement.any.seeds) if seed is None else seed
-    drawn = dict.fromkeys((names[0], reference) if timeline is None else timeline)
+    first = [name for name in names if name != reference][: SIDE_BY_SIDE - 1]
+    drawn = [name for name in names if name in (*first, reference)] if timeline is None else timeline
     same = next((part["anchor"] for part in earlier if part["source"].scenario == source.scenario), "")
     tables = grids(judgement)
     return {
@@ -66,10 +79,11 @@ def part_of(
         "curve": curve_figure(source),
         "verdicts": [sentence for part in sentences(judgement) for sentence in part],
         "comparison": tables[0],
-        "differences": differences(judgement, reference) if len(names) > 1 else None,
+        "differences": differences(judgement, reference, BRIEF) if len(names) > 1 else None,
         "agreement": tables[1] if len(tables) > 1 else None,
-        "cdfs": [cdf_figure(source, datapath) for datapath in judgement.datapaths],
-        "timelines": [timeline_figure(source.evaluations[where], where, name, seed) for name in drawn],
+        "slowdowns": [drawing for datapath in judgement.datapaths for drawing in slowdown_figures(source, datapath)],
+        "closeups": closeup_figures(source.evaluations[where], drawn, seed, windows=windows),
+        "seed": seed,
         "provenance": provenance_rows(source),
         "configs": _configs(source),
         "overview": _overview(source, dict.fromkeys((names[0], reference))),
@@ -110,6 +124,11 @@ def _configs(source: Source) -> list[tuple[str, str]]:
     ]
 
 
+def drawings(part: Part) -> list[Drawing]:
+    """All figures of a section."""
+    return [*([part["curve"]] if part["curve"] else []), *part["slowdowns"], *part["closeups"]]
+
+
 def render(parts: Sequence[Part], title: str | None) -> str:
     """Render the HTML text of the page.
 
@@ -136,6 +155,7 @@ def render(parts: Sequence[Part], title: str | None) -> str:
         parts=parts,
         headline=[CATALOGUE[key].title for key in HEADLINE],
         looks=looks,
+        embedded=embedded,
         marks=_MARKS,
         label=label,
     )

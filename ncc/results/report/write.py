@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writer of a report. Everything is read, checked and drawn before the file is changed."""
 
+from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -10,7 +11,7 @@ from ncc.core.errors import ConfigError, ResultError
 from ncc.core.value import Name, Natural, Value
 from ncc.harness.atomic import write_text
 from ncc.harness.progress import Bar
-from ncc.results.report.page import GENERATOR, Part, part_of, render
+from ncc.results.report.page import GENERATOR, Part, drawings, part_of, render
 from ncc.results.report.sources import Source, read_source, require_folder
 
 FILE = "report.html"
@@ -30,9 +31,13 @@ class ReportSpec(Value, frozen=True):
     reference: Name | None = None
     """Controller that the others are compared with; None: DCTCP or, if it was not run, the last."""
     timeline: tuple[Name, ...] | None = None
-    """Controllers drawn over time; None: the first and the reference."""
+    """Controllers drawn side by side; None: the first four, one of them the reference."""
     seed: Natural | None = None
-    """Seed of the runs drawn over time; None: the smallest."""
+    """Seed of the runs drawn side by side; None: the smallest."""
+    windows: bool = False
+    """Draw congestion windows too, for which the runs that are drawn side by side are done again."""
+    figures: tuple[Literal["pdf", "svg", "png"], ...] = ()
+    """Forms in which each figure is written as a file of its own as well."""
 
     def check(self) -> None:
         if not self.run:
@@ -44,7 +49,7 @@ class ReportSpec(Value, frozen=True):
 
 
 def write_report(spec: ReportSpec) -> Path:
-    """Write the page and return its path.
+    """Write the page, and the figures that are files of their own; return the path of the page.
 
     Raises:
         ConfigError: a folder does not exist, a name in the settings was not run, or the file may not be replaced.
@@ -52,19 +57,29 @@ def write_report(spec: ReportSpec) -> Path:
     """
     path = _path(spec)
     _claim(path, overwrite=spec.overwrite)
-    for folder in spec.run:
-        require_folder(Path(folder))
+    for run in spec.run:
+        require_folder(Path(run))
     parts: list[Part] = []
     with Bar("reporting", 2 * len(spec.run), "steps") as bar:
         sources: list[Source] = []
-        for folder in spec.run:
-            sources.append(read_source(Path(folder)))
-            bar.update(len(sources), f"read {folder}")
+        for run in spec.run:
+            sources.append(read_source(Path(run)))
+            bar.update(len(sources), f"read {run}")
         for source in sources:
-            parts.append(part_of(source, parts, spec.reference, spec.timeline, spec.seed))
-            bar.update(len(sources) + len(parts), f"drew {source.name}")
+            choices: dict[str, Any] = {key: getattr(spec, key) for key in ("reference", "timeline", "seed", "windows")}
+            parts.append(part_of(source, parts, **choices))
+            bar.update(len(sources) + len(parts), f"computed {source.name}")
     write_text(path, render(parts, spec.title))
+    for part in parts if spec.figures else ():
+        folder = figures_beside(path) / (part["source"].name if len(parts) > 1 else "")
+        for drawing, form in product(drawings(part), spec.figures):
+            drawing.draw(folder / f"{drawing.name}.{form}")
     return path
+
+
+def figures_beside(page: Path) -> Path:
+    """Path of the folder of the figures that are files of their own, which has a folder for each of several runs."""
+    return page.with_name(f"{page.stem}_figures")
 
 
 def _path(spec: ReportSpec) -> Path:

@@ -4,6 +4,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from ncc.metrics.stats import interval
 from ncc.results.grid import Cell, Grid, Row, print_grid
-from ncc.study.sweep.run import latest
+from ncc.study.sweep.run import FOLDER, latest
 from ncc.study.sweep.spec import RANKED, Sweep
 
 SEED = "seed"
@@ -46,6 +47,9 @@ def show(sweep: Sweep, study: optuna.Study, console: Console | None = None) -> N
         lines=((_counts(tried), ""),),
     )
     print_grid(grid, console or Console())
+    if done := [trial for trial in tried if _returns([trial])]:
+        best = max(done, key=lambda trial: _returns([trial]))
+        print(f"The best trial as a page: ncc report run={Path(sweep.spec.out) / best.user_attrs[FOLDER]}")
 
 
 def _shown(value: object) -> str:

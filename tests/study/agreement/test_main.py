@@ -40,7 +40,7 @@ def test_the_quick_preset_writes_a_report(tmp_path: Path, capsys: pytest.Capture
         (["--controllers", "dctpc"], "Unknown controller 'dctpc'"),
         (["--seeds", "0"], "Preset.seeds"),
         (["--duration", "-1"], "Preset.duration_s"),
-        (["--preset", "fll"], "Unknown preset 'fll'; known: full, quick. Did you mean 'full'?"),
+        (["--preset", "fll"], "Unknown preset 'fll'. Did you mean 'full'? Known: full, quick."),
         (["--sides", "2"], "unrecognized arguments: --sides 2; see ncc agreement --help"),
     ],
 )
