@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Errors that a user can act on: each message names the thing, what is allowed, and what to do."""
 
+import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, Self, TypeVar
@@ -15,13 +16,18 @@ def hint(given: str, known: Iterable[str]) -> str:
     """Make a question for a message, such as " Did you mean 'dctcp'?"; empty if no known name is close.
 
     Close names are, best first: the given name in another letter case, a name that differs by a typing error, a longer
-    name that contains the given one (rllib_ppo for ppo), and a shorter name within the given one.
+    name with a word that begins like the given one (rllib_ppo for ppo), and a shorter name within the given one.
     """
     names = sorted(known)
     lower = {name.lower(): name for name in reversed(names)}
     given = given.lower()
     close = get_close_matches(given, lower, n=1, cutoff=0.6)
-    within = sorted((name for name in lower if len(given) >= MEANT and given in name), key=len)
+    begun = (
+        name
+        for name in lower
+        if len(given) >= MEANT and any(word.startswith(given) for word in re.split(r"\W|_", name))
+    )
+    within = sorted(begun, key=len)
     around = sorted((name for name in lower if len(name) >= MEANT and name in given), key=len, reverse=True)
     found = [name for name in (given, *close, *within, *around) if name in lower]
     return f" Did you mean {lower[found[0]]!r}?" if found else ""

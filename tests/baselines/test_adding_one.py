@@ -227,7 +227,7 @@ def test_it_is_listed_with_where_it_runs(used: dict[str, Any]) -> None:
     """ns-3 is not built in the copy: it is left out."""
     assert "aimd" in used["controllers"]
     lines = {line.split()[0]: line for line in used["done"]["listed"][1].splitlines()}
-    assert re.fullmatch(r"aimd +packetsim +\S.*", lines["aimd"])
+    assert re.fullmatch(r" +aimd +\S.* \(packetsim\)", lines["aimd"])
     assert "nowhere built" in lines["ns3_cubic"]
 
 

@@ -138,7 +138,7 @@ def test_settings_are_values_or_mappings_and_typos_are_named() -> None:
     assert env_spec(observation="pooled").view.observation.neighbours == "pooled"
     with pytest.raises(ConfigError, match=r"env.reward.*allowed: backlog, profit_penalty, utility"):
         make(reward={"kind": "fame"})
-    with pytest.raises(ConfigError, match=r"env.observation.*rtt_scales.*allowed: .*rtt_scale"):
+    with pytest.raises(ConfigError, match=r"env.observation.*rtt_scales.*Did you mean.*Allowed: .*rtt_scale"):
         make(observation={"rtt_scales": 1})
     with pytest.raises(
         ConfigError, match=r"action must be a value, a mapping of its fields or a name \(its kind\), got list"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is outside the order has a share of the limit, and what is outside the limit is little and has a ceiling."""
+"""The share of packets outside the order in the limit, and the ceiling of what is outside the limit."""
 
 import socket
 import struct

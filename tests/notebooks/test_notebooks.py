@@ -82,7 +82,7 @@ def test_the_quickstart_trains_and_compares(quickstart: tuple[list[dict[str, Any
     assert (run / "policy.ncc").is_file()
 
 
-@pytest.mark.parametrize(("name", "pictures"), [(INCAST, 4), (LEARNED, 5)])
+@pytest.mark.parametrize(("name", "pictures"), [(INCAST, 6), (LEARNED, 5)])
 def test_it_runs_on_a_run_folder(
     name: str, pictures: int, own: Path, quickstart: tuple[list[dict[str, Any]], Path]
 ) -> None:
