@@ -22,12 +22,8 @@ def hint(given: str, known: Iterable[str]) -> str:
     lower = {name.lower(): name for name in reversed(names)}
     given = given.lower()
     close = get_close_matches(given, lower, n=1, cutoff=0.6)
-    begun = (
-        name
-        for name in lower
-        if len(given) >= MEANT and any(word.startswith(given) for word in re.split(r"\W|_", name))
-    )
-    within = sorted(begun, key=len)
+    begins = re.compile(rf"(?:^|[\W_]){re.escape(given)}").search
+    within = sorted((name for name in lower if len(given) >= MEANT and begins(name)), key=len)
     around = sorted((name for name in lower if len(name) >= MEANT and name in given), key=len, reverse=True)
     found = [name for name in (given, *close, *within, *around) if name in lower]
     return f" Did you mean {lower[found[0]]!r}?" if found else ""
