@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # ncc as a command:
 #   docker build -t ncc .                                  (--build-arg EXTRAS=[torch,ns3] for more than packetsim)
-#   docker run --rm --user "$(id -u)" -v "$PWD:/srv/ncc" ncc evaluate scenario=incast
+#   docker run --rm --user "$(id -u)" -v "$PWD:/srv/ncc" ncc evaluate scenario=incast datapath=packetsim
 ARG PYTHON=3.13
 FROM python:${PYTHON}-slim AS build
 RUN apt-get update \
