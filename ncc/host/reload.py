@@ -172,7 +172,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     Raises:
         ConfigError: they are invalid, or the file cannot be read.
     """
-    parser = Parser(prog="ncc host run")
+    parser = Parser(prog="ncc host run", add_help=False)  # help would end the agent
     add_options(parser)
     options = parser.parse_args(expanded(["run", *arguments])[1:])
     options.given = tuple(arguments)

@@ -42,12 +42,28 @@ def test_the_words_of_a_file_come_before_those_of_the_command_line(tmp_path: Pat
     assert expanded([]) == []
 
 
-@pytest.mark.parametrize(("text", "said"), [("'no end", "No closing quotation"), (None, "No such file")])
+@pytest.mark.parametrize(
+    ("text", "said"), [("'no end", "No closing quotation"), ("a\0b", "A zero byte"), (None, "No such file")]
+)
 def test_a_file_without_words_is_refused(text: str | None, said: str, tmp_path: Path) -> None:
     if text is not None:
         written(tmp_path / "conf", text)
     with pytest.raises(ConfigError, match=said):
         expanded(["run", "--config", str(tmp_path / "conf")])
+
+
+@pytest.mark.parametrize(
+    ("word", "said"), [("--help", "unrecognized arguments: --help"), ("--config other", "--config cannot be shortened")]
+)
+def test_a_file_neither_ends_an_agent_nor_names_another_file(word: str, said: str, tmp_path: Path) -> None:
+    conf = written(tmp_path / "conf", f"policy.ncc --interface eth0 {word}")
+    with pytest.raises(ConfigError, match=said):
+        parsed(["--config", str(conf)])
+
+
+def test_a_shortened_option_is_not_passed_over() -> None:
+    with pytest.raises(ConfigError, match="--config cannot be shortened"):
+        parsed(["policy.ncc", "--interface", "eth0", "--conf", "other"])
 
 
 def test_options_that_need_a_restart_are_named(tmp_path: Path) -> None:
