@@ -303,7 +303,7 @@ def _network(options: argparse.Namespace, file: PolicyFile, hosts: int) -> Neigh
 
 
 def _speed_bps(interface: str) -> float:
-    speed: int = psutil.net_if_stats()[interface].speed
+    speed: int = getattr(psutil.net_if_stats().get(interface), "speed", 0)
     if not 0 < speed < SPEED_UNKNOWN:
         raise ConfigError("the rate of the hosts' links is not known: say --link-rate, in bits/s")
     return speed * 1e6
