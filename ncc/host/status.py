@@ -297,7 +297,7 @@ def _bytes(size_bytes: float) -> str:
 def _scaled(value: float) -> str:
     """Return three digits and the prefix of the unit."""
     for prefix, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= scale:
+        if value >= 0.9995 * scale:  # it is rounded to 1
             return f"{value / scale:.3g} {prefix}"
     return f"{value:.3g} "
 

@@ -241,6 +241,15 @@ def test_the_limit_is_explained_by_the_numbers_of_the_last_decision(
         assert part in text
 
 
+@pytest.mark.parametrize(
+    ("rate_bps", "text"),
+    [(0.0, "0 bit/s"), (999.7, "1 kbit/s"), (999.4e6, "999 Mbit/s"), (999.7e6, "1 Gbit/s"), (2.345e9, "2.35 Gbit/s")],
+)
+def test_a_rate_has_three_digits(rate_bps: float, text: str, put: Put, capsys: pytest.CaptureFixture[str]) -> None:
+    put(hosts=[msgspec.structs.replace(HOST, sent_bps=rate_bps)])
+    assert f"it sends {text}, 250 kB waits" in said(capsys, "status")[1]
+
+
 def test_a_host_without_an_agent_has_no_reasons(
     put: Put, kernel: dict[str, float | None], capsys: pytest.CaptureFixture[str]
 ) -> None:
