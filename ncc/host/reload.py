@@ -63,6 +63,11 @@ class InForce:
         """Begin to read options, policy file and keys; what is being read already is left."""
         self._reading = self._read()
 
+    @property
+    def reads(self) -> bool:
+        """True from `read_again` until `take` has done the last step."""
+        return self._reading is not None
+
     def take(self, loop: "Loop") -> bool:
         """Do the next step of a change that has begun; return True if the loop's agent decides by it from now on.
 
