@@ -76,9 +76,8 @@ def _steps(options: argparse.Namespace, made: plan.Plan | None, agent: AgentReco
         return
     if options.receivers is not None:
         yield partial(run.waker, made)
-    if agent is None or agent.dry_run:
-        yield partial(run.sysctls, options, made)
     if agent is None:
+        yield partial(run.sysctls, options, made)
         yield lambda undo: undo.callback(reload.exchange_of(made, options.receivers).close)
         yield partial(_check_name, options.name or congestion_name(made.file.header.stack.transport))
 
