@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is outside the order has a share of the limit, and what is outside the limit is little and has a ceiling."""
+"""Packets outside the order have a share of the limit; those outside the limit are few and have a ceiling."""
 
 import socket
 import struct
