@@ -61,6 +61,7 @@ def open_lock(name: str, *, restores: bool = False) -> int:
     try:
         with suppress(FileExistsError):
             FOLDER.mkdir(mode=0o755)
+            FOLDER.chmod(0o755)  # whatever the umask: any user may read the records there
         info, above = FOLDER.lstat(), FOLDER.parent.stat()
         users = {0, os.geteuid()}
         if restores and os.geteuid() == above.st_uid == 0 and not above.st_mode & 0o022:

@@ -141,7 +141,9 @@ class Agent:
         """Go on where another agent of the same hosts ends: with its limits in force and its counters."""
         self.guard.follow(before.guard)
         self.counters = before.counters
-        if self.exchange is not before.exchange:
+        if self.exchange is before.exchange:
+            self.stale = before.stale
+        else:
             self.exchange.counters.update(before.exchange.counters)
 
     def share(self, now_ns: int) -> None:

@@ -126,13 +126,14 @@ class AgentCollector:
 class MetricsFile:
     """A file of an agent's metrics for node_exporter's textfile collector. A thread writes it every `every_s` seconds.
 
-    The file is written under another name and renamed, so that readers never find a part of it.
+    The file is written under another name and renamed, so that readers never find a part of it. A full disk costs
+    metrics and nothing else: any user may fill it.
 
     Attributes:
-        lost: number of failed writes after the first write.
+        lost: number of failed writes.
 
     Raises:
-        ResultError: the file cannot be written.
+        ResultError: this process may not write the file.
     """
 
     def __init__(self, path: Path, every_s: float, collector: AgentCollector) -> None:
@@ -157,17 +158,17 @@ class MetricsFile:
 
     def _keep(self) -> None:
         while not self._over.wait(self._every_s):
-            try:
-                self._write()
-            except ResultError:
-                self.lost += 1
+            self._write()
 
     def _write(self) -> None:
         from prometheus_client import generate_latest
 
-        with replacing(self._path) as temporary:
-            temporary.write_bytes(generate_latest(self._registry))
-            temporary.chmod(READABLE)
+        try:
+            with replacing(self._path) as temporary:
+                temporary.write_bytes(generate_latest(self._registry))
+                temporary.chmod(READABLE)
+        except ResultError:
+            self.lost += 1
 
 
 def _by_host(values: FloatArray | IntArray) -> dict[str, float]:

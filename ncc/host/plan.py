@@ -78,6 +78,11 @@ def _prom(text: str) -> Path:
     return Path(text)
 
 
+def _nested(text: str) -> None:
+    """Refuse a file of options that an abbreviated option or another such file names."""
+    raise argparse.ArgumentTypeError(f"cannot be shortened, nor be in such a file itself, got {text}")
+
+
 def _sha256(text: str) -> str:
     """Return the hexadecimal digits of ``sha256:<digits>``."""
     if (match := re.fullmatch(r"sha256:([0-9a-f]{64})", text)) is None:
@@ -108,7 +113,8 @@ def add_options(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
     """Add the options of ``run``; `needed` is false for a command that can do without policy file and interface."""
     add = parser.add_argument
     add("policy", type=Path, nargs=None if needed else "?", help="a policy file, as `ncc export` writes")
-    add("--config", metavar="FILE", help="file of further options, as words; SIGHUP has it read again")
+    help_ = "file of further options, as words; SIGHUP has it read again"
+    add("--config", type=_nested, metavar="FILE", help=help_)  # `ncc.host.words` takes it out
     add("--digest", type=_sha256, metavar="sha256:HEX", help="digest that the file must have (`ncc export` prints it)")
     add(
         "--interface",
@@ -297,7 +303,7 @@ def _network(options: argparse.Namespace, file: PolicyFile, hosts: int) -> Neigh
 
 
 def _speed_bps(interface: str) -> float:
-    speed: int = psutil.net_if_stats()[interface].speed
+    speed: int = getattr(psutil.net_if_stats().get(interface), "speed", 0)
     if not 0 < speed < SPEED_UNKNOWN:
         raise ConfigError("the rate of the hosts' links is not known: say --link-rate, in bits/s")
     return speed * 1e6

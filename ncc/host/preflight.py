@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from functools import partial
 
 from ncc.core.errors import ConfigError, DatapathError, NccError
-from ncc.envs.linux import device
+from ncc.envs.linux import device, machine
 from ncc.envs.linux.netlink import Route
 from ncc.envs.linux.objects import congestion_name, require_built
 from ncc.harness.atomic import require_writable
@@ -27,8 +27,8 @@ def check_start(options: argparse.Namespace) -> int:
     """
     if options.policy is None or not options.interface:
         raise ConfigError("name the policy file and its --interface (or a --config that has them), or no option at all")
-    living = [one for one in records() if alive(one, time.monotonic_ns()) and one.dry_run == options.dry_run]
-    agent = living[0] if living else None
+    now_ns, port = time.monotonic_ns(), str(options.port)
+    agent = next((one for one in records() if alive(one, now_ns) and one.fixed["--port"] == port), None)
     refusals = list(refused(options, agent))
     print(*(f"refused: {refusal}" for refusal in refusals), sep="\n", end="\n" * bool(refusals))
     if refusals:
@@ -46,7 +46,7 @@ def refused(options: argparse.Namespace, agent: AgentRecord | None) -> Iterator[
 
     Args:
         options: options of ``run``.
-        agent: agent that runs now. What it holds (port, locks, queues, name) counts as free.
+        agent: agent that these options are to replace. What it holds (port, locks, queues, name) counts as free.
     """
     made = None
     try:
@@ -65,13 +65,13 @@ def refused(options: argparse.Namespace, agent: AgentRecord | None) -> Iterator[
 def _steps(options: argparse.Namespace, made: plan.Plan | None, agent: AgentRecord | None) -> Iterator[Step]:
     yield lambda _: privileges.check()
     yield lambda _: require_built()
+    yield lambda _: machine.check_clock()
     if options.metrics is not None:
         yield lambda _: require_writable(options.metrics)
     if options.realtime:
         yield partial(run.schedule, options)
-    held = () if agent is None else [host.interface for host in agent.hosts]
     if not options.dry_run:
-        yield from (partial(_check_queue, name) for name in options.interface if name not in held)
+        yield from (partial(_check_queue, name) for name in options.interface)
     if made is None:
         return
     if options.receivers is not None:

@@ -16,6 +16,7 @@ import msgspec
 import psutil
 
 from ncc import __version__
+from ncc.core.errors import ResultError
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux import machine
 from ncc.envs.residual import STALE_PERIODS as FORMULA_PERIODS
@@ -207,13 +208,23 @@ def finite(limit_bps: float) -> float | None:
 
 
 def records() -> list[AgentRecord]:
-    """Return the records of this network namespace; the agents that limit come first, and of these the newest."""
+    """Return the records of this network namespace; the agents that limit come first, and of these the newest.
+
+    Raises:
+        ResultError: the record of a living agent cannot be read.
+    """
     found = []
     for path in _paths():
         try:
             found.append(msgspec.json.decode(path.read_bytes(), type=AgentRecord))
-        except (OSError, msgspec.DecodeError):  # removed meanwhile, or of another version
+        except FileNotFoundError:  # removed meanwhile
             continue
+        except (OSError, msgspec.DecodeError) as error:
+            if psutil.pid_exists(_pid(path)):
+                raise ResultError(
+                    f"the record of the agent that runs cannot be read ({path}: {error}), perhaps as it is of another "
+                    "version of ncc: restart the agent (systemctl restart ncc-host)"
+                ) from None
     return sorted(found, key=lambda record: (record.dry_run, -record.time_ns))
 
 
@@ -225,8 +236,12 @@ def alive(record: AgentRecord, now_ns: int) -> bool:
 def sweep() -> None:
     """Remove the records that killed agents left of this network namespace."""
     for path in _paths():
-        if not psutil.pid_exists(int(path.stem.split("-")[1])):
+        if not psutil.pid_exists(_pid(path)):
             path.unlink(missing_ok=True)
+
+
+def _pid(path: Path) -> int:
+    return int(path.stem.split("-")[1])
 
 
 def _paths() -> list[Path]:

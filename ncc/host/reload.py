@@ -63,6 +63,11 @@ class InForce:
         """Begin to read options, policy file and keys; what is being read already is left."""
         self._reading = self._read()
 
+    @property
+    def reads(self) -> bool:
+        """True from `read_again` until `take` has done the last step."""
+        return self._reading is not None
+
     def take(self, loop: "Loop") -> bool:
         """Do the next step of a change that has begun; return True if the loop's agent decides by it from now on.
 
@@ -172,7 +177,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     Raises:
         ConfigError: they are invalid, or the file cannot be read.
     """
-    parser = Parser(prog="ncc host run")
+    parser = Parser(prog="ncc host run", add_help=False)  # help would end the agent
     add_options(parser)
     options = parser.parse_args(expanded(["run", *arguments])[1:])
     options.given = tuple(arguments)

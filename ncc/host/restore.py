@@ -11,7 +11,7 @@ import fcntl
 import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -163,8 +163,9 @@ def alone(*, restores: bool = False) -> Iterator[None]:
                 "Another agent has changed settings of this network namespace: end it first, or let one agent have "
                 "several hosts."
             ) from None
-        if path.exists() and os.path.samestat(path.stat(), os.fstat(lock)):
-            break
+        with suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(lock)):
+                break
         os.close(lock)  # its former holder has removed the file meanwhile
     try:
         yield

@@ -236,7 +236,7 @@ def _serve(
             now_ns, missed = loop.wait()
             if stop.name is not None or now_ns >= until_ns:
                 break
-            loop.period(now_ns, missed)
+            loop.period(now_ns, 0 if now.reads else missed)  # periods missed for a change are no overload
             notifier.alive(now_ns)
             stop.read_again()
             if now.take(loop):

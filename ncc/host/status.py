@@ -147,7 +147,6 @@ def shown(report: Report, now_ns: int) -> Iterator[str]:
     if agent is not None:
         policy = f"policy {agent.policy} (sha256 {agent.sha256[:12]}...)"
         yield from _lines("agent", [f"process {agent.pid}, for {_time(time.time() - agent.began)}; {policy}"])
-    if agent is not None:
         for host in agent.hosts:
             yield from _host(agent, host, report, living)
         yield from _peers(agent, (now_ns - agent.time_ns) / NS_PER_S)
@@ -221,15 +220,18 @@ def reasons(agent: AgentRecord) -> Iterator[str]:
         uplink = f"{_rate(agent.uplink_bps)} for {n} host{'s' * (n != 1)}"
         said.append(f"The fair share of the uplink ({uplink}) is {_rate(host.fair_bps)}.")
         since = time.strftime("%H:%M:%S", time.localtime(agent.since))
+        answered_bps = host.decided_bps
         if agent.decider == "fair share":
+            answered_bps = host.fair_bps
             said.append(f"Since {since} the policy {agent.policy} is suspended: {agent.why}. So the fair share holds.")
         elif agent.decider == "last limits":
+            answered_bps = host.limit_bps
             said.append(f"Since {since} there is no usable decision: {agent.why}. So the last good limit holds.")
         else:
             who = f"policy {agent.policy}" if agent.decider == "policy" else f"formula LOCAL ({agent.why})"
             said.append(f"The {who} answered {_rate(host.decided_bps)}.")
         bounds = f"The bounds are {_rate(least_bps)} to {_rate(most_bps)}"
-        cut = agent.decider in ("policy", "formula") and host.decided_bps != host.limit_bps
+        cut = answered_bps != host.limit_bps
         said.append(f"{bounds}, and made {_rate(host.limit_bps)} of it." if cut else f"{bounds}; they changed nothing.")
         yield " ".join(said)
 
@@ -295,7 +297,7 @@ def _bytes(size_bytes: float) -> str:
 def _scaled(value: float) -> str:
     """Return three digits and the prefix of the unit."""
     for prefix, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= scale:
+        if value >= 0.9995 * scale:  # it is rounded to 1
             return f"{value / scale:.3g} {prefix}"
     return f"{value:.3g} "
 

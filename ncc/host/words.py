@@ -17,7 +17,7 @@ def expanded(arguments: Sequence[str]) -> list[str]:
     """Return arguments with the words of the file of `FLAG`, if it is given, after the command, which comes first.
 
     Raises:
-        ConfigError: the file cannot be read, or a quotation in it does not end.
+        ConfigError: the file cannot be read, a quotation in it does not end, or it has a zero byte.
     """
     if not arguments or arguments[0] not in COMMANDS:
         return list(arguments)
@@ -27,7 +27,9 @@ def expanded(arguments: Sequence[str]) -> list[str]:
     if found.config is None:
         return rest
     try:
-        return [rest[0], *shlex.split(found.config.read_text(), comments=True), *rest[1:]]
+        if "\0" in (text := found.config.read_text()):
+            raise ValueError("A zero byte")
+        return [rest[0], *shlex.split(text, comments=True), *rest[1:]]
     except OSError as error:
         raise ConfigError(f"cannot read {found.config}, the file of {FLAG}: {error.strerror}") from None
     except ValueError as error:

@@ -21,7 +21,7 @@ from ncc.envs.observation import ObservationSpec, check_on_hosts, names_of
 from ncc.envs.observation.spec import TABLE
 from ncc.host.__main__ import main, parser
 from ncc.host.neighbourhood import limiter_of, outside_of
-from ncc.host.plan import narrowed, planned
+from ncc.host.plan import _speed_bps, narrowed, planned
 from ncc.policies import RateBounds
 from ncc.policies.export import ExportSpec, export
 from ncc.policies.file import PolicyFile, load_policy_file, packed
@@ -146,6 +146,12 @@ def test_an_interface_without_an_address_takes_one_by_name(
 def test_an_unknown_command_is_refused_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["uplnk"]) == 2
     assert "Unknown command 'uplnk'. Did you mean 'uplink'? Known: check, " in capsys.readouterr().err
+
+
+def test_the_rate_of_an_interface_that_has_gone_is_not_known() -> None:
+    """As after a renaming, when an agent reads its options again."""
+    with pytest.raises(ConfigError, match="say --link-rate"):
+        _speed_bps("gone")
 
 
 def test_what_the_system_refuses_is_said_in_a_sentence(

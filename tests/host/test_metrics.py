@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -83,3 +84,11 @@ def test_a_file_that_cannot_be_written_is_refused_at_first_and_counted_later(tmp
         assert eventually(path.is_file)
     finally:
         made.close()
+
+
+def test_a_full_disk_costs_metrics_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any user may fill it, also while an agent starts."""
+    monkeypatch.setattr("ncc.host.metrics.replacing", Mock(side_effect=ResultError("no space left")))
+    made = MetricsFile(tmp_path / "ncc.prom", 60.0, collector(Durations()))
+    made.close()
+    assert made.lost == 1

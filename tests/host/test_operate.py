@@ -27,3 +27,15 @@ def test_alerts_are_about_metrics_that_are_there() -> None:
     assert len(labels) == 4
     assert {value for _, values in labels for value in values.split("|")} <= LABELS
     assert len({rule["alert"] for rule in group["rules"]}) == len(group["rules"])
+
+
+def test_both_sides_of_a_quotient_have_the_same_labels() -> None:
+    """Prometheus pairs only those, and finds nothing otherwise: such an alert would never come."""
+    labels = {
+        family.name + "_total": {name for sample in family.samples for name in sample.labels}
+        for family in collector(Durations()).collect()
+    }
+    quotients = re.findall(r"rate\((\w+)[^)]*\) /( ignoring \((\w+)\))? rate\((\w+)", PAGE.read_text())
+    assert len(quotients) == 3
+    for above, _, ignored, below in quotients:
+        assert labels[above] - {ignored} == labels[below], above

@@ -2,11 +2,14 @@
 """`ncc host check` with options: it says all that a start would refuse, and changes nothing."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ncc.envs.linux import namespaces
+from ncc.host import preflight
 from ncc.host.__main__ import main
+from ncc.host.reload import fixed_options, parsed
 from tests.host.agents import AgentProcess
 from tests.host.lines import line, state
 from tests.support.linux import TRAFFIC, needs
@@ -18,6 +21,27 @@ def test_options_without_a_policy_or_an_interface_are_no_start(capsys: pytest.Ca
     for arguments in (["--floor", "0.1"], ["policy.ncc"]):
         assert main(["check", *arguments]) == 2
         assert "name the policy file and its --interface" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("port", "replaces"), [("9471", True), ("9499", False)])
+def test_options_replace_the_agent_of_the_same_port_also_if_it_dry_runs(
+    port: str, replaces: bool, policy_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise an operator who ends a dry run is told that its port is in use."""
+    words = [str(policy_path), *OPTIONS.replace("line0", "lo").split(), "--address", "127.0.0.1"]
+    runs = SimpleNamespace(pid=1, dry_run=True, fixed=fixed_options(parsed([*words, "--dry-run"])))
+    replaced = list[object]()
+
+    def refuses_nothing(_: object, agent: object) -> list[str]:
+        replaced.append(agent)
+        return []
+
+    monkeypatch.setattr(preflight, "records", lambda: [runs])
+    monkeypatch.setattr(preflight, "alive", lambda *_: True)
+    monkeypatch.setattr(preflight, "refused", refuses_nothing)
+    assert main(["check", *words, "--port", port]) == 0
+    assert replaced == [runs if replaces else None]
+    assert ("--dry-run changes only by a restart" in capsys.readouterr().out) == replaces
 
 
 @needs(*TRAFFIC)

@@ -4,8 +4,10 @@
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,8 +15,10 @@ from ncc.core.errors import ConfigError
 from ncc.envs.linux import namespaces
 from ncc.host.exchange import UdpExchange
 from ncc.host.keys import Keys
+from ncc.host.log import Log
 from ncc.host.peers import parse_agent
-from ncc.host.reload import fixed_options, parsed, refusal
+from ncc.host.plan import planned
+from ncc.host.reload import InForce, fixed_options, parsed, refusal
 from ncc.host.status import kernel_limits_bps
 from ncc.host.words import expanded
 from tests.host.agents import AgentProcess
@@ -42,12 +46,44 @@ def test_the_words_of_a_file_come_before_those_of_the_command_line(tmp_path: Pat
     assert expanded([]) == []
 
 
-@pytest.mark.parametrize(("text", "said"), [("'no end", "No closing quotation"), (None, "No such file")])
+@pytest.mark.parametrize(
+    ("text", "said"), [("'no end", "No closing quotation"), ("a\0b", "A zero byte"), (None, "No such file")]
+)
 def test_a_file_without_words_is_refused(text: str | None, said: str, tmp_path: Path) -> None:
     if text is not None:
         written(tmp_path / "conf", text)
     with pytest.raises(ConfigError, match=said):
         expanded(["run", "--config", str(tmp_path / "conf")])
+
+
+@pytest.mark.parametrize(
+    ("word", "said"), [("--help", "unrecognized arguments: --help"), ("--config other", "--config cannot be shortened")]
+)
+def test_a_file_neither_ends_an_agent_nor_names_another_file(word: str, said: str, tmp_path: Path) -> None:
+    conf = written(tmp_path / "conf", f"policy.ncc --interface eth0 {word}")
+    with pytest.raises(ConfigError, match=said):
+        parsed(["--config", str(conf)])
+
+
+def test_a_shortened_option_is_not_passed_over() -> None:
+    with pytest.raises(ConfigError, match="--config cannot be shortened"):
+        parsed(["policy.ncc", "--interface", "eth0", "--conf", "other"])
+
+
+def test_a_change_is_being_read_until_it_is_taken_or_refused(policy_path: Path, tmp_path: Path) -> None:
+    conf = written(tmp_path / "conf", policy_path, OPTIONS.replace("line0", "lo"), "--address 127.0.0.1 --dry-run")
+    options = parsed(["--config", str(conf)])
+    with ExitStack() as undo:
+        now = InForce(options, planned(options), Log(lambda _: None), undo)
+        assert not now.reads
+        now.read_again()
+        assert not now.take(Mock())
+        assert now.reads, "this was the first step"
+        written(conf, policy_path, "--interface lo --nope")
+        now.read_again()
+        assert not now.take(Mock())
+        assert not now.reads
+        assert "--nope" in now.refused
 
 
 def test_options_that_need_a_restart_are_named(tmp_path: Path) -> None:

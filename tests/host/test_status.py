@@ -216,7 +216,14 @@ def test_of_many_neighbours_those_heard_longest_ago_are_shown(put: Put, capsys: 
         ({}, "The policy ncc answered 30 Mbit/s. The bounds are 1 Mbit/s to 20 Mbit/s, and made 20 Mbit/s of it."),
         ({"decider": "formula", "why": "x"}, "The formula LOCAL (x) answered 30 Mbit/s."),
         ({"decider": "fair share", "why": "overload"}, "is suspended: overload. So the fair share holds."),
-        ({"decider": "last limits", "why": "NaN"}, "no usable decision: NaN. So the last good limit holds."),
+        (
+            {"decider": "fair share", "why": "x"},
+            "the fair share holds. The bounds are 1 Mbit/s to 20 Mbit/s, and made 20 Mbit/s of it.",
+        ),
+        (
+            {"decider": "last limits", "why": "NaN"},
+            "no usable decision: NaN. So the last good limit holds. The bounds are 1 Mbit/s to 20 Mbit/s; they changed",
+        ),
         ({"dry_run": True}, "eth0 would be allowed 20 Mbit/s. This is a dry run: nothing enforces it."),
     ],
 )
@@ -232,6 +239,15 @@ def test_the_limit_is_explained_by_the_numbers_of_the_last_decision(
         "The fair share of the uplink (100 Mbit/s for 3 hosts) is 25 Mbit/s.",
     ):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "text"),
+    [(0.0, "0 bit/s"), (999.7, "1 kbit/s"), (999.4e6, "999 Mbit/s"), (999.7e6, "1 Gbit/s"), (2.345e9, "2.35 Gbit/s")],
+)
+def test_a_rate_has_three_digits(rate_bps: float, text: str, put: Put, capsys: pytest.CaptureFixture[str]) -> None:
+    put(hosts=[msgspec.structs.replace(HOST, sent_bps=rate_bps)])
+    assert f"it sends {text}, 250 kB waits" in said(capsys, "status")[1]
 
 
 def test_a_host_without_an_agent_has_no_reasons(
@@ -262,3 +278,13 @@ def test_records_of_another_version_and_of_dead_agents_disturb_nothing(
     record.sweep()
     assert not dead.exists()
     assert len(list(tmp_path.iterdir())) == 1, "that of a living one stays"
+
+
+def test_a_living_agent_of_another_version_does_not_pass_for_none(
+    put: Put, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put()
+    (path,) = tmp_path.iterdir()
+    path.write_text("{}")
+    assert main(["status"]) == 1
+    assert "perhaps as it is of another version of ncc: restart the agent" in capsys.readouterr().err

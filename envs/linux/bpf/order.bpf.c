@@ -8,7 +8,8 @@
  * packets overtakes another. Packets without payload go first. Other protocols, and packets that the host forwards, are
  * outside the order.
  *
- * Few packets are outside the host's limit: those that keep its link up, sent by itself. If user space is silent, all packets go to a class outside the host's limit.
+ * Few packets are outside the host's limit: those that keep its link up, sent by itself. If user space is silent, all
+ * packets go to a class outside the host's limit.
  */
 #include "kernel.h"
 
