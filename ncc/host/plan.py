@@ -204,8 +204,13 @@ class Plan:
     guard: GuardSettings
 
 
-def planned(options: argparse.Namespace, before: Plan | None = None) -> Plan:
-    """Make a plan from options; `before` is the plan of an agent that runs, and goes on with the same local hosts.
+def planned(options: argparse.Namespace, before: Plan | None = None, file: PolicyFile | None = None) -> Plan:
+    """Make a plan from options.
+
+    Args:
+        options: options of ``run``.
+        before: plan of an agent that runs, and goes on with the same local hosts; None: there is none.
+        file: policy file that the options name; None: it is read now.
 
     Raises:
         ConfigError: options are invalid, or contradict each other or the policy.
@@ -213,7 +218,7 @@ def planned(options: argparse.Namespace, before: Plan | None = None) -> Plan:
     """
     if options.name is not None:
         check_name(options.name)
-    file = load_policy_file(options.policy, options.digest)
+    file = file or load_policy_file(options.policy, options.digest)
     bounds = narrowed(file, options)
     _check_transport(file)
     addresses, sources = _hosts(options) if before is None else (before.addresses, before.sources)

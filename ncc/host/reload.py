@@ -19,6 +19,7 @@ from ncc.host.neighbourhood import Neighbourhood, limiter_of, outside_of
 from ncc.host.peers import rows_of
 from ncc.host.plan import LATE_PERIODS, Plan, add_options, planned
 from ncc.host.words import expanded
+from ncc.policies.file import load_policy_file
 
 if TYPE_CHECKING:
     from ncc.host.loop import Loop
@@ -96,7 +97,9 @@ class InForce:
         options = parsed(self.options.given)
         _refuse(refusal(self.fixed, fixed_options(options)))
         yield None
-        plan = planned(options, self.plan)
+        file = load_policy_file(options.policy, options.digest)
+        yield None
+        plan = planned(options, self.plan, file)
         _refuse(refusal(self.fixed, fixed_plan(plan)))
         yield None
         neighbourhood = neighbourhood_of(plan)
