@@ -75,14 +75,14 @@ def test_a_change_is_being_read_until_it_is_taken_or_refused(policy_path: Path, 
     options = parsed(["--config", str(conf)])
     with ExitStack() as undo:
         now = InForce(options, planned(options), Log(lambda _: None), undo)
-        assert not now.reads
+        states = [now.reads]
         now.read_again()
         assert not now.take(Mock())
-        assert now.reads, "this was the first step"
+        states.append(now.reads)  # this was the first step
         written(conf, policy_path, "--interface lo --nope")
         now.read_again()
         assert not now.take(Mock())
-        assert not now.reads
+        assert [*states, now.reads] == [False, True, False]
         assert "--nope" in now.refused
 
 
