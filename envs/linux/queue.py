@@ -26,9 +26,9 @@ import os
 import struct
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 
-from ncc.core.errors import DatapathError
+from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux import device, netlink
@@ -71,6 +71,8 @@ _PARMS, _RATE64, _CEIL64 = 1, 6, 7
 _TICK_NS = 64
 _SOURCE, _ETHERNET = struct.Struct("=BBHhHI"), 1
 """struct tc_ratespec; TC_LINKLAYER_ETHERNET, with which the kernel computes transmission times itself."""
+_CEIL_AT = 8
+"""Place of the rate in struct tc_ratespec."""
 _CLASS = struct.Struct(f"={_SOURCE.size * 2}s5I")
 
 
@@ -325,3 +327,28 @@ class Queues:
         self.counts = counts
         for queue in self._queues:
             queue.check()
+
+
+def kernel_limits_bps(interface: str) -> Iterator[float | None]:
+    """Yield the limit of an interface in the kernel, in bits/s of IP packets in full frames (None: the line's rate).
+
+    Yield nothing if the interface has no queue of ours.
+    """
+    ceilings = dict[int, int]()
+    try:
+        index, packet_bytes, header_bytes = device.properties(interface)
+        with closing(Route()) as route:
+            if not device.filter_handle(route, index):
+                return
+            for answer in route.ask(request(netlink.GET_CLASS, netlink.DUMP, index)):
+                options = attributes(answer.attributes.get(netlink.OPTIONS, memoryview(b"")))
+                if _PARMS in options:
+                    (ceilings[answer.handle],) = struct.unpack_from("=I", options[_PARMS], _SOURCE.size + _CEIL_AT)
+                if _CEIL64 in options:
+                    (ceilings[answer.handle],) = struct.unpack_from("=Q", options[_CEIL64])
+    except (ConfigError, OSError):  # gone meanwhile
+        return
+    if LIMIT not in ceilings:
+        return
+    limit, line = ceilings[LIMIT], ceilings.get(LINE, 0)
+    yield None if limit >= line else limit * BITS_PER_BYTE * (packet_bytes - header_bytes) / packet_bytes

@@ -3,10 +3,8 @@
 
 import argparse
 import re
-import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -17,11 +15,9 @@ from msgspec import NODEFAULT, Meta
 from ncc.core.errors import ConfigError
 from ncc.core.options import typed
 from ncc.core.value import Value
-from ncc.envs.linux import namespaces
-from ncc.envs.linux.device import interface_index, occupied
-from ncc.envs.linux.machine import namespace_cookie
 from ncc.envs.linux.objects import check_name
 from ncc.envs.linux.stack import KERNEL, check_stack
+from ncc.host.addresses import Source, local_hosts
 from ncc.host.guard import GuardSettings, Seconds
 from ncc.host.keys import Keys
 from ncc.host.neighbourhood import NeighbourhoodSpec, check_fits, check_trained
@@ -38,15 +34,12 @@ SendBuffer = Annotated[int, Meta(ge=1 << 14, le=1 << 26)]
 upper bound, which is what the payload may take in memory."""
 SPEED_UNKNOWN = 65535
 """Speed in Mbit/s that psutil may report for an interface of unknown speed."""
-BROADCAST = IPv4Address("255.255.255.255")
 LATE_PERIODS = 10.0
 """Age in periods above which an arriving message is dropped."""
 HEARTBEATS = 2
 """Shortest timeout of the heartbeat, in periods."""
 HEARTBEAT_MOST_S = 60.0
 """Longest timeout of the heartbeat in seconds: a host without decisions keeps its last limits no longer than this."""
-Source = tuple[str, int]
-"""Local end of connections: an IPv4 address, and the cookie (a number) of the network namespace that has it."""
 
 NETWORK = {
     "--link-rate": ("link_rate_bps", "bits/s of each host's link (the interface's)"),
@@ -221,7 +214,7 @@ def planned(options: argparse.Namespace, before: Plan | None = None, file: Polic
     file = file or load_policy_file(options.policy, options.digest)
     bounds = narrowed(file, options)
     _check_transport(file)
-    addresses, sources = _hosts(options) if before is None else (before.addresses, before.sources)
+    addresses, sources = local_hosts(options) if before is None else (before.addresses, before.sources)
     own = tuple(peer_at(Address(addresses[0], options.port), which) for which in range(len(addresses)))
     peers = parse_peers(options.peers, own)
     uplink = None if options.uplink is None else parse_one(options.uplink, "uplink")
@@ -312,77 +305,6 @@ def _speed_bps(interface: str) -> float:
     if not 0 < speed < SPEED_UNKNOWN:
         raise ConfigError("the rate of the hosts' links is not known: say --link-rate, in bits/s")
     return speed * 1e6
-
-
-def _hosts(options: argparse.Namespace) -> tuple[list[str], list[tuple[Source, ...]]]:
-    """Return the addresses of the local hosts, and `Plan.sources`; raise `ConfigError` if they cannot be used."""
-    interfaces: list[str] = options.interface
-    named: list[str] = options.netns or []
-    host_addresses = [tuple(dict.fromkeys(_addresses(name))) for name in interfaces]
-    for name in () if options.dry_run else interfaces:
-        if queue := occupied(name):
-            raise ConfigError(
-                f"the interface {name} has a queue that somebody set up ({queue}): remove it (tc qdisc del dev {name} "
-                "root), or take another interface"
-            )
-    if options.address:
-        if len(options.address) != len(interfaces):
-            raise ConfigError(
-                f"{len(interfaces)} interfaces and {len(options.address)} addresses were named: each host has one of "
-                "either"
-            )
-        host_addresses = [(address,) for address in options.address]
-    elif lacking := [name for name, own in zip(interfaces, host_addresses, strict=True) if not own]:
-        raise ConfigError(f"the interface {lacking[0]} has no IPv4 address: give it one, or name the host's, --address")
-    if named and (not options.address or len(named) not in (1, len(host_addresses))):
-        raise ConfigError("--netns is of an --address: name one for all addresses, or one for each in turn")
-    spaces = named * len(host_addresses) if len(named) == 1 else named or [""] * len(host_addresses)
-    sources = []
-    for own, name in zip(host_addresses, spaces, strict=True):
-        if name:
-            with namespaces.inside(name):
-                cookie = _checked(own[0], f"in {name}")
-        else:
-            cookie = _checked(own[0], "here")
-        sources.append(tuple((address, cookie) for address in own))
-    every = [source for own in sources for source in own]
-    if twice := [address for address, cookie in every if every.count((address, cookie)) > 1]:
-        raise ConfigError(
-            f"each host needs an address of its own, and {twice[0]} is that of two: say --address of each"
-        )
-    return [own[0] for own in host_addresses], sources
-
-
-def _checked(address: str, where: str) -> int:
-    """Check that the calling thread's network namespace has an address, and return the namespace's cookie."""
-    if not _begins_here(address):
-        raise ConfigError(
-            f"no connection begins at {address} {where}: name one that `ip address` shows there, or by --netns the "
-            "network namespace that has it"
-        )
-    return namespace_cookie()
-
-
-def _addresses(interface: str) -> Iterator[str]:
-    """Return the IPv4 addresses of an interface of the calling thread's network namespace."""
-    interface_index(interface)
-    return (one.address for one in psutil.net_if_addrs().get(interface, ()) if one.family == socket.AF_INET)
-
-
-def _begins_here(address: str) -> bool:
-    """Return True if connections of this namespace may begin at an IPv4 address."""
-    try:
-        parsed = IPv4Address(address)
-    except ValueError:
-        raise ConfigError(f"a host's address must be an IPv4 address, got {address!r}") from None
-    if parsed.is_multicast or parsed.is_unspecified or parsed == BROADCAST:
-        return False  # bind() takes these, but no connection begins there
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((address, 0))
-        except OSError:
-            return False
-    return True
 
 
 def _check_receivers(options: argparse.Namespace, hosts: tuple[Peer, ...], sources: list[tuple[Source, ...]]) -> None:

@@ -29,37 +29,32 @@ def check_start(options: argparse.Namespace) -> int:
         raise ConfigError("name the policy file and its --interface (or a --config that has them), or no option at all")
     now_ns, port = time.monotonic_ns(), str(options.port)
     agent = next((one for one in records() if alive(one, now_ns) and one.fixed["--port"] == port), None)
-    refusals = list(refused(options, agent))
-    print(*(f"refused: {refusal}" for refusal in refusals), sep="\n", end="\n" * bool(refusals))
-    if refusals:
-        return 1
-    print("A start with these options is possible.")
-    if agent is not None:
-        after = reload.fixed_options(options) | reload.fixed_plan(plan.planned(options))
-        needs = reload.refusal(agent.fixed, after)
-        print(f"The agent that runs (process {agent.pid}) takes them over by a reload." if not needs else f"{needs}.")
-    return 0
-
-
-def refused(options: argparse.Namespace, agent: AgentRecord | None) -> Iterator[str]:
-    """Yield a sentence for each thing that a start with these options would refuse; nothing is changed.
-
-    Args:
-        options: options of ``run``.
-        agent: agent that these options are to replace. What it holds (port, locks, queues, name) counts as free.
-    """
-    made = None
-    try:
-        made = plan.planned(options)
-        reload.neighbourhood_of(made)
-    except NccError as error:
-        yield str(error)
+    made, refusals = _planned(options)
     for step in _steps(options, made, agent):
         try:
             with ExitStack() as undo:
                 step(undo)
         except NccError as error:
-            yield str(error)
+            refusals.append(str(error))
+    print(*(f"refused: {refusal}" for refusal in refusals), sep="\n", end="\n" * bool(refusals))
+    if made is None or refusals:
+        return 1
+    print("A start with these options is possible.")
+    if agent is not None:
+        needs = reload.refusal(agent.fixed, reload.fixed_options(options) | reload.fixed_plan(made))
+        print(f"The agent that runs (process {agent.pid}) takes them over by a reload." if not needs else f"{needs}.")
+    return 0
+
+
+def _planned(options: argparse.Namespace) -> tuple[plan.Plan | None, list[str]]:
+    """Return the plan of options, None if there is none, and the sentences of what speaks against it."""
+    made = None
+    try:
+        made = plan.planned(options)
+        reload.neighbourhood_of(made)
+    except NccError as error:
+        return made, [str(error)]
+    return made, []
 
 
 def _steps(options: argparse.Namespace, made: plan.Plan | None, agent: AgentRecord | None) -> Iterator[Step]:

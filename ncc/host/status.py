@@ -3,21 +3,17 @@
 
 import argparse
 import socket
-import struct
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Literal, get_args
 
 import msgspec
 
-from ncc.core.errors import ConfigError
-from ncc.core.units import BITS_PER_BYTE, NS_PER_S
-from ncc.envs.linux import device, netlink
-from ncc.envs.linux.netlink import Route, attributes, request
-from ncc.envs.linux.queue import LINE
+from ncc.core.units import NS_PER_S
+from ncc.envs.linux import device
+from ncc.envs.linux.queue import kernel_limits_bps
 from ncc.host import restore
 from ncc.host.record import AgentRecord, Demand, HostRecord, alive, records
 
@@ -30,8 +26,6 @@ State = Literal["fine", "degraded", "dead"]
 """Fine: the policy decides and hears all neighbours. Degraded: a limit holds, but not as configured. Dead: no agent
 limits this host. The place in this list is the exit status."""
 STATES = get_args(State)
-_PARMS, _CEIL64, _CEIL_AT = 1, 7, 20
-"""TCA_HTB_PARMS, TCA_HTB_CEIL64, and the place of the rate of the ceiling in struct tc_htb_opt."""
 _FROM = {
     "policy": "the policy",
     "formula": "the formula LOCAL",
@@ -234,31 +228,6 @@ def reasons(agent: AgentRecord) -> Iterator[str]:
         cut = answered_bps != host.limit_bps
         said.append(f"{bounds}, and made {_rate(host.limit_bps)} of it." if cut else f"{bounds}; they changed nothing.")
         yield " ".join(said)
-
-
-def kernel_limits_bps(interface: str) -> Iterator[float | None]:
-    """Yield the limit of an interface in the kernel, in bits/s of IP packets in full frames (None: the line's rate).
-
-    Yield nothing if the interface has no queue of ours.
-    """
-    ceilings = dict[int, int]()
-    try:
-        index, packet_bytes, header_bytes = device.properties(interface)
-        with closing(Route()) as route:
-            if not device.filter_handle(route, index):
-                return
-            for answer in route.ask(request(netlink.GET_CLASS, netlink.DUMP, index)):
-                options = attributes(answer.attributes.get(netlink.OPTIONS, memoryview(b"")))
-                if _PARMS in options:
-                    (ceilings[answer.handle],) = struct.unpack_from("=I", options[_PARMS], _CEIL_AT)
-                if _CEIL64 in options:
-                    (ceilings[answer.handle],) = struct.unpack_from("=Q", options[_CEIL64])
-    except (ConfigError, OSError):  # gone meanwhile
-        return
-    if device.LIMIT not in ceilings:
-        return
-    limit, line = ceilings[device.LIMIT], ceilings.get(LINE, 0)
-    yield None if limit >= line else limit * BITS_PER_BYTE * (packet_bytes - header_bytes) / packet_bytes
 
 
 def _now(path: str) -> str:

@@ -17,20 +17,23 @@ def expanded(arguments: Sequence[str]) -> list[str]:
     """Return arguments with the words of the file of `FLAG`, if it is given, after the command, which comes first.
 
     Raises:
-        ConfigError: the file cannot be read, a quotation in it does not end, or it has a zero byte.
+        ConfigError: there are two files, or the file cannot be read, has a quotation without an end, or a zero byte.
     """
     if not arguments or arguments[0] not in COMMANDS:
         return list(arguments)
     finder = Parser(prog="ncc host run", add_help=False, allow_abbrev=False)
-    finder.add_argument(FLAG, type=Path)
+    finder.add_argument(FLAG, type=Path, action="append", default=[])
     found, rest = finder.parse_known_args(arguments)
-    if found.config is None:
+    if not found.config:
         return rest
+    if len(found.config) > 1:
+        raise ConfigError(f"{FLAG} names one file, got {', '.join(map(str, found.config))}")
+    (path,) = found.config
     try:
-        if "\0" in (text := found.config.read_text()):
+        if "\0" in (text := path.read_text()):
             raise ValueError("A zero byte")
         return [rest[0], *shlex.split(text, comments=True), *rest[1:]]
     except OSError as error:
-        raise ConfigError(f"cannot read {found.config}, the file of {FLAG}: {error.strerror}") from None
+        raise ConfigError(f"cannot read {path}, the file of {FLAG}: {error.strerror}") from None
     except ValueError as error:
-        raise ConfigError(f"{found.config}, the file of {FLAG}, has no words as a shell reads them: {error}") from None
+        raise ConfigError(f"{path}, the file of {FLAG}, has no words as a shell reads them: {error}") from None

@@ -19,6 +19,8 @@ OPTIONS = [
     *("--realtime", "--missed-frac", "1"),
 ]
 """Options of an agent with a constant limit."""
+PATIENT = "--interface line0 --link-rate 1e8 --uplink-rate 1e8 --outside-training --heartbeat-s 60 --missed-frac 1"
+"""Options of an agent that a busy machine neither suspends nor ends, as words of a file."""
 SETTINGS = ("tcp_congestion_control", "tcp_ecn", "tcp_autocorking")
 
 

@@ -136,7 +136,7 @@ def test_a_network_outside_of_the_training_needs_consent(
 def test_an_interface_without_an_address_takes_one_by_name(
     policy_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ncc.host.plan._addresses", lambda *_: iter(()))
+    monkeypatch.setattr("ncc.host.addresses._addresses", lambda *_: iter(()))
     arguments = [str(policy_path), "--interface", "lo", *NETWORK]
     refused(arguments, 2, "lo has no IPv4 address: give it one, or name the host's, --address", capsys)
     found = planned(parser().parse_args(["run", *arguments, "--address", "127.0.0.1"]))

@@ -11,10 +11,8 @@ from ncc.host import preflight
 from ncc.host.__main__ import main
 from ncc.host.reload import fixed_options, parsed
 from tests.host.agents import AgentProcess
-from tests.host.lines import line, state
+from tests.host.lines import PATIENT, line, state
 from tests.support.linux import TRAFFIC, needs
-
-OPTIONS = "--interface line0 --link-rate 1e8 --uplink-rate 1e8 --outside-training --heartbeat-s 60 --missed-frac 1"
 
 
 def test_options_without_a_policy_or_an_interface_are_no_start(capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,17 +26,18 @@ def test_options_replace_the_agent_of_the_same_port_also_if_it_dry_runs(
     port: str, replaces: bool, policy_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Otherwise an operator who ends a dry run is told that its port is in use."""
-    words = [str(policy_path), *OPTIONS.replace("line0", "lo").split(), "--address", "127.0.0.1"]
+    words = [str(policy_path), *PATIENT.replace("line0", "lo").split(), "--address", "127.0.0.1"]
     runs = SimpleNamespace(pid=1, dry_run=True, fixed=fixed_options(parsed([*words, "--dry-run"])))
     replaced = list[object]()
 
-    def refuses_nothing(_: object, agent: object) -> list[str]:
+    def no_steps(_: object, made: object, agent: object) -> list[object]:
+        assert made is not None
         replaced.append(agent)
         return []
 
     monkeypatch.setattr(preflight, "records", lambda: [runs])
     monkeypatch.setattr(preflight, "alive", lambda *_: True)
-    monkeypatch.setattr(preflight, "refused", refuses_nothing)
+    monkeypatch.setattr(preflight, "_steps", no_steps)
     assert main(["check", *words, "--port", port]) == 0
     assert replaced == [runs if replaces else None]
     assert ("--dry-run changes only by a restart" in capsys.readouterr().out) == replaces
@@ -58,7 +57,7 @@ def test_all_that_a_start_would_refuse_is_said_at_once(
         return status, capsys.readouterr().out
 
     with line() as on:
-        good = f"{policy_path} {OPTIONS} --peers 10.8.0.2 --key {key} --name ncc_test_p"
+        good = f"{policy_path} {PATIENT} --peers 10.8.0.2 --key {key} --name ncc_test_p"
         before = state(on)
         assert checked(good) == (0, "A start with these options is possible.\n")
         status, said = checked(f"{good} --heartbeat-s 0.0001 --metrics {tmp_path}/none/x.prom")
@@ -87,7 +86,7 @@ def test_all_that_a_start_would_refuse_is_said_at_once(
             assert main(["status"]) == 2, "an agent that ends takes its record along"
         assert state(on) == before
         other = AgentProcess(
-            on.peer, [str(policy_path), *OPTIONS.replace("line0", "line1").split(), "--name", "ncc_test_p"]
+            on.peer, [str(policy_path), *PATIENT.replace("line0", "line1").split(), "--name", "ncc_test_p"]
         )
         with other:
             other.wait_for("started")

@@ -13,22 +13,21 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.envs.linux import namespaces
+from ncc.envs.linux.queue import kernel_limits_bps
 from ncc.host.exchange import UdpExchange
 from ncc.host.keys import Keys
 from ncc.host.log import Log
 from ncc.host.peers import parse_agent
 from ncc.host.plan import planned
 from ncc.host.reload import InForce, fixed_options, parsed, refusal
-from ncc.host.status import kernel_limits_bps
 from ncc.host.words import expanded
 from tests.host.agents import AgentProcess
 from tests.host.hosts import KEY, states
-from tests.host.lines import PEER, line
+from tests.host.lines import PATIENT, PEER, line
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import PATIENCE_S, eventually
 
 LINK_BPS = 1e8
-OPTIONS = "--interface line0 --link-rate 1e8 --uplink-rate 1e8 --outside-training --heartbeat-s 60 --missed-frac 1"
 LATE_NS = 10**9
 
 
@@ -44,6 +43,8 @@ def test_the_words_of_a_file_come_before_those_of_the_command_line(tmp_path: Pat
     assert expanded(["check", f"--config={conf}"]) == ["check", *words[:5]]
     assert expanded(["uplink", "--config", "x"]) == ["uplink", "--config", "x"]
     assert expanded([]) == []
+    with pytest.raises(ConfigError, match=r"--config names one file, got a, b"):
+        expanded(["run", "--config", "a", "--config", "b"])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_a_shortened_option_is_not_passed_over() -> None:
 
 
 def test_a_change_is_being_read_until_it_is_taken_or_refused(policy_path: Path, tmp_path: Path) -> None:
-    conf = written(tmp_path / "conf", policy_path, OPTIONS.replace("line0", "lo"), "--address 127.0.0.1 --dry-run")
+    conf = written(tmp_path / "conf", policy_path, PATIENT.replace("line0", "lo"), "--address 127.0.0.1 --dry-run")
     options = parsed(["--config", str(conf)])
     with ExitStack() as undo:
         now = InForce(options, planned(options), Log(lambda _: None), undo)
@@ -150,7 +151,7 @@ class Ceilings:
 def test_the_limit_stands_in_the_kernel_while_options_change(policy_path: Path, key: str, tmp_path: Path) -> None:
     def conf(most: float, *more: str) -> Path:
         frac = f"--floor {most} --max-rate-frac {most}"
-        return written(tmp_path / "conf", policy_path, OPTIONS, frac, "--name ncc_test_r --log-s 0.2", *more)
+        return written(tmp_path / "conf", policy_path, PATIENT, frac, "--name ncc_test_r --log-s 0.2", *more)
 
     with line() as on, AgentProcess(on.host, ["--config", str(conf(0.2))]) as agent:
         agent.wait_for("started")
@@ -167,7 +168,7 @@ def test_the_limit_stands_in_the_kernel_while_options_change(policy_path: Path, 
             agent.process.send_signal(signal.SIGHUP)
             refused = watch.until(agent, "config", len(changes) + 1)[-1]
             assert refused["said"].startswith("--netns, --heartbeat-s change only by a restart")
-            written(tmp_path / "conf", tmp_path / "none.ncc", OPTIONS, "--name ncc_test_r --log-s 0.2")
+            written(tmp_path / "conf", tmp_path / "none.ncc", PATIENT, "--name ncc_test_r --log-s 0.2")
             agent.process.send_signal(signal.SIGHUP)
             refused = watch.until(agent, "config", len(changes) + 2)[-1]
             assert refused["said"].endswith("the agent goes on as before")

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The local hosts of an agent: their interfaces and addresses, checked."""
+
+import argparse
+import socket
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+
+import psutil
+
+from ncc.core.errors import ConfigError
+from ncc.envs.linux import namespaces
+from ncc.envs.linux.device import interface_index, occupied
+from ncc.envs.linux.machine import namespace_cookie
+
+BROADCAST = IPv4Address("255.255.255.255")
+Source = tuple[str, int]
+"""Local end of connections: an IPv4 address, and the cookie (a number) of the network namespace that has it."""
+
+
+def local_hosts(options: argparse.Namespace) -> tuple[list[str], list[tuple[Source, ...]]]:
+    """Find the addresses of the local hosts.
+
+    Args:
+        options: options of ``run``; `interface`, `address`, `netns` and `dry_run` are read.
+
+    Returns:
+        [k] address of each host, and [k] local ends of its measured connections.
+
+    Raises:
+        ConfigError: an address or an interface cannot be used, or their numbers differ.
+    """
+    interfaces: list[str] = options.interface
+    named: list[str] = options.netns or []
+    host_addresses = [tuple(dict.fromkeys(_addresses(name))) for name in interfaces]
+    for name in () if options.dry_run else interfaces:
+        if queue := occupied(name):
+            raise ConfigError(
+                f"the interface {name} has a queue that somebody set up ({queue}): remove it (tc qdisc del dev {name} "
+                "root), or take another interface"
+            )
+    if options.address:
+        if len(options.address) != len(interfaces):
+            raise ConfigError(
+                f"{len(interfaces)} interfaces and {len(options.address)} addresses were named: each host has one of "
+                "either"
+            )
+        host_addresses = [(address,) for address in options.address]
+    elif lacking := [name for name, own in zip(interfaces, host_addresses, strict=True) if not own]:
+        raise ConfigError(f"the interface {lacking[0]} has no IPv4 address: give it one, or name the host's, --address")
+    if named and (not options.address or len(named) not in (1, len(host_addresses))):
+        raise ConfigError("--netns is of an --address: name one for all addresses, or one for each in turn")
+    spaces = named * len(host_addresses) if len(named) == 1 else named or [""] * len(host_addresses)
+    sources = []
+    for own, name in zip(host_addresses, spaces, strict=True):
+        if name:
+            with namespaces.inside(name):
+                cookie = _checked(own[0], f"in {name}")
+        else:
+            cookie = _checked(own[0], "here")
+        sources.append(tuple((address, cookie) for address in own))
+    every = [source for own in sources for source in own]
+    if twice := [address for address, cookie in every if every.count((address, cookie)) > 1]:
+        raise ConfigError(
+            f"each host needs an address of its own, and {twice[0]} is that of two: say --address of each"
+        )
+    return [own[0] for own in host_addresses], sources
+
+
+def _checked(address: str, where: str) -> int:
+    """Check that the calling thread's network namespace has an address, and return the namespace's cookie."""
+    if not _begins_here(address):
+        raise ConfigError(
+            f"no connection begins at {address} {where}: name one that `ip address` shows there, or by --netns the "
+            "network namespace that has it"
+        )
+    return namespace_cookie()
+
+
+def _addresses(interface: str) -> Iterator[str]:
+    """Return the IPv4 addresses of an interface of the calling thread's network namespace."""
+    interface_index(interface)
+    return (one.address for one in psutil.net_if_addrs().get(interface, ()) if one.family == socket.AF_INET)
+
+
+def _begins_here(address: str) -> bool:
+    """Return True if connections of this namespace may begin at an IPv4 address."""
+    try:
+        parsed = IPv4Address(address)
+    except ValueError:
+        raise ConfigError(f"a host's address must be an IPv4 address, got {address!r}") from None
+    if parsed.is_multicast or parsed.is_unspecified or parsed == BROADCAST:
+        return False  # bind() takes these, but no connection begins there
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True
