@@ -11,10 +11,10 @@
 #define NCC_ORDER_CLASSES 8
 #define NCC_ORDER_FIRST 0x20010u /* class 2:10; 2:11 to 2:17 follow it */
 #define NCC_ORDER_LAST (NCC_ORDER_FIRST + NCC_ORDER_CLASSES - 1)
-#define NCC_ORDER_REST 0x20018u  /* packets outside the order */
-#define NCC_ORDER_EARLY 0x20019u /* small packets outside the order */
-#define NCC_ORDER_OPEN 0x10003u  /* outside the host's limit */
-#define NCC_ORDER_LINK 0x10004u  /* outside it too, with a ceiling of its own */
+#define NCC_ORDER_REST 0x20018u   /* packets outside the order */
+#define NCC_ORDER_EARLY 0x20019u  /* small packets outside the order */
+#define NCC_ORDER_OPEN 0x10003u   /* outside the host's limit */
+#define NCC_ORDER_LINK 0x10004u   /* outside it too, with a ceiling of its own */
 #define NCC_ORDER_SMALL_BYTES 256 /* with the link-layer header */
 
 /* setsockopt by which an application announces the size of its next message, in bytes (32 bits). Without a program of
