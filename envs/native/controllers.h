@@ -5,9 +5,6 @@
 #include "spec.h"
 
 #include "ncc_controllers.h"
-#ifdef NCC_TESTS // those of tests/native, beside the tables
-#include "test_window.h"
-#endif
 
 #include <algorithm>
 #include <cstdint>
@@ -40,15 +37,7 @@ std::vector<std::string> NamesIn(const Table &table, std::vector<std::string> na
 }
 
 // Returns the controller of that name, or null.
-inline const ncc_cc_ops *FindController(const std::string &name)
-{
-#ifdef NCC_TESTS
-    if (name == test_window_ops.name) {
-        return &test_window_ops;
-    }
-#endif
-    return RowIn(ncc_cc_table, name);
-}
+const ncc_cc_ops *FindController(const std::string &name);
 
 inline std::vector<std::string> ControllerNames() { return NamesIn(ncc_cc_table); }
 

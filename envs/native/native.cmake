@@ -8,8 +8,8 @@ target_include_directories(ncc_native PUBLIC "${NCC_ENVS}/native")
 target_link_libraries(ncc_native PUBLIC ncc_controllers)
 target_compile_options(ncc_native PRIVATE -Wall -Wextra -O3)
 option(NCC_TESTS "Add the controller and the program of tests/native" OFF)
-if(NCC_TESTS)
-  target_compile_definitions(ncc_native PUBLIC NCC_TESTS)
-  target_include_directories(ncc_native PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}/tests/native")
+if(NCC_TESTS) # one source alone differs, so that a checkout and a wheel share their objects
+  set_source_files_properties("${NCC_ENVS}/native/tables.cc" PROPERTIES
+    COMPILE_DEFINITIONS NCC_TESTS INCLUDE_DIRECTORIES "${CMAKE_CURRENT_SOURCE_DIR}/tests/native")
 endif()
 set_target_properties(ncc_native PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)

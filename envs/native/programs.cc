@@ -1,22 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "programs.h"
 
-#ifdef NCC_TESTS // those of tests/native, beside the tables
-#include "test_program.h"
-#endif
-
 namespace ncc
 {
-
-const ncc_sw_ops &FindProgram(const std::string &name)
-{
-#ifdef NCC_TESTS
-    if (name == test_program_program.name) {
-        return test_program_program;
-    }
-#endif
-    return *RowIn(ncc_program_table, name);
-}
 
 bool PausesBy(const Spec &spec, const QueueSpec &queue)
 {

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rows of the registered headers by name. With NCC_TESTS there are those of tests/native too.
+#include "controllers.h"
+#include "programs.h"
+
+#ifdef NCC_TESTS
+#include "test_program.h"
+#include "test_window.h"
+#endif
+
+namespace ncc
+{
+
+const ncc_cc_ops *FindController(const std::string &name)
+{
+#ifdef NCC_TESTS
+    if (name == test_window_ops.name) {
+        return &test_window_ops;
+    }
+#endif
+    return RowIn(ncc_cc_table, name);
+}
+
+const ncc_sw_ops &FindProgram(const std::string &name)
+{
+#ifdef NCC_TESTS
+    if (name == test_program_program.name) {
+        return test_program_program;
+    }
+#endif
+    return *RowIn(ncc_program_table, name);
+}
+
+} // namespace ncc
