@@ -154,11 +154,11 @@ def stay_on(cores: tuple[int, ...], undo: ExitStack) -> None:
     os.sched_setaffinity(0, cores)
 
 
-def go_first(undo: ExitStack) -> None:
+def go_first(undo: ExitStack, priority: int = DECISIONS_PRIORITY) -> None:
     """Give the calling thread SCHED_FIFO until any thread closes `undo`; threads that it starts do not inherit it."""
     before = (threading.get_native_id(), os.sched_getscheduler(0), os.sched_getparam(0))
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(DECISIONS_PRIORITY))
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
     except PermissionError:
         raise DatapathError(
             "SCHED_FIFO is refused (it takes CAP_SYS_NICE, and a control group that allows it): set "

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Metrics of an agent, in a file that node_exporter reads; prometheus_client is loaded only when they are used."""
 
-import sys
 import threading
 import time
 from array import array
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from ncc.host.loop import Loop
     from ncc.host.reload import InForce
 
-SWITCH_S = 1e-4
-"""Longest time in seconds for which the writing thread holds the interpreter while a decision is due."""
 READABLE = 0o644
 """Mode of the file. It does not depend on the umask, because node_exporter runs as another user."""
 BOUNDS_S = tuple(1e-5 * 2**i for i in range(14))
@@ -144,8 +141,6 @@ class MetricsFile:
         self._registry.register(collector)
         require_writable(path)
         self._write()
-        self._before_s = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_S)
         self._thread = threading.Thread(target=self._keep)
         self._thread.start()
 
@@ -153,7 +148,6 @@ class MetricsFile:
         """End the thread and remove the file."""
         self._over.set()
         self._thread.join()
-        sys.setswitchinterval(self._before_s)
         self._path.unlink(missing_ok=True)
 
     def _keep(self) -> None:

@@ -4,6 +4,7 @@
 import argparse
 import gc
 import math
+import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -37,6 +38,8 @@ from ncc.host.reload import InForce, exchange_of, guard_of, neighbourhood_of
 from ncc.host.restore import AUTOCORKING, DEFAULT, ECN, SEND_BUFFER, alone, changed, check_settable, first_send_buffer
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+SWITCH_S = 1e-4
+"""Longest time in seconds for which another thread holds the interpreter while a decision is due."""
 USER_SLOTS = layout.FLOWS_MAX // 2
 """Largest number of slots, each for a connection, that one user of the machine may hold: half of all."""
 
@@ -59,6 +62,8 @@ def command(options: argparse.Namespace) -> int:
         undo.callback(notifier.close)
         exchange = exchange_of(plan, options.receivers)
         undo.callback(exchange.close)
+        undo.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(SWITCH_S)
         agent = Agent(neighbourhood, guard_of(plan, neighbourhood, log), exchange, in_force=not options.dry_run)
         privileges.check()
         require_built()
@@ -236,9 +241,10 @@ def _serve(
             now_ns, missed = loop.wait()
             if stop.name is not None or now_ns >= until_ns:
                 break
-            loop.period(now_ns, 0 if now.reads else missed)  # periods missed for a change are no overload
+            loop.period(now_ns, missed)
             notifier.alive(now_ns)
-            stop.read_again()
+            if not now.reads:  # a signal that comes meanwhile waits: what it is about may have been read already
+                stop.read_again()
             if now.take(loop):
                 silence = Silence(loop.agent, now_ns)
             if (sentence := silence.notice(now_ns)) is not None:
