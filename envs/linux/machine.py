@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The machine that runs take place on: a lock for one run at a time, its load, scheduling of threads, and periods."""
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -30,6 +31,8 @@ DECISIONS_PRIORITY = 50
 """SCHED_FIFO priority of the thread that decides."""
 OFFSETS = Path("/proc/self/timens_offsets")
 """File with the differences between this process's clocks and the kernel's, in seconds and nanoseconds."""
+LOCKED = 1 | 2 | 4
+"""MCL_CURRENT, MCL_FUTURE and MCL_ONFAULT of mlockall(2)."""
 TRAFFIC_NICE = -20
 """Nice value of the traffic: ahead of everything that is not SCHED_FIFO."""
 WATCHED_S = 0.2
@@ -165,6 +168,16 @@ def go_first(undo: ExitStack, priority: int = DECISIONS_PRIORITY) -> None:
             "datapath.linux.settings.scheduling=other, and expect missed periods on a machine with other work."
         ) from None
     undo.callback(_give_back, os.sched_setscheduler, *before)
+
+
+def stay_in_memory(undo: ExitStack) -> None:
+    """Keep each page that this process uses, from its first use on, in memory until `undo` is closed.
+
+    It takes an infinite RLIMIT_MEMLOCK, or CAP_IPC_LOCK for as long as the process takes memory.
+    """
+    libc = ctypes.CDLL(None)
+    undo.callback(libc.munlockall)
+    libc.mlockall(LOCKED)
 
 
 def _give_back(call: Callable[..., None], *before: object) -> None:

@@ -4,6 +4,7 @@
 import argparse
 import gc
 import math
+import resource
 import sys
 import time
 from contextlib import ExitStack
@@ -270,14 +271,19 @@ def _serve(
 def schedule(options: argparse.Namespace, undo: ExitStack) -> None:
     """Give this thread SCHED_FIFO until `undo` is closed, if the options ask for it.
 
+    Where the limits of this process allow it, as those of the unit do, all its pages also stay in memory.
+
     Raises:
-        DatapathError: this process may not have it.
+        DatapathError: this process may not have SCHED_FIFO.
     """
-    if options.realtime:
-        try:
-            machine.go_first(undo)
-        except DatapathError:
-            raise DatapathError(
-                "--realtime is refused: it takes CAP_SYS_NICE and a control group that allows SCHED_FIFO; leave it out "
-                "and expect missed periods on a machine with other work."
-            ) from None
+    if not options.realtime:
+        return
+    try:
+        machine.go_first(undo)
+    except DatapathError:
+        raise DatapathError(
+            "--realtime is refused: it takes CAP_SYS_NICE and a control group that allows SCHED_FIFO; leave it out "
+            "and expect missed periods on a machine with other work."
+        ) from None
+    if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY:  # root's right to more is given up
+        machine.stay_in_memory(undo)

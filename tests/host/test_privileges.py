@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An agent of a user who is not root: it runs with three capabilities, and keeps one once it has begun."""
 
+import argparse
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from ncc.core.errors import DatapathError
 from ncc.envs.linux import machine, namespaces
 from ncc.envs.linux.check import CAPABILITIES
-from ncc.host import privileges
+from ncc.host import privileges, run
 from tests.host.agents import NETWORK, AgentProcess, beside_others, sysctl
 from tests.linux.spaces import spaces
 from tests.support.linux import TRAFFIC, needs
@@ -91,6 +93,24 @@ def test_an_agent_without_root_keeps_one_capability(host: str, policy_path: Path
         assert agent.end() == 0
     assert [sysctl(host, SETTING), queue(host)] == before
     assert agent.wait_for("ended")["guard"]["suspensions"] == 0
+
+
+@needs(*TRAFFIC)
+@pytest.mark.parametrize(("realtime", "limit", "locks"), [(True, -1, True), (True, 1 << 23, False), (False, -1, False)])
+def test_the_unit_s_limits_keep_an_agent_in_memory(
+    realtime: bool, limit: int, locks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No page that decisions need is then ever read back from a disk."""
+    monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
+
+    def locked() -> bool:
+        own = status(Path("/proc/self/status"))
+        return int(own["VmLck"].split()[0]) > 0.5 * int(own["VmSize"].split()[0])
+
+    with ExitStack() as undo:
+        run.schedule(argparse.Namespace(realtime=realtime), undo)
+        assert locked() == locks
+    assert not locked()
 
 
 def test_rights_that_another_thread_would_keep_are_not_given_up_in_vain() -> None:

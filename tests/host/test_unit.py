@@ -27,7 +27,7 @@ def test_it_starts_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["User"] == found["RuntimeDirectory"] == "ncc"
     assert found["AmbientCapabilities"] == found["CapabilityBoundingSet"] == "CAP_BPF CAP_PERFMON CAP_NET_ADMIN"
     assert (found["Nice"], found["CPUWeight"]) == ("-20", "10000")
-    assert found["LimitRTPRIO"] == str(machine.DECISIONS_PRIORITY)
+    assert (found["LimitRTPRIO"], found["LimitMEMLOCK"]) == (str(machine.DECISIONS_PRIORITY), "infinity")
     assert Path("/run", found["RuntimeDirectory"]) == machine.FOLDER
 
 
