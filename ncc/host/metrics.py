@@ -80,6 +80,7 @@ class AgentCollector:
             ("ncc_messages", "messages by their fate", "result", agent.exchange.counters),
             ("ncc_stale", "periods with a peer's or the uplink's state too old", "whose", agent.counters),
             ("ncc_guard", "events of the guard", "what", agent.guard.counters),
+            ("ncc_reloads", "changes of options, by result", "result", self._now.counters),
             ("ncc_shim", "events of the kernel's program", "what", loop.live.shim.counters()),
             ("ncc_torn_reports", "reports left to the next period", "", loop.live.torn),
             ("ncc_log_lost", "lines of the log that could not be written", "", self._log.lost),

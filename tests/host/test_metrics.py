@@ -35,7 +35,8 @@ def collector(took: Durations) -> AgentCollector:
         took=took,
         late=Durations(),
     )
-    now: Any = SimpleNamespace(plan=SimpleNamespace(file=SimpleNamespace(sha256="ab")))
+    plan = SimpleNamespace(file=SimpleNamespace(sha256="ab"))
+    now: Any = SimpleNamespace(plan=plan, counters={"taken": 2, "refused": 1})
     log: Any = SimpleNamespace(lost=0)
     return AgentCollector(loop, now, log)
 
@@ -63,6 +64,7 @@ def test_all_metrics_are_in_the_file(tmp_path: Path) -> None:
     assert found["ncc_queued_bytes", "1"] == 2.5
     assert found["ncc_queue_total", "open_bytes"] == 6
     assert (found["ncc_receivers_total", "woken"], found["ncc_held_flows",]) == (8, 2)
+    assert found["ncc_reloads_total", "refused"] == 1
     buckets = [found["ncc_decision_seconds_bucket", bound] for bound in ("1e-05", "2e-05", "+Inf")]
     assert (buckets, found["ncc_decision_seconds_count",]) == ([2, 3, 4], 4)
     assert found["ncc_decision_seconds_sum",] == pytest.approx(7.00003)
