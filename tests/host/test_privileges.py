@@ -4,6 +4,7 @@
 import argparse
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,8 +15,10 @@ from ncc.core.errors import DatapathError
 from ncc.envs.linux import machine, namespaces
 from ncc.envs.linux.check import CAPABILITIES
 from ncc.host import privileges, run
+from ncc.host.peers import PORT
 from tests.host.agents import NETWORK, AgentProcess, beside_others, sysctl
 from tests.linux.spaces import spaces
+from tests.linux.test_sources import of_nobody
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
@@ -93,6 +96,15 @@ def test_an_agent_without_root_keeps_one_capability(host: str, policy_path: Path
         assert agent.end() == 0
     assert [sysctl(host, SETTING), queue(host)] == before
     assert agent.wait_for("ended")["guard"]["suspensions"] == 0
+
+
+@needs("setpriv")
+@pytest.mark.attack("n1")
+def test_no_user_can_take_an_agent_s_port_while_it_is_down(host: str) -> None:
+    """The limit of a host would be gone for as long as that user has the port."""
+    take = f"import socket; socket.socket(type=socket.SOCK_DGRAM).bind(('127.0.0.1', {PORT}))"
+    by = ["ip", "netns", "exec", host, *of_nobody(), sys.executable, "-c", take]
+    assert "PermissionError" in subprocess.run(by, capture_output=True, text=True, check=False).stderr
 
 
 @needs(*TRAFFIC)
