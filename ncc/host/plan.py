@@ -107,7 +107,7 @@ def add_options(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
     add = parser.add_argument
     add("policy", type=Path, nargs=None if needed else "?", help="a policy file, as `ncc export` writes")
     help_ = "file of further options, as words; SIGHUP has it read again"
-    add("--config", type=_nested, metavar="FILE", help=help_)  # `ncc.host.words` takes it out
+    add("--config", type=_nested, metavar="FILE", help=help_)  # `ncc.host.config_file` takes it out
     add("--digest", type=_sha256, metavar="sha256:HEX", help="digest that the file must have (`ncc export` prints it)")
     add(
         "--interface",

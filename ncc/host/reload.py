@@ -15,13 +15,13 @@ from ncc.core.units import to_ns
 from ncc.envs.linux import machine
 from ncc.envs.linux.queue import OPEN
 from ncc.host.agent import Agent
+from ncc.host.config_file import expanded
 from ncc.host.exchange import Exchange, UdpExchange
 from ncc.host.guard import Guard
 from ncc.host.log import Log
 from ncc.host.neighbourhood import Neighbourhood, limiter_of, outside_of
 from ncc.host.peers import rows_of
 from ncc.host.plan import LATE_PERIODS, Plan, add_options, planned
-from ncc.host.words import expanded
 
 if TYPE_CHECKING:
     from ncc.host.loop import Loop

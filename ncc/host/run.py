@@ -63,8 +63,6 @@ def command(options: argparse.Namespace) -> int:
         undo.callback(notifier.close)
         exchange = exchange_of(plan, options.receivers)
         undo.callback(exchange.close)
-        undo.callback(sys.setswitchinterval, sys.getswitchinterval())
-        sys.setswitchinterval(SWITCH_S)
         agent = Agent(neighbourhood, guard_of(plan, neighbourhood, log), exchange, in_force=not options.dry_run)
         privileges.check()
         require_built()
@@ -269,13 +267,15 @@ def _serve(
 
 
 def schedule(options: argparse.Namespace, undo: ExitStack) -> None:
-    """Give this thread SCHED_FIFO until `undo` is closed, if the options ask for it.
+    """Put this thread before the process's others until `undo` is closed, and give it SCHED_FIFO if the options say so.
 
     Where the limits of this process allow it, as those of the unit do, all its pages also stay in memory.
 
     Raises:
         DatapathError: this process may not have SCHED_FIFO.
     """
+    undo.callback(sys.setswitchinterval, sys.getswitchinterval())
+    sys.setswitchinterval(SWITCH_S)
     if not options.realtime:
         return
     try:

@@ -16,13 +16,13 @@ from ncc.core.errors import ConfigError
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.queue import kernel_limits_bps
 from ncc.host.agent import Agent
+from ncc.host.config_file import expanded
 from ncc.host.exchange import Exchange, UdpExchange
 from ncc.host.keys import Keys
 from ncc.host.log import Log
 from ncc.host.peers import parse_agent
 from ncc.host.plan import planned
 from ncc.host.reload import InForce, fixed_options, guard_of, neighbourhood_of, parsed, refusal
-from ncc.host.words import expanded
 from ncc.policies.file import PolicyFile, load_policy_file
 from tests.host.agents import AgentProcess
 from tests.host.hosts import KEY, states
@@ -185,7 +185,9 @@ def test_the_limit_stands_in_the_kernel_while_options_change(policy_path: Path, 
             os.mkfifo(tmp_path / "conf")
             agent.process.send_signal(signal.SIGHUP)
             with (tmp_path / "conf").open("w") as slow:  # opened by the agent, which waits for what comes
-                assert eventually(lambda: agent.events("report")[-1]["periods"] > periods + 1000), "it goes on meanwhile"
+                assert eventually(lambda: agent.events("report")[-1]["periods"] > periods + 1000), (
+                    "it goes on meanwhile"
+                )
                 slow.write("--floor 0.1")
             assert "arguments are required: policy" in watch.until(agent, "config", len(changes) + 1)[-1]["said"]
             (tmp_path / "conf").unlink()

@@ -50,7 +50,6 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: dict[str, float
     monkeypatch.setattr(machine, "FOLDER", tmp_path)
     given = AgentRecord(
         pid=os.getpid(),
-        version="0.1.0",
         time_ns=0,
         began=time.time() - 7300,
         policy="ncc",
@@ -104,8 +103,8 @@ def test_a_healthy_host_is_fine_at_a_glance(
     assert "process" in text
     assert "for 2 h" in text
     assert "limit 20 Mbit/s of 100 Mbit/s, by the policy since" in text
-    assert "it sends 19 Mbit/s, 250 kB waits in 3 flows" in text, "a mean, not the last millisecond"
-    assert "10.0.0.2:947 heard 1 ms ago, sends 40 Mbit/s, 2 MB waits in 5 flows" in text
+    assert "it sends 19 Mbit/s, 250 kB queued in 3 flows" in text, "a mean, not the last millisecond"
+    assert "10.0.0.2:947 heard 1 ms ago, sends 40 Mbit/s, 2 MB queued in 5 flows" in text
     assert "10.0.0.3:947 heard under 1 ms ago, is idle" in text
     assert "eth0: root queue HTB (1:), filter ncc_order at egress" in text
     assert f"comm = {_comm()} (before: other)" in text
@@ -234,8 +233,8 @@ def test_the_limit_is_explained_by_the_numbers_of_the_last_decision(
     text = " ".join(said(capsys, "explain")[1].split())
     assert expected in text
     for part in (
-        "In the last period it sent 12.5 Mbit/s, and 250 kB waited in 3 flows.",
-        "1 of 2 neighbours had something to send: together they sent 40 Mbit/s, and 2 MB waited in 5 flows.",
+        "In the last period it sent 12.5 Mbit/s, 250 kB queued in 3 flows.",
+        "1 of 2 neighbours had something to send: together they sent 40 Mbit/s, 2 MB queued in 5 flows.",
         "The fair share of the uplink (100 Mbit/s for 3 hosts) is 25 Mbit/s.",
     ):
         assert part in text
@@ -247,7 +246,7 @@ def test_the_limit_is_explained_by_the_numbers_of_the_last_decision(
 )
 def test_a_rate_has_three_digits(rate_bps: float, text: str, put: Put, capsys: pytest.CaptureFixture[str]) -> None:
     put(hosts=[msgspec.structs.replace(HOST, sent_bps=rate_bps)])
-    assert f"it sends {text}, 250 kB waits" in said(capsys, "status")[1]
+    assert f"it sends {text}, 250 kB queued" in said(capsys, "status")[1]
 
 
 def test_a_host_without_an_agent_has_no_reasons(

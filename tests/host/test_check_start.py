@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from ncc.envs.linux import namespaces
-from ncc.host import preflight
+from ncc.host import check_start
 from ncc.host.__main__ import main
 from ncc.host.reload import fixed_options, parsed
 from tests.host.agents import AgentProcess
@@ -35,9 +35,9 @@ def test_options_replace_the_agent_of_the_same_port_also_if_it_dry_runs(
         replaced.append(agent)
         return []
 
-    monkeypatch.setattr(preflight, "records", lambda: [runs])
-    monkeypatch.setattr(preflight, "alive", lambda *_: True)
-    monkeypatch.setattr(preflight, "_steps", no_steps)
+    monkeypatch.setattr(check_start, "records", lambda: [runs])
+    monkeypatch.setattr(check_start, "alive", lambda *_: True)
+    monkeypatch.setattr(check_start, "_steps", no_steps)
     assert main(["check", *words, "--port", port]) == 0
     assert replaced == [runs if replaces else None]
     assert ("--dry-run changes only by a restart" in capsys.readouterr().out) == replaces
