@@ -157,17 +157,30 @@ def stay_on(cores: tuple[int, ...], undo: ExitStack) -> None:
     os.sched_setaffinity(0, cores)
 
 
-def go_first(undo: ExitStack, priority: int = DECISIONS_PRIORITY) -> None:
-    """Give the calling thread SCHED_FIFO until any thread closes `undo`; threads that it starts do not inherit it."""
+def go_first(undo: ExitStack, *, inherited: bool = False) -> None:
+    """Give the calling thread SCHED_FIFO until any thread closes `undo`.
+
+    Threads that it starts do not inherit it, unless `inherited` is set; then each has to call `go_second`.
+    """
     before = (threading.get_native_id(), os.sched_getscheduler(0), os.sched_getparam(0))
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
+        reset = 0 if inherited else os.SCHED_RESET_ON_FORK
+        os.sched_setscheduler(0, os.SCHED_FIFO | reset, os.sched_param(DECISIONS_PRIORITY))
     except PermissionError:
         raise DatapathError(
             "SCHED_FIFO is refused (it takes CAP_SYS_NICE, and a control group that allows it): set "
             "datapath.linux.settings.scheduling=other, and expect missed periods on a machine with other work."
         ) from None
     undo.callback(_give_back, os.sched_setscheduler, *before)
+
+
+def go_second() -> None:
+    """Let the thread that decides go before the calling thread, which has inherited SCHED_FIFO or has none.
+
+    A thread without it could be stopped by other programs while it holds the interpreter, for which decisions wait.
+    """
+    if os.sched_getscheduler(0) == os.SCHED_FIFO:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(DECISIONS_PRIORITY - 1))  # to lower it takes no right
 
 
 def stay_in_memory(undo: ExitStack) -> None:

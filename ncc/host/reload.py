@@ -5,11 +5,11 @@ import argparse
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ncc.core.errors import ConfigError, DatapathError, NccError
+from ncc.core.errors import ConfigError, NccError
 from ncc.core.options import Parser
 from ncc.core.units import to_ns
 from ncc.envs.linux import machine
@@ -98,9 +98,7 @@ class InForce:
 
     def _read_into(self, reading: "Future[Read]") -> None:
         try:
-            if self.options.realtime:  # else a busy machine could stop it while it holds the interpreter
-                with suppress(DatapathError):  # the unit allows it; root's agent has given this right up
-                    machine.go_first(ExitStack(), machine.DECISIONS_PRIORITY - 1)
+            machine.go_second()
             reading.set_result(self._read())
         except BaseException as error:  # noqa: BLE001
             reading.set_exception(error)

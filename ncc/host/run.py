@@ -279,7 +279,7 @@ def schedule(options: argparse.Namespace, undo: ExitStack) -> None:
     if not options.realtime:
         return
     try:
-        machine.go_first(undo)
+        machine.go_first(undo, inherited=True)
     except DatapathError:
         raise DatapathError(
             "--realtime is refused: it takes CAP_SYS_NICE and a control group that allows SCHED_FIFO; leave it out "

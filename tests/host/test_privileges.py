@@ -2,10 +2,12 @@
 """An agent of a user who is not root: it runs with three capabilities, and keeps one once it has begun."""
 
 import argparse
+import os
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -112,7 +114,7 @@ def test_no_user_can_take_an_agent_s_port_while_it_is_down(host: str) -> None:
 def test_the_unit_s_limits_keep_an_agent_in_memory(
     realtime: bool, limit: int, locks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No page that decisions need is then ever read back from a disk."""
+    """No page that decisions need is then ever read back from a disk; and other threads go before all but decisions."""
     monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
 
     def locked() -> bool:
@@ -122,6 +124,9 @@ def test_the_unit_s_limits_keep_an_agent_in_memory(
     with ExitStack() as undo:
         run.schedule(argparse.Namespace(realtime=realtime), undo)
         assert locked() == locks
+        with ThreadPoolExecutor(1, initializer=machine.go_second) as others:
+            second = others.submit(lambda: (os.sched_getscheduler(0), os.sched_getparam(0).sched_priority)).result()
+        assert second == ((os.SCHED_FIFO, machine.DECISIONS_PRIORITY - 1) if realtime else (os.SCHED_OTHER, 0))
     assert not locked()
 
 

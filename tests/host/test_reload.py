@@ -167,7 +167,7 @@ class Ceilings:
 def test_the_limit_stands_in_the_kernel_while_options_change(policy_path: Path, key: str, tmp_path: Path) -> None:
     def conf(most: float, *more: str) -> Path:
         frac = f"--floor {most} --max-rate-frac {most}"
-        return written(tmp_path / "conf", policy_path, PATIENT, frac, "--name ncc_test_r --log-s 0.2", *more)
+        return written(tmp_path / "conf", policy_path, PATIENT, frac, "--name ncc_test_r --log-s 0.2 --port 9471", *more)
 
     with line() as on, AgentProcess(on.host, ["--config", str(conf(0.2))]) as agent:
         agent.wait_for("started")
