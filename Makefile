@@ -84,7 +84,7 @@ test-changed: $(VENV)/.built ## run the tests that ran what has changed in Pytho
 test-timing: $(VENV)/.built ## judge times of the kernel, on a machine with nothing else to do (root)
 	$(BIN)/python -m pytest -m timing $(ARGS)
 
-attack: $(VENV)/.built ## attack the agent of a host, and print what became of each attack (root, 10 minutes; ARGS are pytest's)
+attack: $(VENV)/.built ## attack the agent of a host, and print what became of each attack (root, 15 minutes; ARGS are pytest's)
 	$(BIN)/python -m pytest -q -r fE -m attack $(ARGS)
 
 check-experiments: $(VENV)/.built ## run the quick preset of every experiment, to the end (20 minutes; ARGS are pytest's)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The machine that runs take place on: a lock for one run at a time, its load, scheduling of threads, and periods."""
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -30,6 +31,8 @@ DECISIONS_PRIORITY = 50
 """SCHED_FIFO priority of the thread that decides."""
 OFFSETS = Path("/proc/self/timens_offsets")
 """File with the differences between this process's clocks and the kernel's, in seconds and nanoseconds."""
+LOCKED = 1 | 2 | 4
+"""MCL_CURRENT, MCL_FUTURE and MCL_ONFAULT of mlockall(2)."""
 TRAFFIC_NICE = -20
 """Nice value of the traffic: ahead of everything that is not SCHED_FIFO."""
 WATCHED_S = 0.2
@@ -154,17 +157,40 @@ def stay_on(cores: tuple[int, ...], undo: ExitStack) -> None:
     os.sched_setaffinity(0, cores)
 
 
-def go_first(undo: ExitStack) -> None:
-    """Give the calling thread SCHED_FIFO until any thread closes `undo`; threads that it starts do not inherit it."""
+def go_first(undo: ExitStack, *, inherited: bool = False) -> None:
+    """Give the calling thread SCHED_FIFO until any thread closes `undo`.
+
+    Threads that it starts do not inherit it, unless `inherited` is set; then each has to call `go_second`.
+    """
     before = (threading.get_native_id(), os.sched_getscheduler(0), os.sched_getparam(0))
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(DECISIONS_PRIORITY))
+        reset = 0 if inherited else os.SCHED_RESET_ON_FORK
+        os.sched_setscheduler(0, os.SCHED_FIFO | reset, os.sched_param(DECISIONS_PRIORITY))
     except PermissionError:
         raise DatapathError(
             "SCHED_FIFO is refused (it takes CAP_SYS_NICE, and a control group that allows it): set "
             "datapath.linux.settings.scheduling=other, and expect missed periods on a machine with other work."
         ) from None
     undo.callback(_give_back, os.sched_setscheduler, *before)
+
+
+def go_second() -> None:
+    """Let the thread that decides go before the calling thread, which has inherited SCHED_FIFO or has none.
+
+    A thread without it could be stopped by other programs while it holds the interpreter, for which decisions wait.
+    """
+    if os.sched_getscheduler(0) == os.SCHED_FIFO:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(DECISIONS_PRIORITY - 1))  # to lower it takes no right
+
+
+def stay_in_memory(undo: ExitStack) -> None:
+    """Keep each page that this process uses, from its first use on, in memory until `undo` is closed.
+
+    It takes an infinite RLIMIT_MEMLOCK, or CAP_IPC_LOCK for as long as the process takes memory.
+    """
+    libc = ctypes.CDLL(None)
+    undo.callback(libc.munlockall)
+    libc.mlockall(LOCKED)
 
 
 def _give_back(call: Callable[..., None], *before: object) -> None:

@@ -28,7 +28,7 @@ from importlib import import_module
 from typing import Any
 
 from ncc.core.options import Parser, exit_status
-from ncc.host.words import expanded
+from ncc.host.config_file import expanded
 
 COMMANDS = {
     "run": ("run:command", "plan:add_options", "decide for this host by a policy file"),

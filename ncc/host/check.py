@@ -12,7 +12,7 @@ from string import Template
 from ncc.envs.linux import machine, namespaces
 from ncc.envs.linux.check import can_run, check_machine
 from ncc.host import plan
-from ncc.host.preflight import check_start
+from ncc.host.check_start import check_start
 
 TEMPLATE = Path(__file__).with_name("ncc-host.service.in")
 THERE = {True: "yes", False: "no", None: "not tried"}

@@ -94,11 +94,17 @@ class Keys:
         Raises:
             ConfigError: the file cannot be used, or has no key for a sender and receiver in use; the old keys are kept.
         """
-        if self._path is None:
-            return
-        named = _read(self._path)
-        self._between = {pair: _chosen(named, pair) for pair in self._between}
-        self._named = named
+        if self._path is not None:
+            self.take(Keys.read(self._path))
+
+    def take(self, other: "Keys") -> None:
+        """Take over other keys, for the same senders and receivers.
+
+        Raises:
+            ConfigError: they have no key for a sender and receiver in use; the old keys are kept.
+        """
+        self._between = {pair: _chosen(other._named, pair) for pair in self._between}
+        self._named = other._named
 
 
 def reader(keys: Keys | None, log: Log) -> Callable[[], None]:

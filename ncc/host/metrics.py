@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Metrics of an agent, in a file that node_exporter reads; prometheus_client is loaded only when they are used."""
 
-import sys
 import threading
 import time
 from array import array
@@ -17,6 +16,7 @@ import psutil
 from ncc.core.errors import ResultError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.units import NS_PER_S, to_ns
+from ncc.envs.linux import machine
 from ncc.harness.atomic import replacing, require_writable
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ncc.host.loop import Loop
     from ncc.host.reload import InForce
 
-SWITCH_S = 1e-4
-"""Longest time in seconds for which the writing thread holds the interpreter while a decision is due."""
 READABLE = 0o644
 """Mode of the file. It does not depend on the umask, because node_exporter runs as another user."""
 BOUNDS_S = tuple(1e-5 * 2**i for i in range(14))
@@ -83,6 +81,7 @@ class AgentCollector:
             ("ncc_messages", "messages by their fate", "result", agent.exchange.counters),
             ("ncc_stale", "periods with a peer's or the uplink's state too old", "whose", agent.counters),
             ("ncc_guard", "events of the guard", "what", agent.guard.counters),
+            ("ncc_reloads", "changes of options, by result", "result", self._now.counters),
             ("ncc_shim", "events of the kernel's program", "what", loop.live.shim.counters()),
             ("ncc_torn_reports", "reports left to the next period", "", loop.live.torn),
             ("ncc_log_lost", "lines of the log that could not be written", "", self._log.lost),
@@ -144,8 +143,6 @@ class MetricsFile:
         self._registry.register(collector)
         require_writable(path)
         self._write()
-        self._before_s = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_S)
         self._thread = threading.Thread(target=self._keep)
         self._thread.start()
 
@@ -153,10 +150,10 @@ class MetricsFile:
         """End the thread and remove the file."""
         self._over.set()
         self._thread.join()
-        sys.setswitchinterval(self._before_s)
         self._path.unlink(missing_ok=True)
 
     def _keep(self) -> None:
+        machine.go_second()
         while not self._over.wait(self._every_s):
             self._write()
 

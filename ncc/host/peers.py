@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from ncc.core.errors import ConfigError
 
-PORT = 9471
-"""UDP port of agents whose address names no port."""
+PORT = 947
+"""UDP port of agents whose address names no port. It is below 1024, so that no user takes it while an agent is down."""
 HOSTS_MOST = 256
 """Largest number of hosts that one agent serves (layout.HOSTS_MAX), and that a neighbourhood has."""
 _FORM = re.compile(r"([0-9.]+)(?::(\d{1,5}))?(?:\*(\d{1,4}))?", re.ASCII)
@@ -44,7 +44,7 @@ def peer_at(address: Address, which: int = 0) -> Peer:
 
 
 def parse_agent(text: str, what: str = "peer") -> tuple[Peer, ...]:
-    """Parse the hosts of one agent: ``10.0.0.2``, ``10.0.0.2:9471``, or ``10.0.0.2*16`` for 16 hosts.
+    """Parse the hosts of one agent: ``10.0.0.2``, ``10.0.0.2:947``, or ``10.0.0.2*16`` for 16 hosts.
 
     Args:
         text: text to parse.
@@ -57,7 +57,7 @@ def parse_agent(text: str, what: str = "peer") -> tuple[Peer, ...]:
     if match is None:
         raise ConfigError(
             f"the {what} {text!r} must be ADDRESS, ADDRESS:PORT or ADDRESS:PORT*HOSTS, with a numerical IPv4 address, "
-            "as in 10.0.0.2:9471"
+            "as in 10.0.0.2:947"
         )
     port, hosts = int(match[2] or PORT), int(match[3] or 1)
     try:

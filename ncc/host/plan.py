@@ -107,7 +107,7 @@ def add_options(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
     add = parser.add_argument
     add("policy", type=Path, nargs=None if needed else "?", help="a policy file, as `ncc export` writes")
     help_ = "file of further options, as words; SIGHUP has it read again"
-    add("--config", type=_nested, metavar="FILE", help=help_)  # `ncc.host.words` takes it out
+    add("--config", type=_nested, metavar="FILE", help=help_)  # `ncc.host.config_file` takes it out
     add("--digest", type=_sha256, metavar="sha256:HEX", help="digest that the file must have (`ncc export` prints it)")
     add(
         "--interface",
@@ -197,13 +197,12 @@ class Plan:
     guard: GuardSettings
 
 
-def planned(options: argparse.Namespace, before: Plan | None = None, file: PolicyFile | None = None) -> Plan:
+def planned(options: argparse.Namespace, before: Plan | None = None) -> Plan:
     """Make a plan from options.
 
     Args:
         options: options of ``run``.
         before: plan of an agent that runs, and goes on with the same local hosts; None: there is none.
-        file: policy file that the options name; None: it is read now.
 
     Raises:
         ConfigError: options are invalid, or contradict each other or the policy.
@@ -211,7 +210,7 @@ def planned(options: argparse.Namespace, before: Plan | None = None, file: Polic
     """
     if options.name is not None:
         check_name(options.name)
-    file = file or load_policy_file(options.policy, options.digest)
+    file = load_policy_file(options.policy, options.digest)
     bounds = narrowed(file, options)
     _check_transport(file)
     addresses, sources = local_hosts(options) if before is None else (before.addresses, before.sources)

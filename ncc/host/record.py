@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import psutil
 
-from ncc import __version__
 from ncc.core.errors import ResultError
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux import machine
@@ -75,7 +74,6 @@ class AgentRecord(msgspec.Struct, frozen=True):
     """A running agent."""
 
     pid: int
-    version: str
     time_ns: int
     """Monotonic time of this record."""
     began: float
@@ -152,7 +150,6 @@ class Recorder:
         uplink_ns = int(inbox.uplink_ns.item())
         return AgentRecord(
             pid=os.getpid(),
-            version=__version__,
             time_ns=now_ns,
             began=self._began,
             policy=plan.file.header.name,

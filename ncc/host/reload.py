@@ -2,7 +2,9 @@
 """Change of a running agent's options, policy file and keys between two periods, with its limits in force all along."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,21 +12,23 @@ from typing import TYPE_CHECKING
 from ncc.core.errors import ConfigError, NccError
 from ncc.core.options import Parser
 from ncc.core.units import to_ns
+from ncc.envs.linux import machine
 from ncc.envs.linux.queue import OPEN
 from ncc.host.agent import Agent
+from ncc.host.config_file import expanded
 from ncc.host.exchange import Exchange, UdpExchange
 from ncc.host.guard import Guard
 from ncc.host.log import Log
 from ncc.host.neighbourhood import Neighbourhood, limiter_of, outside_of
 from ncc.host.peers import rows_of
 from ncc.host.plan import LATE_PERIODS, Plan, add_options, planned
-from ncc.host.words import expanded
-from ncc.policies.file import load_policy_file
 
 if TYPE_CHECKING:
     from ncc.host.loop import Loop
 
 
+Read = tuple[argparse.Namespace, Plan, Neighbourhood]
+"""Options, and what was made of them."""
 FIXED = ("interface", "address", "netns", "port", "receivers", "send_buffer", "default", "name", "dry_run",
           "heartbeat_s", "seconds", "realtime", "metrics", "log_s")  # fmt: skip
 """Options that change only by a restart."""
@@ -45,13 +49,15 @@ class InForce:
         outside: facts of the network for which hosts have the limits of the formula LOCAL, as text; empty: none.
         fixed: options that change only by a restart, with their values.
         refused: reason for which the last change was refused; empty: it was not.
+        counters: numbers of changes: `taken` and `refused`.
     """
 
     def __init__(self, options: argparse.Namespace, plan: Plan, log: Log, undo: ExitStack) -> None:
         self.options, self.plan, self._log, self._undo = options, plan, log, undo
         self.outside = self.refused = ""
         self.fixed = fixed_options(options) | fixed_plan(plan)
-        self._reading: Iterator[tuple[argparse.Namespace, Plan, Neighbourhood] | None] | None = None
+        self.counters = {"taken": 0, "refused": 0}
+        self._reading: Future[Read] | None = None
 
     def look(self) -> None:
         """Find out whether the policy's correction of a formula counts in this network, and log it if it does not."""
@@ -61,50 +67,48 @@ class InForce:
             self._log.warning("untrusted", said=f"hosts have the limits of the formula LOCAL: {self.outside}")
 
     def read_again(self) -> None:
-        """Begin to read options, policy file and keys; what is being read already is left."""
-        self._reading = self._read()
+        """Begin to read options, policy file and keys, in a thread that changes nothing."""
+        self._reading = Future()
+        threading.Thread(target=self._read_into, args=(self._reading,), daemon=True).start()
 
     @property
     def reads(self) -> bool:
-        """True from `read_again` until `take` has done the last step."""
+        """True from `read_again` until `take` has taken or refused what was read."""
         return self._reading is not None
 
     def take(self, loop: "Loop") -> bool:
-        """Do the next step of a change that has begun; return True if the loop's agent decides by it from now on.
-
-        A step takes less time than a heartbeat may. It comes after the work of a period, which renews the limits.
-        """
-        if self._reading is None:
+        """Take over what was read, if it is complete; return True if the loop's agent decides by it from now on."""
+        if self._reading is None or not self._reading.done():
             return False
+        reading, self._reading = self._reading, None
         try:
-            if (read := next(self._reading)) is None:
-                return False
-            loop.agent, self.plan = self._taken(*read, loop.agent)
+            options, plan, neighbourhood = reading.result()
+            loop.agent, self.plan = self._taken(options, plan, neighbourhood, loop.agent)
         except (NccError, OSError) as error:
             self.refused = str(error)
+            self.counters["refused"] += 1
             self._log.warning("config", said=f"{self.refused}; the agent goes on as before")
-            done = False
-        else:
-            self.options, self.refused, done = read[0], "", True
-            said = "options, policy and keys were read again and are in force"
-            self._log.info("config", said=said, policy=self.plan.file.header.name, sha256=self.plan.file.sha256)
-            self.look()
-        self._reading = None
-        return done
+            return False
+        self.options, self.refused = options, ""
+        self.counters["taken"] += 1
+        said = "options, policy and keys were read again and are in force"
+        self._log.info("config", said=said, policy=self.plan.file.header.name, sha256=self.plan.file.sha256)
+        self.look()
+        return True
 
-    def _read(self) -> Iterator[tuple[argparse.Namespace, Plan, Neighbourhood] | None]:
-        """Yield None after each step but the last, and then what was read."""
+    def _read_into(self, reading: "Future[Read]") -> None:
+        try:
+            machine.go_second()
+            reading.set_result(self._read())
+        except BaseException as error:  # noqa: BLE001
+            reading.set_exception(error)
+
+    def _read(self) -> Read:
         options = parsed(self.options.given)
         _refuse(refusal(self.fixed, fixed_options(options)))
-        yield None
-        file = load_policy_file(options.policy, options.digest)
-        yield None
-        plan = planned(options, self.plan, file)
+        plan = planned(options, self.plan)
         _refuse(refusal(self.fixed, fixed_plan(plan)))
-        yield None
-        neighbourhood = neighbourhood_of(plan)
-        yield None
-        yield options, plan, neighbourhood
+        return options, plan, neighbourhood_of(plan)
 
     def _taken(
         self, options: argparse.Namespace, plan: Plan, neighbourhood: Neighbourhood, before: Agent
@@ -113,8 +117,8 @@ class InForce:
         names = ("peers", "uplink", "key")
         if all(getattr(options, name) == getattr(self.options, name) for name in names):
             exchange = before.exchange
-            if self.plan.keys is not None:
-                self.plan.keys.read_again()
+            if self.plan.keys is not None and plan.keys is not None:
+                self.plan.keys.take(plan.keys)
             plan = replace(plan, keys=self.plan.keys)  # those of the exchange
         else:
             exchange = exchange_of(plan, options.receivers, before.exchange)

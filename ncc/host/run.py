@@ -4,6 +4,8 @@
 import argparse
 import gc
 import math
+import resource
+import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -37,6 +39,8 @@ from ncc.host.reload import InForce, exchange_of, guard_of, neighbourhood_of
 from ncc.host.restore import AUTOCORKING, DEFAULT, ECN, SEND_BUFFER, alone, changed, check_settable, first_send_buffer
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+SWITCH_S = 1e-4
+"""Longest time in seconds for which another thread holds the interpreter while a decision is due."""
 USER_SLOTS = layout.FLOWS_MAX // 2
 """Largest number of slots, each for a connection, that one user of the machine may hold: half of all."""
 
@@ -236,9 +240,10 @@ def _serve(
             now_ns, missed = loop.wait()
             if stop.name is not None or now_ns >= until_ns:
                 break
-            loop.period(now_ns, 0 if now.reads else missed)  # periods missed for a change are no overload
+            loop.period(now_ns, missed)
             notifier.alive(now_ns)
-            stop.read_again()
+            if not now.reads:  # a signal that comes meanwhile waits: what it is about may have been read already
+                stop.read_again()
             if now.take(loop):
                 silence = Silence(loop.agent, now_ns)
             if (sentence := silence.notice(now_ns)) is not None:
@@ -262,16 +267,23 @@ def _serve(
 
 
 def schedule(options: argparse.Namespace, undo: ExitStack) -> None:
-    """Give this thread SCHED_FIFO until `undo` is closed, if the options ask for it.
+    """Put this thread before the process's others until `undo` is closed, and give it SCHED_FIFO if the options say so.
+
+    Where the limits of this process allow it, as those of the unit do, all its pages also stay in memory.
 
     Raises:
-        DatapathError: this process may not have it.
+        DatapathError: this process may not have SCHED_FIFO.
     """
-    if options.realtime:
-        try:
-            machine.go_first(undo)
-        except DatapathError:
-            raise DatapathError(
-                "--realtime is refused: it takes CAP_SYS_NICE and a control group that allows SCHED_FIFO; leave it out "
-                "and expect missed periods on a machine with other work."
-            ) from None
+    undo.callback(sys.setswitchinterval, sys.getswitchinterval())
+    sys.setswitchinterval(SWITCH_S)
+    if not options.realtime:
+        return
+    try:
+        machine.go_first(undo, inherited=True)
+    except DatapathError:
+        raise DatapathError(
+            "--realtime is refused: it takes CAP_SYS_NICE and a control group that allows SCHED_FIFO; leave it out "
+            "and expect missed periods on a machine with other work."
+        ) from None
+    if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY:  # root's right to more is given up
+        machine.stay_in_memory(undo)

@@ -27,7 +27,8 @@ filter reaches by SKF_NET_OFF."""
 _REMEDIES = {
     errno.EADDRINUSE: "the port is in use; is an agent running already? Stop what has it, or name another port",
     errno.EADDRNOTAVAIL: "this machine has no such address; name one that `ip address` shows",
-    errno.EACCES: "a port below 1024 takes CAP_NET_BIND_SERVICE; add it to the unit, or name another port",
+    errno.EACCES: "a port below 1024 takes CAP_NET_BIND_SERVICE, which root and the unit have at a start: restart the "
+    "agent, or name another port",
 }
 
 

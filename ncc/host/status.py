@@ -5,7 +5,7 @@ import argparse
 import socket
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -33,6 +33,8 @@ _FROM = {
     "fair share": "the fair share",
 }
 """Sources of limits in words."""
+_FIRST = ("an agent limits this host", "an agent limits this host, not as configured", "no agent limits this host")
+"""First line of each state."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -56,52 +58,49 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def status(options: argparse.Namespace) -> int:
     """Print the status of this network namespace; return 0 if it is fine, 1 if it is degraded, 2 if it is dead."""
-    now_ns = time.monotonic_ns()
-    report = reported(now_ns)
+    report, living = reported(now_ns := time.monotonic_ns())
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
-        print(*shown(report, now_ns), sep="\n")
+        print(*shown(report, living, now_ns), sep="\n")
     return STATES.index(report.state)
 
 
 def explain(_: argparse.Namespace) -> int:
     """Print why each host has its limit, in sentences; the exit status is that of `status`."""
-    now_ns = time.monotonic_ns()
-    report = reported(now_ns)
-    living = [record for record in report.agents if alive(record, now_ns)]
+    report, living = reported(time.monotonic_ns())
     texts = [" ".join(report.problems)] if report.state == "dead" else []
-    texts += [text for record in living for text in reasons(record)]
+    texts += [" ".join(reasons(record, host)) for record in living for host in record.hosts]
     print(*map(_wrapped, texts), sep="\n\n")
     return STATES.index(report.state)
 
 
-def reported(now_ns: int) -> Report:
-    """Read the state of this network namespace; `now_ns` is monotonic."""
+def reported(now_ns: int) -> tuple[Report, list[AgentRecord]]:
+    """Read the state of this network namespace, and the records of living agents; `now_ns` is monotonic."""
     found = records()
     kernel = {name: limit for _, name in socket.if_nameindex() for limit in kernel_limits_bps(name)}
     settings = {Path(name).name: (_now(name), setting) for name, setting in restore.left().items()}
-    problems = list[str]()
     living = [record for record in found if alive(record, now_ns)]
-    state: State = "fine"
-    agent = living[0] if living else None
     limiting = [record for record in found if not record.dry_run]
-    if agent is not None and not (agent.dry_run and (limiting or kernel)):
-        problems += _doubts(agent)
-        open_ = [host.interface for host in agent.hosts if host.interface not in kernel and not agent.dry_run]
-        problems += [f"{name} has no queue of the agent any more, and nothing limits it." for name in open_]
+    state: State = "fine"
+    if living and not (living[0].dry_run and (limiting or kernel)):
+        agent = living[0]
+        problems = list(_doubts(agent))
         if not agent.dry_run:
+            open_ = [host.interface for host in agent.hosts if host.interface not in kernel]
+            problems += [f"{name} has no queue of the agent any more, and nothing limits it." for name in open_]
             problems += [
                 f"{name} is {now}, which somebody set; the agent had set {setting.set}."
                 for name, (now, setting) in settings.items()
                 if now != setting.set
             ]
-        if problems:
-            state = "dead" if open_ else "degraded"
+            state = "dead" if open_ else state
+        if problems and state == "fine":
+            state = "degraded"
     else:
         state, problems = "dead", list(_dead(limiting, now_ns, bool(kernel or settings)))
     changed = {name: f"{now} (before: {setting.before})" for name, (now, setting) in settings.items()}
-    return Report(state, problems, kernel, changed, found)
+    return Report(state, problems, kernel, changed, found), living
 
 
 def _dead(found: Sequence[AgentRecord], now_ns: int, left: bool) -> Iterator[str]:
@@ -128,106 +127,82 @@ def _doubts(agent: AgentRecord) -> Iterator[str]:
         yield f"The last reload was refused: {agent.refused}."
 
 
-def shown(report: Report, now_ns: int) -> Iterator[str]:
+def shown(report: Report, living: Sequence[AgentRecord], now_ns: int) -> Iterator[str]:
     """Yield the lines of ``status``, at most `COLUMNS` wide."""
-    living = [record for record in report.agents if alive(record, now_ns)]
     agent = living[0] if living else None
-    first = ["an agent limits this host", "an agent limits this host, not as configured", "no agent limits this host"][
-        STATES.index(report.state)
-    ]
-    if agent is not None and agent.dry_run:
-        first = "an agent dry-runs, nothing is limited"
+    dry = agent is not None and agent.dry_run
+    first = "an agent dry-runs, nothing is limited" if dry else _FIRST[STATES.index(report.state)]
     yield from _lines(report.state.upper(), [first, *(f"! {problem}" for problem in report.problems)])
     if agent is not None:
         policy = f"policy {agent.policy} (sha256 {agent.sha256[:12]}...)"
         yield from _lines("agent", [f"process {agent.pid}, for {_time(time.time() - agent.began)}; {policy}"])
         for host in agent.hosts:
-            yield from _host(agent, host, report, living)
-        yield from _peers(agent, (now_ns - agent.time_ns) / NS_PER_S)
+            yield from _lines(host.interface, _host(agent, host, report.kernel_bps.get(host.interface), living[1:]))
+        yield from _lines("neighbours", _peers(agent, (now_ns - agent.time_ns) / NS_PER_S))
     changes = [f"{name}: root queue HTB (1:), filter {device.FILTER.decode()} at egress" for name in report.kernel_bps]
     changes += [f"{name} = {value}" for name, value in report.changed.items()]
     changes += [f"congestion control {record.congestion} registered" for record in living]
     yield from _lines("changed", changes)
 
 
-def _host(agent: AgentRecord, host: HostRecord, report: Report, living: Sequence[AgentRecord]) -> Iterator[str]:
-    since = time.strftime("%H:%M:%S", time.localtime(agent.since))
-    limit_bps = report.kernel_bps.get(host.interface)
-    limit = f"limit {_rate(limit_bps)}" if limit_bps is not None else "no limit"
+def _host(
+    agent: AgentRecord, host: HostRecord, kernel_bps: float | None, others: Sequence[AgentRecord]
+) -> Iterator[str]:
+    limit = "no limit" if kernel_bps is None else f"limit {_rate(kernel_bps)}"
     if agent.dry_run:
         limit = f"no limit; it would be {_rate(host.limit_bps)}"
-    lines = [
-        f"{limit} of {_rate(host.link_bps)}, by {_FROM[agent.decider]} since {since}",
-        f"it {_load(host.demand, host.sent_bps)}",
-    ]
-    lines += [
-        f"dry run of {other.policy} (process {other.pid}): {_difference(host, its)}"
-        for other in living[1:]
-        for its in other.hosts
-        if its.interface == host.interface
-    ]
-    yield from _lines(host.interface, lines)
-
-
-def _difference(host: HostRecord, its: HostRecord) -> str:
-    now_bps, then_bps = host.limit_bps or host.link_bps, its.limit_bps or its.link_bps
-    return f"{_rate(its.limit_bps)}, {100 * (then_bps / now_bps - 1):+.0f} %"
+    yield f"{limit} of {_rate(host.link_bps)}, by {_FROM[agent.decider]} since {_clock(agent.since)}"
+    yield f"it {_does(host.demand, host.sent_bps)}"
+    for other in others:
+        for its in other.hosts:
+            if its.interface == host.interface:
+                change = (its.limit_bps or its.link_bps) / (host.limit_bps or host.link_bps) - 1
+                dry = f"dry run of {other.policy} (process {other.pid})"
+                yield f"{dry}: {_rate(its.limit_bps)}, {100 * change:+.0f} %"
 
 
 def _peers(agent: AgentRecord, later_s: float) -> Iterator[str]:
     """Yield lines about neighbours and the uplink; the record is `later_s` old."""
     by_age = sorted(agent.peers, key=lambda peer: (peer.age_s is not None, -(peer.age_s or 0.0)))
-    lines = []
     for peer in by_age[:PEERS_MOST]:
         if peer.age_s is None:
-            lines.append(f"{peer.name} never heard, counts as idle")
-            continue
-        age = _time(peer.age_s + later_s * peer.stale)
-        lines.append(f"{peer.name} heard {age} ago, {_load(peer.demand, peer.demand.throughput_bps)}")
-    if (more := len(by_age) - PEERS_MOST) > 0:
-        lines.append(f"and {more} others, heard later")
-    if agent.uplink_age_s is not None or agent.uplink_stale:
-        heard = "never heard" if agent.uplink_age_s is None else f"heard {_time(agent.uplink_age_s)} ago"
-        lines.append(f"the uplink {heard}")
-    yield from _lines("neighbours", lines)
-
-
-def reasons(agent: AgentRecord) -> Iterator[str]:
-    """Yield for each host of an agent a few sentences: why its limit is what it is."""
-    busy = [peer for peer in agent.peers if peer.demand.flows]
-    for host in agent.hosts:
-        least_bps, most_bps = (frac * host.link_bps for frac in agent.bounds_frac)
-        may = "would be allowed" if agent.dry_run else "may send"
-        said = [f"{host.interface} {may} {_rate(host.limit_bps)}."]
-        if agent.dry_run:
-            said.append("This is a dry run: nothing enforces it.")
-        said.append(f"In the last period it {_had(host.demand)}.")
-        if agent.peers:
-            total = Demand(
-                sum(peer.demand.throughput_bps for peer in busy),
-                sum(peer.demand.queued_bytes for peer in busy),
-                sum(peer.demand.flows for peer in busy),
-            )
-            of_them = f": together they {_had(total)}" if busy else ""
-            said.append(f"{len(busy)} of {len(agent.peers)} neighbours had something to send{of_them}.")
-        n = len(agent.peers) + len(agent.hosts)
-        uplink = f"{_rate(agent.uplink_bps)} for {n} host{'s' * (n != 1)}"
-        said.append(f"The fair share of the uplink ({uplink}) is {_rate(host.fair_bps)}.")
-        since = time.strftime("%H:%M:%S", time.localtime(agent.since))
-        answered_bps = host.decided_bps
-        if agent.decider == "fair share":
-            answered_bps = host.fair_bps
-            said.append(f"Since {since} the policy {agent.policy} is suspended: {agent.why}. So the fair share holds.")
-        elif agent.decider == "last limits":
-            answered_bps = host.limit_bps
-            said.append(f"Since {since} there is no usable decision: {agent.why}. So the last good limit holds.")
+            yield f"{peer.name} never heard, counts as idle"
         else:
-            who = f"policy {agent.policy}" if agent.decider == "policy" else f"formula LOCAL ({agent.why})"
-            said.append(f"The {who} answered {_rate(host.decided_bps)}.")
-        bounds = f"The bounds are {_rate(least_bps)} to {_rate(most_bps)}"
-        cut = answered_bps != host.limit_bps
-        said.append(f"{bounds}, and made {_rate(host.limit_bps)} of it." if cut else f"{bounds}; they changed nothing.")
-        yield " ".join(said)
+            does = _does(peer.demand, peer.demand.throughput_bps)
+            yield f"{peer.name} heard {_time(peer.age_s + later_s * peer.stale)} ago, {does}"
+    if (more := len(by_age) - PEERS_MOST) > 0:
+        yield f"and {more} others, heard later"
+    if agent.uplink_age_s is not None or agent.uplink_stale:
+        yield f"the uplink {'never heard' if agent.uplink_age_s is None else f'heard {_time(agent.uplink_age_s)} ago'}"
+
+
+def reasons(agent: AgentRecord, host: HostRecord) -> Iterator[str]:
+    """Yield sentences that say why a host of an agent has its limit."""
+    yield f"{host.interface} {'would be allowed' if agent.dry_run else 'may send'} {_rate(host.limit_bps)}."
+    if agent.dry_run:
+        yield "This is a dry run: nothing enforces it."
+    yield f"In the last period it sent {_load(host.demand, host.demand.throughput_bps)}."
+    if agent.peers:
+        busy = [peer.demand for peer in agent.peers if peer.demand.flows]
+        total = Demand(*map(sum, zip(*map(msgspec.structs.astuple, busy), strict=True))) if busy else None
+        of_them = f": together they sent {_load(total, total.throughput_bps)}" if total else ""
+        yield f"{len(busy)} of {len(agent.peers)} neighbours had something to send{of_them}."
+    n = len(agent.peers) + len(agent.hosts)
+    uplink = f"{_rate(agent.uplink_bps)} for {n} host{'s' * (n != 1)}"
+    yield f"The fair share of the uplink ({uplink}) is {_rate(host.fair_bps)}."
+    answered_bps, since = host.decided_bps, f"Since {_clock(agent.since)}"
+    if agent.decider == "fair share":
+        answered_bps = host.fair_bps
+        yield f"{since} the policy {agent.policy} is suspended: {agent.why}. So the fair share holds."
+    elif agent.decider == "last limits":
+        answered_bps = host.limit_bps
+        yield f"{since} there is no usable decision: {agent.why}. So the last good limit holds."
+    else:
+        who = f"policy {agent.policy}" if agent.decider == "policy" else f"formula LOCAL ({agent.why})"
+        yield f"The {who} answered {_rate(host.decided_bps)}."
+    least, most = (_rate(frac * host.link_bps) for frac in agent.bounds_frac)
+    made = "; they changed nothing" if answered_bps == host.limit_bps else f", and made {_rate(host.limit_bps)} of it"
+    yield f"The bounds are {least} to {most}{made}."
 
 
 def _now(path: str) -> str:
@@ -237,30 +212,19 @@ def _now(path: str) -> str:
         return f"unknown ({error.strerror})"
 
 
-def _load(demand: Demand, sent_bps: float) -> str:
+def _does(demand: Demand, sent_bps: float) -> str:
     """Say what a host does, as the rest of a sentence about it; `sent_bps` is what it sends, as a mean if known."""
-    if not demand.flows and not sent_bps:
-        return "is idle"
-    waits = f"{_bytes(demand.queued_bytes)} waits in {_flows(demand)}" if demand.flows else "no data waits"
-    return f"sends {_rate(sent_bps)}, {waits}"
+    return f"sends {_load(demand, sent_bps)}" if demand.flows or sent_bps else "is idle"
 
 
-def _had(demand: Demand) -> str:
-    """Say what a host, or several, did in the last period."""
-    waited = f"{_bytes(demand.queued_bytes)} waited in {_flows(demand)}" if demand.flows else "no data waited"
-    return f"sent {_rate(demand.throughput_bps)}, and {waited}"
-
-
-def _flows(demand: Demand) -> str:
-    return f"{demand.flows} flow{'s' * (demand.flows != 1)}"
+def _load(demand: Demand, sent_bps: float) -> str:
+    flows = f"{demand.flows} flow{'s' * (demand.flows != 1)}"
+    waiting = f"{_scaled(demand.queued_bytes)}B queued in {flows}" if demand.flows else "no data queued"
+    return f"{_rate(sent_bps)}, {waiting}"
 
 
 def _rate(rate_bps: float | None) -> str:
     return "the line's rate" if rate_bps is None else f"{_scaled(rate_bps)}bit/s"
-
-
-def _bytes(size_bytes: float) -> str:
-    return f"{_scaled(size_bytes)}B"
 
 
 def _scaled(value: float) -> str:
@@ -278,6 +242,10 @@ def _time(time_s: float) -> str:
     return f"{time_s * 1e3:.0f} ms" if time_s >= 1e-3 else "under 1 ms"
 
 
+def _clock(at_s: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at_s))
+
+
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
@@ -287,7 +255,7 @@ def _wrapped(text: str, first: str = "", later: str = "") -> str:
                          break_on_hyphens=False)  # fmt: skip
 
 
-def _lines(name: str, lines: Sequence[str]) -> Iterator[str]:
+def _lines(name: str, lines: Iterable[str]) -> Iterator[str]:
     """Yield lines beside a name."""
     for i, line in enumerate(lines):
         yield _wrapped(line, f"{'' if i else name:<{FIELD}} ", " " * (FIELD + 3))

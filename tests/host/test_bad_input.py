@@ -96,7 +96,7 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         ),
         (
             [*HOST, "--receivers", "100000", "--peers", "127.0.0.2*2", "--key", "KEY"],
-            "127.0.0.2:9471 speaks for several",
+            "127.0.0.2:947 speaks for several",
         ),
         ([*HOST, "--hold-off-s", "inf"], "--hold-off-s must be"),
         ([*HOST, "--name", "No Name"], "A congestion control's name must be"),

@@ -57,10 +57,10 @@ def test_a_neighbourhood_has_each_host_once() -> None:
     assert [str(peer) for peer in parse_peers("10.0.0.3, 10.0.0.2*2,", own)] == [
         f"10.0.0.3:{PORT}", f"10.0.0.2:{PORT}", f"10.0.0.2:{PORT}#1",
     ]  # fmt: skip
-    with pytest.raises(ConfigError, match=r"the peer 10.0.0.1:9471 is this agent itself"):
+    with pytest.raises(ConfigError, match=r"the peer 10.0.0.1:947 is this agent itself"):
         parse_peers("10.0.0.2,10.0.0.1", own)
-    with pytest.raises(ConfigError, match=r"the peer 10.0.0.2:9471 is named twice"):
-        parse_peers("10.0.0.2,10.0.0.2:9471", own)
+    with pytest.raises(ConfigError, match=r"the peer 10.0.0.2:947 is named twice"):
+        parse_peers("10.0.0.2,10.0.0.2:947", own)
     with pytest.raises(ConfigError, match="at most 256 hosts, got 258"):
         parse_peers("10.0.0.2*256", own)
     with pytest.raises(ConfigError, match=r"the uplink '10.0.0.2\*2' must be one"):

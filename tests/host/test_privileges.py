@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An agent of a user who is not root: it runs with three capabilities, and keeps one once it has begun."""
 
+import argparse
+import os
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,9 +16,11 @@ import pytest
 from ncc.core.errors import DatapathError
 from ncc.envs.linux import machine, namespaces
 from ncc.envs.linux.check import CAPABILITIES
-from ncc.host import privileges
+from ncc.host import privileges, run
+from ncc.host.peers import PORT
 from tests.host.agents import NETWORK, AgentProcess, beside_others, sysctl
 from tests.linux.spaces import spaces
+from tests.linux.test_sources import of_nobody
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
@@ -91,6 +98,36 @@ def test_an_agent_without_root_keeps_one_capability(host: str, policy_path: Path
         assert agent.end() == 0
     assert [sysctl(host, SETTING), queue(host)] == before
     assert agent.wait_for("ended")["guard"]["suspensions"] == 0
+
+
+@needs("setpriv")
+@pytest.mark.attack("n1")
+def test_no_user_can_take_an_agent_s_port_while_it_is_down(host: str) -> None:
+    """The limit of a host would be gone for as long as that user has the port."""
+    take = f"import socket; socket.socket(type=socket.SOCK_DGRAM).bind(('127.0.0.1', {PORT}))"
+    by = ["ip", "netns", "exec", host, *of_nobody(), sys.executable, "-c", take]
+    assert "PermissionError" in subprocess.run(by, capture_output=True, text=True, check=False).stderr
+
+
+@needs(*TRAFFIC)
+@pytest.mark.parametrize(("realtime", "limit", "locks"), [(True, -1, True), (True, 1 << 23, False), (False, -1, False)])
+def test_the_unit_s_limits_keep_an_agent_in_memory(
+    realtime: bool, limit: int, locks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No page that decisions need is then ever read back from a disk; and other threads go before all but decisions."""
+    monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
+
+    def locked() -> bool:
+        own = status(Path("/proc/self/status"))
+        return int(own["VmLck"].split()[0]) > 0.5 * int(own["VmSize"].split()[0])
+
+    with ExitStack() as undo:
+        run.schedule(argparse.Namespace(realtime=realtime), undo)
+        assert locked() == locks
+        with ThreadPoolExecutor(1, initializer=machine.go_second) as others:
+            second = others.submit(lambda: (os.sched_getscheduler(0), os.sched_getparam(0).sched_priority)).result()
+        assert second == ((os.SCHED_FIFO, machine.DECISIONS_PRIORITY - 1) if realtime else (os.SCHED_OTHER, 0))
+    assert not locked()
 
 
 def test_rights_that_another_thread_would_keep_are_not_given_up_in_vain() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A change of a running agent's options: in force at the next period, while its limit stands in the kernel."""
 
+import os
 import signal
 import time
 from collections.abc import Sequence
@@ -14,13 +15,15 @@ import pytest
 from ncc.core.errors import ConfigError
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.queue import kernel_limits_bps
-from ncc.host.exchange import UdpExchange
+from ncc.host.agent import Agent
+from ncc.host.config_file import expanded
+from ncc.host.exchange import Exchange, UdpExchange
 from ncc.host.keys import Keys
 from ncc.host.log import Log
 from ncc.host.peers import parse_agent
 from ncc.host.plan import planned
-from ncc.host.reload import InForce, fixed_options, parsed, refusal
-from ncc.host.words import expanded
+from ncc.host.reload import InForce, fixed_options, guard_of, neighbourhood_of, parsed, refusal
+from ncc.policies.file import PolicyFile, load_policy_file
 from tests.host.agents import AgentProcess
 from tests.host.hosts import KEY, states
 from tests.host.lines import PATIENT, PEER, line
@@ -71,20 +74,32 @@ def test_a_shortened_option_is_not_passed_over() -> None:
         parsed(["policy.ncc", "--interface", "eth0", "--conf", "other"])
 
 
-def test_a_change_is_being_read_until_it_is_taken_or_refused(policy_path: Path, tmp_path: Path) -> None:
+def test_beats_go_on_while_a_change_is_read_however_long_that_takes(
+    policy_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy file comes only after a thousand more beats."""
     conf = written(tmp_path / "conf", policy_path, PATIENT.replace("line0", "lo"), "--address 127.0.0.1 --dry-run")
-    options = parsed(["--config", str(conf)])
+    options, beats = parsed(["--config", str(conf)]), 0
+
+    def slow(*arguments: Any) -> PolicyFile:
+        until = beats + 1000
+        assert eventually(lambda: beats > until), "no beat comes while it is read"
+        return load_policy_file(*arguments)
+
     with ExitStack() as undo:
-        now = InForce(options, planned(options), Log(lambda _: None), undo)
-        states = [now.reads]
-        now.read_again()
-        assert not now.take(Mock())
-        states.append(now.reads)  # this was the first step
-        written(conf, policy_path, "--interface lo --nope")
-        now.read_again()
-        assert not now.take(Mock())
-        assert [*states, now.reads] == [False, True, False]
-        assert "--nope" in now.refused
+        now = InForce(options, plan := planned(options), log := Log(lambda _: None), undo)
+        hosts = neighbourhood_of(plan)
+        loop = Mock(agent=Agent(hosts, guard_of(plan, hosts, log), Exchange()))
+        monkeypatch.setattr("ncc.host.plan.load_policy_file", slow)
+        for more, counters in (("", {"taken": 1, "refused": 0}), ("--floor 9", {"taken": 1, "refused": 1})):
+            written(conf, conf.read_text(), more)
+            now.read_again()
+            while now.reads:
+                now.take(loop)
+                beats += 1
+            assert now.counters == counters
+    assert "--floor" in now.refused
+    assert beats > 1000
 
 
 def test_options_that_need_a_restart_are_named(tmp_path: Path) -> None:
@@ -150,8 +165,8 @@ class Ceilings:
 @needs(*TRAFFIC)
 def test_the_limit_stands_in_the_kernel_while_options_change(policy_path: Path, key: str, tmp_path: Path) -> None:
     def conf(most: float, *more: str) -> Path:
-        frac = f"--floor {most} --max-rate-frac {most}"
-        return written(tmp_path / "conf", policy_path, PATIENT, frac, "--name ncc_test_r --log-s 0.2", *more)
+        words = f"--floor {most} --max-rate-frac {most} --name ncc_test_r --log-s 0.2 --port 9471"
+        return written(tmp_path / "conf", policy_path, PATIENT, words, *more)
 
     with line() as on, AgentProcess(on.host, ["--config", str(conf(0.2))]) as agent:
         agent.wait_for("started")
@@ -164,13 +179,24 @@ def test_the_limit_stands_in_the_kernel_while_options_change(policy_path: Path, 
                 conf(most, more)
                 agent.process.send_signal(signal.SIGHUP)
                 assert watch.until(agent, "config", n)[-1]["level"] == "info"
+            periods = agent.events("report")[-1]["periods"]
+            (tmp_path / "conf").unlink()
+            os.mkfifo(tmp_path / "conf")
+            agent.process.send_signal(signal.SIGHUP)
+            with (tmp_path / "conf").open("w") as slow:  # opened by the agent, which waits for what comes
+                assert eventually(lambda: agent.events("report")[-1]["periods"] > periods + 1000), (
+                    "it goes on meanwhile"
+                )
+                slow.write("--floor 0.1")
+            assert "arguments are required: policy" in watch.until(agent, "config", len(changes) + 1)[-1]["said"]
+            (tmp_path / "conf").unlink()
             conf(0.1, "--heartbeat-s 50 --netns other")
             agent.process.send_signal(signal.SIGHUP)
-            refused = watch.until(agent, "config", len(changes) + 1)[-1]
+            refused = watch.until(agent, "config", len(changes) + 2)[-1]
             assert refused["said"].startswith("--netns, --heartbeat-s change only by a restart")
             written(tmp_path / "conf", tmp_path / "none.ncc", PATIENT, "--name ncc_test_r --log-s 0.2")
             agent.process.send_signal(signal.SIGHUP)
-            refused = watch.until(agent, "config", len(changes) + 2)[-1]
+            refused = watch.until(agent, "config", len(changes) + 3)[-1]
             assert refused["said"].endswith("the agent goes on as before")
             assert eventually(lambda: agent.events("report")[-1]["limits_bps"] == [20_000_000])
         assert watch.seen == {10, 20}, "in Mbit/s: the limit of before, or the one of after"

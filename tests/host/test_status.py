@@ -29,9 +29,9 @@ HOST = HostRecord(
     limit_bps=2e7,
     sent_bps=1.9e7,
 )
-BUSY = PeerRecord("10.0.0.2:9471", 0.0012, stale=False, demand=Demand(4e7, 2e6, 5))
-IDLE = PeerRecord("10.0.0.3:9471", 0.0004, stale=False, demand=Demand(0.0, 0.0, 0))
-SILENT = PeerRecord("10.0.0.4:9471", None, stale=True, demand=Demand(0.0, 0.0, 0))
+BUSY = PeerRecord("10.0.0.2:947", 0.0012, stale=False, demand=Demand(4e7, 2e6, 5))
+IDLE = PeerRecord("10.0.0.3:947", 0.0004, stale=False, demand=Demand(0.0, 0.0, 0))
+SILENT = PeerRecord("10.0.0.4:947", None, stale=True, demand=Demand(0.0, 0.0, 0))
 Put = Callable[..., AgentRecord]
 
 
@@ -50,7 +50,6 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: dict[str, float
     monkeypatch.setattr(machine, "FOLDER", tmp_path)
     given = AgentRecord(
         pid=os.getpid(),
-        version="0.1.0",
         time_ns=0,
         began=time.time() - 7300,
         policy="ncc",
@@ -104,9 +103,9 @@ def test_a_healthy_host_is_fine_at_a_glance(
     assert "process" in text
     assert "for 2 h" in text
     assert "limit 20 Mbit/s of 100 Mbit/s, by the policy since" in text
-    assert "it sends 19 Mbit/s, 250 kB waits in 3 flows" in text, "a mean, not the last millisecond"
-    assert "10.0.0.2:9471 heard 1 ms ago, sends 40 Mbit/s, 2 MB waits in 5 flows" in text
-    assert "10.0.0.3:9471 heard under 1 ms ago, is idle" in text
+    assert "it sends 19 Mbit/s, 250 kB queued in 3 flows" in text, "a mean, not the last millisecond"
+    assert "10.0.0.2:947 heard 1 ms ago, sends 40 Mbit/s, 2 MB queued in 5 flows" in text
+    assert "10.0.0.3:947 heard under 1 ms ago, is idle" in text
     assert "eth0: root queue HTB (1:), filter ncc_order at egress" in text
     assert f"comm = {_comm()} (before: other)" in text
     assert "congestion control ncc_dctcp registered" in text
@@ -119,7 +118,7 @@ def _comm() -> str:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"peers": [BUSY, SILENT]}, "1 of 2 neighbours are silent: 10.0.0.4:9471."),
+        ({"peers": [BUSY, SILENT]}, "1 of 2 neighbours are silent: 10.0.0.4:947."),
         (
             {"decider": "fair share", "why": "no heartbeat came"},
             "by the fair share, not by the policy: no heartbeat came.",
@@ -203,10 +202,10 @@ def test_an_agent_that_dry_runs_alone_is_no_failure(
 
 
 def test_of_many_neighbours_those_heard_longest_ago_are_shown(put: Put, capsys: pytest.CaptureFixture[str]) -> None:
-    put(peers=[msgspec.structs.replace(IDLE, name=f"10.0.0.{i}:9471", age_s=i / 1000) for i in range(2, 60)])
+    put(peers=[msgspec.structs.replace(IDLE, name=f"10.0.0.{i}:947", age_s=i / 1000) for i in range(2, 60)])
     text = said(capsys, "status")[1]
-    assert "10.0.0.59:9471 heard 59 ms ago" in text
-    assert "10.0.0.51:9471" not in text
+    assert "10.0.0.59:947 heard 59 ms ago" in text
+    assert "10.0.0.51:947" not in text
     assert "and 50 others, heard later" in text
 
 
@@ -234,8 +233,8 @@ def test_the_limit_is_explained_by_the_numbers_of_the_last_decision(
     text = " ".join(said(capsys, "explain")[1].split())
     assert expected in text
     for part in (
-        "In the last period it sent 12.5 Mbit/s, and 250 kB waited in 3 flows.",
-        "1 of 2 neighbours had something to send: together they sent 40 Mbit/s, and 2 MB waited in 5 flows.",
+        "In the last period it sent 12.5 Mbit/s, 250 kB queued in 3 flows.",
+        "1 of 2 neighbours had something to send: together they sent 40 Mbit/s, 2 MB queued in 5 flows.",
         "The fair share of the uplink (100 Mbit/s for 3 hosts) is 25 Mbit/s.",
     ):
         assert part in text
@@ -247,7 +246,7 @@ def test_the_limit_is_explained_by_the_numbers_of_the_last_decision(
 )
 def test_a_rate_has_three_digits(rate_bps: float, text: str, put: Put, capsys: pytest.CaptureFixture[str]) -> None:
     put(hosts=[msgspec.structs.replace(HOST, sent_bps=rate_bps)])
-    assert f"it sends {text}, 250 kB waits" in said(capsys, "status")[1]
+    assert f"it sends {text}, 250 kB queued" in said(capsys, "status")[1]
 
 
 def test_a_host_without_an_agent_has_no_reasons(

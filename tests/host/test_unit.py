@@ -25,9 +25,10 @@ def test_it_starts_what_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert signal == "/bin/kill -HUP $MAINPID"
     assert found["ExecStopPost"].endswith("-I -m ncc.host restore"), "settings go back even after SIGKILL"
     assert found["User"] == found["RuntimeDirectory"] == "ncc"
-    assert found["AmbientCapabilities"] == found["CapabilityBoundingSet"] == "CAP_BPF CAP_PERFMON CAP_NET_ADMIN"
+    rights = "CAP_BPF CAP_PERFMON CAP_NET_ADMIN CAP_NET_BIND_SERVICE"
+    assert found["AmbientCapabilities"] == found["CapabilityBoundingSet"] == rights
     assert (found["Nice"], found["CPUWeight"]) == ("-20", "10000")
-    assert found["LimitRTPRIO"] == str(machine.DECISIONS_PRIORITY)
+    assert (found["LimitRTPRIO"], found["LimitMEMLOCK"]) == (str(machine.DECISIONS_PRIORITY), "infinity")
     assert Path("/run", found["RuntimeDirectory"]) == machine.FOLDER
 
 

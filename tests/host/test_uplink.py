@@ -89,7 +89,7 @@ def test_the_command_sends_the_state_of_a_port(slow: str, key: str) -> None:
     with (
         namespaces.inside(slow),
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending,
-        closing(opened("127.0.0.1:9471", uplink="127.0.0.1:9472")) as agent,
+        closing(opened("127.0.0.1:947", uplink="127.0.0.1:9472")) as agent,
     ):
         for _ in range(20):
             sending.sendto(bytes(1000), ("10.1.0.2", 9))

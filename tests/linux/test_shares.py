@@ -13,7 +13,7 @@ import pytest
 from ncc.envs.linux import device, namespaces, netlink, queue
 from ncc.envs.linux.order_program import MODES, Mode
 from tests.linux.lines import DATAGRAM, PORT, Line, sending
-from tests.linux.rates import check_limit
+from tests.linux.rates import Count, check_limit
 from tests.linux.spaces import say, spaces, wire
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import PATIENCE_S, eventually
@@ -169,6 +169,20 @@ class TestOutsideTheLimit:
             assert [kind for kind in range(128, 145) if sent(discovery(kind)) == "open"] == [*range(133, 138)]
             assert sent(discovery(135, HOP_LIMIT_OF_LINK - 1)) == "limited", "no link's"
 
+    def test_a_user_who_sends_to_unused_addresses_does_not_fill_it(self, line: Line) -> None:
+        """The kernel has as many unresolved neighbours at most, and asks for each once a second."""
+        most_pkts, asked = 1024, 400  # the table is the machine's: others may need room in it
+        assert 8 * most_pkts * (42 + 86) < 0.6 * queue.LINK_BPS
+        assert 2 * most_pkts <= queue.LINK_PKTS
+        say("-n", line.host, f"address add 10.99.0.1/16 dev {line.device}")
+        with line.queue() as (_, made), line.opened(socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
+            for i in range(asked):
+                with suppress(OSError):
+                    sender.sendto(b"", (f"10.99.{1 + i // 250}.{1 + i % 250}", PORT))
+            assert eventually(lambda: classes(made)[queue.LINK] >= 0.9 * asked * 42)
+            assert made.counters()["dropped_pkts"] == 0
+
     @pytest.mark.attack("n4")
     @pytest.mark.parametrize("kind", [0x0806, 0x86DD])
     def test_it_has_a_ceiling(self, line: Line, kind: int) -> None:
@@ -176,12 +190,15 @@ class TestOutsideTheLimit:
         with line.queue() as (_, made), line.opened(socket.SOCK_RAW, family=socket.AF_PACKET) as raw:
             made.limit(LIMIT_BPS)
             raw.bind((line.device, kind))
-            for _ in range(5_000):
+            raw.setblocking(False)
+
+            def filled() -> Count:
                 with suppress(OSError):  # no room
-                    raw.send(frame)
-            began = made.counters()["open_bytes"]
-            assert began < len(frame) * 5_000 / 4
-            check_limit(line.count, queue.LINK_BPS, reached_frac=0.3)
+                    while True:
+                        raw.send(frame)
+                return line.count()
+
+            check_limit(filled, queue.LINK_BPS, reached_frac=0.3)
 
     @pytest.mark.attack("n4")
     def test_nothing_of_a_container_is_outside_it(self, line: Line) -> None:

@@ -30,7 +30,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (2 * n + 50,) * 2)
 listener, ends = socket.create_server((address, 0), backlog=16), []
 for i in range(n):
     sender = socket.socket()
-    sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"ncc_test_s")
+    sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"ncc_test_o")
     sender.bind((address, 0))
     sender.connect(listener.getsockname())
     ends += [sender, listener.accept()[0]]
@@ -80,7 +80,7 @@ def shim(host: str) -> Iterator[Shim]:
     with namespaces.inside(host):
         cookie = machine.namespace_cookie()
     slots = layout.FLOWS_MAX // 2
-    with Shim("dctcp", timeout_s=FOR_EVER_S, name="ncc_test_s", user_slots=slots) as shim:
+    with Shim("dctcp", timeout_s=FOR_EVER_S, name="ncc_test_o", user_slots=slots) as shim:
         shim.add_host(0, ADDRESS, cookie)
         shim.beat()
         yield shim

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from ncc.envs.linux import namespaces
-from ncc.host import preflight
+from ncc.host import check_start
 from ncc.host.__main__ import main
 from ncc.host.reload import fixed_options, parsed
 from tests.host.agents import AgentProcess
@@ -21,7 +21,7 @@ def test_options_without_a_policy_or_an_interface_are_no_start(capsys: pytest.Ca
         assert "name the policy file and its --interface" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("port", "replaces"), [("9471", True), ("9499", False)])
+@pytest.mark.parametrize(("port", "replaces"), [("947", True), ("9499", False)])
 def test_options_replace_the_agent_of_the_same_port_also_if_it_dry_runs(
     port: str, replaces: bool, policy_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -35,9 +35,9 @@ def test_options_replace_the_agent_of_the_same_port_also_if_it_dry_runs(
         replaced.append(agent)
         return []
 
-    monkeypatch.setattr(preflight, "records", lambda: [runs])
-    monkeypatch.setattr(preflight, "alive", lambda *_: True)
-    monkeypatch.setattr(preflight, "_steps", no_steps)
+    monkeypatch.setattr(check_start, "records", lambda: [runs])
+    monkeypatch.setattr(check_start, "alive", lambda *_: True)
+    monkeypatch.setattr(check_start, "_steps", no_steps)
     assert main(["check", *words, "--port", port]) == 0
     assert replaced == [runs if replaces else None]
     assert ("--dry-run changes only by a restart" in capsys.readouterr().out) == replaces
@@ -80,7 +80,7 @@ def test_all_that_a_start_would_refuse_is_said_at_once(
                 assert main(["explain"]) in (0, 1)
             out = capsys.readouterr().out
             assert "line0" in out
-            assert "10.8.0.2:9471 never heard" in out
+            assert "10.8.0.2:947 never heard" in out
             assert one.end() == 0
         with namespaces.inside(on.host):
             assert main(["status"]) == 2, "an agent that ends takes its record along"
