@@ -55,13 +55,12 @@ def unmeasured(group: str) -> list[Row]:
     return [Row(**row) for part in GROUPS[group]["functions"].values() for row in part["rows"].values()]
 
 
-def measured(group: str, preset: str = "full", **given: Any) -> list[Row]:
+def measured(group: str, preset: str = "full") -> list[Row]:
     """Measure a group of groups.yaml and return its rows with their values.
 
     Args:
         group: name of the group.
         preset: `full` or, for tests, `short`.
-        given: arguments of the group's functions in addition to those of the preset.
 
     Raises:
         ValueError: a function measures other figures than groups.yaml has.
@@ -69,7 +68,7 @@ def measured(group: str, preset: str = "full", **given: Any) -> list[Row]:
     rows: list[Row] = []
     for name, part in GROUPS[group]["functions"].items():
         module, _, function = name.partition(".")
-        figures: Figures = getattr(import_module(f"ncc.study.bench.{module}"), function)(**part[preset], **given)
+        figures: Figures = getattr(import_module(f"ncc.study.bench.{module}"), function)(**part[preset])
         if figures.keys() != part["rows"].keys():
             raise ValueError(f"{name} measures {', '.join(figures)}, and groups.yaml has {', '.join(part['rows'])}")
         rows += [Row(**row, values=figures[key]) for key, row in part["rows"].items()]
