@@ -185,4 +185,3 @@ def test_a_datapath_alone_and_chosen_names(trained: Path, tmp_path: Path) -> Non
     files = {path.name: path.read_bytes() for path in (tmp_path / "one_figures").iterdir()}
     assert set(files) == {f"{name}.{form}" for name in names for form in ("pdf", "svg")}
     assert all(data.startswith(b"%PDF" if name.endswith("pdf") else b"<?xml") for name, data in files.items())
-    assert "Agreement of the datapaths" not in text
