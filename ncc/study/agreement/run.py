@@ -9,9 +9,10 @@ from typing import Any
 from ncc.core.errors import UnknownNameError
 from ncc.harness.controller import Controller
 from ncc.harness.manifest import provenance
+from ncc.harness.pool import Executor
 from ncc.harness.results import StoredRun
 from ncc.results.evaluation import run_controllers
-from ncc.run.compose import ExecutorSpec, load_datapath
+from ncc.run.compose import load_datapath
 from ncc.run.limiters import LimiterFactory
 from ncc.study.agreement.cases import Preset, load_cases
 from ncc.study.agreement.compare import Row, compare_runs
@@ -32,7 +33,7 @@ def run_agreement(
     controllers: Sequence[Controller],
     cases: Sequence[str],
     folder: Path,
-    place: ExecutorSpec,
+    executor: Executor,
 ) -> Summary:
     """Do the runs that `folder` does not hold yet, and compare the two datapaths.
 
@@ -42,10 +43,10 @@ def run_agreement(
         preset: size of the comparison under load.
         called: name of the preset.
         cases: names of cases under load; empty: all.
-        place: place where the runs are done, and their number at a time.
+        executor: place of the runs, and number of runs at a time.
 
     Raises:
-        ConfigError: a datapath or case is unknown, or a number is out of range.
+        ConfigError: a datapath or case is unknown.
         NccError: as `ncc.harness.pool.evaluate`.
     """
     began_s, origin = time.perf_counter(), provenance()
@@ -53,7 +54,6 @@ def run_agreement(
     known = {case.name: case for case in load_cases(preset)}
     if unknown := set(cases) - set(known):
         raise UnknownNameError("case", min(unknown), known)
-    executor = place.load_executor()
     names, seeds = [controller.name for controller in controllers], range(preset.seeds)
     small = [*compare_small(sides[0].load()(), sides[1].load()(), names)]
     load: list[Row] = []
