@@ -163,7 +163,7 @@ def test_provenance_and_scenario_are_told(read: Reader, trained: Path) -> None:
     told = read.text
     for what in (
         str(manifest["provenance"]["git"]["commit"]), manifest["provenance"]["processor"],
-        f"numpy {manifest['provenance']['packages']['numpy']}", "python -m ncc.train", "agent.epochs=120",
+        f'"numpy": "{manifest["provenance"]["packages"]["numpy"]}"', "python -m ncc.train", "agent.epochs=120",
         "tor->core (1 Gbit/s)", "4 x h to tor: 1 Gbit/s, 10 µs;", "kind poisson", "sources hosts, destinations remotes",
     ):  # fmt: skip
         assert what in told

@@ -30,29 +30,22 @@ class Row:
     why: str = ""
     """Reason why the target was changed; empty: it was not."""
     values: tuple[float, ...] = ()
-    """One value for each repeat; empty: the figure was not measured."""
+    """One value for each repeat."""
 
     def cells(self) -> list[str]:
         """Texts of the cells: what, median, range, target, and `met` or `missed`."""
         bounds = (("at most", self.at_most), ("at least", self.at_least))
         target = " ".join(f"{words} {bound:g}" for words, bound in bounds if bound is not None)
-        cells, verdict = ["", "not measured"], ""
-        if self.values:
-            low, middle, high = (of(self.values) for of in (min, statistics.median, max))
-            cells = [f"{_digits(middle)} {self.unit}", f"{_digits(low)} to {_digits(high)}"]
-            low, high = (bound if bound is not None else middle for bound in (self.at_least, self.at_most))
-            verdict = ("met" if low <= middle <= high else "missed") if target else ""
+        low, middle, high = (of(self.values) for of in (min, statistics.median, max))
+        cells = [f"{_digits(middle)} {self.unit}", f"{_digits(low)} to {_digits(high)}"]
+        low, high = (bound if bound is not None else middle for bound in (self.at_least, self.at_most))
+        verdict = ("met" if low <= middle <= high else "missed") if target else ""
         return [plain(cell) for cell in (self.what, *cells, target, verdict)]
 
 
 def _digits(value: float) -> str:
     """Format a number with three significant digits or, from 1000 on, as a whole number."""
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
-
-
-def unmeasured(group: str) -> list[Row]:
-    """Make the rows of a group of groups.yaml, without values."""
-    return [Row(**row) for part in GROUPS[group]["functions"].values() for row in part["rows"].values()]
 
 
 def measured(group: str, preset: str = "full") -> list[Row]:
