@@ -5,7 +5,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from ncc.core.options import Parser, exit_status
+from ncc.core.options import Parser, exit_status, typed
+from ncc.core.value import Count
 
 PACE = "full: 10 seeds of 7 scenarios, for each controller minutes on two cores; quick: seconds"
 
@@ -13,7 +14,7 @@ PACE = "full: 10 seeds of 7 scenarios, for each controller minutes on two cores;
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare the datapaths, write the report, and return the exit status.
 
-    It is 0 if all bounds hold and 3 if not, 2 for unusable settings, and 1 if a run failed.
+    It is 0 if all is equal and 3 if not, 2 for unusable settings, and 1 if a run failed.
     """
     return exit_status(lambda: _report(_parser().parse_args(arguments)))
 
@@ -25,12 +26,7 @@ def _parser() -> Parser:
     parser.add_argument("--reference", default="ns3", help="the datapath that it is judged by")
     parser.add_argument("--controllers", nargs="+", default=[], help="of baselines/; all if none is named")
     parser.add_argument("--cases", nargs="+", default=[], help="names of loaded cases; all if none is named")
-    parser.add_argument("--seeds", type=int, help="in place of the preset's")
-    parser.add_argument("--duration", type=float, help="seconds of arrivals, in place of the preset's")
-    parser.add_argument("--workers", type=int, default=2, help="runs at a time, each a process")
-    parser.add_argument("--executor", default="processes", help="processes of this machine, or ray")
-    parser.add_argument("--address", help="of a Ray cluster (auto, or host:port); a Ray of its own if not given")
-    parser.add_argument("--wheel", help="path of ncc's wheel, for nodes of the cluster that do not have ncc")
+    parser.add_argument("--workers", type=typed(Count), default=2, help="runs at a time, each a process")
     parser.add_argument("--runs", type=Path, default=Path("runs/agreement"), help="where runs are kept")
     parser.add_argument(
         "--out", type=Path, help="where the report goes; docs/agreement, or <runs>/<preset>/report if not full"
@@ -40,36 +36,32 @@ def _parser() -> Parser:
 
 def _report(options: argparse.Namespace) -> int:
     # Imported late: `--help` does not need these modules.
-    from ncc.core.value import from_dict
-    from ncc.run.compose import ExecutorSpec
+    from ncc.harness.pool import Processes
     from ncc.study.agreement.cases import PRESETS, baseline_controllers
     from ncc.study.agreement.pages import page
-    from ncc.study.agreement.run import outside, run_agreement
+    from ncc.study.agreement.run import run_agreement
     from ncc.study.mains import resumable
     from ncc.study.page import write_study
 
-    place = {name: getattr(options, name) for name in ("workers", "executor", "address", "wheel")}
-    changes = {"seeds": options.seeds, "duration_s": options.duration, "incast_duration_s": options.duration}
-    changes = {key: value for key, value in changes.items() if value is not None}
-    called = "custom" if changes else options.preset
+    called = options.preset
     folder = options.runs / called
     out = options.out or (Path("docs/agreement") if called == "full" else folder / "report")
     with resumable("Finished runs"):
         summary = run_agreement(
             ours=options.ours,
             reference=options.reference,
-            preset=PRESETS[options.preset].replace(**changes),
+            preset=PRESETS[called],
             called=called,
             controllers=baseline_controllers(tuple(options.controllers)),
             cases=options.cases,
             folder=folder,
-            place=from_dict(ExecutorSpec, place, "options"),
+            executor=Processes(options.workers),
         )
     write_study(summary, page(summary), [str(out)], 2)
-    small_out, load_out, judged = outside(summary)
+    small, load = summary["small"], summary["load"]
     print(
-        f"Small cases: {small_out} of {len(summary['small'])} flows outside. Under load: {load_out} of {judged} "
-        "figures outside."
+        f"Equal to the nanosecond: {sum(row['same'] for row in small)} of {len(small)} flows of small cases, and "
+        f"{sum(row['flows_same'] for row in load)} of {sum(row['n_flows'] for row in load)} under load."
     )
     return 0 if summary["agrees"] else 3
 

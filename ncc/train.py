@@ -45,7 +45,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     from ncc.results.training import train
 
     with _folder(plain, plan.scenario.name, overrides) as folder:
-        train(plan, folder, resume=resume is not None, wandb=plain["wandb"] or "")
+        train(plan, folder, resume=resume is not None)
 
 
 def _folder(plain: dict[str, Any], trained_on: str, overrides: Sequence[str]) -> AbstractContextManager[Path]:

@@ -89,7 +89,7 @@ def _require_resume_alone(arguments: Sequence[str]) -> None:
     """Refuse `resume=<folder>` together with settings that would change the run."""
     folder = next((word.removeprefix("resume=") for word in arguments if word.startswith("resume=")), "null")
     if folder not in ("null", "true", "false"):  # these are no folders, and are refused later
-        others = [word for word in arguments if "=" in word and not word.startswith(("resume=", "wandb=", "-"))]
+        others = [word for word in arguments if "=" in word and not word.startswith(("resume=", "-"))]
         if others:
             raise ConfigError(f"resume continues a run with its own configuration; leave out {', '.join(others)}")
 

@@ -178,10 +178,8 @@ def _episode(path: Path, info: EpisodeInfo, table: pa.Table) -> Episode:
     reward = columns["reward"].to_numpy().astype(np.float32).reshape(-1, n)
     ends = {name: columns[name].to_numpy().reshape(-1, n) for name in ("terminated", "truncated")}
     over = ends["terminated"] | ends["truncated"]
-    if over[:-1].any() or not over[-1].all():
-        raise ResultError(f"{path} does not hold one episode with one end; record it again")
-    if not (np.isfinite(flat).all() and np.isfinite(reward).all()):
-        raise ResultError(f"{path} holds numbers that are not finite; record it again")
+    if over[:-1].any() or not (over[-1].all() and np.isfinite(flat).all() and np.isfinite(reward).all()):
+        raise ResultError(f"{path} does not hold one episode of finite numbers with one end; record it again")
     return Episode(
         info=info,
         epoch=table.column("epoch").to_numpy()[::n].copy(),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import ncc.harness.run
-from ncc.core.errors import ConfigError, ResultError
+from ncc.core.errors import ResultError
 from ncc.core.scenario import Scenario
 from ncc.harness.atomic import exclusive
 from ncc.harness.controller import Controller
@@ -175,10 +175,6 @@ class Processes:
 
     workers: int = 1
 
-    def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise ConfigError(f"workers must be at least 1, got {self.workers}")
-
     def opened(self) -> AbstractContextManager[object]:
         return nullcontext()
 
@@ -272,15 +268,11 @@ def evaluate(
             None: nothing is recorded.
 
     Raises:
-        ConfigError: there are no jobs, a job occurs twice, or a seed draws no flow.
+        ConfigError: a seed draws no flow.
         ResultError: `folder` holds other experiments, is being written by another process, or cannot be written.
         WorkerDiedError, NccError: as in `Executor.run`.
     """
-    if not jobs:
-        raise ConfigError("nothing to evaluate: name at least one controller and one seed")
     folders = {job.label: run_folder(folder, job.controller.name, job.seed) for job in jobs}
-    if len(folders) < len(jobs):
-        raise ConfigError("the evaluation lists a controller and seed twice; controllers need different names")
     for job in {(id(job.scenario), job.flow_seed): job for job in jobs}.values():
         drawn(job.scenario, job.seed, job.flow_seed)  # a seed without flows is refused before anything runs
     with exclusive(folder, "evaluation"):

@@ -311,16 +311,7 @@ class WithReceivers:
         self._limiter, self._rule, self._counts_held, self._answered = limiter, rule, counts_held, answered
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        """Prepare the limiter and the rule.
-
-        Raises:
-            ConfigError: `Scenario.neighbourhoods` is not ``both``.
-        """
-        if scenario.neighbourhoods != "both":
-            raise ConfigError(
-                "limits at the uplink and the rule of receivers together need Scenario.neighbourhoods both, got "
-                f"{scenario.neighbourhoods}"
-            )
+        """Prepare the limiter and the rule for a scenario of both kinds of neighbourhoods (`Controller.placed`)."""
         self._limiter.reset(scenario, seed)
         self._rule.reset(scenario, seed)
         self._masks_held = not self._counts_held or scenario.sharing_loss_frac > 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Text above and below every table: the title, and lines on bounds, warnings, invalid runs and disagreement."""
+"""Text above and below every table: the title, and lines on bounds, warnings and invalid runs."""
 
 import math
 
@@ -8,7 +8,7 @@ from ncc.metrics.catalogue import CATALOGUE
 from ncc.metrics.stats import Interval
 from ncc.results.comparison import GAP_METRIC, GAP_START, MIN_SEEDS
 from ncc.results.grid import BEST, Line
-from ncc.results.judgement import TOLERANCES, Judgement
+from ncc.results.judgement import Judgement
 from ncc.results.palette import label
 from ncc.results.verdict import signed, subjects
 
@@ -71,18 +71,6 @@ def _n_runs(judgement: Judgement) -> int:
     return len(judgement.any.seeds) * len(judgement.datapaths)
 
 
-def strays(judgement: Judgement) -> str:
-    """Sentence on the metrics in which datapaths differ by more than `TOLERANCES` allow; empty if there are none."""
-    far = [
-        f"{label(name)} in {CATALOGUE[metric].label} ({judgement.ratio(datapath, name, metric).estimate:.3f})"
-        for datapath in judgement.datapaths[:-1]
-        for metric in TOLERANCES
-        for name in judgement.any.controllers
-        if judgement.strays(datapath, name, metric)
-    ]
-    return f"The datapaths do not agree within the tolerance: {'; '.join(far)}." if far else ""
-
-
 def few_seeds(judgement: Judgement) -> Line | None:
     """Line that says that seeds are too few for a claim; None from `MIN_SEEDS` seeds on."""
     n = len(judgement.any.seeds)
@@ -107,8 +95,6 @@ def brief_lines(judgement: Judgement, lowest: str, *, split: bool) -> list[Line]
     if len(judgement.datapaths) > 1:
         where = " where no datapath is named" if split else ""
         lines.append((f"{' and '.join(judgement.datapaths)} agree to the digits shown{where}.", "dim"))
-    if far := strays(judgement):
-        lines.append((far, "yellow"))
     if lowest:
         gaps = {name: gap for name, gap in comparison.gaps.items() if name in subjects(comparison) and enough}
         closed = [

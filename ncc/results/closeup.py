@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ncc.core.errors import ConfigError, NccError, ResultError, UnknownNameError
+from ncc.core.errors import NccError, ResultError, UnknownNameError
 from ncc.core.flows import IntArray
 from ncc.core.units import MS
 from ncc.harness.results import Evaluation, StoredRun
@@ -46,19 +46,8 @@ def busiest(runs: Sequence[Run], flows: int = 32, *, longest_s: float = 0.03) ->
         runs: runs of the same flows.
         flows: number of flows; if the runs have fewer, all of them are taken.
         longest_s: longest time to show, in seconds; it is exceeded if 30 periods or the arrivals take longer.
-
-    Raises:
-        ConfigError: there is no run, the runs have different flows or none, `flows` is below 1, or `longest_s` is not
-            positive.
     """
-    if not runs or any(not np.array_equal(run.flows.start_s, runs[0].flows.start_s) for run in runs):
-        raise ConfigError("a stretch is of runs of the same flows; name controllers of one evaluation and seed")
     start_s = runs[0].flows.start_s
-    if flows < 1 or longest_s <= 0 or len(start_s) == 0:
-        raise ConfigError(
-            f"a stretch needs at least one flow and longest_s above 0, got flows={flows} of {len(start_s)} and "
-            f"longest_s={longest_s:g}"
-        )
     n = min(flows, len(start_s))
     first = int(np.argmin(start_s[n - 1 :] - start_s[: len(start_s) - n + 1]))
     chosen = np.arange(first, first + n)

@@ -159,15 +159,7 @@ def comparison(
         summaries: for each controller, one summary per seed, in the order of `seeds`.
         invalid: problems of invalid runs, by controller and seed.
         about: other fields of `Comparison`.
-
-    Raises:
-        ConfigError: a controller does not have exactly one summary per seed.
     """
-    for name, runs in summaries.items():
-        if len(runs) != len(seeds):
-            raise ConfigError(
-                f"controller {name!r} has {len(runs)} summaries for {len(seeds)} seeds; it takes one each"
-            )
     refused = {name: dict(runs) for name, runs in (invalid or {}).items() if runs}
     values = {name: {key: [float(run[key]) for run in runs] for key in CATALOGUE} for name, runs in summaries.items()}
     for name, bad in refused.items():

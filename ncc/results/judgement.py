@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Comparisons of the same controllers on the same flows, one for each datapath, and the agreement of datapaths."""
+"""Comparisons of the same controllers on the same flows, one for each datapath."""
 
 import json
 from collections.abc import Mapping
@@ -8,13 +8,9 @@ from pathlib import Path
 
 from ncc.core.errors import ConfigError
 from ncc.harness.atomic import write_text
-from ncc.metrics.stats import Interval
-from ncc.results.comparison import Comparison, ratio_of
+from ncc.results.comparison import Comparison
 
 JSON = "comparison.json"
-
-TOLERANCES: Mapping[str, float] = {"slowdown_all_mean": 0.05, "slowdown_all_p99": 0.10, "goodput_bps": 0.01}
-"""Metrics by which datapaths are compared, each with the largest accepted distance of its ratio from 1."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +22,7 @@ class Judgement:
     """
 
     comparisons: Mapping[str, Comparison]
-    """Comparison by datapath; the last is the reference for the others."""
+    """Comparison by datapath; the last is the reference, on which verdicts are based."""
 
     def __post_init__(self) -> None:
         if not self.comparisons:
@@ -44,7 +40,7 @@ class Judgement:
 
     @property
     def reference(self) -> str:
-        """Datapath with which the others are compared: the last."""
+        """The last datapath."""
         return self.datapaths[-1]
 
     @property
@@ -56,16 +52,6 @@ class Judgement:
     def valid(self) -> bool:
         """True if no run of any datapath is invalid."""
         return all(comparison.valid for comparison in self.comparisons.values())
-
-    def ratio(self, datapath: str, controller: str, metric: str) -> Interval:
-        """Mean over seeds on `datapath` over the mean on the reference, with the bootstrap interval over pairs."""
-        judged, reference = (tuple(c.values[controller][metric]) for c in (self.comparisons[datapath], self.any))
-        return ratio_of(judged, reference)
-
-    def strays(self, datapath: str, controller: str, metric: str) -> bool:
-        """True if the ratio differs from 1 by more than `TOLERANCES` allow; False if it is undefined."""
-        estimate = self.ratio(datapath, controller, metric).estimate
-        return bool(abs(estimate - 1.0) > TOLERANCES[metric])
 
     def save(self, folder: Path) -> None:
         """Write all values of every seed into `folder`/comparison.json."""

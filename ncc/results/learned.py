@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Analysis of a trained policy: the rate that it sets for an observation, and the effect of each observed number.
+"""Analysis of a trained policy: the rate that it sets for an observation.
 
 Everything is computed at observations that hosts made in a run. The rate of a policy that chooses among several is
 their geometric mean, weighted with the policy's probabilities; hosts themselves take the most likely one. No limit
@@ -16,7 +16,7 @@ import numpy as np
 
 from ncc.agents.policy import FloatArray32, MlpPolicy, load_policy
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
-from ncc.core.flows import FloatArray, IntArray
+from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
@@ -177,40 +177,3 @@ def observed(
     if len(busy) == 0:
         raise ConfigError(f"no host of {scenario.name!r} ever has something to send; raise duration_s or the load")
     return busy
-
-
-@dataclass(frozen=True)
-class Saliency:
-    """Effect of each entry of an observation on the policy's rate, at n observations."""
-
-    label: str
-    """Label of the policy."""
-    names: tuple[str, ...]
-    """Names of the entries."""
-    change: FloatArray
-    """[entries, n] change of the logarithm of the rate if the entry rises by one standard deviation: from half of it
-    below the observed value to half of it above, within the observed range."""
-
-    @property
-    def ranked(self) -> IntArray:
-        """Indices of the entries in descending order of the mean absolute change."""
-        order: IntArray = np.argsort(-np.abs(self.change).mean(axis=1), kind="stable")
-        return order
-
-
-def saliency(learned: Learned, obs: ObsArray) -> Saliency:
-    """Compute the effect of a usual change of every entry on the expected log rate, at observations [n, obs_dim].
-
-    Each entry is moved by its own standard deviation and not by a small fixed step, because an extrapolated slope
-    overstates entries that matter in one place only. The effect includes that of a unit: where rates are multiples of
-    the fair share, a change of the fair share changes all rates.
-    """
-    changes = []
-    for places in learned.entries.values():
-        at = list(places)
-        half, least, most = obs[:, at].mean(axis=1).std() / 2, obs[:, at].min(), obs[:, at].max()
-        above, below = obs.copy(), obs.copy()
-        above[:, at] = np.minimum(above[:, at] + half, most)
-        below[:, at] = np.maximum(below[:, at] - half, least)
-        changes.append(learned.log_rate(above) - learned.log_rate(below))
-    return Saliency(learned.label, tuple(learned.entries), np.array(changes))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tables of a comparison, as text or Markdown: a row per metric and datapath, a column per controller.
 
-Values are means over seeds with their intervals. The short table fits 80 columns. The full one has every metric and, if
-there are several datapaths, is followed by a table of how well they agree.
+Values are means over seeds with their intervals. The short table fits 80 columns. The full one has every metric.
 """
 
 import textwrap
@@ -19,11 +18,10 @@ from ncc.metrics.stats import Interval
 from ncc.results.captions import brief_lines, full_lines, head, runs, title
 from ncc.results.comparison import GAP_METRIC, MIN_SEEDS, Comparison
 from ncc.results.grid import BEST, Cell, Grid, Line, Row, is_bounded, markdown_grid, print_grid
-from ncc.results.judgement import TOLERANCES, Judgement
+from ncc.results.judgement import Judgement
 from ncc.results.palette import label
 from ncc.results.verdict import verdicts
 
-STRAYS = "!"
 BETTER, WORSE = "✓", "✗"
 APART = "bright_black"
 """Style (grey) of columns of bounds, which do not compete with controllers."""
@@ -40,13 +38,12 @@ def print_judgement(judgement: Judgement, console: Console | None = None, *, ful
 
     Args:
         console: console to print to; None: standard output.
-        full: print every metric with its interval, the bounds and the agreement of datapaths; else the short table.
+        full: print every metric with its interval, and the bounds; else the short table.
     """
     console = console or Console()
     print_verdict(judgement, console)
-    for grid in grids(judgement) if full else [brief(judgement)]:
-        console.print()
-        print_grid(grid, console)
+    console.print()
+    print_grid(full_table(judgement) if full else brief(judgement), console)
     for sentence in sentences(judgement)[1]:
         _say(console, sentence)
 
@@ -93,11 +90,11 @@ def markdown(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> str:
         rows: keys of the metrics to show.
     """
     first, others = (tuple(f"{sentence}\n" for sentence in part) for part in sentences(judgement))
-    return "\n".join([*first, *map(markdown_grid, grids(judgement, rows)), *others, *first])
+    return "\n".join([*first, markdown_grid(full_table(judgement, rows)), *others, *first])
 
 
-def grids(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> list[Grid]:
-    """Make the full table and, if there are several datapaths, the table of their agreement.
+def full_table(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> Grid:
+    """Make the full table.
 
     Args:
         rows: keys of the metrics to show.
@@ -106,7 +103,7 @@ def grids(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> list[Grid]
     shown = _shown(judgement, rows)
     missing = [CATALOGUE[key].label for key in rows if key not in shown]
     bounds = tuple((label(name), APART) for name in comparison.bounds)
-    full = Grid(
+    return Grid(
         title=title(judgement),
         leads=_leads(judgement),
         columns=(*(head(judgement, name) for name in comparison.controllers), *bounds),
@@ -114,7 +111,6 @@ def grids(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> list[Grid]
         lines=tuple(full_lines(judgement, missing)),
         apart=len(bounds),
     )
-    return [full, _agreement(judgement)] if len(judgement.datapaths) > 1 else [full]
 
 
 def differences(judgement: Judgement, reference: str, rows: Collection[str] = CATALOGUE) -> Grid:
@@ -201,39 +197,6 @@ def _difference(metric: Metric, found: Interval) -> Cell:
         return Cell(*_spread(text, found))
     better = found.high < 0 if metric.better is Better.LOWER else found.low > 0
     return Cell(*_spread(text, found), *((BETTER, "green") if better else (WORSE, "red")))
-
-
-def _agreement(judgement: Judgement) -> Grid:
-    reference, comparison, others = judgement.reference, judgement.any, judgement.datapaths[:-1]
-    several = len(others) > 1
-    rows = []
-    for key, tolerance in TOLERANCES.items():
-        for datapath in others:
-            cells = []
-            for name in comparison.controllers:
-                mark = (STRAYS, "bold yellow") if judgement.strays(datapath, name, key) else ("", "")
-                cells.append(Cell(*_spread(_ratio_text, judgement.ratio(datapath, name, key)), *mark))
-            metric = CATALOGUE[key].label
-            lead = (metric if datapath == others[0] else "", *([datapath] if several else []), f"{tolerance:.0%}")
-            rows.append(Row(lead, tuple(cells), title=metric))
-    how = "Ratio of means over seeds"
-    if len(comparison.seeds) > 1:
-        how += " [95 % bootstrap interval, resampled in pairs]"
-    lines = [(f"{how}; 1: they agree.", "dim")]
-    if any(cell.mark for row in rows for cell in row.cells):
-        lines.append((f"{STRAYS} not within the tolerance: there, believe {reference} alone.", "yellow"))
-    whose = "each datapath" if several else others[0]
-    return Grid(
-        title=f"Agreement: {whose} over {reference}, on the same flows, {runs(judgement)}",
-        leads=("", *([""] if several else []), "within"),
-        columns=tuple((label(name), "bold") for name in comparison.controllers),
-        rows=tuple(rows),
-        lines=tuple(lines),
-    )
-
-
-def _ratio_text(ratio: float) -> str:
-    return "–" if np.isnan(ratio) else f"{ratio:.3f}"  # noqa: RUF001
 
 
 def brief(judgement: Judgement) -> Grid:

@@ -23,7 +23,7 @@ from ncc.results.returns import evaluation_returns
 from ncc.results.table import print_verdict
 from ncc.run.compose import agent_name
 from ncc.run.folders import begun, files_of, finished, training_in
-from ncc.run.learning import learn, load_wandb, read_learning
+from ncc.run.learning import learn, read_learning
 from ncc.run.plan import TrainPlan
 
 CURVE = "learning_curve.png"
@@ -31,12 +31,11 @@ SHARED_BYTES = 16 * 2**20
 """Bytes of shared memory that a training needs, for the weights of A3C's workers and for locks."""
 
 
-def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> None:
+def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
     """Train by a plan, evaluate the policy, print the comparison and seal `folder`, which gets all the files.
 
     Args:
         resume: continue from the folder's checkpoint, if there is one; a finished training is left as it is.
-        wandb: project of Weights & Biases to log to in addition; empty: none.
 
     Raises:
         ConfigError: a setting cannot be used; a folder that this call made is removed again.
@@ -49,23 +48,12 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool, wandb: str = "") -> No
         if resume and finished(folder, f"evaluate it with: ncc evaluate run={folder}"):
             return
         learner, factory = check_training(plan)
-        if wandb:
-            load_wandb()
         _try_out(plan)
         plan.save(folder)
         origin = provenance()
         print(f"Training {agent_name(plan.plain['agent'])} on {_where(plan)}; results in {folder}", flush=True)
         cpu_s = -sum(os.times()[:4])
-        trained_s = learn(
-            learner,
-            factory,
-            folder,
-            plan.seed,
-            config=plan.plain,
-            meta=_header(plan),
-            resume=resume and begun(folder),
-            wandb=wandb,
-        )
+        trained_s = learn(learner, factory, folder, plan.seed, meta=_header(plan), resume=resume and begun(folder))
         cpu_s += sum(os.times()[:4])  # includes processes that have ended
         results = {
             name: judge(

@@ -11,7 +11,7 @@ from pathlib import Path
 from ncc.core.errors import ConfigError, DatapathError, WorkerDiedError
 from ncc.harness.atomic import exclusive
 from ncc.harness.manifest import is_sealed
-from ncc.run.learning import WANDB, read_learning
+from ncc.run.learning import read_learning
 
 TRAINING = "training"
 
@@ -106,6 +106,6 @@ def begun(folder: Path) -> bool:
 
 
 def files_of(folder: Path) -> list[str]:
-    """Files of a training, relative to its folder, without hidden ones and those of Weights & Biases."""
+    """Files of a training, relative to its folder, without hidden ones."""
     paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    return [str(path) for path in paths if not path.name.startswith(".") and path.parts[0] != WANDB]
+    return [str(path) for path in paths if not path.name.startswith(".")]

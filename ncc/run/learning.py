@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The log of a learner: one JSON line per report, TensorBoard and, if asked for, Weights & Biases."""
+"""The log of a learner: one JSON line per report, and TensorBoard."""
 
-import importlib
 import json
 import math
 import time
@@ -10,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ncc.core.errors import ConfigError, ResultError
+from ncc.core.errors import ResultError
 from ncc.harness.atomic import write_text
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Learner, Progress
@@ -18,8 +17,6 @@ from ncc.harness.progress import Bar
 
 LEARNING = "learning.jsonl"
 TENSORBOARD = "tensorboard"
-WANDB = "wandb"
-"""Subfolder of a run that Weights & Biases uses."""
 NETWORK = "network/"
 """Prefix in the names of the environment's numbers; all other numbers are the learner's."""
 RECENT = 20
@@ -30,16 +27,9 @@ class LearningLog:
     """A log that appends each `Progress` to `learning.jsonl` and a TensorBoard event file; a context manager.
 
     A resumed run reports the state of its checkpoint first; rows of the log that are later than this state are dropped.
-
-    Args:
-        project: project of Weights & Biases to log to as well, in a run with the folder's name; empty: none.
-        config: configuration to show in Weights & Biases.
     """
 
-    def __init__(
-        self, folder: Path, *, resume: bool, project: str = "", config: Mapping[str, Any] | None = None
-    ) -> None:
-        self._folder, self._project, self._config = folder, project, dict(config or {})
+    def __init__(self, folder: Path, *, resume: bool) -> None:
         self._path = folder / LEARNING
         self._resumed, self._kept = resume, read_learning(folder) if resume else []
         self._recent: deque[float] = deque(maxlen=RECENT)
@@ -49,19 +39,11 @@ class LearningLog:
 
     def __enter__(self) -> "LearningLog":
         self._board: Any = None
-        self._online: Any = None
-        if self._project:
-            wandb = load_wandb()
-            self._online = wandb.init(
-                project=self._project, name=self._folder.name, dir=str(self._folder), config=self._config
-            )
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._board is not None:
             self._board.close()
-        if self._online is not None:
-            self._online.finish()
 
     def report(self, progress: Progress) -> None:
         """Append one report to all logs."""
@@ -93,8 +75,6 @@ class LearningLog:
             shown["episode/return"] = sum(progress.returns) / len(progress.returns)
         for name, value in shown.items():
             self._board.add_scalar(name, value, progress.epochs)
-        if self._online is not None:
-            self._online.log(shown, step=progress.epochs)
 
     @property
     def recent_return(self) -> float | None:
@@ -108,21 +88,16 @@ def learn(
     folder: Path,
     seed: int,
     *,
-    config: Mapping[str, Any],
     meta: Mapping[str, Any],
     resume: bool,
-    wandb: str,
 ) -> float:
     """Train with a log and a progress bar; return the seconds that it took.
 
     Args:
-        config: configuration of the training, for Weights & Biases.
         meta: header of the policy files, as plain data.
-        wandb: project of Weights & Biases to log to in addition; empty: none.
     """
     started = time.perf_counter()
-    logged = LearningLog(folder, resume=resume, project=wandb, config=config)
-    with logged as log, Bar("training", learner.total_epochs, "epochs") as bar:
+    with LearningLog(folder, resume=resume) as log, Bar("training", learner.total_epochs, "epochs") as bar:
 
         def report(progress: Progress) -> None:
             log.report(progress)
@@ -131,21 +106,6 @@ def learn(
 
         learner.train(make_env, folder, seed, resume=resume, report=report, meta=meta)
     return time.perf_counter() - started
-
-
-def load_wandb() -> Any:
-    """Import the package of Weights & Biases.
-
-    Raises:
-        ConfigError: the package is not installed.
-    """
-    try:
-        return importlib.import_module("wandb")
-    except ImportError:
-        raise ConfigError(
-            "wandb=<project> logs to Weights & Biases and its package is not installed: pip install wandb, or leave "
-            "wandb out"
-        ) from None
 
 
 def read_learning(folder: Path) -> list[dict[str, Any]]:

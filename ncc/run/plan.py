@@ -86,8 +86,8 @@ class EvaluationSpec(JudgingSpec, frozen=True):
 
 
 def planned(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Part of a composed configs/train.yaml that a plan stores: all keys but resume, out, wandb and consent."""
-    return {key: value for key, value in plain.items() if key not in ("resume", "out", "wandb", CONSENT)}
+    """Part of a composed configs/train.yaml that a plan stores: all keys but resume, out and consent."""
+    return {key: value for key, value in plain.items() if key not in ("resume", "out", CONSENT)}
 
 
 @dataclass(frozen=True)

@@ -199,9 +199,7 @@ def test_hosts_may_have_limits_at_their_uplink_beside(uplink: str) -> None:
     assert said > len(flows)
 
 
-def test_limits_beside_receivers_need_both_neighbourhoods() -> None:
+def test_a_receiver_rule_beside_itself_is_refused() -> None:
     beside = load_controller("ncc")
-    with pytest.raises(ConfigError, match=r"need Scenario.neighbourhoods both, got receivers"):
-        LimiterFactory(None)(beside, scenario()).reset(scenario(), 1)
     with pytest.raises(ConfigError, match="has the rule of receivers as its limit: leave `receivers` out"):
         beside.replace(limit=ReceiverRuleLimit())

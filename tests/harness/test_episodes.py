@@ -150,8 +150,8 @@ def not_finite(path: Path) -> None:
         (partial(rewritten, hosts=["h0", "h1"]), "does not hold the episode that its metadata promise"),
         (partial(rewritten, obs_dim=5), "does not hold the episode that its metadata promise"),
         (partial(rewritten, seed=-1), "does not say how it was recorded"),
-        (cut, "does not hold one episode with one end"),
-        (not_finite, "not finite"),
+        (cut, "of finite numbers with one end"),
+        (not_finite, "of finite numbers with one end"),
         (lambda path: write_episode(path, episode(problems=("1 of 2 flows",))), r"must not be used \(1 of 2 flows"),
     ],
 )

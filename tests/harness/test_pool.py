@@ -131,17 +131,10 @@ def test_invalid_runs_are_kept_and_said(tmp_path: Path, caplog: pytest.LogCaptur
     assert "INVALID run of controller 'bad', seed 1" in caplog.text
 
 
-def test_nonsense_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    job = Job(small_rack(), controller("c"), 1)
-    for jobs, says in (([], "nothing to evaluate"), ([job, job], "twice")):
-        with pytest.raises(ConfigError, match=says):
-            run(tmp_path, jobs)
-    with pytest.raises(ConfigError, match="workers"):
-        Processes(0)
-    assert not list(tmp_path.iterdir())
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ResultError, match="cannot use"):
-        run(tmp_path / "file", [job])
+        run(tmp_path / "file", [Job(small_rack(), controller("c"), 1)])
 
 
 SLOW = """

@@ -86,11 +86,6 @@ def test_an_invalid_run_without_a_number_counts_as_the_worst_of_its_seed() -> No
     assert np.isnan(c.values["dctcp"]["fct_mean_s"][1]), "a valid run may have nothing to count"
 
 
-def test_every_controller_needs_a_summary_per_seed() -> None:
-    with pytest.raises(ConfigError, match="'b' has 1 summaries for 2 seeds"):
-        comparison({"a": [summary(), summary()], "b": [summary()]}, [1, 2])
-
-
 def test_the_table_says_what_it_is() -> None:
     text = printed(alone(example()))
     assert "rack on ns3: 5 seeds of 0.2 s, 1,234 flows per controller" in text

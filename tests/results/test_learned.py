@@ -10,16 +10,14 @@ from ncc.agents.policy import MlpPolicy
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.envs.action import ActionSpec
 from ncc.envs.observation import ObservationSpec
-from ncc.results.learned import Learned, load_learned, observed, saliency
+from ncc.results.learned import Learned, load_learned, observed
 from ncc.results.notebook import scenario_of
-from ncc.results.plot import saliency_bars
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
-from tests.results.test_plot import is_drawn
 from tests.support.policies import write_policy
 
 POOLED = ObservationSpec(neighbours="pooled")
-QUEUED, FAIR = 4, 15
+QUEUED = 4
 RATES = np.array([0.01, 0.5, 1.0])
 
 
@@ -52,34 +50,6 @@ def test_the_expected_rate_is_what_the_probabilities_say() -> None:
     assert set(by_queue(-1e3).chosen(obs)) == {0.01}
 
 
-def within(values: np.ndarray, move: float) -> np.ndarray:
-    """Moved, and not beyond what there is of them."""
-    return np.clip(values + move, values.min(), values.max())
-
-
-def test_the_effect_is_what_a_standard_deviation_more_does_and_of_the_others_none() -> None:
-    obs = observations()
-    found = saliency(by_queue(40.0), obs)  # so steep that no slope tells what a usual change does
-    at = found.names.index("queued_bytes")
-    queued = obs[:, QUEUED].astype(float)
-    by_hand = log_rate(within(queued, queued.std() / 2), 40.0) - log_rate(within(queued, -queued.std() / 2), 40.0)
-    assert found.change[at] == pytest.approx(by_hand, rel=1e-2, abs=1e-4)
-    slope = (log_rate(queued + 0.01, 40.0) - log_rate(queued - 0.01, 40.0)) / 0.02
-    assert np.abs(by_hand).max() < 0.6 * np.abs(slope).max() * queued.std()
-    assert found.names[found.ranked[0]] == "queued_bytes"
-    assert np.abs(np.delete(found.change, at, axis=0)).max() < 1e-6
-
-
-def test_a_share_moves_with_what_it_is_a_share_of() -> None:
-    shares = learned(np.zeros((3, 16)), ActionSpec(kind="shares", shares=(0.5, 0.8)))
-    obs = observations()
-    found = saliency(shares, obs)
-    share = obs[:, FAIR].astype(float)
-    moved = np.log(within(share, share.std() / 2) / within(share, -share.std() / 2))
-    # Two of three actions, equally likely, are multiples of the fair share.
-    assert found.change[found.names.index("fair share")] == pytest.approx(2 / 3 * moved, rel=1e-2)
-
-
 def test_neighbours_seen_one_by_one_move_together() -> None:
     policy = MlpPolicy([(np.ones((11, 14), dtype=np.float32), np.zeros(11, dtype=np.float32))])
     each = Learned(policy, ObservationSpec(), ActionSpec(), "ncc")
@@ -108,8 +78,3 @@ def test_a_policy_of_a_run_folder_is_asked_at_what_its_hosts_saw(tmp_path: Path)
     (tmp_path / "policy.ncc").write_bytes(b"nothing")
     with pytest.raises(ResultError):
         load_learned(load_controller("ncc"), tmp_path)
-
-
-def test_the_figure_shows_something(tmp_path: Path) -> None:
-    saliency_bars(saliency(by_queue(), observations()), tmp_path / "s.png")
-    assert is_drawn(tmp_path / "s.png")

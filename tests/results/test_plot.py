@@ -142,12 +142,6 @@ def test_one_flow_and_one_episode_can_be_drawn(tmp_path: Path) -> None:
 def test_bad_requests_name_what_is_allowed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no episode ended"):
         learning_curve([{"epochs": 5, "returns": []}], tmp_path / "l.png")
-    with pytest.raises(ConfigError, match="no flows"):
-        slowdown_cdf({}, tmp_path / "c.png")
-    none = {"ncc": (np.array([100]), np.array([1.0])), "bbr": (np.array([], dtype=np.int64), np.array([]))}
-    for draw in (slowdown_cdf, fct_by_size):
-        with pytest.raises(ConfigError, match="no flows to draw of bbr"):
-            draw(none, tmp_path / "c.png")
     run = fluid_run()
     with pytest.raises(ConfigError, match=r"area must be in \[0, 1\)"):
         epoch_timeline(run, tmp_path / "t.png", area=1)

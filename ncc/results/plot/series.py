@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncc.core.errors import ConfigError
-from ncc.core.topology import Topology
 from ncc.core.units import GBPS, MS
 from ncc.harness.run import Run
 from ncc.harness.trace import WindowTrace
@@ -34,11 +33,6 @@ CURVE = 2000
 """Most points of a curve; if there are more periods, groups of them are averaged."""
 
 
-def _lines(network: Topology) -> list[tuple[int, int, float, float]]:
-    """Ends, rates and delays of all links, by which networks are compared; settings of switches do not count."""
-    return [(link.a, link.b, link.rate_bps, link.delay_s) for link in network.links]
-
-
 def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: Window = None) -> None:
     """Draw throughput, queue and drops of one neighbourhood's uplink, with a line for each controller.
 
@@ -47,13 +41,10 @@ def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: W
         area: number of the neighbourhood.
 
     Raises:
-        ConfigError: there is no run, there are two of one controller, their links differ, there is no such
-            neighbourhood, or the window holds no period.
+        ConfigError: there is no such neighbourhood, or the window holds no period.
     """
-    named = _by_controller(runs)
+    named = {run.controller.name: run for run in runs}
     network = runs[0].scenario.network()
-    if any(_lines(run.scenario.network()) != _lines(network) for run in runs):
-        raise ConfigError("runs of different networks share no port: draw them apart")
     port = uplink_of(network, area)
     figure, panels = new_figure(3, width=9.5, height=6.4, rows=True, ratios=(2, 3, 1.4))
     carried, queue, drops = panels
@@ -91,14 +82,9 @@ def window_timeline(traces: Sequence[WindowTrace], path: Path, *, window_s: Wind
     The median is over the flows that have a connection.
 
     Raises:
-        ConfigError: there is no trace, there are two of one controller, or the part of the run given by `window_s`
-            holds no period or no flow with a connection.
+        ConfigError: the part of the run given by `window_s` holds no period or no flow with a connection.
     """
-    if not traces:
-        raise ConfigError("no windows to draw: trace at least one run")
     looks = styles([trace.controller for trace in traces])
-    if len(looks) < len(traces):
-        raise ConfigError(f"windows of one controller are given twice; controllers: {', '.join(looks)}")
     if not any(np.isfinite(trace.cwnd_bytes[epochs_within(trace.time_s, window_s)]).any() for trace in traces):
         raise ConfigError(
             "no flow has a connection at the end of any epoch that is to be drawn: trace more flows or longer ones, "
@@ -142,12 +128,10 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
         window_s: time (start_s, end_s) in which the drawn flows arrive; each is drawn to its end. None: all flows.
 
     Raises:
-        ConfigError: there is no run, there are two of one controller, their flows differ, or none arrives then.
+        ConfigError: no flow arrives then.
     """
-    named = _by_controller(runs)
+    named = {run.controller.name: run for run in runs}
     flows = runs[0].flows
-    if any(not np.array_equal(run.flows.start_s, flows.start_s) for run in runs):
-        raise ConfigError("these runs are not of the same flows; draw controllers of one evaluation and seed")
     start, end = window_s or (0.0, np.inf)
     chosen = np.flatnonzero((flows.start_s >= start) & (flows.start_s < end))
     if len(chosen) == 0:
@@ -185,15 +169,6 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
     panels[0].set_ylabel("flows as they arrive, by sender")
     title = f"Flows of {runs[0].scenario.name} from arrival to delivery"
     finish(figure, path, title, entries_of(panels), columns=2)
-
-
-def _by_controller(runs: Sequence[Run]) -> dict[str, Run]:
-    named = {run.controller.name: run for run in runs}
-    if not runs:
-        raise ConfigError("no run to draw: name at least one")
-    if len(named) < len(runs):
-        raise ConfigError(f"two runs are of one controller; draw one seed at a time: {', '.join(named)}")
-    return named
 
 
 def _levels(axes: "Axes", run: Run, port: int) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.metrics.summary import LARGE_BYTES, SMALL_BYTES
 from ncc.results.palette import styles
@@ -49,15 +48,11 @@ def slowdown_cdf(
     such flows ends below 1.
 
     Args:
-        data: flows by controller.
+        data: flows by controller, at least one of each.
         bounds: flows by bound, drawn as thin lines without marks.
-
-    Raises:
-        ConfigError: there is no controller, or one has no flows.
     """
     thin = dict(bounds or {})
     looks = styles([*data, *thin])
-    _require_flows(data)
     buckets = [b for b in BUCKETS if any(((size > b[1]) & (size <= b[2])).any() for size, _ in data.values())]
     if len(buckets) == 2:  # a second panel would be the same
         buckets = buckets[:1]
@@ -112,15 +107,11 @@ def fct_by_size(
     Flows of one size are in one bin.
 
     Args:
-        data: flows by controller.
+        data: flows by controller, at least one of each.
         bounds: flows by bound, drawn as thin lines.
-
-    Raises:
-        ConfigError: there is no controller, or a controller or bound has no flows.
     """
     from matplotlib.ticker import LogLocator, NullLocator
 
-    _require_flows({**data, **(bounds or {})})
     thin = dict(bounds or {})
     looks = styles([*data, *thin])
     figure, panels = new_figure(2, width=9.5, height=4.4)
@@ -161,13 +152,6 @@ def _bins(size_bytes: IntArray) -> list[IntArray]:
     smaller = (np.cumsum(count) - count)[which]
     bins = smaller * max(1, min(BINS, n // 100)) // n
     return [np.flatnonzero(bins == i) for i in np.unique(bins)]
-
-
-def _require_flows(data: Mapping[str, FlowPoints]) -> None:
-    if not data:
-        raise ConfigError("no flows to draw: name at least one controller")
-    if none := [name for name, (size, _) in data.items() if len(size) == 0]:
-        raise ConfigError(f"no flows to draw of {', '.join(none)}: leave it out, or run it with flows")
 
 
 def _percentile(slowdown: FloatArray, q: float) -> float:

@@ -12,14 +12,14 @@ from ncc.core.errors import UnknownNameError
 from ncc.harness.manifest import now
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.metrics.catalogue import HEADLINE as BRIEF
-from ncc.results.captions import few_seeds, strays, warning_lines
+from ncc.results.captions import few_seeds, warning_lines
 from ncc.results.closeup import Drawing
 from ncc.results.grid import BEST
 from ncc.results.palette import Style, label, styles
 from ncc.results.report.figures import closeup_figures, curve_figure, embedded, slowdown_figures
 from ncc.results.report.sources import Source
-from ncc.results.report.words import provenance_rows, scenario_rows, training_rows
-from ncc.results.table import BETTER, STRAYS, WORSE, differences, grids, sentences
+from ncc.results.report.words import scenario_rows, training_rows
+from ncc.results.table import BETTER, WORSE, differences, full_table, sentences
 
 GENERATOR = "ncc.report 1"
 """Text by which a page is known to be a report; a newer report may replace such a page."""
@@ -29,7 +29,7 @@ HEADLINE = "slowdown_all_mean", "slowdown_all_p99", "goodput_bps", "queue_delay_
 SIDE_BY_SIDE = 4
 """Number of controllers that are drawn side by side unless they are named."""
 _LINES = {"-": "solid", "--": "dashed", "-.": "dashed", ":": "dotted"}
-_MARKS = {BEST: "best", BETTER: "better", WORSE: "worse", STRAYS: "strays"}
+_MARKS = {BEST: "best", BETTER: "better", WORSE: "worse"}
 
 
 Part = dict[str, Any]
@@ -67,7 +67,6 @@ def part_of(
     first = [name for name in names if name != reference][: SIDE_BY_SIDE - 1]
     drawn = [name for name in names if name in (*first, reference)] if timeline is None else timeline
     same = next((part["anchor"] for part in earlier if part["source"].scenario == source.scenario), "")
-    tables = grids(judgement)
     return {
         "anchor": f"run{len(earlier) + 1}",
         "source": source,
@@ -78,14 +77,12 @@ def part_of(
         "training": [] if training is None else training_rows(training),
         "curve": curve_figure(source),
         "verdicts": [sentence for part in sentences(judgement) for sentence in part],
-        "comparison": tables[0],
+        "comparison": full_table(judgement),
         "differences": differences(judgement, reference, BRIEF) if len(names) > 1 else None,
-        "agreement": tables[1] if len(tables) > 1 else None,
         "slowdowns": [drawing for datapath in judgement.datapaths for drawing in slowdown_figures(source, datapath)],
         "closeups": closeup_figures(source.evaluations[where], drawn, seed, windows=windows),
         "seed": seed,
-        "provenance": provenance_rows(source),
-        "configs": _configs(source),
+        "provenance": _provenance(source),
         "overview": _overview(source, dict.fromkeys((names[0], reference))),
     }
 
@@ -101,7 +98,7 @@ def warnings(source: Source) -> list[str]:
     dirty = [name for name, e in source.evaluations.items() if e.manifest.provenance["git"]["dirty"]]
     if dirty:
         texts.append(f"The runs on {' and '.join(dirty)} were made by code with changes that no commit has.")
-    return texts + ([far] if (far := strays(judgement)) else [])
+    return texts
 
 
 def _facts(datapath: str, facts: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -115,13 +112,14 @@ def _facts(datapath: str, facts: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines + [f"On {datapath}: {text}" for text in texts]
 
 
-def _configs(source: Source) -> list[tuple[str, str]]:
+def _provenance(source: Source) -> list[tuple[str, str]]:
+    """Title and JSON text of the configuration and the provenance of the training, if any, and of each evaluation."""
+    manifests = {f"the evaluation on {name}": evaluation.manifest for name, evaluation in source.evaluations.items()}
+    plain = {what: {**manifest.facts, **manifest.provenance} for what, manifest in manifests.items()}
     if source.training is not None:
-        return [("Configuration of the training", json.dumps(source.training.config, indent=1))]
-    return [
-        (f"Configuration of the evaluation on {datapath}", json.dumps(evaluation.manifest.facts["config"], indent=1))
-        for datapath, evaluation in source.evaluations.items()
-    ]
+        made = source.training.manifest.provenance
+        plain = {"the training": {"config": source.training.config, **made}, **plain}
+    return [(f"Configuration and provenance of {what}", json.dumps(of, indent=1)) for what, of in plain.items()]
 
 
 def drawings(part: Part) -> list[Drawing]:

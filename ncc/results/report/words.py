@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Descriptions of scenarios, trainings and the provenance of results, as texts and as rows of (name, value)."""
+"""Descriptions of scenarios and trainings, as texts and as rows of (name, value)."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 from ncc.core.workload import offered_load
-from ncc.harness.results import Evaluation
-from ncc.results.report.sources import Source, Training
+from ncc.results.report.sources import Training
 from ncc.run.compose import agent_name
 
 Rows = list[tuple[str, str]]
-SHORT = 12
-"""Number of digits that are shown of a hash."""
 LONG = 8
 """Length of the longest list whose entries are shown; of longer ones, only the length is."""
 
@@ -106,57 +103,3 @@ def training_rows(training: Training) -> Rows:
     if (config.get("families") or {}).get("of"):
         rows.append(("Families", ", ".join(config["families"]["of"])))
     return rows
-
-
-def provenance_rows(source: Source) -> list[tuple[str, Rows]]:
-    """Title and rows for the training, if there is one, and each evaluation: their provenance and number of files."""
-    parts = []
-    if source.training is not None:
-        manifest = source.training.manifest
-        parts.append(("Training", made_rows(manifest.provenance) + _files(len(manifest.files))))
-    for datapath, evaluation in source.evaluations.items():
-        parts.append((f"Evaluation on {datapath}", evaluation_rows(evaluation)))
-    return parts
-
-
-def evaluation_rows(evaluation: Evaluation) -> Rows:
-    """Rows that describe an evaluation: its provenance, its seeds, its cost and its controllers."""
-    facts, runs = evaluation.manifest.facts, evaluation.runs
-    files = sum(len(run.manifest.files) for run in runs)
-    rows = made_rows(evaluation.manifest.provenance)
-    flow = sorted({run.manifest.facts["flow_seed"] for run in runs})
-    commits = sorted({str(run.manifest.provenance["git"]["commit"])[:SHORT] for run in runs})
-    rows += [
-        ("Runs made at commits", ", ".join(commits)),
-        ("Seeds", _ranges(facts["seeds"])),
-        ("Flow seeds", f"{len(flow)}, one per seed, the same for every controller: {', '.join(map(str, flow))}"),
-        (
-            "Computing",
-            f"{_took(facts['wall_s_sum'])} wall, {_took(facts['cpu_s_sum'])} CPU, all runs together",
-        ),
-        *_files(files + len(evaluation.manifest.files)),
-    ]
-    for name in evaluation.controllers:
-        first = evaluation.of(name)[0].manifest.facts
-        policy = f", policy {first['inputs']['policy'][:SHORT]}" if "policy" in first["inputs"] else ""
-        stack = first["controller"]["stack"]
-        params = ", ".join(f"{key}={value}" for key, value in stack["params"])
-        what = f"{stack['transport']}{f' ({params})' if params else ''}, {stack['order']} order"
-        rows.append((f"Controller {name}", f"{what}, digest {first['controller_digest'][:SHORT]}{policy}"))
-    return rows
-
-
-def made_rows(made: Mapping[str, Any]) -> Rows:
-    """Rows for a dictionary that `ncc.harness.manifest.provenance` returned, one for each key."""
-    return [(key, settings(value) if isinstance(value, Mapping) else _text(value)) for key, value in made.items()]
-
-
-def _files(n: int) -> Rows:
-    return [("Files", f"{n} checked against their SHA-256")]
-
-
-def _ranges(seeds: Sequence[int]) -> str:
-    ordered = sorted(seeds)
-    if len(ordered) > 2 and ordered[-1] - ordered[0] == len(ordered) - 1:
-        return f"{ordered[0]} to {ordered[-1]}"
-    return ", ".join(map(str, ordered))

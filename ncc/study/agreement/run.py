@@ -9,16 +9,17 @@ from typing import Any
 from ncc.core.errors import UnknownNameError
 from ncc.harness.controller import Controller
 from ncc.harness.manifest import provenance
+from ncc.harness.pool import Executor
 from ncc.harness.results import StoredRun
 from ncc.results.evaluation import run_controllers
-from ncc.run.compose import ExecutorSpec, load_datapath
+from ncc.run.compose import load_datapath
 from ncc.run.limiters import LimiterFactory
-from ncc.study.agreement.cases import Preset, load_cases, perturbed
+from ncc.study.agreement.cases import Preset, load_cases
 from ncc.study.agreement.compare import Row, compare_runs
 from ncc.study.agreement.small import SMALL_CASES, compare_small
 from ncc.study.result import commits_of
 
-FORMAT = 1
+FORMAT = 2
 Summary = dict[str, Any]
 """Plain data: the contents of results.json."""
 
@@ -32,7 +33,7 @@ def run_agreement(
     controllers: Sequence[Controller],
     cases: Sequence[str],
     folder: Path,
-    place: ExecutorSpec,
+    executor: Executor,
 ) -> Summary:
     """Do the runs that `folder` does not hold yet, and compare the two datapaths.
 
@@ -42,18 +43,17 @@ def run_agreement(
         preset: size of the comparison under load.
         called: name of the preset.
         cases: names of cases under load; empty: all.
-        place: place where the runs are done, and their number at a time.
+        executor: place of the runs, and number of runs at a time.
 
     Raises:
-        ConfigError: a datapath or case is unknown, or a number is out of range.
+        ConfigError: a datapath or case is unknown.
         NccError: as `ncc.harness.pool.evaluate`.
     """
     began_s, origin = time.perf_counter(), provenance()
-    sides = (load_datapath(ours), load_datapath(reference), perturbed(load_datapath(reference)))
+    sides = (load_datapath(ours), load_datapath(reference))
     known = {case.name: case for case in load_cases(preset)}
     if unknown := set(cases) - set(known):
         raise UnknownNameError("case", min(unknown), known)
-    executor = place.load_executor()
     names, seeds = [controller.name for controller in controllers], range(preset.seeds)
     small = [*compare_small(sides[0].load()(), sides[1].load()(), names)]
     load: list[Row] = []
@@ -95,10 +95,10 @@ def run_agreement(
 
 def summarised(about: Row, small: Sequence[Row], load: Sequence[Row]) -> Summary:
     """Make the summary from facts about the comparison, rows of small cases and rows of cases under load."""
-    bad = [row for row in load if row["problems"] or any(f["verdict"] == "outside" for f in row["figures"].values())]
+    agree = [not row["problems"] and row["flows_same"] == row["n_flows"] and not differing(row) for row in load]
     return {
         "format": FORMAT,
-        "agrees": not bad and all(row["inside"] for row in small),
+        "agrees": all(agree) and all(row["same"] for row in small),
         **about,
         "small_cases": {case.name: case.what for case in SMALL_CASES},
         "small": list(small),
@@ -106,8 +106,6 @@ def summarised(about: Row, small: Sequence[Row], load: Sequence[Row]) -> Summary
     }
 
 
-def outside(summary: Summary) -> tuple[int, int, int]:
-    """Count the flows of small cases outside their bounds, figures under load outside theirs, and judged figures."""
-    verdicts = [figure["verdict"] for case in summary["load"] for figure in case["figures"].values()]
-    out, judged = verdicts.count("outside"), verdicts.count("outside") + verdicts.count("inside")
-    return sum(not row["inside"] for row in summary["small"]), out, judged
+def differing(row: Row) -> list[str]:
+    """Names of the figures of a case under load that are not equal on both datapaths."""
+    return [key for key, (ours, reference) in row["figures"].items() if ours != reference]

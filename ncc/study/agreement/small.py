@@ -10,18 +10,15 @@ from ncc.core.errors import InvalidRunError
 from ncc.core.flows import FlowRecords, FlowTable
 from ncc.core.scenario import Routing, Scenario, Transport
 from ncc.core.topologies import AnyTopology
+from ncc.core.units import NS_PER_S
 from ncc.core.value import Count, Name, Value, from_dict
 from ncc.core.workload import Fixed, Flow
 from ncc.harness.datapath import Datapath, HostStack
 from ncc.study.agreement.cases import DESCRIBED
 from ncc.study.agreement.compare import Row
 
-FCT_FRAC = 0.01
-PACKETS = 1
-"""Bounds for each flow: on the relative difference of its FCT, and on the differences in retransmitted and in marked
-packets."""
 COUNTS = ("retransmitted_pkts", "timeouts", "ce_pkts")
-"""Numbers of a flow that are shown beside its FCT."""
+"""Numbers of a flow that are compared beside its FCT."""
 MAX_EPOCHS = 3000
 """Periods within which all flows must be delivered."""
 _SEED = 1  # without effect: there is a single route for each flow, and the flows are fixed
@@ -86,19 +83,13 @@ def compare_small(ours: Datapath, reference: Datapath, controllers: Sequence[str
                 row: Row = {"case": case.name, "controller": controller, "flow": i}
                 row["fct_s"] = [float(records.finish_s[i] - flows.start_s[i]) for records in pair]
                 row |= {name: [int(getattr(records, name)[i]) for records in pair] for name in COUNTS}
-                yield row | {"inside": inside(row)}
+                yield row | {"same": is_same(row)}
 
 
-def fct_error_frac(row: Row) -> float:
-    """Relative error of a flow's FCT on our datapath: ours over the reference's, minus 1."""
-    ours, reference = row["fct_s"]
-    return float(ours / reference - 1)
-
-
-def inside(row: Row) -> bool:
-    """True if the flow of a row is within all bounds."""
-    counts = (row["retransmitted_pkts"], row["ce_pkts"])
-    return abs(fct_error_frac(row)) <= FCT_FRAC and all(abs(a - b) <= PACKETS for a, b in counts)
+def is_same(row: Row) -> bool:
+    """True if the flow of a row has the same FCT on both datapaths, to the nanosecond, and the same `COUNTS`."""
+    ours_s, reference_s = row["fct_s"]
+    return abs(ours_s - reference_s) < 0.5 / NS_PER_S and all(row[name][0] == row[name][1] for name in COUNTS)
 
 
 def _run(datapath: Datapath, case: SmallCase, flows: FlowTable, stack: HostStack) -> FlowRecords:
