@@ -19,12 +19,17 @@ from tests.support.extras import lacking
 PRESETS = ("short", "full")
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize(
+    "group", [pytest.param(name, marks=[pytest.mark.rllib] * (name == "learners")) for name in GROUPS]
+)
 def test_every_group_runs_in_its_short_form(
     group: str,
+    request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if group == "learners":
+        request.getfixturevalue("ray_here")
     found: list[Row] = []
 
     def kept(name: str) -> list[Row]:

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Benchmark of our learner on the default scenario, on packetsim and on ns-3."""
+"""Benchmarks of learners on the default scenario: ours on packetsim and ns-3, and RLlib's on packetsim."""
 
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ncc.agents.a3c.config import A3cConfig
+from ncc.agents.rllib.config import RllibConfig
+from ncc.core.value import from_dict
 from ncc.envs.make import DEFAULT_SCENARIO, datapath_factory, env_spec
 from ncc.envs.spec import EnvSpec
 from ncc.envs.worker_racks import RackFactory
@@ -16,6 +21,11 @@ from ncc.study.bench.packetsim import ordinary
 
 NEVER = 10**9
 """Number of periods between checkpoints with which no checkpoint is written."""
+PAIRED: Mapping[str, Any] = {"value_coef": 0.0, "max_advantage": 3.0, "passes": 4, "hidden": (24,)}
+"""Settings of learners that train with pairs (`ncc.envs.pairs`)."""
+IN_PAIRS = env_spec(
+    action={"kind": "residual", "formula": "local_hold"}, observation={"neighbours": "ordered"}, pairs="mirror"
+)
 
 
 def over_ns3(
@@ -31,24 +41,62 @@ def over_ns3(
     """
     spec = env_spec(ordinary(DEFAULT_SCENARIO.replace(duration_s=duration_s)))
 
+    def trained(datapath: str, racks: int, epochs: int) -> float:
+        config = A3cConfig(mode="sync", racks=racks, epochs=epochs, checkpoint_epochs=NEVER)
+        return _speed(config, spec, time.process_time, datapath=datapath)
+
     fast, slow = in_turn(
-        repeats,
-        lambda: _speed("packetsim", spec, racks, epochs * longer),
-        lambda: _speed("ns3", spec, 1, epochs),
+        repeats, lambda: trained("packetsim", racks, epochs * longer), lambda: trained("ns3", 1, epochs)
     )
     return {"datapath": over(fast, slow), "packetsim": fast}
 
 
-def _speed(datapath: str, spec: EnvSpec, racks: int, epochs: int) -> float:
-    """Train; return thousands of agent-steps per CPU second, without the start-up."""
-    learner = A3cConfig(mode="sync", racks=racks, epochs=epochs, checkpoint_epochs=NEVER).build()
+def each(epochs: int, repeats: int, *, small: bool = False) -> Figures:
+    """Measure thousands of agent-steps per second of wall time for each learner, without its start-up.
+
+    An agent-step is one decision of one host. A3C, A2C and PPO have their default settings. Those that train with pairs
+    have the settings `PAIRED`, in one process. With `small`, for tests, rollouts are short and start-up counts.
+    """
+    # Each checkpoint comes with a report; a small training ends before the first report that the clock causes.
+    length: dict[str, Any] = {"epochs": epochs, "checkpoint_epochs": epochs // 8 if small else NEVER}
+    few: dict[str, int] = {"env_runners": 0, "rollout": 8} if small else {}
+
+    def rllib(**settings: Any) -> RllibConfig:
+        return from_dict(RllibConfig, {**length, **few, **settings}, "agent")
+
+    a2c = A3cConfig(mode="sync", **length)
+    learners: dict[str, tuple[A3cConfig | RllibConfig, EnvSpec]] = {
+        "a3c": (A3cConfig(workers=1 if small else 2, **length), env_spec()),
+        "a2c": (a2c, env_spec()),
+        "ppo": (rllib(), env_spec()),
+        "a3c_pairs": (a2c.replace(racks=16, **PAIRED), IN_PAIRS),
+        "ppo_pairs": (rllib(**PAIRED, env_runners=0), IN_PAIRS),
+    }
+    # RLlib may do all of a short training within one report
+    tasks = [partial(_speed, *of, time.perf_counter, least_epochs=0 if small else 1) for of in learners.values()]
+    return dict(zip(learners, in_turn(repeats, *tasks), strict=True))
+
+
+def _speed(
+    config: A3cConfig | RllibConfig,
+    spec: EnvSpec,
+    clock: Callable[[], float],
+    *,
+    datapath: str = "packetsim",
+    least_epochs: int = 0,
+) -> float:
+    """Train; return thousands of agent-steps per second on the clock, from the first report after `least_epochs` on."""
+    learner = config.build(batching=datapath == "packetsim")
     factory = RackFactory.for_learner(spec, datapath_factory(datapath), SEED, learner)
+    if clock is time.process_time:
+        factory = replace(factory, threads=1)
     reports: list[tuple[int, float]] = []
 
     def report(progress: Progress) -> None:
-        reports.append((progress.epochs, time.process_time()))
+        if progress.epochs >= least_epochs:
+            reports.append((progress.epochs, clock()))
 
     with tempfile.TemporaryDirectory() as folder:
-        learner.train(replace(factory, threads=1), Path(folder), SEED, resume=False, report=report, meta={})
+        learner.train(factory, Path(folder), SEED, resume=False, report=report, meta={})
     (first, began_s), (last, ended_s) = reports[0], reports[-1]
     return (last - first) * factory.spec.scenario.n_agents / (ended_s - began_s) / 1e3
