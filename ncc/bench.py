@@ -13,15 +13,16 @@ from ncc.core.options import Parser, exit_status
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; exit status 0 whatever the figures are, 2 for unknown groups, 1 if a module is not built."""
+    """Measure and print; exit status 0 whatever the figures are, 2 for unknown groups, 1 if a program is missing."""
     return exit_status(lambda: _main(arguments))
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    from ncc.study.bench import GROUPS, measured, table
+    from ncc.study.bench import GROUPS, measured, table, unmeasured
 
     parser = Parser(prog="ncc bench", description=__doc__)
     parser.add_argument("groups", nargs="*", metavar="group", help=f"of {', '.join(GROUPS)}; all if none is named")
+    parser.add_argument("--htsim", type=Path, metavar="FOLDER", help="sources of htsim, for the group htsim")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="write all tables to this page, docs/speed.md")
     options = parser.parse_args(arguments)
     if unknown := set(options.groups) - set(GROUPS):
@@ -31,17 +32,24 @@ def _main(arguments: Sequence[str] | None) -> int:
     # Imported late: `--help` does not need these modules.
     from ncc.harness.atomic import require_writable, write_text
     from ncc.harness.manifest import provenance
+    from ncc.study.bench.htsim import SOURCE, require_checkout
     from ncc.study.page import render
     from ncc.study.result import commits_of
 
+    if options.htsim:
+        require_checkout(options.htsim)
     if options.write:
         require_writable(options.write)
     made = provenance()
     (commit,) = commits_of([made])
     groups = {}
     for name in options.groups or GROUPS:
-        rows = measured(name)
-        print(f"{name}: {GROUPS[name]['title']}\n\n{table(rows)}\n", flush=True)
+        if name == "htsim" and options.htsim is None:
+            rows = unmeasured(name)
+            print(f"htsim: skipped: name the folder of {SOURCE} with --htsim")
+        else:
+            rows = measured(name, **({"checkout": options.htsim} if name == "htsim" else {}))
+            print(f"{name}: {GROUPS[name]['title']}\n\n{table(rows)}\n", flush=True)
         groups[name] = {"title": GROUPS[name]["title"], "table": table(rows), "rows": rows}
     made_on = f"{made['processor']}, {made['cpus_usable']} cores; commit {commit}, {made['written_at'][:10]}."
     print(made_on)

@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -17,6 +18,69 @@ from tests.house.files import ROOT
 from tests.support.extras import lacking
 
 PRESETS = ("short", "full")
+HEADERS = ("dctcp", "ecnqueue", "eventlist", "network", "pipe", "queue", "tcp")
+HTSIM = """
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+typedef uint64_t linkspeed_bps;
+typedef uint64_t simtime_picosec;
+typedef int64_t mem_b;
+inline simtime_picosec timeFromSec(double s) { return s * 1e12; }
+inline simtime_picosec timeFromMs(double ms) { return ms * 1e9; }
+inline simtime_picosec timeFromUs(uint32_t us) { return us * 1000000ull; }
+struct EventList;
+struct EventSource {
+    EventSource(EventList &events, const std::string &) : events_(events) {}
+    virtual void doNextEvent() = 0;
+    EventList &eventlist() { return events_; }
+    EventList &events_;
+};
+struct PacketSink {};
+struct TcpSink : PacketSink { uint64_t _cumulative_ack = 0; };
+struct EventList {
+    static EventSource *&next() { static EventSource *source; return source; }
+    static std::vector<TcpSink *> &sinks() { static std::vector<TcpSink *> all; return all; }
+    static void setEndtime(simtime_picosec) {}
+    static void sourceIsPendingRel(EventSource &source, simtime_picosec) { next() = &source; }
+    static bool doNextEvent()
+    {
+        for (TcpSink *sink : sinks())
+            sink->_cumulative_ack += 1000;
+        next()->doNextEvent();
+        return true;
+    }
+};
+struct Packet { static void set_packet_size(int) {} };
+struct Queue : PacketSink { Queue(linkspeed_bps, mem_b, EventList &, void *) {} };
+struct ECNQueue : PacketSink { ECNQueue(linkspeed_bps, mem_b, EventList &, void *, mem_b) {} };
+struct Pipe : PacketSink { Pipe(simtime_picosec, EventList &) {} };
+struct Route { void push_back(PacketSink *) {} };
+struct DCTCPSrc : PacketSink {
+    DCTCPSrc(void *, void *, EventList &) {}
+    void set_flowsize(uint64_t) {}
+    void connect(const Route &, const Route &, TcpSink &sink, simtime_picosec) { EventList::sinks().push_back(&sink); }
+};
+struct TcpRtxTimerScanner {
+    TcpRtxTimerScanner(simtime_picosec, EventList &) {}
+    void registerTcp(DCTCPSrc &) {}
+};
+"""
+"""Those parts of htsim that the star uses: each event brings 1000 bytes of every flow."""
+
+
+@pytest.fixture
+def htsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that looks like a checkout of htsim, and benchmarks in their short form."""
+    monkeypatch.setattr(bench, "measured", partial(measured, preset="short"))
+    sources = tmp_path / "htsim" / "sim"
+    sources.mkdir(parents=True)
+    (sources / "config.h").write_text(HTSIM)
+    for name in HEADERS:
+        (sources / f"{name}.h").write_text('#include "config.h"\n')
+    (sources / "Makefile").write_text("libhtsim.a:\n\tar rcs $@\n")
+    return tmp_path / "htsim"
 
 
 @pytest.mark.parametrize(
@@ -24,6 +88,7 @@ PRESETS = ("short", "full")
 )
 def test_every_group_runs_in_its_short_form(
     group: str,
+    htsim: Path,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -32,12 +97,12 @@ def test_every_group_runs_in_its_short_form(
         request.getfixturevalue("ray_here")
     found: list[Row] = []
 
-    def kept(name: str) -> list[Row]:
-        found.extend(measured(name, "short"))
+    def kept(name: str, **given: Any) -> list[Row]:
+        found.extend(measured(name, "short", **given))
         return found
 
     monkeypatch.setattr(bench, "measured", kept)
-    status, said = main([group]), capsys.readouterr()
+    status, said = main([group, "--htsim", str(htsim)]), capsys.readouterr()
     if reason := lacking(said.err):
         pytest.skip(reason)
     assert status == 0, said.err
@@ -110,6 +175,43 @@ def test_an_unknown_group_is_refused_with_those_that_exist(capsys: pytest.Captur
     assert all(group in said for group in GROUPS)
 
 
+def test_htsim_is_skipped_by_name_without_a_checkout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["htsim"]) == 0
+    assert "htsim: skipped: name the folder of a clone of github.com/Broadcom/csg-htsim with --htsim\n" in (
+        capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("edit", "status", "said"),
+    [
+        (("dctcp.h", "", None), 2, "is no checkout of htsim, it has no sim/dctcp.h: name the folder of a clone"),
+        (("config.h", "#pragma once", "#error too old"), 1, "cannot be built: config.h:2:2: error: #error too old\n"),
+        (
+            ("config.h", "return true;", "return false;"),
+            1,
+            "htsim's star ended with status 0, 0 of 16 flows delivered\n",
+        ),
+    ],
+)
+def test_what_is_wrong_with_htsim_is_one_sentence(
+    edit: tuple[str, str, str | None],
+    status: int,
+    said: str,
+    htsim: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (file, old, new), folder = edit, htsim / "sim"
+    if new is None:
+        (folder / file).unlink()
+    else:
+        (folder / file).write_text((folder / file).read_text().replace(old, new, 1))
+    assert main(["htsim", "--htsim", str(htsim)]) == status
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
 def _rows_of_page(path: Path) -> dict[str, list[tuple[str, str]]]:
     """Texts and targets of the rows, by the title of their group."""
     found = {}
@@ -144,6 +246,7 @@ def test_the_command_writes_the_page(
     assert _rows_of_page(page) == _rows_of_groups()
     text = page.read_text(encoding="utf-8")
     assert "| training on packetsim, agent-steps per CPU second | 1.75 k/s | 1 to 2.5 |  |  |" in text
+    assert "packetsim over htsim |  | not measured | at least 1.7 |  |" in text
     assert " cores; commit " in text.partition("Measured on ")[2].partition("\n")[0]
     assert main(["ns3", "--write", str(page)]) == 2
     assert "leave out ns3" in capsys.readouterr().err

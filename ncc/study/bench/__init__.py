@@ -30,16 +30,18 @@ class Row:
     why: str = ""
     """Reason why the target was changed; empty: it was not."""
     values: tuple[float, ...] = ()
-    """One value for each repeat."""
+    """One value for each repeat; empty: the figure was not measured."""
 
     def cells(self) -> list[str]:
         """Texts of the cells: what, median, range, target, and `met` or `missed`."""
         bounds = (("at most", self.at_most), ("at least", self.at_least))
         target = " ".join(f"{words} {bound:g}" for words, bound in bounds if bound is not None)
-        low, middle, high = (of(self.values) for of in (min, statistics.median, max))
-        cells = [f"{_digits(middle)} {self.unit}", f"{_digits(low)} to {_digits(high)}"]
-        low, high = (bound if bound is not None else middle for bound in (self.at_least, self.at_most))
-        verdict = ("met" if low <= middle <= high else "missed") if target else ""
+        cells, verdict = ["", "not measured"], ""
+        if self.values:
+            low, middle, high = (of(self.values) for of in (min, statistics.median, max))
+            cells = [f"{_digits(middle)} {self.unit}", f"{_digits(low)} to {_digits(high)}"]
+            low, high = (bound if bound is not None else middle for bound in (self.at_least, self.at_most))
+            verdict = ("met" if low <= middle <= high else "missed") if target else ""
         return [plain(cell) for cell in (self.what, *cells, target, verdict)]
 
 
@@ -48,12 +50,18 @@ def _digits(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
-def measured(group: str, preset: str = "full") -> list[Row]:
+def unmeasured(group: str) -> list[Row]:
+    """Make the rows of a group of groups.yaml, without values."""
+    return [Row(**row) for part in GROUPS[group]["functions"].values() for row in part["rows"].values()]
+
+
+def measured(group: str, preset: str = "full", **given: Any) -> list[Row]:
     """Measure a group of groups.yaml and return its rows with their values.
 
     Args:
         group: name of the group.
         preset: `full` or, for tests, `short`.
+        given: arguments of the group's functions in addition to those of the preset.
 
     Raises:
         ValueError: a function measures other figures than groups.yaml has.
@@ -61,7 +69,7 @@ def measured(group: str, preset: str = "full") -> list[Row]:
     rows: list[Row] = []
     for name, part in GROUPS[group]["functions"].items():
         module, _, function = name.partition(".")
-        figures: Figures = getattr(import_module(f"ncc.study.bench.{module}"), function)(**part[preset])
+        figures: Figures = getattr(import_module(f"ncc.study.bench.{module}"), function)(**part[preset], **given)
         if figures.keys() != part["rows"].keys():
             raise ValueError(f"{name} measures {', '.join(figures)}, and groups.yaml has {', '.join(part['rows'])}")
         rows += [Row(**row, values=figures[key]) for key, row in part["rows"].items()]
