@@ -15,7 +15,7 @@ pytestmark = pytest.mark.checkout
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if why := missing_runtime(tmp_path_factory.mktemp("probe")):
         pytest.skip(f"the compiler has no runtime for {SANITIZERS}: {why}")
-    return build()
+    return build(optimize=0)  # most of the time goes into compiling
 
 
 def fuzz(program: Path, *args: int) -> str:
@@ -25,8 +25,8 @@ def fuzz(program: Path, *args: int) -> str:
 
 
 def test_nothing_is_wrong_in_random_networks(program: Path) -> None:
-    assert fuzz(program, 1, 50).startswith("50 networks, nothing wrong")
+    assert fuzz(program, 1, 15).startswith("15 networks, nothing wrong")
 
 
 def test_threads_change_nothing(program: Path) -> None:
-    assert fuzz(program, 5000, 8, 1) == fuzz(program, 5000, 8, 3)
+    assert fuzz(program, 5000, 3, 1) == fuzz(program, 5000, 3, 3)
