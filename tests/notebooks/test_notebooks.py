@@ -2,12 +2,14 @@
 """Every notebook, run once from top to bottom in its quick mode; two of them on the run folder that the first left."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from IPython.core.formatters import format_display_data
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
@@ -37,6 +39,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv(RUNS, str(folder))
         patch.setenv("IPYTHONDIR", str(folder / "ipython"))  # nobody's own settings
         patch.chdir(folder)
+        for name in ("ps1", "ps2", "ps3"):  # IPython's prompts, by which others tell that somebody is typing
+            patch.setattr(sys, name, "", raising=False)
         patch.setattr(Processes, "run", Here().run)
         patch.setattr(training, "WorkerNetworks", Networks)
         patch.setattr("ncc.results.evaluation._draw", lambda *_: None)  # of each flow, which no notebook shows
@@ -59,11 +63,12 @@ class Ran:
         for i in range(len(code)) if only is None else only:
             source = code[i] if run is None else code[i].replace("\nRUN = None ", f"\nRUN = {str(run)!r} ")
             with capture_output() as captured:
-                done = shell.run_cell(source)
+                done = shell.run_cell(source)  # type: ignore[no-untyped-call]
             done.raise_error()
             self.text += captured.stdout
             displayed += [output.data for output in captured.outputs]
-            displayed += [shell.display_formatter.format(done.result)[0]] if done.result is not None else []
+            if done.result is not None:
+                displayed.append(format_display_data(done.result)[0])  # type: ignore[no-untyped-call]
         self.figures = sum("image/png" in data for data in displayed)
         self.text += "\n".join(data.get("text/markdown", "") for data in displayed)
         self.names: dict[str, Any] = shell.user_ns
