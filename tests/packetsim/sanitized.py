@@ -26,10 +26,10 @@ def missing_runtime(folder: Path) -> str:
     return ""
 
 
-def build(sanitizers: str = SANITIZERS, *, optimize: int = 1) -> Path:
-    """Build the program with ``-O<optimize>``, unless it is newer than its sources; raises `CalledProcessError`."""
-    folder, tools = ROOT / "build" / "sanitized" / f"{sanitizers},O{optimize}", Path(sys.executable).parent
-    setting = [f"-DCMAKE_CXX_COMPILER={COMPILER}", f"-DNCC_SANITIZE={sanitizers}", f"-DNCC_OPTIMIZE={optimize}"]
+def build(sanitizers: str = SANITIZERS) -> Path:
+    """Build the program, unless it is newer than its sources; raises `CalledProcessError`."""
+    folder, tools = ROOT / "build" / "sanitized" / sanitizers, Path(sys.executable).parent
+    setting = [f"-DCMAKE_CXX_COMPILER={COMPILER}", f"-DNCC_SANITIZE={sanitizers}"]
     setting += [f"-DPython_EXECUTABLE={sys.executable}", f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}"]
     sources = str(Path(__file__).parent / "fuzz")
     for command in (["-G", "Ninja", "-S", sources, "-B", str(folder), *setting], ["--build", str(folder)]):

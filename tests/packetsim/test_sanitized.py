@@ -15,7 +15,7 @@ pytestmark = pytest.mark.checkout
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if why := missing_runtime(tmp_path_factory.mktemp("probe")):
         pytest.skip(f"the compiler has no runtime for {SANITIZERS}: {why}")
-    return build(optimize=0)  # most of the time goes into compiling
+    return build()
 
 
 def fuzz(program: Path, *args: int) -> str:
