@@ -39,7 +39,7 @@ SOURCES = (
     "tests/mains/commands.py",
     "tests/support",
 )
-TUTORIAL = "docs/tutorial/README.md"
+TUTORIAL, GOLDEN = "docs/tutorial/README.md", "python -m tests.baselines.golden"
 FILES = (
     "baselines/aimd.h",
     "baselines/cards/aimd.md",
@@ -79,19 +79,6 @@ FEATURE = (
     ),
 )
 """A file, a line of it, and the line that is added before that: another number of pooled neighbours."""
-OBSERVED = """
-import json
-import numpy as np
-from ncc.core.measurement import idle
-from ncc.envs.make import env_spec
-from ncc.envs.observation import SharedObserver, names_of
-spec = env_spec(hosts=4, observation="pooled")
-m = idle(4, 1)
-m.queued_flows[:] = [0, 1, 2, 0]
-seen = SharedObserver(spec.view.observation)
-seen.reset(spec.scenario)
-print(json.dumps(seen.observe(m)[:, names_of(seen.spec, 3).index("busy neighbours")].tolist()))
-"""
 MODULES = {"_baselines": "baselines", "_packetsim": "envs/packetsim", "_observation": "envs/observation"}
 PACKAGES = next(path for path in sys.path if (Path(path) / "numpy" / "__init__.py").exists())
 REFUSED = {
@@ -100,8 +87,13 @@ REFUSED = {
     "beyond": (2, "broken.fault must be a whole number from 1 to 2"),
 }
 USED = """
-import json, sys
+import contextlib, io, json, sys
 from pathlib import Path
+import pytest
+from ncc.core.measurement import idle
+from ncc.envs.make import env_spec
+from ncc.envs.observation import SharedObserver, names_of
+from tests.baselines.golden.__main__ import main
 from tests.mains.commands import here
 
 def ran(*arguments):
@@ -117,7 +109,20 @@ done["taught"] = ran(*{taught})
 done["misspelt"] = ran("controller=aimd", "scenario=smal_incast")
 from docs.hooks.figures import filled
 from ncc.baselines.registry import controllers
-print(json.dumps({"done": done, "controllers": sorted(controllers()), "page": filled("<!-- figures: signals -->", "")}))
+spec = env_spec(hosts=4, observation="pooled")
+m = idle(4, 1)
+m.queued_flows[:] = [0, 1, 2, 0]
+seen = SharedObserver(spec.view.observation)
+seen.reset(spec.scenario)
+observed = seen.observe(m)[:, names_of(seen.spec, 3).index("busy neighbours")].tolist()
+sys.argv = {golden}
+main()
+with contextlib.redirect_stdout(io.StringIO()) as tested:
+    status = pytest.main({tests})
+print(json.dumps({
+    "done": done, "controllers": sorted(controllers()), "page": filled("<!-- figures: signals -->", ""),
+    "observed": observed, "status": status, "tested": tested.getvalue(),
+}))
 """
 """Everything that a user does with the copy, in one process."""
 
@@ -178,7 +183,12 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def used(copy: Path) -> dict[str, Any]:
     words, _ = quoted(TUTORIAL, "ncc evaluate controller=aimd")
-    said = python("-c", USED.replace("{taught}", str(words[1:])), *REFUSED, cwd=copy)
+    golden, _ = quoted(TUTORIAL, GOLDEN)
+    held = [f"tests/baselines/test_{name}.py" for name in ("golden", "properties", "headers", "registry")]
+    # The copy has no conftest, and a busy machine is no fault.
+    tests = ["-q", "--hypothesis-profile=ci", "-p", "no:cacheprovider", "-k", "aimd and not dropped", *held]
+    code = USED.replace("{taught}", str(words[1:])).replace("{golden}", str(golden[1:])).replace("{tests}", str(tests))
+    said = python("-c", code, *REFUSED, cwd=copy)
     found: dict[str, Any] = json.loads(said.splitlines()[-1])
     return found
 
@@ -206,9 +216,8 @@ def test_a_measured_column_is_in_results_and_in_the_docs(copy: Path, used: dict[
     assert "| `mean_wait_s` | host | s | mean wait of queued flows | 0 without one | no |" in used["page"]
 
 
-def test_a_feature_is_a_line_of_yaml_and_a_function(copy: Path) -> None:
-    shown = json.loads(python("-c", OBSERVED, cwd=copy).splitlines()[-1])
-    np.testing.assert_allclose(shown, [0.2, 0.1, 0.1, 0.2], rtol=1e-6)
+def test_a_feature_is_a_line_of_yaml_and_a_function(used: dict[str, Any]) -> None:
+    np.testing.assert_allclose(used["observed"], [0.2, 0.1, 0.1, 0.2], rtol=1e-6)
 
 
 def test_the_tutorial_s_controller_does_in_its_scenario_what_the_tutorial_shows(used: dict[str, Any]) -> None:
@@ -231,19 +240,13 @@ def test_it_is_listed_with_where_it_runs(used: dict[str, Any]) -> None:
     assert "nowhere built" in lines["ns3_cubic"]
 
 
-def test_what_tests_every_header_takes_it_in(copy: Path) -> None:
+def test_what_tests_every_header_takes_it_in(used: dict[str, Any]) -> None:
     """Golden curves are drawn by a command; the card, the properties and the compilers need nothing."""
-    words, shown = quoted(TUTORIAL, "python -m tests.baselines.golden")
-    python(*words, cwd=copy)
-    held = [f"tests/baselines/test_{name}.py" for name in ("golden", "properties", "headers", "registry")]
-    unhurried = "--hypothesis-profile=ci"  # the copy has no conftest, and a busy machine is no fault
-    said = python(
-        "-m", "pytest", "-q", unhurried, "-p", "no:cacheprovider", "-k", "aimd and not dropped", *held, cwd=copy
-    )  # fmt: skip
-    last = said.splitlines()[-1]
+    _, shown = quoted(TUTORIAL, GOLDEN)
+    assert used["status"] == 0, used["tested"]
+    last = used["tested"].splitlines()[-1]
     ran = sum(map(int, re.findall(r"(\d+) (?:passed|skipped)", last)))  # without clang some are skipped
-    assert shown.strip() == f"{ran} passed", said
-    assert "failed" not in last
+    assert shown.strip() == f"{ran} passed", used["tested"]
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -87,8 +87,9 @@ def test_sb3_ppo(example: Example) -> None:
     stands("sb3_ppo.zip")
 
 
+@pytest.mark.rllib
+@pytest.mark.usefixtures("ray_here")
 def test_rllib_offline(example: Example, tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed (the extra rllib)")
     recording = ("record=true", "scenario=rack", "controller=max_min", "seeds=1", "scenario.duration_s=0.01")
     done = ncc("evaluate", *recording, "datapath=packetsim", "out=recorded", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -107,34 +108,28 @@ def test_ns3gym_sb3(example: Example) -> None:
     assert all(0 < mean < 1 for mean in earned)
 
 
-@pytest.mark.parametrize(
-    ("name", "short"), [("sb3_pairs.py", ("--periods", "8000")), ("cleanrl_pairs.py", ("--periods", "8000"))]
-)
-def test_in_pairs_learners_improve_a_formula(example: Example, name: str, short: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("name", "controller"), [("sb3_pairs", "sb3_pairs"), ("cleanrl_pairs", "cleanrl_pairs.ncc")])
+def test_in_pairs_learners_improve_a_formula_and_decide(
+    example: Example, name: str, controller: str, tmp_path: Path
+) -> None:
     """On own_incast.yaml, in a fiftieth of what the page quotes and more, which prints in the same form."""
     pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra sb3)")
-    shown = quoted(PAGE, f"python {name}")[1].strip()
-    told = example(name, "--periods", "8000")
+    shown = quoted(PAGE, f"python {name}.py")[1].strip()
+    told = example(f"{name}.py", "--periods", "8000")
     assert NUMBER.sub("#", told) == NUMBER.sub("#", shown)
     assert float(NUMBER.findall(shown)[0]) < float(NUMBER.findall(told)[0]) < 0.99
-    if name == "cleanrl_pairs.py":
-        stands("cleanrl_pairs.ncc", make_scenario(FOLDER / "own_incast.yaml").replace(duration_s=0.04, drain_s=0.01))
-
-
-def test_a_policy_of_pairs_decides_as_its_page_says(example: Example, tmp_path: Path) -> None:
-    pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra sb3)")
-    page = blocks(PAGE)
-    code = next(text for kind, text in page if kind == "python")
-    assert textwrap.indent(code, "    ") in (FOLDER / "sb3_pairs.py").read_text()
-    example("sb3_pairs.py", "--periods", "0")
     folder = tmp_path / "my_configs" / "controllers"
     folder.mkdir(parents=True)
-    (folder / "sb3_pairs.yaml").write_text(
-        next(text for kind, text in page if "sb3_pairs.zip" in text and kind == "yaml")
-    )
+    yaml = next(text for kind, text in blocks(PAGE) if "sb3_pairs.zip" in text and kind == "yaml")
+    (folder / "sb3_pairs.yaml").write_text(yaml)
     use_config_dir(tmp_path / "my_configs")
-    stands("sb3_pairs", make_scenario(FOLDER / "own_incast.yaml").replace(duration_s=0.04, drain_s=0.01))
+    stands(controller, make_scenario(FOLDER / "own_incast.yaml").replace(duration_s=0.04, drain_s=0.01))
     use_config_dir(None)
+
+
+def test_the_code_that_the_page_shows_is_the_example_s() -> None:
+    code = next(text for kind, text in blocks(PAGE) if kind == "python")
+    assert textwrap.indent(code, "    ") in (FOLDER / "sb3_pairs.py").read_text()
 
 
 def test_pettingzoo_supersuit(example: Example) -> None:

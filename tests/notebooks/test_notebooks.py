@@ -2,17 +2,26 @@
 """Every notebook, run once from top to bottom in its quick mode; two of them on the run folder that the first left."""
 
 import json
-import os
-import runpy
-import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+from IPython.core.formatters import format_display_data
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
 
+from ncc.harness.networks import Networks
 from ncc.harness.pool import Processes
+from ncc.results import training
 from ncc.results.notebook import QUICK, RUNS
+from ncc.run.compose import experiment_names
+from ncc.study.draw import Courses
+from ncc.study.notebook import experiment_here
+from ncc.study.result import Result
 from tests.house.files import ROOT
 from tests.support.here import Here
 
@@ -21,101 +30,103 @@ INCAST, PAPER = "02_anatomy_of_an_incast", "03_reproduce_a_paper"
 LEARNED, HOSTS = "04_what_the_policy_learned", "05_from_policy_to_hosts"
 
 
-@pytest.fixture(scope="session")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder in which the notebooks of these tests keep their runs."""
-    return tmp_path_factory.mktemp("notebooks")
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Current folder, in which notebooks keep their runs; they start no process for them."""
+    folder = tmp_path_factory.mktemp("notebooks")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(QUICK, "1")
+        patch.setenv(RUNS, str(folder))
+        patch.setenv("IPYTHONDIR", str(folder / "ipython"))  # nobody's own settings
+        patch.chdir(folder)
+        for name in ("ps1", "ps2", "ps3"):  # IPython's prompts, by which others tell that somebody is typing
+            patch.setattr(sys, name, "", raising=False)
+        patch.setattr(Processes, "run", Here().run)
+        patch.setattr(training, "WorkerNetworks", Networks)
+        patch.setattr("ncc.results.evaluation._draw", lambda *_: None)  # of each flow, which no notebook shows
+        yield folder
+        InteractiveShell.clear_instance()
 
 
-def cells(path: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(path.read_text())["cells"]
-    return found
+class Ran:
+    """Code cells of a notebook, run by IPython in this process: what they display, print and define."""
+
+    def __init__(self, name: str, run: Path | None = None, only: Iterable[int] | None = None) -> None:
+        """Run all cells or those at the indices `only`, on a run folder or by themselves."""
+        InteractiveShell.clear_instance()
+        settings = Config(HistoryManager={"enabled": False})
+        shell = InteractiveShell.instance(config=settings, user_module=ModuleType(name))
+        cells = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text())["cells"]
+        code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        displayed: list[dict[str, Any]] = []
+        self.text = ""
+        for i in range(len(code)) if only is None else only:
+            source = code[i] if run is None else code[i].replace("\nRUN = None ", f"\nRUN = {str(run)!r} ")
+            with capture_output() as captured:
+                done = shell.run_cell(source)  # type: ignore[no-untyped-call]
+            done.raise_error()
+            self.text += captured.stdout
+            displayed += [output.data for output in captured.outputs]
+            if done.result is not None:
+                displayed.append(format_display_data(done.result)[0])  # type: ignore[no-untyped-call]
+        self.figures = sum("image/png" in data for data in displayed)
+        self.text += "\n".join(data.get("text/markdown", "") for data in displayed)
+        self.names: dict[str, Any] = shell.user_ns
 
 
-def executed(name: str, own: Path, run: Path | None = None) -> list[dict[str, Any]]:
-    """A notebook's cells after running it by itself or on a run folder."""
-    jupyter = own / "jupyter"  # nobody's own kernels and settings
-    environment = os.environ | {
-        QUICK: "1",
-        RUNS: str(own),
-        "JUPYTER_DATA_DIR": str(jupyter / "data"),
-        "JUPYTER_CONFIG_DIR": str(jupyter / "config"),
-        "JUPYTER_RUNTIME_DIR": str(jupyter / "runtime"),
-        "IPYTHONDIR": str(jupyter / "ipython"),
-    }
-    notebook = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text())
-    for cell in notebook["cells"]:
-        cell["source"] = [
-            f"RUN = {str(run)!r}\n" if run is not None and line.startswith("RUN = None") else line
-            for line in cell["source"]
-        ]
-    source, target = own / f"{name}.ipynb", own / f"{name}_done.ipynb"
-    source.write_text(json.dumps(notebook))
-    command = [sys.executable, "-m", "tests.notebooks.execute", str(source), str(target)]
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert not ended.returncode, ended.stderr
-    return cells(target)
-
-
-def figures(cells: list[dict[str, Any]]) -> int:
-    return sum("image/png" in output.get("data", {}) for cell in cells for output in cell.get("outputs", []))
-
-
-def said(cells: list[dict[str, Any]]) -> str:
-    outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    texts = [output.get("text") or output.get("data", {}).get("text/markdown", "") for output in outputs]
-    return "\n".join("".join(text) for text in texts)
-
-
-@pytest.fixture(scope="session")
-def quickstart(own: Path) -> tuple[list[dict[str, Any]], Path]:
-    """The first notebook's cells, and the run folder that it leaves."""
-    cells = executed(QUICKSTART, own)
+@pytest.fixture(scope="module")
+def quickstart(own: Path) -> tuple[Ran, Path]:
+    """The first notebook, and the run folder that it leaves."""
+    ran = Ran(QUICKSTART)
     (run,) = (own / "notebooks").glob("quickstart_*")
-    return cells, run
+    return ran, run
 
 
-def test_the_quickstart_trains_and_compares(quickstart: tuple[list[dict[str, Any]], Path]) -> None:
-    cells, run = quickstart
-    assert figures(cells) == 3
-    assert "| FCT slowdown, all flows, mean |" in said(cells)
+def test_the_quickstart_trains_and_compares(quickstart: tuple[Ran, Path]) -> None:
+    ran, run = quickstart
+    assert ran.figures == 3
+    assert "| FCT slowdown, all flows, mean |" in ran.text
     assert (run / "policy.ncc").is_file()
 
 
 @pytest.mark.parametrize(("name", "pictures"), [(INCAST, 6), (LEARNED, 5)])
-def test_it_runs_on_a_run_folder(
-    name: str, pictures: int, own: Path, quickstart: tuple[list[dict[str, Any]], Path]
-) -> None:
+def test_it_runs_on_a_run_folder(name: str, pictures: int, quickstart: tuple[Ran, Path]) -> None:
     _, run = quickstart
-    assert figures(executed(name, own, run)) == pictures
+    assert Ran(name, run).figures == pictures
 
 
 @pytest.mark.parametrize(
     ("name", "other", "controllers"),
     [(INCAST, (0, 1), ("ncc", "dctcp", "cubic", "bbr")), (LEARNED, (0, 1, 6), ("ncc", "local_hold"))],
 )
+@pytest.mark.usefixtures("own")
 def test_without_a_folder_it_makes_runs_of_its_own(
-    name: str, other: tuple[int, ...], controllers: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, other: tuple[int, ...], controllers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those cells that then do something else, as a script; the rest is as above."""
-    code = [cell["source"] for cell in cells(ROOT / "notebooks" / f"{name}.ipynb") if cell["cell_type"] == "code"]
-    script = tmp_path / "script.py"
-    script.write_text("\n".join("".join(code[i]) for i in other))
-    monkeypatch.setenv(QUICK, "1")
-    monkeypatch.setenv(RUNS, str(tmp_path))
-    monkeypatch.setattr(Processes, "run", Here().run)
+    """Those cells that then do something else; the rest is as above."""
     monkeypatch.setattr("ncc.results.notebook.shown", lambda *_, **__: None)
-    left = runpy.run_path(str(script))
+    left = Ran(name, only=other).names
     assert left["RUN"] is None
     assert left["evaluation"].controllers == controllers
 
 
-def test_a_figure_of_a_paper_is_reproduced(own: Path) -> None:
-    assert figures(executed(PAPER, own)) == 2
+@pytest.mark.usefixtures("own")
+def test_a_figure_of_a_paper_is_reproduced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shortest experiment stands for those that the notebook names, which tests/study runs."""
+    asked: list[str] = []
+
+    def shortest(name: str, preset: str) -> tuple[Result, Courses]:
+        asked.append(name)
+        return experiment_here("bcc_b4", preset)
+
+    monkeypatch.setattr("ncc.study.notebook.experiment_here", shortest)
+    assert Ran(PAPER).figures == len(asked) == 2
+    assert set(asked) <= set(experiment_names())
 
 
-def test_the_exported_policy_decides_as_the_original(own: Path) -> None:
-    cells = executed(HOSTS, own)
-    assert figures(cells) == 1
-    assert "as the original decided: True" in said(cells)
-    assert "checked in full" in said(cells)
+@pytest.mark.usefixtures("own")
+def test_the_exported_policy_decides_as_the_original() -> None:
+    ran = Ran(HOSTS)
+    assert ran.figures == 1
+    assert "as the original decided: True" in ran.text
+    assert "checked in full" in ran.text

@@ -65,7 +65,7 @@ def test_a_simulation_that_fails_in_an_episode(peer: str, fault: str) -> None:
 
 def test_a_simulation_that_fails_before_it_connects(peer: str) -> None:
     with nothing_left():
-        for _ in range(TIMES // 2):
+        for _ in range(TIMES // 5):
             with pytest.raises(
                 DatapathError,
                 match=r"the simulation ended by itself with status 2 before it had connected; its last words: "
@@ -77,7 +77,7 @@ def test_a_simulation_that_fails_before_it_connects(peer: str) -> None:
 def test_no_simulation_within_the_time(peer: str) -> None:
     port = free_port()
     with nothing_left():
-        for _ in range(TIMES // 4):
+        for _ in range(TIMES // 5):
             with pytest.raises(
                 DatapathError,
                 match=f"no simulation connected to port {port} within 0.01 s; start it with --openGymPort={port}",

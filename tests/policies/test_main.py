@@ -16,7 +16,6 @@ from ncc.envs.entries import entry_names
 from ncc.export import look, main
 from ncc.harness.controller import PolicyLimit
 from ncc.harness.manifest import provenance, read_manifest, seal
-from ncc.harness.pool import Processes
 from ncc.policies import load_policy_file
 from ncc.policies.export import ExportSpec, export
 from ncc.policies.onnx_model import onnx_logits
@@ -28,6 +27,7 @@ from ncc.run.plan import EvaluationSpec, TrainPlan, planned
 from tests.mains.commands import ncc
 from tests.policies.files import exported
 from tests.support.experiments import small_rack
+from tests.support.here import Here
 from tests.support.policies import write_policy
 from tests.support.tables import table
 
@@ -210,7 +210,7 @@ def test_a_policy_file_is_evaluated_as_the_policy_that_was_exported(
         factory,
         called="evaluating",
         folder=tmp_path / "runs",
-        executor=Processes(),
+        executor=Here(),
         config={},
     )
     ncc_too, file, held = (done.summaries()[name][1] for name in names)

@@ -4,6 +4,7 @@
 import os
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,52 +19,52 @@ from ncc.harness.workers import processes_where
 from ncc.run.compose import composed
 from ncc.study.sweep import run
 from ncc.study.sweep.run import require_no_failures, run_sweep
+from ncc.study.sweep.space import written
 from ncc.study.sweep.spec import Sweep
-from tests.mains.commands import TINY, command, ncc
+from tests.mains.commands import TINY, ncc
 from tests.support.processes import eventually
 
-JUDGED = ("evaluation.datapaths=[packetsim]", "evaluation.controllers=[trained]", "evaluation.bounds=false")
+JUDGED = (
+    *("evaluation.datapaths=[packetsim]", "evaluation.controllers=[trained]", "evaluation.bounds=false"),
+    "evaluation.seeds=1",
+)
 TRAIN = ("agent=a2c", "agent.racks=4", "agent.checkpoint_epochs=1000", *TINY, *JUDGED)
 TRAINEE = """
-import json, pathlib, sys, time
-out = pathlib.Path(dict(word.split("=", 1) for word in sys.argv[1:])["out"].strip("'"))
-if "seed=3" in sys.argv:
-    sys.exit("on purpose")
-out.mkdir(parents=True)
-(out / "learning.jsonl").write_text(json.dumps({"epochs": 2000, "returns": [-float(sys.argv[-2][-1])]}) + chr(10))
-time.sleep(3600)
+import json, pathlib, runpy, sys, time
+
+def main(words):
+    out = pathlib.Path((words.get("out") or words["resume"]).strip("'"))
+    if words.get("agent.epochs") == "400":
+        return runpy.run_module("ncc.train", run_name="__main__", alter_sys=True)
+    if "resume" in words:
+        from ncc.harness.manifest import seal
+        print(*sys.argv)
+        facts = {"valid": True, "held_out_returns": {"packetsim": {"trained": [-9.0]}}}
+        return seal(out, "training", facts, ["config.json"])
+    if words.get("seed") == "3":
+        sys.exit("on purpose")
+    out.mkdir(parents=True)
+    whole = out.parent / "0/config.json"
+    if whole.exists():
+        config = json.loads(whole.read_text())
+        config["agent"]["epochs"] = int(words["agent.epochs"])
+        (out / "config.json").write_text(json.dumps(config))
+    (out / "learning.jsonl").write_text(json.dumps({"epochs": 2000, "returns": [-float(words["seed"])]}) + chr(10))
+    time.sleep(3600)
+
+if __name__ == "__main__":
+    main(dict(word.split("=", 1) for word in sys.argv[1:]))
 """
-"""A module that begins to learn, to a return of minus its seed, and never ends by itself; seed 3 fails."""
+"""A module in the place of ncc.train, which trains for 400 epochs only.
 
-
-def test_a_killed_sweep_goes_on_from_its_checkpoint_and_ranks_what_it_has(tmp_path: Path) -> None:
-    found = tmp_path / "found"
-    sweep = ("space.agent.epochs=[400,15000]", "space.seed=[1]", f"train=[{','.join(TRAIN)}]", "concurrent=1")
-    running = subprocess.Popen(command("sweep", *sweep, "out=found"), cwd=tmp_path)
-    log = found / "trials/1/learning.jsonl"
-    assert eventually(lambda: (log.exists() and log.stat().st_size) or running.poll() is not None, 600)
-    running.kill()
-    running.wait()
-    assert eventually(lambda: not processes_where(lambda described: str(found).encode() in described), 600)
-    assert is_sealed(found / "trials/0")
-    assert list((found / "trials/1/checkpoints").glob("[!.]*"))
-
-    second = ncc("sweep", *sweep, "out=found", cwd=tmp_path)
-    assert second.returncode == 0, second.stderr
-    assert second.stdout.startswith("2 trials, 1 of them kept from before; results in found")
-    assert f"ncc train resume={found / 'trials/1'}" in (found / "logs/1.log").read_text()
-    returns = [
-        np.mean(read_manifest(found / f"trials/{i}", "training").facts["held_out_returns"]["packetsim"]["trained"])
-        for i in (0, 1)
-    ]
-    rows = [line.split() for line in second.stdout.splitlines() if "1 complete" in line]
-    assert sorted(rows) == [[epochs, f"{value:+.4f}", "1", "complete", folder] for epochs, value, folder in zip(
-        ("15000", "400"), returns[::-1], "10", strict=True)]  # fmt: skip
-    assert float(rows[0][1]) == max(float(row[1]) for row in rows)
-
-    other = ncc("sweep", "space.seed=[1,2]", "out=found", cwd=tmp_path)
-    assert other.returncode == 2
-    assert "out=found holds a sweep with another space or train: choose another out=" in other.stderr
+Others begin to learn, to a return of minus their seed, and end when they are resumed; seed 3 fails.
+"""
+SWEEP = """
+import runpy
+from ncc.study.sweep import run
+run.TRAIN = "trainee"
+runpy.run_module("ncc.sweep", run_name="__main__")
+"""
 
 
 @pytest.fixture
@@ -72,6 +73,35 @@ def trainee(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(run, "TRAIN", "trainee")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def test_a_killed_sweep_goes_on_where_it_was_and_ranks_what_it_has(trainee: Path) -> None:
+    found = trainee / "found"
+    sweep = ("space.agent.epochs=[400,15000]", "space.seed=[1]", f"train=[{','.join(TRAIN)}]", "concurrent=1")
+    running = subprocess.Popen([sys.executable, "-c", SWEEP, *sweep, "out=found"])
+    log = found / "trials/1/learning.jsonl"
+    assert eventually(lambda: (log.exists() and log.stat().st_size) or running.poll() is not None, 600)
+    running.kill()
+    running.wait()
+    assert eventually(lambda: not processes_where(lambda described: str(found).encode() in described), 600)
+    assert is_sealed(found / "trials/0")
+
+    second = ncc("sweep", *sweep, "out=found", cwd=trainee)
+    assert second.returncode == 0, second.stderr
+    assert second.stdout.startswith("2 trials, 1 of them kept from before; results in found")
+    assert f"trainee.py resume={written(str(found / 'trials/1'))}\n" in (found / "logs/1.log").read_text()
+    facts = read_manifest(found / "trials/0", "training").facts
+    value = np.mean(facts["held_out_returns"]["packetsim"]["trained"])
+    assert value > -9
+    rows = [line.split() for line in second.stdout.splitlines() if "1 complete" in line]
+    assert rows == [
+        ["400", f"{value:+.4f}", "1", "complete", "0"],
+        ["15000", "-9.0000", "1", "complete", "1"],
+    ]
+
+    other = ncc("sweep", "space.seed=[1,2]", "out=found", cwd=trainee)
+    assert other.returncode == 2
+    assert "out=found holds a sweep with another space or train: choose another out=" in other.stderr
 
 
 def asked(seeds: list[int], **changes: Any) -> Sweep:
