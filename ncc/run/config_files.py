@@ -65,7 +65,9 @@ def with_scenario_files(word: str) -> str:
 
 def _offered(path: Path) -> str:
     name = re.sub(r"\W", "_", f"file_{path}", flags=re.ASCII)  # a path may have what Hydra takes for its grammar
-    ConfigStore.instance().store(group="scenario", name=name, node={"name": path.stem, **_mapping_in(path.expanduser())})
+    ConfigStore.instance().store(
+        group="scenario", name=name, node={"name": path.stem, **_mapping_in(path.expanduser())}
+    )
     return name
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Editors see into the package as it is installed: completion by jedi, which runs the import hooks of the installation."""
+"""Editors see into the package as it is installed: jedi runs its import hooks, and pyright reads its paths."""
 
 import sys
 import sysconfig
@@ -23,7 +23,7 @@ def test_names_are_completed(line: str, expected: set[str], tmp_path: Path) -> N
 
 
 def test_the_sources_are_on_a_path_that_is_found_without_running_anything() -> None:
-    # pyright reads the plain lines of .pth files, and never runs a hook.
+    # pyright reads the plain lines of .pth files
     packages = Path(sysconfig.get_paths()["purelib"])
     lines = [line for file in packages.glob("*.pth") for line in file.read_text().splitlines()]
     assert any((Path(folder) / "ncc" / "__init__.py").is_file() for folder in (packages, *lines))

@@ -108,7 +108,11 @@ def test_a_file_without_a_name_is_named_after_itself(own: Path, main: Main) -> N
     ],
 )
 def test_a_bad_path_of_a_scenario_is_refused(path: str, said: str, own: Path, main: Main) -> None:
-    for name, text in (("list", "[1, 2]"), ("broken", "a: [1\n"), ("slip", "defaults: [rack]\ntopologie: {hosts: 2}\n")):
+    for name, text in (
+        ("list", "[1, 2]"),
+        ("broken", "a: [1\n"),
+        ("slip", "defaults: [rack]\ntopologie: {hosts: 2}\n"),
+    ):
         (own / f"{name}.yaml").write_text(text)
     refused = main("evaluate", f"scenario={path}", "controller=dctcp")
     assert refused.startswith(f"2 error: {said}"), refused

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from tests.support.here import Here
 QUICKSTART = "01_quickstart"
 INCAST, PAPER = "02_anatomy_of_an_incast", "03_reproduce_a_paper"
 LEARNED, HOSTS = "04_what_the_policy_learned", "05_from_policy_to_hosts"
+NETWORK = "06_my_network_my_traffic"
 
 
 @pytest.fixture(scope="session")
@@ -119,3 +121,10 @@ def test_the_exported_policy_decides_as_the_original(own: Path) -> None:
     assert figures(cells) == 1
     assert "as the original decided: True" in said(cells)
     assert "checked in full" in said(cells)
+
+
+def test_a_network_of_ones_own_has_its_table(own: Path) -> None:
+    cells = executed(NETWORK, own)
+    assert figures(cells) == 1
+    assert "5,000 flows" in said(cells)
+    assert re.search(r"my_network on packetsim: 2 seeds of 0.03 s.*\n +NCC.*DCTCP", said(cells))
