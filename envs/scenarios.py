@@ -32,6 +32,11 @@ def scenario_names() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml")))
 
 
+def names_file(given: str) -> bool:
+    """Tell a path, ``my/own.yaml``, from the name of a scenario: it has a slash or ends in ``.yaml``."""
+    return re.search(r"[/\\]|\.ya?ml$", given) is not None
+
+
 def make_scenario(
     given: ScenarioLike = None,
     *,
@@ -74,7 +79,7 @@ def _given(given: ScenarioLike) -> Scenario:
         return given
     if given is None:
         return scenario_from_dict(_named(DEFAULT))
-    if isinstance(given, str) and not re.search(r"[/\\]|\.ya?ml$", given):
+    if isinstance(given, str) and not names_file(given):
         return scenario_from_dict(_named(given), f"scenario {given}")
     if isinstance(given, str | Path):
         path = Path(given)

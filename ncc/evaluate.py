@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ncc.cli.mains import run_main
 from ncc.core.errors import ConfigError
@@ -44,6 +44,7 @@ class EvaluateSpec(JudgingSpec, frozen=True):
     controller: tuple[ControllerName, ...]
     seeds: Count | None
     preset: Name
+    figures: tuple[Literal["pdf", "svg"], ...]
     duration_s: Positive | None
     record: bool
     out: str | None
@@ -71,12 +72,14 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
         return
     experiment = plain.pop("experiment", None)
     chosen = {key: value for key, value in plain.items() if key not in ("scenario", "datapath", "env")}
-    for key in ("run", "controller"):
+    for key in ("run", "controller", "figures"):
         value = chosen[key]
         chosen[key] = [] if value is None else value if isinstance(value, list) else [value]
     chosen["params"] = _params(chosen["params"])
     spec = from_dict(EvaluateSpec, chosen, "configuration")
-    del plain[CONSENT]
+    if spec.figures and experiment is None:
+        raise ConfigError("figures is for an experiment: ncc report run=<folder> figures=pdf draws all others")
+    del plain[CONSENT], plain["figures"]
     if not spec.record:
         if seen := sorted(key for key in typed if key.partition(".")[0].partition("/")[0] == "env"):
             raise ConfigError(f"{seen[0]} says how recorded hosts are seen and paid: give record=true, or leave it out")
@@ -172,7 +175,7 @@ def _experiment(
     held, executor = True, spec.load_executor()
     for datapath in datapaths:
         folder = out / datapath.name
-        result = run_experiment(grid, datapath, seeds, folder, executor=executor, config=plain)
+        result = run_experiment(grid, datapath, seeds, folder, executor=executor, config=plain, figures=spec.figures)
         print(f"\n{name} on {datapath.name}, {len(seeds)} seed{'s' if len(seeds) != 1 else ''}:")
         for check, found in result.findings.items():
             word = {True: "holds", False: "DOES NOT HOLD", None: "not judged"}[found.holds]

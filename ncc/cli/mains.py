@@ -29,6 +29,7 @@ from ncc.run.config_files import (
     list_with_comments,
     typed_config_dir,
     use_config_dir,
+    with_scenario_files,
 )
 from ncc.run.old_names import now_called
 
@@ -80,6 +81,7 @@ def _read(name: str, arguments: list[str]) -> None:
     require_no_options(arguments, name)
     sys.argv[1:] = arguments[:] = as_hydra_reads(arguments, name)
     use_config_dir(typed_config_dir(arguments))
+    sys.argv[1:] = arguments[:] = [*map(with_scenario_files, arguments)]
     _require_whole_groups(arguments)
     _require_resume_alone(arguments)
     _require_names(name, arguments)

@@ -28,7 +28,7 @@ from ncc.core.sizes import with_size_tables
 from ncc.core.units import without_units
 from ncc.core.value import Name, Natural, Value, from_dict
 from ncc.harness.datapath import Datapath, HostStack
-from ncc.run.config_files import config_paths, read_config
+from ncc.run.config_files import config_paths, read_config, with_scenario_files
 
 if TYPE_CHECKING:
     from ncc.harness.pool import Executor
@@ -304,8 +304,9 @@ def composed(verb: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     import hydra
     from hydra.core.global_hydra import GlobalHydra
 
+    words = [*map(with_scenario_files, overrides)]
     if GlobalHydra.instance().is_initialized():
-        return plain_config(hydra.compose(verb, list(overrides)))
+        return plain_config(hydra.compose(verb, words))
     register()
     with hydra.initialize_config_module("ncc.configs", version_base=None):
-        return plain_config(hydra.compose(verb, list(overrides)))
+        return plain_config(hydra.compose(verb, words))

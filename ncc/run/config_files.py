@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.options import folded, list_width
+from ncc.envs.scenarios import names_file
 
 PACKAGE = Path(str(files("ncc.configs")))
 
@@ -49,6 +51,26 @@ def use_config_dir(folder: Path | None) -> None:
     Plugins.instance().register(OwnFolder)
 
 
+def with_scenario_files(word: str) -> str:
+    """Offer the files in ``scenario=my/own.yaml`` to Hydra, and return the word with the names that they got.
+
+    Raises:
+        ConfigError: a file cannot be read or is no mapping.
+    """
+    if not word.startswith("scenario="):
+        return word
+    parts = word.removeprefix("scenario=").split(",")
+    return f"scenario={','.join(_offered(Path(part)) if names_file(part) else part for part in parts)}"
+
+
+def _offered(path: Path) -> str:
+    name = re.sub(r"\W", "_", f"file_{path}", flags=re.ASCII)  # a path may have what Hydra takes for its grammar
+    ConfigStore.instance().store(
+        group="scenario", name=name, node={"name": path.stem, **_mapping_in(path.expanduser())}
+    )
+    return name
+
+
 def typed_config_dir(arguments: Sequence[str]) -> Path | None:
     """The folder that `--config-dir` names on a command line, read by Hydra's rules; None if it is not there."""
     for flag, value in pairwise([*arguments, ""]):
@@ -80,17 +102,23 @@ def read_config(group: str, what: str, name: str) -> Mapping[str, Any]:
         UnknownNameError: the group has no such name; the message lists those that it has.
         ConfigError: the file cannot be read.
     """
-    from yaml import YAMLError
-
     if name not in (known := config_paths(group)):
         raise UnknownNameError(what, name, known)
+    return _mapping_in(known[name])
+
+
+def _mapping_in(path: Path) -> dict[str, Any]:
+    from yaml import YAMLError
+
     try:
-        plain = _parsed(known[name].read_text())
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise ConfigError(f"{known[name]} cannot be read as YAML: {' '.join(str(error).split())}") from None
+        plain = _parsed(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}") from None
     if not isinstance(plain, dict):
-        raise ConfigError(f"{known[name]} must be a mapping of keys, got {type(plain).__name__}")
-    return cast(Mapping[str, Any], copy.deepcopy(plain))
+        raise ConfigError(f"{path} must be a mapping of keys, got {type(plain).__name__}")
+    return cast(dict[str, Any], copy.deepcopy(plain))
 
 
 @cache

@@ -33,6 +33,7 @@ def run_experiment(
     *,
     executor: Executor,
     config: Mapping[str, Any],
+    figures: Sequence[str] = (),
 ) -> Result:
     """Do the runs that `folder` does not hold yet; measure and judge all; write result and figure there.
 
@@ -40,6 +41,7 @@ def run_experiment(
 
     Args:
         config: resolved configuration, for the manifests of the runs.
+        figures: forms in which the figure is written too, such as ``pdf``.
 
     Raises:
         ConfigError: the datapath lacks a contender's transport.
@@ -62,7 +64,8 @@ def run_experiment(
     result, courses = _measured(
         grid, datapath.name, tuple(seeds), {(run.controller, run.seed): run for run in done.runs}
     )
-    draw(result, courses, folder / FIGURE)
+    for form in ("png", *figures):
+        draw(result, courses, (folder / FIGURE).with_suffix(f".{form}"))
     result.save(folder)
     return result
 

@@ -3,7 +3,9 @@
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from docs import pictures
@@ -33,3 +35,21 @@ def test_the_picture_is_of_these_runs(runs: dict[str, Run], tmp_path: Path) -> N
     ]
     assert drawn[0] == drawn[1], "draw it anew: python -m docs.pictures"
     assert len(pictures.INCAST.read_bytes()) < 200_000
+
+
+def test_the_picture_moves_as_the_runs_did(runs: dict[str, Run], tmp_path: Path) -> None:
+    pictures.incast(runs, tmp_path / "incast.svg")
+    film = ElementTree.parse(tmp_path / "incast.svg").iter("{http://www.w3.org/2000/svg}animate")
+    moves: dict[str, list[list[float]]] = {}
+    for move in film:
+        times = [float(time) for time in move.attrib["keyTimes"].split(";")]
+        assert times == sorted(times)
+        assert (times[0], times[-1]) == (0, 1)
+        assert len(times) == move.attrib["values"].count(";") + 1
+        moves.setdefault(move.attrib["attributeName"], []).append(times)
+    per_ms = pictures.FILM_S / (pictures.FILM_S + pictures.HELD_S) / pictures.FILM_MS
+    answers = [
+        (run.records.flows.finish_s - run.flows.start_s.min()) * 1e3 * per_ms for run in (runs["dctcp"], runs["ncc"])
+    ]
+    assert [times[1] for times in moves["fill"]] == pytest.approx(np.concatenate(answers), rel=1e-3)
+    assert len(moves["width"]) == 4, "a queue and its losses, for each run"

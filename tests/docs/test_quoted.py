@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ncc.run.config_files import use_config_dir
 from tests.docs.quoted import assert_printed, blocks, quoted
 from tests.house.files import tracked
 from tests.mains.commands import ncc
@@ -36,14 +35,10 @@ def test_a_network_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """With the files that the page shows."""
     monkeypatch.setattr("ncc.results.evaluation._draw", lambda *_: None)
     kinds = dict(reversed(blocks(NETWORK)))
-    (tmp_path / "my_configs/scenario").mkdir(parents=True)
-    (tmp_path / "my_configs/scenario/my_network.yaml").write_text(kinds["yaml"])
+    (tmp_path / "my_network.yaml").write_text(kinds["yaml"])
     (tmp_path / "my_sizes.csv").write_text(kinds["csv"])
-    words, shown = quoted(NETWORK, "ncc evaluate --config-dir my_configs")
-    try:
-        done = ncc(*words, "out=runs", cwd=tmp_path)
-    finally:
-        use_config_dir(None)
+    words, shown = quoted(NETWORK, "ncc evaluate scenario=my_network.yaml")
+    done = ncc(*words, "out=runs", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert_printed(shown, done.stdout)
 

@@ -162,8 +162,3 @@ def test_own_scenario(example: Example, tmp_path: Path) -> None:
     scenario = make_scenario(FOLDER / "own_scenario.yaml")
     sizes = scenario.flows(1).size_bytes
     assert (scenario.n_agents, sizes.max() <= 10_000_000) == (8, True)
-    folder = tmp_path / "my_configs" / "scenario"
-    folder.mkdir(parents=True)
-    (folder / "own_scenario.yaml").write_text((FOLDER / "own_scenario.yaml").read_text())
-    use_config_dir(tmp_path / "my_configs")  # refuses names that the package has
-    use_config_dir(None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""YAMLs from a folder of one's own: found wherever names are, and never in the place of the package's."""
+"""YAMLs of one's own: those of a folder are found wherever names are, and a scenario is also found by its path."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,6 +77,47 @@ def test_they_run_in_processes_of_their_own(own: Path) -> None:
     assert "mine" in done.stdout
     (folder,) = own.parent.glob("runs/*/packetsim")
     assert {"slowdown_cdf.png", "fct_by_size.png"} < {path.name for path in folder.iterdir()}
+
+
+def test_a_scenario_is_the_same_by_its_path(own: Path, main: Main) -> None:
+    few = ("controller=dctcp", "datapath=packetsim", "seeds=1", "bounds=false", "scenario.workload.own.load_frac=0.5")
+    named = main("evaluate", "--config-dir", "mine", "scenario=tiny", *few, "out=named")
+    assert "tiny on packetsim" in named
+    (own.parent / "of my own").mkdir()
+    moved = (own / "scenario/tiny.yaml").rename(own.parent / "of my own/1-tiny=.yaml")
+    by_path = main("evaluate", f"scenario={moved.relative_to(own.parent)}", *few, "out=moved")
+    assert by_path.replace("moved", "named") == named
+    assert "hosts" in main("train", f"scenario={moved}", "--help", "scenario.topology")
+    chosen = main("train", f"scenario={moved}", "scenario/topology=dumbbell", "--cfg", "job")
+    assert "kind: dumbbell" in chosen, "its defaults can be overridden"
+
+
+def test_a_file_without_a_name_is_named_after_itself(own: Path, main: Main) -> None:
+    (own / "mesh.yml").write_text("defaults:\n  - incast\n")
+    assert "name: mesh" in main("train", "scenario=mine/mesh.yml", "--cfg", "job")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("nowhere.yaml", "nowhere.yaml cannot be read: No such file or directory"),
+        ("mine/", "mine cannot be read: Is a directory"),
+        ("mine/list.yaml", "mine/list.yaml must be a mapping of keys, got list"),
+        ("mine/broken.yaml", "mine/broken.yaml cannot be read as YAML"),
+        ("mine/slip.yaml", "scenario has no field 'topologie'. Did you mean 'topology'?"),
+    ],
+)
+def test_a_bad_path_of_a_scenario_is_refused(path: str, said: str, own: Path, main: Main) -> None:
+    for name, text in (
+        ("list", "[1, 2]"),
+        ("broken", "a: [1\n"),
+        ("slip", "defaults: [rack]\ntopologie: {hosts: 2}\n"),
+    ):
+        (own / f"{name}.yaml").write_text(text)
+    refused = main("evaluate", f"scenario={path}", "controller=dctcp")
+    assert refused.startswith(f"2 error: {said}"), refused
+    assert len(refused.splitlines()) == 1
+    assert not (own.parent / "runs").exists()
 
 
 @pytest.mark.parametrize("name", ["controllers/dctcp", "scenario/rack", "recipe/ncc", "train"])

@@ -28,6 +28,7 @@ from tests.support.here import Here
 QUICKSTART = "01_quickstart"
 INCAST, PAPER = "02_anatomy_of_an_incast", "03_reproduce_a_paper"
 LEARNED, HOSTS = "04_what_the_policy_learned", "05_from_policy_to_hosts"
+NETWORK = "06_my_network_my_traffic"
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +131,11 @@ def test_the_exported_policy_decides_as_the_original() -> None:
     assert ran.figures == 1
     assert "as the original decided: True" in ran.text
     assert "checked in full" in ran.text
+
+
+@pytest.mark.usefixtures("own")
+def test_a_network_of_ones_own_has_its_table() -> None:
+    ran = Ran(NETWORK)
+    assert ran.figures == 1
+    assert "5,000 flows" in ran.text
+    assert "| FCT slowdown, all flows, mean |" in ran.text

@@ -118,8 +118,11 @@ def test_learned_contenders_run_what_is_packaged_and_its_digest_is_theirs(tmp_pa
 def test_an_experiment_runs_a_packaged_policy_between_dctcp_and_the_bounds(tmp_path: Path) -> None:
     package(tmp_path / "pretrained", small_rack(), action=1)
     of = grid(tmp_path / "pretrained", learned={"controller": "ncc"}, oracle={"controller": "shortest_first"})
-    result = run_experiment(of, load_datapath("packetsim"), (0, 1), tmp_path / "out", executor=Here(), config={})
+    packetsim, out = load_datapath("packetsim"), tmp_path / "out"
+    result = run_experiment(of, packetsim, (0, 1), out, executor=Here(), config={}, figures=("pdf", "svg"))
     assert not result.problems
+    begins = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
+    assert {form: (out / f"figure.{form}").read_bytes()[: len(text)] for form, text in begins.items()} == begins
     value = {name: result.table.value("fct", name, ("one",)) for name in ("dctcp", "learned", "oracle")}
     least, fair = (result.table.value(bound, "dctcp", ("one",)) for bound in ("least", "fair"))
     assert least < fair

@@ -77,10 +77,11 @@ def own_folder(name: str, what: Any) -> Path:
 
 
 def scenario_of(name: str, *overrides: str) -> Scenario:
-    """Load the scenario configs/scenario/<name>.yaml, with overrides as on the command line.
+    """Load a scenario, by its name or by the path of a YAML file, with overrides as on the command line.
 
     Raises:
-        ConfigError: the scenario or a key is unknown, a value is invalid, or an override is of something else.
+        ConfigError: the scenario or a key is unknown, a file cannot be read, a value is invalid, or an override is of
+            something else.
     """
     for override in overrides:
         if not _OF_A_SCENARIO.match(override):

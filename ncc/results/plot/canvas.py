@@ -209,7 +209,7 @@ def thousands(value: float, _: float) -> str:
 
 def in_bytes(value: float, _: float) -> str:
     """Format a tick as 500 B, 20 kB or 3 MB."""
-    return f"{value / 1e6:g} MB" if value >= 1e6 else f"{value / 1e3:g} kB" if value >= 1e3 else f"{value:g} B"
+    return f"{value / 1e6:.4g} MB" if value >= 1e6 else f"{value / 1e3:.4g} kB" if value >= 1e3 else f"{value:g} B"
 
 
 def nothing(_value: float, _: float) -> str:
