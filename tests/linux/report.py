@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import psutil
 
+from ncc.baselines.registry import Ecn, controller
 from ncc.envs.linux import machine, namespaces, objects
-from ncc.envs.linux.extension import extension
 from ncc.envs.linux.order_program import OrderProgram
 from ncc.envs.linux.queue import HostQueue
 from ncc.policies.export import ExportSpec, export
@@ -38,7 +38,7 @@ Row = dict[str, Any]
 def cost(*, quick: bool) -> Iterator[Row]:
     """Time of the program that handles an ACK, by the kernel's clock for BPF programs, of each controller."""
     for name in objects.controllers():
-        with flows_of([ENDLESS] * 4, name, ecn=extension().ecn(name) != 0) as run:
+        with flows_of([ENDLESS] * 4, name, ecn=controller(name).ecn != Ecn.NONE) as run:
             assert run.shim is not None
             program = run.shim.programs()["shim_cong_control"]
             run.run(WARM_S)
