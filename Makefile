@@ -102,7 +102,7 @@ ncc-report: $(VENV)/.built ## run all that shows what NCC is worth, in full, and
 	done
 	$(BIN)/python -m ncc.report
 
-linux-report: $(VENV)/.built ## measure the Linux datapath on this machine (root, quiet, 20 minutes) and print the tables of docs/linux (ARGS=--quick)
+linux-report: $(VENV)/.built ## measure what packets and agents cost on this machine (root, quiet, 3 minutes), for docs/linux (ARGS=--quick)
 	$(BIN)/python -m tests.linux.report $(ARGS)
 
 sanitize: $(VENV)/.packages ## run packetsim in random networks, with sanitizers (ARGS="--seeds 5000 --sanitizers thread")

@@ -156,6 +156,21 @@ NB_MODULE(_baselines, m)
     m.def("programs", [] { return rows_of(ncc_program_table); });
     m.def("orders", [] { return rows_of(ncc_order_table); });
     m.def("tags", [] { return rows_of(ncc_tag_table); });
+    m.def("program_needs", [] {
+        nb::dict needs;
+        for (const ncc_sw_ops *ops : ncc_program_table) {
+            needs[ops->name] = ops->needs;
+        }
+        return needs;
+    });
+    m.attr("PROGRAM_OWNS_QUEUE") = static_cast<ncc_u32>(NCC_SW_RANKED | NCC_SW_TRIMS | NCC_SW_QUEUES);
+    m.attr("PROGRAM_CHOOSES_NEXT") = static_cast<ncc_u32>(NCC_SW_RANKED | NCC_SW_QUEUES);
+    m.attr("PROGRAM_SYMMETRIC") = static_cast<ncc_u32>(NCC_SW_SYMMETRIC);
+    m.attr("PROGRAM_COUNTS") = static_cast<ncc_u32>(NCC_SW_COUNTS);
+    m.attr("PROGRAM_ROUTES") = static_cast<ncc_u32>(NCC_SW_ROUTE);
+    m.attr("PROGRAM_PAUSES") = static_cast<ncc_u32>(NCC_SW_INGRESS);
+    m.attr("PROGRAM_KERNEL") = static_cast<ncc_u32>(NCC_SW_KERNEL);
+    m.attr("PAUSE_BYTES") = NCC_SW_PAUSE_BYTES;
     m.attr("STATE_MAX") = NCC_CC_STATE_MAX;
     m.attr("SIM_STATE_MAX") = NCC_CC_SIM_STATE_MAX;
     m.attr("QCN") = static_cast<int>(NCC_CC_QCN);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The table of controllers: their names, what they do and their parameters, all read from the C headers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from functools import cache
@@ -10,8 +10,24 @@ from typing import Literal
 from ncc.baselines import _baselines
 from ncc.core.errors import ConfigError, UnknownNameError
 
+Params = tuple[tuple[str, int], ...]
+"""Parameters by name that differ from their defaults."""
 Kind = Literal["program of a switch", "tags", "flow order"]
 """Kinds of C headers, beside controllers, that scenarios and stacks choose by name."""
+OWNS_QUEUE: int = _baselines.PROGRAM_OWNS_QUEUE
+"""Bits of `program_needs`: the program decides on the packets that wait at its port."""
+CHOOSES_NEXT: int = _baselines.PROGRAM_CHOOSES_NEXT
+"""Bits of programs that choose the packet that leaves next."""
+SYMMETRIC: int = _baselines.PROGRAM_SYMMETRIC
+"""Bit of programs that need ACKs to come back the way of their data."""
+COUNTS: int = _baselines.PROGRAM_COUNTS
+"""Bit of programs that count flows by SYN-ACKs and FINs."""
+ROUTES: int = _baselines.PROGRAM_ROUTES
+"""Bit of programs that choose among ways of equal length."""
+PAUSES: int = _baselines.PROGRAM_PAUSES
+"""Bit of programs that may pause the far end of their port's link."""
+PAUSE_BYTES: int = _baselines.PAUSE_BYTES
+"""Bytes of the IP packet of a pause."""
 
 
 class Ecn(IntEnum):
@@ -91,6 +107,18 @@ def named(kind: Kind) -> dict[str, tuple[ParamInfo, ...]]:
     return dict.fromkeys(own, ()) | {name: tuple(ParamInfo(*row) for row in params) for name, params in rows()}
 
 
+@cache
+def program_needs() -> dict[str, int]:
+    """Return the bits of each program of a switch (`enum ncc_sw_needs` of switch.h), by name."""
+    return dict(_baselines.program_needs())
+
+
+@cache
+def kernel_programs() -> tuple[str, ...]:
+    """List the programs of switches that ports of the kernel can run."""
+    return tuple(name for name, needs in program_needs().items() if not needs & ~_baselines.PROGRAM_KERNEL)
+
+
 def controller(name: str) -> ControllerInfo:
     """Look up one controller; raises `UnknownNameError` with the names that exist."""
     if name not in controllers():
@@ -102,21 +130,42 @@ def check_params(name: str, params: Mapping[str, object]) -> dict[str, int]:
     """Return all parameters of controller `name` in table order: `params`, and defaults for the others.
 
     Raises:
-        UnknownNameError: no such controller, or it has no such parameter; the message lists what exists.
-        ConfigError: a value is not an integer or outside its range; the message names the value and the range.
+        UnknownNameError: no such controller, or as `with_defaults`.
+        ConfigError: as `with_defaults`.
     """
-    info = controller(name)
-    known = {param.name: param for param in info.params}
-    values = {param.name: param.default for param in info.params}
-    for key, value in params.items():
-        if key not in known:
-            raise UnknownNameError(f"parameter of {name}", key, known)
-        param = known[key]
-        if isinstance(value, bool) or not isinstance(value, int) or not param.min <= value <= param.max:
+    return with_defaults(name, controller(name).params, params.items())
+
+
+def check_named(kind: Kind, name: str, params: Params) -> dict[str, int]:
+    """Return all parameters of a header of that kind, as `check_params` does for a controller."""
+    if name not in (known := named(kind)):
+        raise UnknownNameError(kind, name, known)
+    return with_defaults(f"{kind.removesuffix(' of a switch')} {name}", known[name], params)
+
+
+def with_defaults(whose: str, known: tuple[ParamInfo, ...], given: Iterable[tuple[str, object]]) -> dict[str, int]:
+    """Return the values of all `known` parameters in their order: those that are given, and defaults for the others.
+
+    Raises:
+        UnknownNameError: a parameter does not exist; the message lists what exists.
+        ConfigError: a parameter is given twice, or its value is not an integer in its range.
+    """
+    params = {param.name: param for param in known}
+    values = {param.name: param.default for param in known}
+    pairs = list(given)
+    names = [name for name, _ in pairs]
+    for name, value in pairs:
+        if name not in params:
+            raise UnknownNameError(f"parameter of {whose}", name, params)
+        if names.count(name) > 1:
+            raise ConfigError(f"Parameter {name} of {whose} is given {names.count(name)} times: give it once")
+        low, high = params[name].min, params[name].max
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise ConfigError(
-                f"{name}.{key} must be a whole number from {param.min} to {param.max} ({param.help}), got {value!r}"
+                f"Parameter {name} of {whose} must be a whole number from {low} to {high} ({params[name].help}), got "
+                f"{value!r}"
             )
-        values[key] = value
+        values[name] = value
     return values
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The extension modules of the Linux datapath. The .cc files document their functions and classes.
 
-`_linux` is compiled from the same headers as the kernel's programs, and needs no privileges; `_bpf` loads programs.
+`_linux` turns reports of connections into signals, without privileges; `_bpf` loads programs into the kernel.
 """
 
 import mmap
@@ -24,7 +24,7 @@ LIVE_COLUMNS = ("slot", "generation", "left_bytes", "unsent_bytes", "delivered_b
 def extension() -> Any:
     """Load the extension module `_linux`.
 
-    Its functions raise `ValueError` for unknown names. They copy no array: one of the wrong type raises `TypeError`.
+    Its functions copy no array: one of the wrong type raises `TypeError`.
 
     Raises:
         DatapathError: it is not built; the message says how.

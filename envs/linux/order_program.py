@@ -15,11 +15,11 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from ncc.baselines.registry import Params, check_named, named
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.units import NS_PER_S
-from ncc.envs.linux.extension import extension, memory, open_object
+from ncc.envs.linux.extension import memory, open_object
 from ncc.envs.linux.objects import require_built
-from ncc.envs.native.params import Params, with_defaults
 
 CLASSES = 8
 """Number of classes of the order."""
@@ -113,7 +113,7 @@ class TagProgram:
 
     def __init__(self, name: str, params: Params = ()) -> None:
         row = np.zeros(PARAMS_MAX, np.uint64)
-        values = list(with_defaults(extension().tag_params(name), params).values())
+        values = list(check_named("tags", name, params).values())
         row[: len(values)] = values
         self._object = open_object(require_built()[f"tag_{name}"], {".rodata.tag": row.tobytes()})
         self.fd: int = self._object.programs["ncc_tag"]
@@ -137,8 +137,9 @@ def take_sizes(opened: Any) -> bool:
 def _thresholds_bytes(params: Params) -> list[int]:
     """Return the largest message of each class except the last, from parameters of order `known`; ignore others."""
     given = dict(params)
-    rows = extension().order_params("known")
-    return [given.get(name, default) for name, default, *_ in rows if name.startswith("class")]
+    return [
+        given.get(param.name, param.default) for param in named("flow order")["known"] if param.name.startswith("class")
+    ]
 
 
 @contextmanager

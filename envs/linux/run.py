@@ -31,6 +31,7 @@ from ncc.envs.linux.stack import KERNEL, mode_of, not_honoured, told_bytes
 from ncc.envs.linux.switch import STATS, programs_of
 from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
 from ncc.envs.linux.wake import Waker
+from ncc.envs.native.limits import checked_limits
 from ncc.harness.datapath import HostStack, Records
 from ncc.harness.messages import patience_s
 
@@ -63,7 +64,7 @@ class Run:
         self._longest_s = settings.check_length(scenario.duration_s, scenario.drain_s)
         self._late_ns: list[int] = []
         self._read_ns = 0
-        self._begun, self._checked = False, b""
+        self._begun = False
         self._cpu_s = self._wall_s = self._ready_s = self._cpu_frac = self._waited_s = 0.0
         self._finish_ns = np.zeros(len(flows), np.uint64)
         self._last: Measurement
@@ -161,26 +162,7 @@ class Run:
 
     def checked(self, limits_bps: FloatArray) -> FloatArray:
         """Return the limits as an array [n_agents]; raise `ConfigError` for a wrong shape or value."""
-        hosts = self.topology.agent_hosts
-        limits = np.ascontiguousarray(limits_bps, dtype=np.float64)
-        if limits.shape == (len(hosts),) and limits.tobytes() == self._checked:
-            return limits
-        if limits.shape != (len(hosts),):
-            raise ConfigError(
-                f"rate_limits_bps must have shape ({len(hosts)},), one per agent host, got {limits.shape}"
-            )
-        if not limits.min(initial=np.inf) > 0:  # NaN fails too
-            index = int(np.flatnonzero(~(limits > 0))[0])
-            raise ConfigError(
-                f"rate_limits_bps of host {self.topology.nodes[hosts[index]].name} (index {index}) must be above 0 "
-                f"bits/s, or inf for no limit, got {limits[index]}"
-            )
-        if self.scenario.neighbourhoods == "receivers" and np.isfinite(limits).any():
-            raise ConfigError(
-                "rate_limits_bps must be inf: with Scenario.neighbourhoods=receivers hosts have no limits"
-            )
-        self._checked = limits.tobytes()
-        return limits
+        return checked_limits(limits_bps, self.topology, self.scenario.neighbourhoods)
 
     def tell(self, grants: Grants) -> None:
         """Send receivers' grants at the next step; see `ncc.harness.datapath.tell`."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ncc.baselines.registry import Ecn, controller
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.topology import Topology
@@ -105,7 +106,7 @@ class ShimSenders(Senders):
         patience_s: float = 0.0,
     ) -> None:
         super().__init__(stack, topology, queues)
-        self.ecn = int(extension().ecn(stack.transport) != 0)
+        self.ecn = int(controller(stack.transport).ecn != Ecn.NONE)
         self.shim = Shim(stack.transport, stack.params, timeout_s=timeout_s, proportional=proportional)
         self.congestion = self.shim.name
         reports = self.shim.reports

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ncc.baselines import registry
+from ncc.baselines.registry import with_defaults
 from ncc.core.errors import DatapathError
 from ncc.core.flows import IntArray
 from ncc.envs.linux import layout, objects
-from ncc.envs.linux.extension import bpf, extension, memory, open_object
-from ncc.envs.native.params import check_params, with_defaults
+from ncc.envs.linux.extension import bpf, memory, open_object
 
 
 class Shim:
@@ -58,9 +59,7 @@ class Shim:
         user_slots: int = layout.FLOWS_MAX,
     ) -> None:
         path = objects.controller_object(controller)
-        rows = extension().params(controller)
-        check_params(controller, rows, tuple(params))
-        values = list(with_defaults(rows, tuple(params)).values())
+        values = list(with_defaults(controller, registry.controller(controller).params, params).values())
         self.name = name or objects.congestion_name(controller)
         data = None if name is None else objects.renamed(path, controller, name)
         row = np.zeros(1, layout.PARAMS)

@@ -6,13 +6,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from ncc.baselines.registry import check_named, controller, controllers, with_defaults
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.scenario import BUFFER_BYTES, Nic, Transport
 from ncc.core.units import BITS_PER_BYTE
-from ncc.envs.linux.extension import extension
 from ncc.envs.linux.order_program import CLASSES, Mode
 from ncc.envs.linux.queue import BURST_PKTS, BURST_S, HELD_BYTES, PROMPT_S, SETTLED_S
-from ncc.envs.native.params import check_params
 from ncc.harness.datapath import HostStack
 
 KERNEL = "linux::"
@@ -44,7 +43,8 @@ SKB_OVERHEAD = 2
 
 def transports() -> tuple[str, ...]:
     """List the controllers of `baselines/`, and the kernel's own as ``linux::cubic`` and so on."""
-    return (*extension().transports(), *(KERNEL + name for name in kernel_controls()))
+    ours = (name for name, info in controllers().items() if not info.needs.simulated)
+    return (*ours, *(KERNEL + name for name in kernel_controls()))
 
 
 def kernel_controls() -> tuple[str, ...]:
@@ -63,14 +63,13 @@ def mode_of(order: str) -> Mode:
 
 def check_stack(stack: HostStack) -> None:
     """Raise `UnknownNameError` or `ConfigError`, as `Datapath.start`, for a stack that cannot run on linux."""
-    if stack.transport in extension().simulated():
+    if stack.transport in controllers() and controller(stack.transport).needs.simulated:
         raise ConfigError(
             f"Controller {stack.transport} needs a timer or telemetry, which the kernel gives none: use a simulator"
         )
     if stack.transport not in (known := transports()):
         raise UnknownNameError("transport", stack.transport, known)
-    if stack.order not in (orders := extension().orders()):
-        raise UnknownNameError("flow order", stack.order, orders)
+    check_named("flow order", stack.order, stack.order_params)
     if stack.order not in ("fifo", *KNOWN) or dict(stack.order_params).get(DEPTH):
         raise ConfigError(
             f"Hosts on linux keep the orders {', '.join(KNOWN)}, each with {DEPTH} 0, and not {stack.order} with "
@@ -81,17 +80,14 @@ def check_stack(stack: HostStack) -> None:
             "The Linux datapath gives all traffic one stack, and the controller has stack.components: leave them out, "
             "or use a simulator"
         )
-    if stack.tags not in (tags := extension().tags()):
-        raise UnknownNameError("tags", stack.tags, tags)
-    check_params(f"tags {stack.tags}", extension().tag_params(stack.tags), stack.tag_params)
+    check_named("tags", stack.tags, stack.tag_params)
     if stack.transport.startswith(KERNEL):
         if stack.params:
             raise ConfigError(
                 f"Transport {stack.transport} is the kernel's own and takes no parameters, got {stack.params[0][0]}"
             )
         return
-    check_params(stack.transport, extension().params(stack.transport), stack.params)
-    check_params(f"flow order {stack.order}", extension().order_params(stack.order), stack.order_params)
+    with_defaults(stack.transport, controller(stack.transport).params, stack.params)
 
 
 def of_every_node() -> dict[str, str]:

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ncc.baselines.registry import check_named, kernel_programs
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import PortRecords, records
 from ncc.core.topology import Program, Red, Topology
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux import device
 from ncc.envs.linux.device import EGRESS, INGRESS
-from ncc.envs.linux.extension import bpf, extension, memory, open_object
+from ncc.envs.linux.extension import bpf, memory, open_object
 from ncc.envs.linux.netlink import Route
 from ncc.envs.linux.objects import require_built
-from ncc.envs.native.params import check_params, with_defaults
 
 PORTS_MAX = 256
 """Most directed ports of a rack, including those of hosts."""
@@ -112,12 +112,12 @@ def programs_of(topology: Topology) -> tuple[Program, ...]:
 def _check_programs(topology: Topology) -> None:
     programs = programs_of(topology)
     for program in programs:
-        if program.name not in (known := extension().programs()):
+        if program.name not in (known := kernel_programs()):
             raise ConfigError(
                 f"The Linux rack does not run program {program.name}: leave it out of programs, or use a simulator; it "
                 f"runs {' and '.join(known)}."
             )
-        check_params(f"program {program.name}", extension().program_params(program.name), program.params)
+        check_named("program of a switch", program.name, program.params)
     if len(programs) > 1:
         raise ConfigError(f"The Linux rack runs one program at a port, got {len(programs)}: use a simulator.")
 
@@ -164,7 +164,7 @@ def pool_rows(topology: Topology) -> npt.NDArray[Any]:
 def program_row(program: Program, mtu_bytes: int) -> npt.NDArray[Any]:
     """Return a row [1] of `PROGRAM`: the parameters of the program that runs at the ports, and the MTU."""
     row = np.zeros(1, PROGRAM)
-    values = list(with_defaults(extension().program_params(program.name), program.params).values())
+    values = list(check_named("program of a switch", program.name, program.params).values())
     row["params"][0, : len(values)], row["mtu_bytes"] = values, mtu_bytes
     return row
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`NativeDatapath`: a simulator in an extension module behind the `Datapath` protocol."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from ncc.baselines.registry import ParamInfo, controllers
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.extras import load_extension
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, PortRecords
@@ -16,6 +17,7 @@ from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
 from ncc.envs.native.blocks import Blocks
 from ncc.envs.native.extension import Extension, Network, Spec
+from ncc.envs.native.limits import checked_limits
 from ncc.envs.native.program_checks import check_programs
 from ncc.envs.native.spec import spec_of
 from ncc.harness.datapath import HostStack, Records
@@ -48,15 +50,20 @@ class NativeDatapath:
         return load_extension(cls.module, cls.extra)
 
     @classmethod
+    def known(cls) -> Mapping[str, tuple[ParamInfo, ...]]:
+        """Return the parameters of each transport, by name."""
+        return {name: info.params for name, info in controllers().items()}
+
+    @classmethod
     def check(cls, scenario: Scenario) -> None:
         """Raise `ConfigError` if a scenario asks for something that this simulator does not offer."""
-        check_programs(cls.extension(), scenario)
+        check_programs(scenario)
 
     @classmethod
     def spec_of(cls, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Spec:
         """Describe a run for the extension; raise as `start` does."""
         cls.check(scenario)
-        return spec_of(cls.extension(), cls.title, scenario, flows, stack, seed=seed)
+        return spec_of(cls.extension(), cls.title, scenario, flows, stack, transports=cls.known(), seed=seed)
 
     @classmethod
     def network_of(cls, scenario: Scenario, spec: Spec) -> Network:
@@ -70,7 +77,8 @@ class NativeDatapath:
 
     def transports(self) -> tuple[str, ...]:
         """List the controllers of `baselines/`, and the simulator's own if it has any."""
-        return tuple(self.extension().transports())
+        self.extension()  # an error if it is not built
+        return tuple(self.known())
 
     def start(self, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Measurement:
         """Build the network at time 0; ends an earlier run of this object.
@@ -98,17 +106,7 @@ class NativeDatapath:
             DatapathError: nothing is started, or a controller or connection failed while running.
         """
         network, topology = self._running("step")
-        limits = np.ascontiguousarray(rate_limits_bps, dtype=np.float64)
-        if limits.shape != (len(topology.agent_hosts),):
-            raise ConfigError(
-                f"rate_limits_bps must have shape ({len(topology.agent_hosts)},), one per agent host, "
-                f"got {limits.shape}"
-            )
-        self.check_limits(limits, topology)
-        if self._neighbourhoods == "receivers" and np.isfinite(limits).any():
-            raise ConfigError(
-                "rate_limits_bps must be inf: with Scenario.neighbourhoods=receivers hosts have no limits"
-            )
+        limits = checked_limits(rate_limits_bps, topology, self._neighbourhoods)
         self._stepping = True
         try:
             network.step(limits)
@@ -137,16 +135,6 @@ class NativeDatapath:
             np.ascontiguousarray(grants.window_pkts, np.int64),
             np.rint(late_s * NS_PER_S).astype(np.int64),
         )
-
-    @classmethod
-    def check_limits(cls, limits_bps: FloatArray, topology: Topology) -> None:
-        """Raise `ConfigError` for a limit [..., n_agents] that cannot be used, naming the host."""
-        if (bad := cls.extension().bad_limit(limits_bps)) >= 0:
-            index = bad % len(topology.agent_hosts)
-            raise ConfigError(
-                f"rate_limits_bps of host {topology.nodes[topology.agent_hosts[index]].name} (index {index}) must be "
-                f"above 0 bits/s, or inf for no limit, got {limits_bps.flat[bad]}"
-            )
 
     @classmethod
     def stopped(cls, network: Network, error: Exception) -> str:

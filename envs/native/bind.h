@@ -6,10 +6,7 @@
 #include "bind_spec.h"
 #include "gates.h"
 #include "measure.h"
-#include "order.h"
-#include "programs.h"
 #include "spec.h"
-#include "tags.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -18,7 +15,6 @@
 #include <algorithm>
 #include <initializer_list>
 #include <stdexcept>
-#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -30,17 +26,6 @@ namespace ncc::bind
 using namespace nb::literals;
 
 constexpr size_t kProgress = 4; // numbers: time in ns, epoch, flows started, flows finished
-
-// Index of the first limit that cannot be used, or -1.
-inline int64_t BadLimit(const nb::ndarray<const double, nb::c_contig, nb::device::cpu> &limits_bps)
-{
-    for (size_t i = 0; i < limits_bps.size(); ++i) {
-        if (!(limits_bps.data()[i] > 0)) {
-            return static_cast<int64_t>(i);
-        }
-    }
-    return -1;
-}
 
 // The arrays into which one network's measurement is written; in a batch, its row of them.
 struct Blocks {
@@ -191,33 +176,6 @@ nb::class_<Network> BindNetwork(nb::module_ &m)
         .def_prop_ro("now_ns", &Network::now_ns)
         .def_prop_ro("epoch", &Network::epoch)
         .def_prop_ro("live_connections", [](const Network &network) { return network.run().live_connections(); });
-}
-
-// Functions of a module for a table of registered headers: one with their names, after `others`, and one with the
-// parameters of each.
-template <class Table>
-void BindTable(nb::module_ &m, const char *names, const char *params, const Table &table,
-               const std::vector<std::string> &first = {})
-{
-    m.def(names, [&table, first] { return NamesIn(table, first); });
-    m.def(params, [&table](const std::string &name) { return ParamRows(RowIn(table, name)); }, "name"_a);
-}
-
-// The functions that every module has.
-inline void BindFunctions(nb::module_ &m)
-{
-    m.def("bad_limit", &BadLimit, "limits_bps"_a);
-    BindTable(m, "orders", "order_params", ncc_order_table, {"fifo"});
-    BindTable(m, "tags", "tag_params", ncc_tag_table, {"none"});
-    BindTable(m, "programs", "program_params", ncc_program_table);
-    m.def("program_needs", [](const std::string &name) { return FindProgram(name).needs; }, "program"_a);
-    m.attr("PROGRAM_OWNS_QUEUE") = static_cast<uint32_t>(NCC_SW_RANKED | NCC_SW_TRIMS | NCC_SW_QUEUES);
-    m.attr("PROGRAM_CHOOSES_NEXT") = static_cast<uint32_t>(NCC_SW_RANKED | NCC_SW_QUEUES);
-    m.attr("PROGRAM_SYMMETRIC") = static_cast<uint32_t>(NCC_SW_SYMMETRIC);
-    m.attr("PAUSE_BYTES") = NCC_SW_PAUSE_BYTES;
-    m.attr("PROGRAM_ROUTES") = static_cast<uint32_t>(NCC_SW_ROUTE);
-    m.attr("PROGRAM_PAUSES") = static_cast<uint32_t>(NCC_SW_INGRESS);
-    m.attr("PROGRAM_COUNTS") = static_cast<uint32_t>(NCC_SW_COUNTS);
 }
 
 } // namespace ncc::bind

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <iterator>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -26,38 +25,8 @@ auto RowIn(const Table &table, const std::string &name) -> std::remove_cv_t<std:
     return found == std::end(table) ? nullptr : *found;
 }
 
-// Returns the names of a table's rows, after `names`.
-template <class Table>
-std::vector<std::string> NamesIn(const Table &table, std::vector<std::string> names = {})
-{
-    for (const auto *ops : table) {
-        names.emplace_back(ops->name);
-    }
-    return names;
-}
-
 // Returns the controller of that name, or null.
 const ncc_cc_ops *FindController(const std::string &name);
-
-inline std::vector<std::string> ControllerNames() { return NamesIn(ncc_cc_table); }
-
-// A parameter as Python checks it: name, default, least, greatest, help.
-using ParamRow = std::tuple<std::string, uint64_t, uint64_t, uint64_t, std::string>;
-
-// Returns the parameters of a row; none for null.
-template <class Ops>
-std::vector<ParamRow> ParamRows(const Ops *ops)
-{
-    std::vector<ParamRow> rows;
-    for (ncc_u32 i = 0; ops && i < ops->n_params; ++i) {
-        const ncc_cc_param &p = ops->params[i];
-        rows.emplace_back(p.name, p.def, p.min, p.max, p.help);
-    }
-    return rows;
-}
-
-// Returns the parameters of a controller; none if there is no such controller.
-inline std::vector<ParamRow> ControllerParamRows(const std::string &name) { return ParamRows(FindController(name)); }
 
 // Returns parameters in the order of the table: the given value, or the default.
 template <class Ops>

@@ -9,5 +9,3 @@ Spec: TypeAlias = Any
 """Class `Spec` of the module: a run as plain numbers (spec.h)."""
 Network: TypeAlias = Any
 """Class `Network` of the module: a simulation that has been built."""
-ParamRow = tuple[str, int, int, int, str]
-"""A parameter: name, default, least value, greatest value, help."""

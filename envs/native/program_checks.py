@@ -3,65 +3,69 @@
 
 import math
 
-from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.baselines.registry import (
+    CHOOSES_NEXT,
+    COUNTS,
+    OWNS_QUEUE,
+    PAUSE_BYTES,
+    PAUSES,
+    ROUTES,
+    SYMMETRIC,
+    check_named,
+    program_needs,
+)
+from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Buffer
 from ncc.core.units import BITS_PER_BYTE
-from ncc.envs.native.extension import Extension
-from ncc.envs.native.params import check_params, with_defaults
 
 
-def check_programs(module: Extension, scenario: Scenario) -> None:
+def check_programs(scenario: Scenario) -> None:
     """Raise `UnknownNameError` or `ConfigError` unless programs exist and fit each other and the scenario."""
     ports = [buffer for link in scenario.network().links for buffer in (link.a_buffer, link.b_buffer)]
     buffers = list(dict.fromkeys(buffer for buffer in ports if buffer is not None and buffer.programs))
     if not buffers:
         return
     for program in dict.fromkeys(program for buffer in buffers for program in buffer.programs):
-        if program.name not in (known := module.programs()):
-            raise UnknownNameError("program of a switch", program.name, known)
-        check_params(f"program {program.name}", module.program_params(program.name), program.params)
+        check_named("program of a switch", program.name, program.params)
     used = sorted({program.name for buffer in buffers for program in buffer.programs})
-    _check_pairs(module, buffers, used)
+    _check_pairs(buffers, used)
     for name in used:
-        needs = module.program_needs(name)
-        if needs & module.PROGRAM_SYMMETRIC and scenario.routing != "symmetric":
+        needs = program_needs()[name]
+        if needs & SYMMETRIC and scenario.routing != "symmetric":
             raise ConfigError(
                 f"Program {name} needs ACKs to come back the way of their data, and Scenario.routing is "
                 f"{scenario.routing}: set it to symmetric"
             )
-        if needs & module.PROGRAM_ROUTES and scenario.routing != "ecmp":
+        if needs & ROUTES and scenario.routing != "ecmp":
             raise ConfigError(
                 f"Program {name} chooses among ways of equal length, and so does Scenario.routing "
                 f"{scenario.routing}: set it to ecmp"
             )
         transport = scenario.transport
-        if needs & module.PROGRAM_COUNTS and (not transport.handshake or transport.connections_per_pair):
+        if needs & COUNTS and (not transport.handshake or transport.connections_per_pair):
             raise ConfigError(
                 f"Program {name} counts flows by SYN-ACKs and FINs, so every flow must open its own "
                 "connection: set Scenario.transport.handshake to true and connections_per_pair to 0"
             )
-    _check_pauses(module, scenario)
+    _check_pauses(scenario)
     for buffer in buffers:
-        owners = _having(module, buffer, module.PROGRAM_OWNS_QUEUE, "own the queue of a port")
-        _having(module, buffer, module.PROGRAM_ROUTES, "choose the ways of a switch")
+        owners = _having(buffer, OWNS_QUEUE, "own the queue of a port")
+        _having(buffer, ROUTES, "choose the ways of a switch")
         rival = next((name for name, asked in _rivals(buffer).items() if asked), None)
-        if rival and owners and module.program_needs(owners[0]) & module.PROGRAM_CHOOSES_NEXT:
+        if rival and owners and program_needs()[owners[0]] & CHOOSES_NEXT:
             raise ConfigError(
                 f"Program {owners[0]} owns the queue of its port, which {rival} would too: leave one of them out"
             )
 
 
-def _check_pairs(module: Extension, buffers: list[Buffer], used: list[str]) -> None:
+def _check_pairs(buffers: list[Buffer], used: list[str]) -> None:
     """Raise `ConfigError` if a port has a program twice, or if two programs need different routing."""
     for buffer in buffers:
         names = [program.name for program in buffer.programs]
         if twice := [name for name in used if names.count(name) > 1]:
             raise ConfigError(f"Program {twice[0]} is named twice for a port: leave one of them out of programs")
-    symmetric, choosing = (
-        [name for name in used if module.program_needs(name) & need]
-        for need in (module.PROGRAM_SYMMETRIC, module.PROGRAM_ROUTES)
-    )
+    symmetric, choosing = ([name for name in used if program_needs()[name] & need] for need in (SYMMETRIC, ROUTES))
     if symmetric and choosing:
         raise ConfigError(
             f"Program {symmetric[0]} needs ACKs to come back the way of their data, and program {choosing[0]} chooses "
@@ -69,18 +73,18 @@ def _check_pairs(module: Extension, buffers: list[Buffer], used: list[str]) -> N
         )
 
 
-def _having(module: Extension, buffer: Buffer, need: int, what: str) -> list[str]:
+def _having(buffer: Buffer, need: int, what: str) -> list[str]:
     """List the port's programs with `need`; raise `ConfigError` if there are two, since one at most may have it."""
-    names = [program.name for program in buffer.programs if module.program_needs(program.name) & need]
+    names = [program.name for program in buffer.programs if program_needs()[program.name] & need]
     if len(names) > 1:
         raise ConfigError(f"Programs {names[0]} and {names[1]} both {what}: leave one of them out of programs")
     return names
 
 
-def _check_pauses(module: Extension, scenario: Scenario) -> None:
+def _check_pauses(scenario: Scenario) -> None:
     """Raise `ConfigError` if a port's buffer cannot hold all that other links send before their pauses take effect."""
     transport, network = scenario.transport, scenario.network()
-    frame_bytes = module.PAUSE_BYTES + transport.frame_overhead_bytes
+    frame_bytes = PAUSE_BYTES + transport.frame_overhead_bytes
     needs: dict[int, dict[int, float]] = {}  # by switch and port: most bytes that come over the port's link
     pausing: dict[int, list[str]] = {}  # by switch
     ports: dict[tuple[int, int], Buffer] = {}
@@ -91,9 +95,9 @@ def _check_pauses(module: Extension, scenario: Scenario) -> None:
             if buffer is None:
                 continue
             ports[node, port] = buffer
-            for name in _having(module, buffer, module.PROGRAM_PAUSES, "pause the link of a port"):
+            for name in _having(buffer, PAUSES, "pause the link of a port"):
                 (given,) = (each.params for each in buffer.programs if each.name == name)
-                params = with_defaults(module.program_params(name), given)
+                params = check_named("program of a switch", name, given)
                 needs.setdefault(node, {})[port] = params["xoff_bytes"] + headroom
                 pausing.setdefault(node, []).append(name)
     for (node, port), buffer in ports.items():
@@ -104,9 +108,7 @@ def _check_pauses(module: Extension, scenario: Scenario) -> None:
             raise ConfigError(
                 f"Program {programs} is not at port {name}, whose switch has it at others: give it to all of them"
             )
-        owner = next(
-            (p.name for p in buffer.programs if module.program_needs(p.name) & module.PROGRAM_OWNS_QUEUE), None
-        )
+        owner = next((p.name for p in buffer.programs if program_needs()[p.name] & OWNS_QUEUE), None)
         if rival := "shared_buffer_bytes" if buffer.pool is not None else owner:
             raise ConfigError(
                 f"Program {programs} keeps ports from dropping, and {rival} makes them drop before their buffers are "

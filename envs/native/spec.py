@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A run as an extension module takes it: scenario, flows, host stack and seed as plain numbers."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ncc.baselines.registry import ParamInfo, check_named, with_defaults
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FlowTable, IntArray, check_columns
 from ncc.core.scenario import MAX_BUFFER_BYTES, Nic, Scenario, Transport
@@ -12,7 +14,6 @@ from ncc.core.topology import Buffer, NodeKind, Pool, Program, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
 from ncc.core.writes import pieces
 from ncc.envs.native.extension import Extension, Spec
-from ncc.envs.native.params import check_params
 from ncc.harness.datapath import ComponentStack, HostStack
 from ncc.harness.messages import patience_s
 
@@ -22,8 +23,19 @@ MAX_WAIT_S = 1e6
 """Longest wait in a full queue. Simulators keep transmission times in ps, of which 64 bits hold 9.2 million seconds."""
 
 
+Transports = Mapping[str, tuple[ParamInfo, ...]]
+"""Parameters of a simulator's transports, by name."""
+
+
 def spec_of(
-    module: Extension, simulator: str, scenario: Scenario, flows: FlowTable, stack: HostStack, *, seed: int
+    module: Extension,
+    simulator: str,
+    scenario: Scenario,
+    flows: FlowTable,
+    stack: HostStack,
+    *,
+    transports: Transports,
+    seed: int,
 ) -> Spec:
     """Describe a run for an extension module; `simulator` is its name in messages.
 
@@ -75,9 +87,9 @@ def spec_of(
     spec.period_ns = to_ns(scenario.period_s)
     spec.latency_ns = to_ns(scenario.decision_latency_s)
     spec.seed = seed % 2**63
-    _choose(spec, module, stack)
+    _choose(spec, transports, stack)
     if stack.components:
-        _set_components(spec, module, simulator, scenario=scenario, flows=flows, stack=stack)
+        _set_components(spec, module, simulator, transports, scenario=scenario, flows=flows, stack=stack)
     return spec
 
 
@@ -112,7 +124,14 @@ def _answers(module: Extension, topology: Topology, transport: Transport, ahead_
 
 
 def _set_components(
-    spec: Spec, module: Extension, simulator: str, *, scenario: Scenario, flows: FlowTable, stack: HostStack
+    spec: Spec,
+    module: Extension,
+    simulator: str,
+    transports: Transports,
+    *,
+    scenario: Scenario,
+    flows: FlowTable,
+    stack: HostStack,
 ) -> None:
     """Set the stacks of components; a flow has the stack of its component."""
     names, transport = [name for name, _ in scenario.workload], scenario.sockets
@@ -126,7 +145,7 @@ def _set_components(
     for part in stack.components:
         if part.component not in names:
             raise UnknownNameError("component of the traffic in stack.components", part.component, names)
-        _check_transport(module, part)
+        _check_transport(transports, part)
         settings = {name: getattr(part, name) for name in ("min_rto_s", "initial_rto_s", "initial_window_pkts")}
         tcp = transport.replace(**{name: value for name, value in settings.items() if value is not None})
         try:
@@ -293,20 +312,16 @@ def _check_wait(topology: Topology, port: int, transport: Transport, simulator: 
         )
 
 
-def _check_transport(module: Extension, stack: HostStack | ComponentStack) -> None:
-    if stack.transport not in (known := module.transports()):
-        raise UnknownNameError("transport", stack.transport, known)
-    check_params(stack.transport, module.params(stack.transport), stack.params)
+def _check_transport(transports: Transports, stack: HostStack | ComponentStack) -> None:
+    if stack.transport not in transports:
+        raise UnknownNameError("transport", stack.transport, transports)
+    with_defaults(stack.transport, transports[stack.transport], stack.params)
 
 
-def _choose(spec: Spec, module: Extension, stack: HostStack) -> None:
-    _check_transport(module, stack)
-    if stack.order not in (orders := module.orders()):
-        raise UnknownNameError("flow order", stack.order, orders)
-    if stack.tags not in (tags := module.tags()):
-        raise UnknownNameError("tags", stack.tags, tags)
-    check_params(f"flow order {stack.order}", module.order_params(stack.order), stack.order_params)
-    check_params(f"tags {stack.tags}", module.tag_params(stack.tags), stack.tag_params)
+def _choose(spec: Spec, transports: Transports, stack: HostStack) -> None:
+    _check_transport(transports, stack)
+    check_named("flow order", stack.order, stack.order_params)
+    check_named("tags", stack.tags, stack.tag_params)
     spec.tags, spec.tag_params = stack.tags, list(stack.tag_params)
     spec.transport, spec.params = stack.transport, list(stack.params)
     spec.order, spec.order_params = stack.order, list(stack.order_params)

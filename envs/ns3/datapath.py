@@ -22,10 +22,12 @@ is lost waits for the timeout; and within a recovery a packet counts as lost at 
 a later one.
 """
 
+from collections.abc import Mapping
 from threading import get_ident
 from typing import ClassVar
 from weakref import WeakSet
 
+from ncc.baselines.registry import ParamInfo
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FlowTable
 from ncc.core.measurement import Measurement
@@ -34,6 +36,12 @@ from ncc.core.topology import Topology
 from ncc.envs.native.base import NativeDatapath
 from ncc.envs.native.extension import Network
 from ncc.harness.datapath import HostStack
+
+OWN_PARAMS = (
+    ParamInfo("ecn", 0, 0, 1, "1: negotiate ECN (RFC 3168); ns3::TcpDctcp always does"),
+    ParamInfo("prr", 1, 0, 1, "1: ns3::TcpPrrRecovery, ns-3's default; 0: ns3::TcpClassicRecovery"),
+)
+"""Parameters of ns-3's own congestion controls."""
 
 
 class Ns3Datapath(NativeDatapath):
@@ -52,6 +60,11 @@ class Ns3Datapath(NativeDatapath):
     def __init__(self) -> None:
         super().__init__()
         self._thread: int | None = None
+
+    @classmethod
+    def known(cls) -> Mapping[str, tuple[ParamInfo, ...]]:
+        """Return the parameters of each transport, ns-3's own among them, by name."""
+        return {**super().known(), **dict.fromkeys(cls.extension().own_transports(), OWN_PARAMS)}
 
     @classmethod
     def check(cls, scenario: Scenario) -> None:

@@ -13,6 +13,7 @@ from ncc.core.topology import Topology
 from ncc.envs.native.base import NativeDatapath
 from ncc.envs.native.blocks import Blocks
 from ncc.envs.native.extension import Network
+from ncc.envs.native.limits import check_values
 from ncc.harness.datapath import HostStack
 from ncc.harness.networks import Networks
 
@@ -77,7 +78,7 @@ class NativeBatch(Networks):
             raise ConfigError(
                 f"rate_limits_bps must have shape {shape}, a row of agent hosts per network, got {limits.shape}"
             )
-        self._datapath.check_limits(limits, self._topology)
+        check_values(limits, self._topology)
         blocks = Blocks(self._topology, self._n)
         try:
             failed = self._batch.step(limits, *blocks.arrays)

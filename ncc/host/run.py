@@ -11,12 +11,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ncc import __version__
+from ncc.baselines.registry import controller
 from ncc.core.errors import DatapathError
 from ncc.core.memory import memory_bytes
 from ncc.core.units import NS_PER_S, to_ns
 from ncc.envs.linux import layout, machine
 from ncc.envs.linux.device import ETHERNET_BYTES
-from ncc.envs.linux.extension import extension
 from ncc.envs.linux.live import InterfaceCounter, Live
 from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.order_program import OrderProgram
@@ -207,7 +207,7 @@ def sysctls(options: argparse.Namespace, plan: Plan, undo: ExitStack) -> dict[Pa
     values = {AUTOCORKING: "0"}
     if options.default:
         values[DEFAULT] = ""
-        if extension().ecn(plan.file.header.stack.transport):
+        if controller(plan.file.header.stack.transport).ecn:
             values[ECN] = "1"
     if options.send_buffer is not None:
         values[SEND_BUFFER] = first_send_buffer(options.send_buffer)

@@ -130,6 +130,7 @@ def round_trips_s(rack: Rack, src: int, dst: int, n: int, *, gap_s: float = 0.0)
                 time.sleep(gap_s)
         finally:
             done.set()
+            there.sendto(b"", there.getsockname())  # wakes it, and passes no port
             echo.join(PATIENCE_S)
     return took
 

@@ -27,6 +27,13 @@ def spaces(*names: str, lines: tuple[str, ...] = ()) -> Iterator[list[str]]:
         yield made
 
 
+def of_killed(name: str) -> str:
+    """Name that a run that was killed would have given to a namespace."""
+    from ncc.envs.linux import namespaces
+
+    return f"{namespaces.PREFIX}-{1 << 22}-1-{namespaces.owner().split('-')[-1]}-0-0-{name}"
+
+
 def wire(one: str, other: str) -> str:
     """Command of `ip` for a line between the first two namespaces, by the names of its devices."""
     return f"link add {one} netns {{0}} type veth peer name {other} netns {{1}}"

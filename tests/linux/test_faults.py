@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Linux datapath survives a late or dead agent, a dead program, and a host that leaves, and says so."""
+"""The Linux datapath survives a late or dead agent and a dead program, and says so."""
 
 import multiprocessing
 import os
@@ -17,17 +17,12 @@ import pytest
 
 from ncc.core.errors import DatapathError
 from ncc.core.flows import FloatArray
-from ncc.core.measurement import Measurement
 from ncc.envs.linux import machine
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.run import CHECK_PERIODS
-from ncc.harness.limiter import Unlimited
-from ncc.harness.run import run_once
-from ncc.run.controllers import load_controller
-from tests.linux.patience import exclusively, patiently
+from tests.linux.patience import exclusively
 from tests.linux.rates import Count, check_limit, counted, exceeds
-from tests.linux.runs import LONG, PAIR, SETTINGS, UNLIMITED, scenario, start
-from tests.linux.spaces import say
+from tests.linux.runs import LONG, PAIR, SETTINGS, UNLIMITED, start
 from tests.support.linux import TRAFFIC, needs
 
 
@@ -63,32 +58,6 @@ def test_a_dead_traffic_program_ends_the_run_in_a_sentence(datapath: LinuxDatapa
     os.kill(datapath._run._traffic.pid, signal.SIGKILL)
     with pytest.raises(DatapathError, match=r"traffic program ended before its flows did: killed by signal 9\."):
         all(datapath.step(UNLIMITED) for _ in range(2 * CHECK_PERIODS))
-
-
-@needs(*TRAFFIC)
-def test_a_host_that_leaves_is_a_problem_of_the_run() -> None:
-    class Leaving(LinuxDatapath):
-        """Host s0 loses its line in period 10 of each run or soon after."""
-
-        gone: object = None
-
-        def step(self, rate_limits_bps: FloatArray) -> Measurement:
-            now = super().step(rate_limits_bps)
-            if now.epoch >= 10 and self.gone is not self._run:
-                assert self._run is not None
-                self.gone = self._run
-                rack, host = self._run._rack, self._run.topology.agent_hosts[0]
-                say("-n", rack.namespace(host), "link set", rack.interface(host), "down")
-            return now
-
-    what = scenario(("s0", 30_000_000, 0.0), ("s1", 500_000, 0.0), period_s=0.005, drain_s=4.0)
-    with closing(Leaving(SETTINGS)) as datapath:
-        run = patiently(lambda: run_once(datapath, what, load_controller("dctcp"), Unlimited(), 1, flow_seed=1))
-    assert np.isnan(run.records.flows.finish_s[0])
-    assert np.isfinite(run.records.flows.finish_s[1])
-    assert not run.valid
-    assert "1 of 2 flows were not delivered" in run.problems[0]
-    assert "s0 to receiver" in run.problems[0]
 
 
 @needs(*TRAFFIC)

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -13,8 +12,10 @@ import pytest
 
 from ncc.core.errors import DatapathError
 from ncc.envs.linux import machine
+from ncc.envs.linux.namespaces import create
 from ncc.host.__main__ import main
 from tests.linux.patience import exclusively, patiently
+from tests.linux.spaces import of_killed
 from tests.mains.commands import command
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import PATIENCE_S, eventually
@@ -80,27 +81,16 @@ def _of(workers: set[str]) -> list[str]:
     return [name for name in _all() if name.split("-")[1] in workers]
 
 
-KILLED = """
-import os, signal
-from ncc.core.topologies import Dumbbell
-from ncc.envs.linux.rack import Rack
-rack = Rack(Dumbbell(pairs=1, host_rate_bps=1e8, bottleneck_rate_bps=1e8, buffer_bytes=150_000).build())
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
 @needs(*TRAFFIC)
 def test_what_dead_runs_left_can_be_swept(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    left = of_killed("swept")
     with exclusively():  # or a rack that is built meanwhile sweeps, too
-        left = subprocess.Popen([sys.executable, "-c", KILLED])
-        left.wait()
-        mine = f"ncc-{left.pid}-"
-        assert [name for name in _all() if name.startswith(mine)]
+        create(left)
         assert main(["sweep"]) == 1
         assert "Another run on linux has this machine" in capsys.readouterr().err
         monkeypatch.setattr(machine, "taken", nullcontext)
         assert main(["sweep"]) == 0
-        assert mine in capsys.readouterr().out
-        assert not [name for name in _all() if name.startswith(mine)]
+        assert left in capsys.readouterr().out
+        assert left not in _all()
         assert main(["sweep"]) == 0
         assert capsys.readouterr().out == "No run left anything behind.\n"

@@ -20,6 +20,7 @@ from ncc.envs.linux.namespaces import sweep
 from ncc.envs.linux.rack import Rack, check_rack
 from tests.linux.lab import facts
 from tests.linux.sockets import PORT, info, round_trips_s
+from tests.linux.spaces import of_killed
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import PATIENCE_S, eventually
 
@@ -132,8 +133,7 @@ class TestRefusals:
     @needs("root", "net", "ip")
     @pytest.mark.parametrize("left", [False, True])
     def test_without_root_one_sentence_says_so(self, left: bool) -> None:
-        *_, here = namespaces.owner().split("-")
-        dead = f"{namespaces.PREFIX}-{1 << 22}-1-{here}-0-0-x"  # of a run that was killed
+        dead = of_killed("x")
         try:
             if left:
                 namespaces.create(dead)

@@ -2,15 +2,13 @@
 """Times and rates that the datapath keeps to a few percent, on a machine without other work (make test-timing)."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from ncc.core.flows import FloatArray
 from ncc.core.topology import Program
-from ncc.core.topology_spec import TopologySpec
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.shim import Shim
@@ -18,9 +16,9 @@ from ncc.envs.linux.traffic import Traffic
 from tests.linux.lab import FOR_EVER_S
 from tests.linux.lines import LIMIT_BPS, Line
 from tests.linux.rates import Count
-from tests.linux.sockets import Bulk, bulk, round_trips_s
+from tests.linux.sockets import Bulk, round_trips_s
 from tests.linux.test_delay import ends, wan
-from tests.linux.test_switch import DROP_TAIL, RATE_BPS
+from tests.linux.test_switch import DROP_TAIL, RATE_BPS, incast
 from tests.linux.test_traffic import CUBIC, finish, hosts, table
 from tests.support.linux import TRAFFIC, needs, wake_up_late_s
 from tests.support.processes import eventually
@@ -40,16 +38,6 @@ def goodput_bps(run: Bulk) -> FloatArray:
     time.sleep(FOR_S)
     found: FloatArray = 8 * (run.received_bytes() - before) / (time.monotonic() - began)
     return found
-
-
-@contextmanager
-def incast(spec: TopologySpec, congestion: str = "cubic") -> Iterator[tuple[int, Bulk, FloatArray]]:
-    """A receiver's port, its flows, and their goodput."""
-    network = spec.build()
-    with Rack(network) as rack:
-        pairs = [(src, network.group("receiver")[0]) for src in network.group("senders")]
-        with bulk(rack, pairs, congestion) as run:
-            yield network.port("tor->receiver"), run, goodput_bps(run)
 
 
 def rate_bps(count: Callable[[], Count]) -> float:
@@ -99,7 +87,8 @@ def test_flows_begin_when_they_are_due() -> None:
 
 def test_drop_tail_keeps_its_port_busy_and_its_buffer_full() -> None:
     """Goodput, the mean queue, and the mean wait of a packet in it."""
-    with incast(DROP_TAIL) as (port, run, goodputs_bps):
+    with incast(DROP_TAIL) as (port, run):
+        goodputs_bps = goodput_bps(run)
         mean_bytes = run.queue_mean_bytes(port)
         wait_s = run.grown(port, "queue_pkt_ns") / run.grown(port, "tx_pkts") / 1e9
     assert goodputs_bps.sum() == pytest.approx(GOODPUT_BPS, rel=0.04)
@@ -112,7 +101,8 @@ def test_dctcp_keeps_its_mean_at_the_threshold(threshold_bytes: int) -> None:
     """The mean queue and goodput."""
     with Shim("dctcp", timeout_s=FOR_EVER_S) as shim:
         spec = DROP_TAIL.replace(mark_threshold_bytes=threshold_bytes)
-        with incast(spec, shim.name) as (port, run, goodputs_bps):
+        with incast(spec, shim.name) as (port, run):
+            goodputs_bps = goodput_bps(run)
             assert run.queue_mean_bytes(port) == pytest.approx(threshold_bytes, rel=0.2)
     assert goodputs_bps.sum() == pytest.approx(GOODPUT_BPS, rel=0.05)
 
@@ -120,7 +110,8 @@ def test_dctcp_keeps_its_mean_at_the_threshold(threshold_bytes: int) -> None:
 def test_the_queue_of_rwndq_stands_at_its_target() -> None:
     """The mean queue, which is a fifth of the buffer, and goodputs, which are equal."""
     program = Program(name="rwndq", params=(("t_ns", 1_000_000),))
-    with incast(DROP_TAIL.replace(programs=(program,))) as (port, run, goodputs_bps):
+    with incast(DROP_TAIL.replace(programs=(program,))) as (port, run):
+        goodputs_bps = goodput_bps(run)
         assert run.queue_mean_bytes(port) == pytest.approx(60_000, rel=0.15)
     assert goodputs_bps.sum() == pytest.approx(GOODPUT_BPS, rel=0.04)
     assert goodputs_bps.sum() ** 2 / (len(goodputs_bps) * (goodputs_bps**2).sum()) > 0.995

@@ -127,7 +127,27 @@ struct tcp_congestion_ops {
     __u32 flags;
 };
 
+struct bpf_sock { /* this and the next, of linux/bpf.h, are what programs see of a socket and a packet */
+    __u32 state;
+};
+
+struct __sk_buff {
+    __u32 len, mark, protocol, priority, ingress_ifindex, ifindex, wire_len, gso_segs;
+    struct bpf_sock *sk;
+};
+
+struct net_device {
+    struct Qdisc *qdisc;
+    unsigned short hard_header_len;
+};
+
+struct sk_buff {
+    struct net_device *dev;
+};
+
 #pragma clang attribute pop
+
+extern void *bpf_cast_to_kern_ctx(void *) __attribute__((section(".ksyms")));
 
 /* Macros of net/tcp.h, net/inet_connection_sock.h and net/sock.h, which BTF does not describe. */
 enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
@@ -146,6 +166,7 @@ enum { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1 };
 
 /* linux/if_ether.h, linux/bpf.h, linux/pkt_cls.h */
 #define NCC_ETH_P_IP 0x0800
+#define NCC_TCP 6
 enum { BPF_HDR_START_NET = 1 };
 enum { TC_ACT_UNSPEC = -1, TC_ACT_SHOT = 2 };
 

@@ -13,9 +13,6 @@
 #define NCC_HINT_BYTES_MAX (1u << 30) /* half of what sequence numbers can tell apart */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct bpf_sock {
-    __u32 state;
-};
 struct bpf_sockopt {
     struct bpf_sock *sk;
     void *optval, *optval_end;

@@ -23,19 +23,11 @@
 #define NCC_ETH_P_SLOW 0x8809 /* LACP */
 #define NCC_ETH_P_EAPOL 0x888E
 #define NCC_ETH_P_LLDP 0x88CC
-#define NCC_TCP 6
 #define NCC_TCP_FIN 1
 #define NCC_ICMPV6 58
 #define NCC_IPV6_BYTES 40
 
 char LICENSE[] SEC("license") = "GPL";
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct __sk_buff {
-    __u32 len, protocol, priority, ingress_ifindex;
-    struct bpf_sock *sk;
-};
-#pragma clang attribute pop
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);

@@ -14,6 +14,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "order.h"
+#include "packet.h"
 #include "switch_port.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -25,9 +26,6 @@ struct bpf_spin_lock {
 
 /* Fields are found by name when the program is loaded, as in kernel.h. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct __sk_buff {
-    __u32 ifindex, protocol, priority, gso_segs, wire_len, mark, ingress_ifindex;
-};
 struct atomic64 {
     __s64 counter;
 };
@@ -55,16 +53,8 @@ struct Qdisc {
     struct gnet_stats_basic_sync bstats;
     struct gnet_stats_queue qstats;
 };
-struct net_device {
-    struct Qdisc *qdisc;
-    unsigned short hard_header_len;
-};
-struct sk_buff {
-    struct net_device *dev;
-};
 #pragma clang attribute pop
 
-extern void *bpf_cast_to_kern_ctx(void *) __ksym;
 extern void *bpf_rdonly_cast(const void *, __u32) __ksym;
 
 struct port_state {
@@ -160,20 +150,6 @@ static __always_inline void advance(struct port_state *state, const struct ncc_s
     state->stats.queue_max_bytes = ncc_max_u64(state->stats.queue_max_bytes, queue->bytes);
 }
 
-/* Returns 1 if a TCP packet is longer than its headers. */
-static __always_inline int has_payload(struct __sk_buff *skb, ncc_u64 packet_bytes)
-{
-    __u8 ip = 0, tcp = 0;
-    __u32 ip_bytes;
-
-    if (bpf_skb_load_bytes_relative(skb, 0, &ip, 1, BPF_HDR_START_NET))
-        return 0;
-    ip_bytes = (ip & 15) * 4;
-    if (bpf_skb_load_bytes_relative(skb, ip_bytes + 12, &tcp, 1, BPF_HDR_START_NET)) /* RFC 9293: data offset */
-        return 0;
-    return packet_bytes > ip_bytes + (tcp >> 4) * 4;
-}
-
 #ifdef NCC_PROGRAM
 #include "switch_program.h"
 
@@ -210,6 +186,7 @@ SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
     const struct net_device *device;
     ncc_u64 packet_bytes, used = 0, now_ns;
     int marked = 0, lost_data = 0;
+    struct tcp_packet seen;
     __u8 tos = 0;
 
     if (!port || !state || !port->rate_bytes_per_s || skb->protocol != bpf_htons(NCC_ETH_P_IP) ||
@@ -238,7 +215,7 @@ SEC("tc") int ncc_switch_join(struct __sk_buff *skb)
         if (verdict == NCC_MARK)
             marked = bpf_skb_ecn_set_ce(skb) != 0;
         if (verdict == NCC_DROP)
-            lost_data = has_payload(skb, packet_bytes);
+            lost_data = read_tcp(skb, &seen) && seen.payload_bytes;
     }
     now_ns = bpf_ktime_get_ns();
     bpf_spin_lock(&state->lock);

@@ -51,36 +51,7 @@ struct {
     __type(value, __u32); /* window scale */
 } program_flows SEC(".maps");
 
-struct tcp_packet {
-    __u32 ip_bytes, tcp_bytes; /* of the headers */
-    __u32 hops;                /* of a packet that began with a TTL of 64 */
-    __be32 source, destination;
-    __be16 source_port, destination_port;
-    __u8 flags;
-    __be16 window;
-};
-
-enum { TCP_FIN = 1, TCP_SYN = 2, TCP_ACK = 16, TCP_OPTION_SCALE = 3, IP_PROTO_TCP = 6 };
-
-static __always_inline int read_tcp(struct __sk_buff *skb, struct tcp_packet *packet)
-{
-    __u8 ip[20], tcp[16];
-
-    if (bpf_skb_load_bytes_relative(skb, 0, ip, sizeof(ip), BPF_HDR_START_NET) || ip[9] != IP_PROTO_TCP)
-        return 0;
-    packet->ip_bytes = (ip[0] & 15) * 4;
-    packet->hops = 64 - ip[8];
-    if (bpf_skb_load_bytes_relative(skb, packet->ip_bytes, tcp, sizeof(tcp), BPF_HDR_START_NET))
-        return 0;
-    __builtin_memcpy(&packet->source, ip + 12, 4);
-    __builtin_memcpy(&packet->destination, ip + 16, 4);
-    __builtin_memcpy(&packet->source_port, tcp, 2);
-    __builtin_memcpy(&packet->destination_port, tcp + 2, 2);
-    packet->tcp_bytes = (tcp[12] >> 4) * 4;
-    packet->flags = tcp[13];
-    __builtin_memcpy(&packet->window, tcp + 14, 2);
-    return 1;
-}
+enum { TCP_FIN = 1, TCP_SYN = 2, TCP_ACK = 16, TCP_OPTION_SCALE = 3 };
 
 /* Names the flow of a packet at a port; `back`: the packet comes from the flow's receiver. */
 static __always_inline void name_flow(struct program_flow *flow, __u32 port, const struct tcp_packet *packet, int back)
@@ -167,7 +138,7 @@ static __always_inline enum ncc_verdict program_enqueue(struct __sk_buff *skb, _
     name_flow(&flow, index, &packet, 0);
     seen.flow = packet.source_port;
     seen.bytes = packet_bytes;
-    seen.payload_bytes = packet_bytes - ncc_min_u64(packet_bytes, packet.ip_bytes + packet.tcp_bytes);
+    seen.payload_bytes = packet.payload_bytes;
     seen.flags = ecn_capable ? NCC_SW_ECT : 0;
     seen.hops = packet.hops;
     if (bpf_map_lookup_elem(&program_flows, &flow))

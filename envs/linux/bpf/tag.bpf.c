@@ -12,27 +12,11 @@
 
 #include "flow_tag.h"
 #include "message.h"
+#include "packet.h"
 
 #include NCC_TAG_HEADER
 
-#define NCC_TCP 6
-
 char LICENSE[] SEC("license") = "GPL";
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct __sk_buff {
-    __u32 protocol;
-    struct bpf_sock *sk;
-};
-struct net_device {
-    unsigned short hard_header_len;
-};
-struct sk_buff {
-    struct net_device *dev;
-};
-#pragma clang attribute pop
-
-extern void *bpf_cast_to_kern_ctx(void *) __ksym;
 
 /* Written by user space before the program is loaded: parameters in table order. */
 const volatile ncc_u64 tag_params[NCC_CC_PARAMS_MAX] SEC(".rodata.tag") = {};
@@ -63,28 +47,21 @@ SEC("tc") int ncc_tag(struct __sk_buff *skb)
     struct ncc_tag_out out = {};
     struct tcp_sock *tp;
     struct message *m;
-    __u32 header_bytes, bytes, sequence, una;
-    __u8 ip[20], tcp[13];
+    struct tcp_packet seen;
+    __u32 una;
 
     asm volatile("" : "+r"(p)); /* otherwise the compiler uses the zeros above */
-    if (!sk || skb->protocol != bpf_htons(NCC_ETH_P_IP) ||
-        bpf_skb_load_bytes_relative(skb, 0, ip, sizeof(ip), BPF_HDR_START_NET) || ip[9] != NCC_TCP)
+    if (!sk || skb->protocol != bpf_htons(NCC_ETH_P_IP) || !read_tcp(skb, &seen))
         return TC_ACT_UNSPEC;
-    header_bytes = (ip[0] & 15) * 4;
-    if (bpf_skb_load_bytes_relative(skb, header_bytes, tcp, sizeof(tcp), BPF_HDR_START_NET))
-        return TC_ACT_UNSPEC;
-    header_bytes += (tcp[12] >> 4) * 4;
-    bytes = ip[2] << 8 | ip[3];
     tp = bpf_skc_to_tcp_sock(sk);
     m = message_of(tp);
-    if (!m || bytes <= header_bytes)
+    if (!m || !seen.payload_bytes)
         return TC_ACT_UNSPEC;
     una = tp->snd_una;
     message_begins(m, una);
     message_hinted(m);
-    sequence = (__u32)tcp[4] << 24 | tcp[5] << 16 | tcp[6] << 8 | tcp[7];
-    packet.offset_bytes = (__s32)(sequence - m->begin) > 0 ? sequence - m->begin : 0;
-    packet.payload_bytes = bytes - header_bytes;
+    packet.offset_bytes = (__s32)(seen.sequence - m->begin) > 0 ? seen.sequence - m->begin : 0;
+    packet.payload_bytes = seen.payload_bytes;
     packet.size_bytes = message_known(m, una, tp->write_seq);
     packet.delivered_bytes = una - m->begin;
     PASTE(NCC_TAG, tag)(p, &packet, &out);

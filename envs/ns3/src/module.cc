@@ -37,9 +37,7 @@ NB_MODULE(_ns3, m)
 {
     m.doc() = "ns-3 in process: see ncc.envs.ns3.datapath";
     ncc::bind::BindSpec(m);
-    ncc::bind::BindFunctions(m);
     ncc::bind::BindNetwork<ncc::Network>(m);
     m.def("run_plain", &RunPlain, "spec"_a, "stop_ns"_a, "measure_queues"_a = false);
-    m.def("transports", &ncc::TransportNames);
-    m.def("params", &ncc::TransportParams, "transport"_a);
+    m.def("own_transports", &ncc::OwnTransports);
 }

@@ -39,25 +39,15 @@ bool IsNs3Control(const TypeId &type)
 
 } // namespace
 
-std::vector<std::string> TransportNames()
+std::vector<std::string> OwnTransports()
 {
-    std::vector<std::string> names = ControllerNames();
+    std::vector<std::string> names;
     for (uint16_t i = 0; i < TypeId::GetRegisteredN(); ++i) {
-        const TypeId type = TypeId::GetRegistered(i);
-        if (IsNs3Control(type)) {
+        if (const TypeId type = TypeId::GetRegistered(i); IsNs3Control(type)) {
             names.push_back(type.GetName());
         }
     }
     return names;
-}
-
-std::vector<ParamRow> TransportParams(const std::string &name)
-{
-    if (FindController(name)) {
-        return ControllerParamRows(name);
-    }
-    return {{"ecn", 0, 0, 1, "1: negotiate ECN (RFC 3168); ns3::TcpDctcp always does"},
-            {"prr", 1, 0, 1, "1: ns3::TcpPrrRecovery, ns-3's default; 0: ns3::TcpClassicRecovery"}};
 }
 
 Transport::Transport(const Spec &spec, size_t which) : echo_(Echo::kNs3), rtt_noise_(spec.seed, spec.rtt_noise_max_ns)

@@ -19,9 +19,8 @@ namespace ncc
 class Network;
 enum class Echo;
 
-// Lists the controllers of baselines/ and ns-3's own congestion controls (`ns3::TcpCubic`).
-std::vector<std::string> TransportNames();
-std::vector<ParamRow> TransportParams(const std::string &name);
+// Lists ns-3's own congestion controls (`ns3::TcpCubic`).
+std::vector<std::string> OwnTransports();
 
 // Factory of the sockets of both ends of a flow.
 class Transport

@@ -2,7 +2,6 @@
 // Python module `ncc.envs.packetsim._packetsim`.
 #include "batch.h"
 #include "bind.h"
-#include "controllers.h"
 #include "network.h"
 
 #include <nanobind/stl/array.h>
@@ -47,7 +46,6 @@ NB_MODULE(_packetsim, m)
     using namespace ncc::packetsim;
     m.doc() = "The packet engine: see ncc.envs.packetsim.datapath";
     ncc::bind::BindSpec(m);
-    ncc::bind::BindFunctions(m);
     ncc::bind::BindNetwork<Network>(m)
         .def_prop_ro("events", [](const Network &network) { return network.engine().events(); })
         .def("audit", &Audit)
@@ -58,6 +56,4 @@ NB_MODULE(_packetsim, m)
         .def("put", &Batch::Put, "row"_a, "network"_a)
         .def("step", &Batch::Step, "limits_bps"_a, "hosts"_a, "host_counts"_a, "uplinks"_a, "uplink_counts"_a,
              "progress"_a);
-    m.def("transports", &ncc::ControllerNames);
-    m.def("params", &ncc::ControllerParamRows, "transport"_a);
 }

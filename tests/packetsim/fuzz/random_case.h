@@ -19,6 +19,16 @@
 namespace ncc::packetsim
 {
 
+// Returns the names of a table's rows, after `names`.
+template <class Table>
+std::vector<std::string> NamesIn(const Table &table, std::vector<std::string> names = {})
+{
+    for (const auto *ops : table) {
+        names.emplace_back(ops->name);
+    }
+    return names;
+}
+
 class Random
 {
   public:

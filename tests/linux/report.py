@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parts of the report on a host: what packets and its agent cost, and agents that are killed."""
+"""Costs of a host's packets and of its agent, measured on this machine: ``python -m tests.linux.report [--quick]``.
 
+It takes root, a quiet machine and three minutes, and prints tables of docs/linux; names of parts choose some.
+"""
+
+import argparse
+import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -12,13 +18,13 @@ from typing import Any
 import numpy as np
 import psutil
 
-from ncc.envs.linux import namespaces, objects
-from ncc.envs.linux.extension import extension
+from ncc.baselines.registry import Ecn, controller
+from ncc.envs.linux import machine, namespaces, objects
 from ncc.envs.linux.order_program import OrderProgram
 from ncc.envs.linux.queue import HostQueue
 from ncc.policies.export import ExportSpec, export
 from tests.host.agents import AgentProcess
-from tests.host.lines import HEARTBEAT_S, LIMIT_BPS, kill, line, restore, state
+from tests.host.lines import line
 from tests.linux.lab import facts
 from tests.linux.lab import lab as flows_of
 from tests.linux.lines import Line, sending
@@ -32,7 +38,7 @@ Row = dict[str, Any]
 def cost(*, quick: bool) -> Iterator[Row]:
     """Time of the program that handles an ACK, by the kernel's clock for BPF programs, of each controller."""
     for name in objects.controllers():
-        with flows_of([ENDLESS] * 4, name, ecn=extension().ecn(name) != 0) as run:
+        with flows_of([ENDLESS] * 4, name, ecn=controller(name).ecn != Ecn.NONE) as run:
             assert run.shim is not None
             program = run.shim.programs()["shim_cong_control"]
             run.run(WARM_S)
@@ -90,33 +96,6 @@ def agent(*, quick: bool) -> Iterator[Row]:
             yield row | {"CPU (%)": f"{100 * ended['cpu_frac']:.1f}"} | took
 
 
-def kills(*, quick: bool) -> Iterator[Row]:
-    """Hosts whose agent was killed under load, at a random moment of its start or of its work."""
-    at = np.random.default_rng(1)
-    with tempfile.TemporaryDirectory() as folder:
-        policy = export(ExportSpec(policy="ncc", out=f"{folder}/policy.ncc", period_s=0.001))
-        for when in ("starting", "limiting"):
-            limited, free_bps, left = [], [], []
-            for _ in range(3 if quick else 25):
-                with line() as on, on.flowing() as sender, sending(sender):
-                    before = state(on)
-                    limited.append(
-                        kill(on, policy, at.uniform(0.0, 2.0) if when == "starting" else -at.uniform(0.0, 1.0))
-                    )
-                    time.sleep(HEARTBEAT_S + 0.2)
-                    free_bps.append(flood_of(on, 0.5)[0])
-                    restore(on)
-                    left += [part for part, earlier in zip(state(on), before, strict=True) if part != earlier]
-            yield {
-                "killed while": when,
-                "times": len(limited),
-                "of these with a limit": sum(limited),
-                "still limited": sum(bps < 2 * LIMIT_BPS for bps in free_bps),
-                "least rate then (Mbit/s)": f"{min(free_bps) / 1e6:.0f}",
-                "left by restore": ", ".join(left) or "nothing",
-            }
-
-
 @contextmanager
 def through(on: Line, kind: str) -> Iterator[int]:
     """A queue at the host's end of the line: its program's descriptor, 0 if it has none, -1 if the kernel lacks it."""
@@ -164,3 +143,25 @@ def per_run_ns(program: int, for_s: float, passes: Callable[[float], object] = t
         clock.write_text(off)
     after = facts(program)
     return (after["run_time_ns"] - before["run_time_ns"]) / max(1, after["run_cnt"] - before["run_cnt"])
+
+
+PARTS = {part.__name__: part for part in (cost, packets, agent)}
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m tests.linux.report", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="part", help=f"{', '.join(PARTS)} (all)")
+    parser.add_argument("--quick", action="store_true", help="less of everything, for a look")
+    options = parser.parse_args()
+    machine.require()
+    for name in options.parts or PARTS:
+        busy = f"{100 * machine.busy_frac(1.0):.0f} % of the cores busy before, load average {os.getloadavg()[0]:.1f}"
+        rows = list(PARTS[name](quick=options.quick))
+        lines = [list(rows[0]), ["---"] * len(rows[0]), *([str(cell) for cell in row.values()] for row in rows)]
+        sys.stdout.write(f"{name}: {busy}\n\n")
+        sys.stdout.write("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n\n")
+
+
+if __name__ == "__main__":
+    main()
