@@ -53,9 +53,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
         origin = provenance()
         print(f"Training {agent_name(plan.plain['agent'])} on {_where(plan)}; results in {folder}", flush=True)
         cpu_s = -sum(os.times()[:4])
-        trained_s = learn(
-            learner, factory, folder, plan.seed, meta=_header(plan), resume=resume and begun(folder)
-        )
+        trained_s = learn(learner, factory, folder, plan.seed, meta=_header(plan), resume=resume and begun(folder))
         cpu_s += sum(os.times()[:4])  # includes processes that have ended
         results = {
             name: judge(
