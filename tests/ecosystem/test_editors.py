@@ -26,4 +26,4 @@ def test_the_sources_are_on_a_path_that_is_found_without_running_anything() -> N
     # pyright reads the plain lines of .pth files
     packages = Path(sysconfig.get_paths()["purelib"])
     lines = [line for file in packages.glob("*.pth") for line in file.read_text().splitlines()]
-    assert any((Path(folder) / "ncc" / "__init__.py").is_file() for folder in (packages, *lines))
+    assert any((Path(folder) / "ncc" / "__init__.py").is_file() for folder in [str(packages), *lines])
