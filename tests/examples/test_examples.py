@@ -108,14 +108,16 @@ def test_ns3gym_sb3(example: Example) -> None:
     assert all(0 < mean < 1 for mean in earned)
 
 
-@pytest.mark.parametrize(("name", "controller"), [("sb3_pairs", "sb3_pairs"), ("cleanrl_pairs", "cleanrl_pairs.ncc")])
+@pytest.mark.parametrize(
+    ("name", "controller"), [("sb3_pairs.py", "sb3_pairs"), ("cleanrl_pairs.py", "cleanrl_pairs.ncc")]
+)
 def test_in_pairs_learners_improve_a_formula_and_decide(
     example: Example, name: str, controller: str, tmp_path: Path
 ) -> None:
     """On own_incast.yaml, in a fiftieth of what the page quotes and more, which prints in the same form."""
     pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra sb3)")
-    shown = quoted(PAGE, f"python {name}.py")[1].strip()
-    told = example(f"{name}.py", "--periods", "8000")
+    shown = quoted(PAGE, f"python {name}")[1].strip()
+    told = example(name, "--periods", "8000")
     assert NUMBER.sub("#", told) == NUMBER.sub("#", shown)
     assert float(NUMBER.findall(shown)[0]) < float(NUMBER.findall(told)[0]) < 0.99
     folder = tmp_path / "my_configs" / "controllers"

@@ -130,7 +130,7 @@ def test_users_who_fill_the_table_of_reports_lift_no_limit(policy_path: Path) ->
         agent.wait_for("report")
         for user in (NOBODY, NOBODY - 1):
             by = ["ip", "netns", "exec", on.host, *of_nobody(user=user)]
-            opened.enter_context(connections(by, layout.FLOWS_MAX // 2 + 20, address=OWN))
+            opened.enter_context(connections(by, layout.FLOWS_MAX // 2 + 20, address=OWN, controller="ncc_test_s"))
         assert eventually(lambda: demand(agent)[0] == layout.FLOWS_MAX)
         with on.flowing("ncc_test_s") as unreported, sending(unreported):
             since = agent.events("report")[-1]["periods"]

@@ -17,7 +17,7 @@ from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
 ADDRESS = "10.7.0.1"
-NOBODY = 65534
+NOBODY, CONTROLLER = 65534, "ncc_test_o"
 PYTHON = "/usr/bin/python3"
 """An interpreter that any user may run, as this one may not be."""
 MANY = 4300
@@ -25,12 +25,12 @@ MANY = 4300
 
 CONNECTIONS = """
 import resource, socket, sys
-address, n, waits = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "waits"
+address, n, waits, controller = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "waits", sys.argv[4]
 resource.setrlimit(resource.RLIMIT_NOFILE, (2 * n + 50,) * 2)
 listener, ends = socket.create_server((address, 0), backlog=16), []
 for i in range(n):
     sender = socket.socket()
-    sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"ncc_test_o")
+    sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, controller.encode())
     sender.bind((address, 0))
     sender.connect(listener.getsockname())
     ends += [sender, listener.accept()[0]]
@@ -54,9 +54,11 @@ def of_nobody(*command: str, user: int = NOBODY) -> list[str]:
 
 
 @contextmanager
-def connections(of: list[str], n: int, *, address: str = ADDRESS, waiting: bool = False) -> Iterator[None]:
+def connections(
+    of: list[str], n: int, *, address: str = ADDRESS, waiting: bool = False, controller: str = CONTROLLER
+) -> Iterator[None]:
     """Connections made by a separate process, which the command `of` starts."""
-    words = [PYTHON, "-c", CONNECTIONS, address, str(n), "waits" if waiting else "idles"]
+    words = [PYTHON, "-c", CONNECTIONS, address, str(n), "waits" if waiting else "idles", controller]
     process = subprocess.Popen([*of, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -80,7 +82,7 @@ def shim(host: str) -> Iterator[Shim]:
     with namespaces.inside(host):
         cookie = machine.namespace_cookie()
     slots = layout.FLOWS_MAX // 2
-    with Shim("dctcp", timeout_s=FOR_EVER_S, name="ncc_test_o", user_slots=slots) as shim:
+    with Shim("dctcp", timeout_s=FOR_EVER_S, name=CONTROLLER, user_slots=slots) as shim:
         shim.add_host(0, ADDRESS, cookie)
         shim.beat()
         yield shim

@@ -7,6 +7,7 @@
 #include "programs.h"
 #include "spec.h"
 #include "tags.h"
+#include "test_window.h"
 
 #include <algorithm>
 #include <array>
