@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ncc.core.errors import ConfigError, NccError
+from ncc.core.errors import ConfigError, DatapathError, NccError
 from ncc.core.options import Parser
 from ncc.core.units import to_ns
 from ncc.envs.linux import machine
@@ -69,7 +69,10 @@ class InForce:
     def read_again(self) -> None:
         """Begin to read options, policy file and keys, in a thread that changes nothing."""
         self._reading = Future()
-        threading.Thread(target=self._read_into, args=(self._reading,), daemon=True).start()
+        try:
+            threading.Thread(target=self._read_into, args=(self._reading,), daemon=True).start()
+        except RuntimeError as error:  # the machine has no room for a thread, and the limit has to hold nevertheless
+            self._reading.set_exception(DatapathError(f"nothing was read ({error}); reload again"))
 
     @property
     def reads(self) -> bool:
