@@ -22,7 +22,7 @@ class Judgement:
     """
 
     comparisons: Mapping[str, Comparison]
-    """Comparison by datapath; the last is the reference, on which verdicts are based."""
+    """Comparison by datapath; the last is the reference, whose verdict comes first."""
 
     def __post_init__(self) -> None:
         if not self.comparisons:

@@ -46,7 +46,7 @@ class DatapathSpec(Value, frozen=True):
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
     """Settings for `configured(settings, where)` of the class, which returns a factory to use instead of the class."""
     reference: bool = False
-    """Compare other datapaths with this one, in whatever order they are named."""
+    """Put this datapath last in results, and its verdict first, in whatever order datapaths are named."""
 
     def load(self) -> Callable[[], Datapath]:
         """Import the class, or make its factory if there are settings; workers get the result by pickle.

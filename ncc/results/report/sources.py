@@ -43,7 +43,7 @@ class Source:
     folder: Path
     scenario: Scenario
     evaluations: Mapping[str, Evaluation]
-    """Evaluations by datapath; the last is the reference for the others."""
+    """Evaluations by datapath; the last is the reference."""
     judgement: Judgement
     training: Training | None = None
 
