@@ -269,7 +269,7 @@ def _serve(
 def schedule(options: argparse.Namespace, undo: ExitStack) -> None:
     """Put this thread before the process's others until `undo` is closed, and give it SCHED_FIFO if the options say so.
 
-    Where the limits of this process allow it, as those of the unit do, all its pages also stay in memory.
+    With SCHED_FIFO all pages of this process also stay in memory, where its limits allow that, as those of the unit do.
 
     Raises:
         DatapathError: this process may not have SCHED_FIFO.
