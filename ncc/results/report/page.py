@@ -65,7 +65,7 @@ def part_of(
         raise UnknownNameError(f"reference in {source.folder}", reference, names)
     seed = min(judgement.any.seeds) if seed is None else seed
     first = [name for name in names if name != reference][: SIDE_BY_SIDE - 1]
-    drawn = [name for name in names if name in (*first, reference)] if timeline is None else timeline
+    drawn = [name for name in names if name in (*first, reference)] if timeline is None else [*dict.fromkeys(timeline)]
     same = next((part["anchor"] for part in earlier if part["source"].scenario == source.scenario), "")
     return {
         "anchor": f"run{len(earlier) + 1}",
