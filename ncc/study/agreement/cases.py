@@ -80,4 +80,4 @@ def baseline_controllers(names: tuple[str, ...] = ()) -> list[Controller]:
     known = controllers()
     if unknown := [name for name in names if name not in known]:
         raise UnknownNameError("controller", unknown[0], known)
-    return [Controller(name=name, stack=HostStack(transport=name)) for name in names or known]
+    return [Controller(name=name, stack=HostStack(transport=name)) for name in dict.fromkeys(names or known)]
