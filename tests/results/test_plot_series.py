@@ -52,6 +52,10 @@ def test_a_legend_names_every_controller_once(tmp_path: Path) -> None:
 
 def test_what_cannot_be_drawn_is_named(tmp_path: Path) -> None:
     path, one = tmp_path / "x.png", fluid_run()
+    for draw in (port_timeline, flow_timeline):
+        for others in ([one, one], [one, fluid_run(seed=2, share=True)]):
+            with pytest.raises(ConfigError, match="not of different controllers on the same flows"):
+                draw(others, path)
     with pytest.raises(ConfigError, match=r"area must be in \[0, 1\)"):
         port_timeline([one], path, area=1)
     with pytest.raises(ConfigError, match="holds no epoch"):

@@ -41,9 +41,10 @@ def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: W
         area: number of the neighbourhood.
 
     Raises:
-        ConfigError: there is no such neighbourhood, or the window holds no period.
+        ConfigError: runs are not of the same flows, two are of one controller, there is no such neighbourhood, or the
+            window holds no period.
     """
-    named = {run.controller.name: run for run in runs}
+    named = _by_controller(runs)
     network = runs[0].scenario.network()
     port = uplink_of(network, area)
     figure, panels = new_figure(3, width=9.5, height=6.4, rows=True, ratios=(2, 3, 1.4))
@@ -128,9 +129,9 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
         window_s: time (start_s, end_s) in which the drawn flows arrive; each is drawn to its end. None: all flows.
 
     Raises:
-        ConfigError: no flow arrives then.
+        ConfigError: runs are not of the same flows, two are of one controller, or no flow arrives then.
     """
-    named = {run.controller.name: run for run in runs}
+    named = _by_controller(runs)
     flows = runs[0].flows
     start, end = window_s or (0.0, np.inf)
     chosen = np.flatnonzero((flows.start_s >= start) & (flows.start_s < end))
@@ -169,6 +170,17 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
     panels[0].set_ylabel("flows as they arrive, by sender")
     title = f"Flows of {runs[0].scenario.name} from arrival to delivery"
     finish(figure, path, title, entries_of(panels), columns=2)
+
+
+def _by_controller(runs: Sequence[Run]) -> dict[str, Run]:
+    """Return runs by the names of their controllers; `ConfigError` if one figure cannot compare them."""
+    named = {run.controller.name: run for run in runs}
+    if len(named) < len(runs) or any(not np.array_equal(run.flows.start_s, runs[0].flows.start_s) for run in runs):
+        raise ConfigError(
+            f"these runs are not of different controllers on the same flows, but of {', '.join(named)}: draw "
+            "controllers of one evaluation and seed"
+        )
+    return named
 
 
 def _levels(axes: "Axes", run: Run, port: int) -> None:
