@@ -100,6 +100,11 @@ def test_beats_go_on_while_a_change_is_read_however_long_that_takes(
             assert now.counters == counters
     assert "--floor" in now.refused
     assert beats > 1000
+    monkeypatch.setattr("threading.Thread.start", Mock(side_effect=RuntimeError("can't start new thread")))
+    now.read_again()
+    assert not now.take(loop), "no room for a thread: the limit holds, and the agent goes on as before"
+    assert "can't start new thread" in now.refused
+    assert not now.reads
 
 
 def test_options_that_need_a_restart_are_named(tmp_path: Path) -> None:
