@@ -46,6 +46,39 @@ class Utility(Value, frozen=True, tag_field="kind", tag="utility"):
         return UtilityReward(self)
 
 
+class ProfitPenalty(Value, frozen=True, tag_field="kind", tag="profit_penalty"):
+    """Profit - Penalty (wang2021 eq. 5.18-5.20), with units and guards.
+
+    The printed equations add bits/s to logarithms of bits/s and seconds, and are singular at g = 0 and b = C. The
+    symbols here are: b the limit (no limit counts as the link rate), g goodput, d mean RTT and C the uplink's rate.
+
+    All of b, g and d are of the measured period; the paper pairs the new b with g and d of the period before, which a
+    reward for the action just taken cannot do. g is goodput, where the paper has the actual sending rate. It is the
+    goodput of everything that the host sends, also to neighbours, while b limits packets that leave the neighbourhood.
+
+    Profit_n = mean over the neighbourhood of (b_i/g_i) ln b_i - rho ln d_i, 0 for an idle host. b and g are over the
+    link rate, so ln b <= 0: a limit that leaves much undelivered (b/g > 1) costs more. Guards: b/g in [0, `ratio_max`],
+    d at least one base RTT. It is the mean, not the sum, so that the size of the rack does not change its scale; the
+    sum of g_z in the penalty is divided by the uplink's rate, which makes it a utilisation.
+
+    Penalty_n = sigma1 * (sum_{z != n} g_z / C) / max(1 - b_n/C, `slack_min_frac`) * b_n/C
+    + sigma2 * max(max_{z != n} d_z / sla_delay_s - 1, 0) * d_n / sla_delay_s, 0 for an idle host. Guards: the divisor's
+    floor; only busy neighbours' delays; and no negative second term, which would pay a host for its own delay while
+    its neighbours keep the SLA.
+    """
+
+    rho: NonNegative = 0.5
+    sigma1: NonNegative = 0.5
+    sigma2: NonNegative = 0.5
+    sla_delay_s: Positive = 1e-3
+    ratio_max: Positive = 10.0
+    slack_min_frac: Annotated[float, Meta(gt=0, le=1)] = 0.05
+
+    def build(self) -> "ProfitPenaltyReward":
+        """Make the function of this spec."""
+        return ProfitPenaltyReward(self)
+
+
 class Backlog(Value, frozen=True, tag_field="kind", tag="backlog"):
     """Minus the host's unfinished flows over `flows_scale`; `team_frac` mixes in the neighbourhood's mean.
 
@@ -74,7 +107,7 @@ class Backlog(Value, frozen=True, tag_field="kind", tag="backlog"):
         return BacklogReward(self)
 
 
-AnyReward = Utility | Backlog
+AnyReward = Utility | ProfitPenalty | Backlog
 
 
 class Reward:
@@ -98,6 +131,12 @@ class Reward:
         elif frac:
             own = (1 - frac) * own + frac * self.mean(own)
         return own.astype(np.float32)
+
+
+def busy(m: Measured) -> npt.NDArray[np.bool_]:
+    """Return True for hosts [..., n_agents] with an unfinished flow, or with goodput in the period."""
+    is_busy: npt.NDArray[np.bool_] = (m.active_flows + m.goodput_bps) > 0  # neither is ever negative
+    return is_busy
 
 
 class UtilityReward(Reward):
@@ -130,6 +169,31 @@ class UtilityReward(Reward):
         """Give the constants the shape of the measurements, because arrays of equal shape multiply fastest."""
         spread = (np.broadcast_to(row, (*lead, len(row))).copy() for row in self._row)
         self._unit, self._low, self._high, self._ones = spread
+
+
+class ProfitPenaltyReward(Reward):
+    """Function of `ProfitPenalty`."""
+
+    def __init__(self, spec: ProfitPenalty) -> None:
+        self.spec = spec
+
+    def reward(self, m: Measured) -> RewardArray:
+        spec, scales, is_busy = self.spec, self.scales, busy(m)
+        limit_bps = np.minimum(m.rate_limit_bps, scales.link_rate_bps)
+        b = limit_bps / scales.link_rate_bps
+        d = np.maximum(m.rtt_s / scales.base_rtt_s, 1)
+        ratio = np.minimum(limit_bps / np.maximum(m.goodput_bps, limit_bps / spec.ratio_max), spec.ratio_max)
+        profit = self.mean((ratio * np.log(b) - spec.rho * np.log(d)) * is_busy)
+
+        uplink_bps = scales.uplink_capacity_bps[scales.area]
+        others_bps = (self.mean(m.goodput_bps) * self._size - m.goodput_bps) / uplink_bps
+        b_uplink = limit_bps / uplink_bps
+        crowding = others_bps / np.maximum(1 - b_uplink, spec.slack_min_frac) * b_uplink
+        worst_s = (m.rtt_s * is_busy)[..., scales.neighbours].max(axis=-1, initial=0)
+        lateness = np.maximum(worst_s / spec.sla_delay_s - 1, 0) * m.rtt_s / spec.sla_delay_s
+        penalty = (spec.sigma1 * crowding + spec.sigma2 * lateness) * is_busy
+        result: RewardArray = (profit - penalty).astype(np.float32)
+        return result
 
 
 class BacklogReward(Reward):

@@ -136,7 +136,7 @@ def test_settings_are_values_or_mappings_and_typos_are_named() -> None:
     assert env_spec(rack(), reward={"rho": 1.0}) == env_spec(rack(), reward={"kind": "utility", "rho": 1.0})
     assert (env_spec(stack="cubic").stack.transport, env_spec(action="log").view.action.kind) == ("cubic", "log")
     assert env_spec(observation="pooled").view.observation.neighbours == "pooled"
-    with pytest.raises(ConfigError, match=r"env.reward.*allowed: backlog, utility"):
+    with pytest.raises(ConfigError, match=r"env.reward.*allowed: backlog, profit_penalty, utility"):
         make(reward={"kind": "fame"})
     with pytest.raises(ConfigError, match=r"env.observation.*rtt_scales.*Did you mean.*Allowed: .*rtt_scale"):
         make(observation={"rtt_scales": 1})

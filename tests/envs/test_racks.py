@@ -14,7 +14,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine
 from ncc.core.workload import Permutation
 from ncc.envs.rack import RackBatch
-from ncc.envs.reward import AnyReward, Backlog, Utility
+from ncc.envs.reward import AnyReward, Backlog, ProfitPenalty, Utility
 from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.datapath import HostStack
 from tests.envs.cases import FLOWS, listed, measured, rack, spec
@@ -67,7 +67,7 @@ def test_each_rack_is_what_it_would_be_alone(scenario: Scenario, n_racks: int) -
     assert_equal_alone(spec(scenario), FLOWS, n_racks)
 
 
-@pytest.mark.parametrize("reward", [Utility(team_frac=0.3), Backlog(team_frac=0.5)])
+@pytest.mark.parametrize("reward", [Utility(team_frac=0.3), ProfitPenalty(), Backlog(team_frac=0.5)])
 @pytest.mark.parametrize("hosts", [4, 16, 19])
 def test_whatever_hosts_are_paid_for(reward: AnyReward, hosts: int) -> None:
     assert_equal_alone(spec(rack(periods=9, hosts=hosts), view=EnvView(reward=reward)), FLOWS, 3, epochs=20)

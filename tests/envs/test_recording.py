@@ -15,7 +15,7 @@ from ncc.envs.observation import ObservationSpec, SharedObserver
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.racks import Racks
 from ncc.envs.recording import Recorder, Recording
-from ncc.envs.reward import Backlog, Utility
+from ncc.envs.reward import Backlog, ProfitPenalty, Utility
 from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.batch import ActionArray, ObsArray
 from ncc.harness.controller import Controller, MaxMinLimit, NoLimit, ShareLimit, ShortestFirstLimit
@@ -51,7 +51,7 @@ def record(
 VIEWS = [
     EnvView(),
     EnvView(observation=ObservationSpec(neighbours="ranked"), reward=Backlog(left_frac=1.0)),
-    EnvView(observation=ObservationSpec(neighbours="pooled", ages=True), reward=Utility()),
+    EnvView(observation=ObservationSpec(neighbours="pooled", ages=True), reward=ProfitPenalty()),
 ]
 
 

@@ -15,7 +15,7 @@ from ncc.core.topologies import LeafSpine
 from ncc.core.value import from_dict
 from ncc.core.workload import Permutation
 from ncc.envs.racks import Racks
-from ncc.envs.reward import AnyReward, Backlog, Utility
+from ncc.envs.reward import AnyReward, Backlog, ProfitPenalty, Utility
 from ncc.envs.scales import scales_of
 from ncc.envs.spec import EnvView
 from ncc.run.compose import composed
@@ -84,6 +84,49 @@ class TestUtility:
         assert abs(grid[int(np.argmax(own))] - nash) <= 0.5e6
 
 
+class TestProfitPenalty:
+    def test_profit_by_hand(self) -> None:
+        m = busy(rate_limit_bps=[5e8, np.inf, 5e8, 5e8], goodput_bps=[2.5e8, 1e9, 0, 5e8], rtt_s=2 * BASE_S)
+        got = pay(ProfitPenalty(rho=0.5, sigma1=0, sigma2=0, ratio_max=10), m)
+        own = np.array([2 * log(0.5), 0, 10 * log(0.5), log(0.5)]) - 0.5 * log(2)
+        np.testing.assert_allclose(got, own.mean(), rtol=1e-6)
+
+    def test_crowding_by_hand(self) -> None:
+        m = busy(rate_limit_bps=[1e9, 5e8, 1e9, 1e9], goodput_bps=[4e8, 5e8, 3e8, 2e8])
+        got = pay(ProfitPenalty(rho=0, sigma1=2, sigma2=0), m)
+        profit = 0.25 * log(0.5)  # only h1 is limited, and it delivers its limit
+        b = np.array([0.5, 0.25, 0.5, 0.5])
+        others = np.array([10, 9, 11, 12]) * 1e8 / C_BPS
+        np.testing.assert_allclose(got, profit - 2 * others / (1 - b) * b, rtol=1e-6)
+
+    def test_lateness_by_hand(self) -> None:
+        m = busy(goodput_bps=1e9, rtt_s=[3e-3, 1e-3, 2e-3, 9e-3], active_flows=1)
+        got = pay(ProfitPenalty(rho=0, sigma1=0, sigma2=0.5, sla_delay_s=2e-3), m)
+        worst = np.array([9, 9, 9, 3]) / 2
+        np.testing.assert_allclose(got, -0.5 * (worst - 1) * np.array([3, 1, 2, 9]) / 2, rtol=1e-6)
+
+    def test_delays_within_the_sla_and_of_idle_hosts_cost_nothing(self) -> None:
+        m = busy(goodput_bps=[1e9, 1e9, 1e9, 0], active_flows=[1, 1, 1, 0], rtt_s=[1e-3, 1e-3, 1e-3, 9e-3])
+        np.testing.assert_array_equal(pay(ProfitPenalty(rho=0, sigma1=0, sla_delay_s=2e-3), m), 0)
+
+    def test_an_idle_host_shares_profit_and_pays_no_penalty(self) -> None:
+        m = busy(rate_limit_bps=5e8, goodput_bps=[5e8, 5e8, 5e8, 0], active_flows=[1, 1, 1, 0], rtt_s=5e-3)
+        got = pay(ProfitPenalty(rho=0), m)
+        np.testing.assert_allclose(got[3], 0.75 * log(0.5), rtol=1e-6)
+        assert (got[:3] < got[3]).all()
+
+    def test_a_link_as_fast_as_the_uplink_is_no_singularity(self) -> None:
+        scenario = Scenario(
+            name="equal",
+            topology=LeafSpine(leaves=2, spines=1, hosts_per_leaf=2),
+            workload=(("p", Permutation(hosts="hosts", size_bytes=1)),),
+            duration_s=0.01,
+        )
+        m = measured(scenario, active_flows=1, goodput_bps=5e9, rtt_s=1e-5)
+        got = pay(ProfitPenalty(rho=0, sigma1=1, sigma2=0, slack_min_frac=0.05), m, scenario)
+        np.testing.assert_allclose(got, -0.5 / 0.05, rtol=1e-6)
+
+
 class TestBacklog:
     def test_by_hand(self) -> None:
         m = measured(FOUR, active_flows=[0, 5, 10, 5])
@@ -127,7 +170,7 @@ numbers = st.floats(0, 1e13)
 
 
 @given(
-    st.sampled_from([Utility(), Utility(team_frac=0), Backlog()]),
+    st.sampled_from([Utility(), Utility(team_frac=0), ProfitPenalty(), Backlog()]),
     arrays(np.float64, (3, 4), elements=numbers),
     arrays(np.int64, 4, elements=st.integers(0, 10**6)),
 )
