@@ -10,12 +10,11 @@ from ncc.core.errors import InvalidRunError
 from ncc.core.flows import FlowRecords, FlowTable
 from ncc.core.scenario import Routing, Scenario, Transport
 from ncc.core.topologies import AnyTopology
-from ncc.core.units import NS_PER_S
 from ncc.core.value import Count, Name, Value, from_dict
 from ncc.core.workload import Fixed, Flow
 from ncc.harness.datapath import Datapath, HostStack
 from ncc.study.agreement.cases import DESCRIBED
-from ncc.study.agreement.compare import Row
+from ncc.study.agreement.compare import Row, same
 
 COUNTS = ("retransmitted_pkts", "timeouts", "ce_pkts")
 """Numbers of a flow that are compared beside its FCT."""
@@ -88,8 +87,7 @@ def compare_small(ours: Datapath, reference: Datapath, controllers: Sequence[str
 
 def is_same(row: Row) -> bool:
     """True if the flow of a row has the same FCT on both datapaths, to the nanosecond, and the same `COUNTS`."""
-    ours_s, reference_s = row["fct_s"]
-    return abs(ours_s - reference_s) < 0.5 / NS_PER_S and all(row[name][0] == row[name][1] for name in COUNTS)
+    return same(*np.array(row["fct_s"])) == 1 and all(row[name][0] == row[name][1] for name in COUNTS)
 
 
 def _run(datapath: Datapath, case: SmallCase, flows: FlowTable, stack: HostStack) -> FlowRecords:
