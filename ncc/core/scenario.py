@@ -276,10 +276,10 @@ class Scenario(Value, frozen=True):
             raise ConfigError(f"Scenario.neighbourhoods={self.neighbourhoods}: {error}") from None
 
     def digest(self) -> str:
-        """Compute the digest, as for any value, without the keys of later versions that have their defaults.
+        """Compute the digest (`Value.digest`). A key that a later version added counts only if it has no default value.
 
-        So a scenario that does not use these keys keeps its digest, and its stored results stay valid. Buffers left
-        open count with the sizes that `sockets` gives them.
+        So a scenario that does not use this key keeps its digest, and its stored results stay valid. A buffer size of
+        null counts as the size that `sockets` gives it.
         """
         plain = self.to_dict()
         traffic = [part for _, part in plain["workload"]]
@@ -307,9 +307,9 @@ class Scenario(Value, frozen=True):
 
     @property
     def sockets(self) -> Transport:
-        """The transport with a size for each buffer that is left open (null).
+        """The transport with a size for each buffer whose setting is null.
 
-        That is `BUFFER_BYTES`, or `PIPES` bandwidth-delay products of the network's longest path if this path needs
+        The size is `BUFFER_BYTES`, or `PIPES` bandwidth-delay products of the network's longest path if these are
         more; at most `MAX_BUFFER_BYTES`.
         """
         network = self.network()

@@ -153,8 +153,8 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
 
     Each datacentre has `hosts` hosts, spread equally over `switches` top-of-rack switches, which are linked to a border
     switch. The WAN joins the two borders. As in the paper, ports inside have shallow buffers with ECN marks and may
-    share pools, and ports to the WAN have deep buffers without. To congest the WAN takes two top-of-rack switches: if
-    there were one, with an uplink as fast as the WAN, the queue would be at this uplink.
+    share pools; ports to the WAN have deep buffers without marks or pools. Congestion of the WAN needs two top-of-rack
+    switches: with one, whose uplink is as fast as the WAN, the queue would be at this uplink.
     """
 
     hosts: Count = 4

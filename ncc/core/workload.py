@@ -54,7 +54,8 @@ class Traffic(Value, frozen=True, kw_only=True, tag_field="kind"):
 class Poisson(Traffic, frozen=True, tag="poisson"):
     """Flows that arrive as a Poisson process, with sizes from a table.
 
-    `load_frac` is the payload offered to `link` over its line rate: arrival rate = load_frac * rate / (8 * mean size).
+    `load_frac` is the payload rate offered to `link`, divided by its line rate. So flows arrive at a rate of
+    load_frac * line rate / (8 * mean size).
     Headers are not included (about 5 % at 1500-byte packets). Sources and destinations are drawn uniformly from the two
     groups. An empty `link` means the uplink port of the first neighbourhood.
     """
@@ -342,7 +343,7 @@ def endless(workload: Workload, flows: FlowTable) -> BoolArray:
 
 
 def offered_load(workload: Workload, topology: Topology) -> dict[int, float]:
-    """Load by port id, for every port that a component names: long-run payload rate offered, over the line rate."""
+    """Return the load of every port that a component names, by port id: offered payload rate divided by line rate."""
     load: dict[int, float] = {}
     for _, traffic in workload:
         for port, rate_bps in traffic.offered_bps(topology).items():

@@ -40,7 +40,7 @@ class Stretch:
 
 
 def busiest(runs: Sequence[Run], flows: int = 32, *, longest_s: float = 0.03) -> Stretch:
-    """Find the shortest time in which so many flows arrive; if there are several such times, the first.
+    """Find the shortest time in which `flows` flows arrive; if there are several such times, the first.
 
     Args:
         runs: runs of the same flows.

@@ -93,7 +93,7 @@ class Comparison:
         return _interval(tuple(values[metric]))
 
     def ratio(self, one: str, other: str, metric: str) -> Interval:
-        """Mean of `one` over the mean of `other`, with the bootstrap interval over pairs of the same seed."""
+        """Mean of `one` divided by the mean of `other`, with the bootstrap interval over pairs of the same seed."""
         return ratio_of(tuple(self.values[one][metric]), tuple(self.values[other][metric]))
 
     @cached_property
@@ -225,7 +225,7 @@ def _flows(run: StoredRun) -> str:
 
 
 def base_scenario(evaluation: Evaluation) -> Mapping[str, Any]:
-    """Plain scenario of the first controller that is not a tuned one or, if all are tuned, of the first controller."""
+    """Scenario, as plain data, of the first controller that is not tuned or, if all are tuned, of the first one."""
     runs = [run for run in evaluation.runs if not run.controller.endswith(TUNED)] or evaluation.runs
     scenario: Mapping[str, Any] = runs[0].manifest.facts["scenario"]
     return scenario

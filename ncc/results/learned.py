@@ -81,7 +81,11 @@ class Learned:
         return mean
 
     def chosen(self, obs: ObsArray) -> FloatArray:
-        """Rate [...] that hosts take at observations [..., obs_dim], over the link's. Raises as `log_rate`."""
+        """Rate [...] that hosts take at observations [..., obs_dim], as a fraction of the link's rate.
+
+        Raises:
+            ConfigError: as `log_rate`.
+        """
         logits = self.policy.logits(obs.astype(np.float32))
         likeliest = np.argmax(logits, axis=-1)
         rates: FloatArray = np.take_along_axis(self._rates(obs, logits), likeliest[..., None], axis=-1)[..., 0]
@@ -100,7 +104,7 @@ class Learned:
         return np.clip(table.over_link(obs), 1e-6, 1.0)
 
     def _multiplied(self, obs: ObsArray, given: FloatArray32) -> FloatArray:
-        """Rates [..., 1] over the link's, at most 1: a formula multiplied by numbers `given` [..., 1] in [-1, 1]."""
+        """Rates [..., 1] as fractions of the link's, at most 1: a formula changed by `given` [..., 1] in [-1, 1]."""
         if self.network is None:
             raise ConfigError(f"{self.label} multiplies a formula, which takes the network's rates: name it by on()")
         scales = scales_of(self.network)

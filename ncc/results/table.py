@@ -94,7 +94,7 @@ def markdown(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> str:
 
 
 def full_table(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> Grid:
-    """Make the full table.
+    """Make the full table: a row per metric and datapath, a column per controller, then a column per bound.
 
     Args:
         rows: keys of the metrics to show.

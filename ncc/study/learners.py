@@ -71,7 +71,7 @@ class LearnersSpec(Value, frozen=True):
 
     learners: Annotated[dict[Name, Learner], Meta(min_length=1)]
     common: tuple[str, ...]
-    """Overrides of every training of ncc, which its own ones follow. Scripts set their own scenario instead."""
+    """Overrides of every training by ncc; the learner's own follow them. Scripts set their scenario themselves."""
     judged: Judged
     over: tuple[Name, ...]
     """Controllers that are shown in addition."""
@@ -84,7 +84,7 @@ class LearnersSpec(Value, frozen=True):
     out: Annotated[str, Meta(min_length=1)]
     """Folder of the trainings and the report; finished trainings are kept."""
     docs: str | None
-    """Second folder for the report; None: there is none."""
+    """Second folder for the report; None: no second folder."""
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "LearnersSpec":

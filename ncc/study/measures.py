@@ -36,7 +36,7 @@ class Throughput(AtPort, frozen=True, kw_only=True, tag="throughput"):
 
 
 class Utilisation(AtPort, frozen=True, kw_only=True, tag="utilisation"):
-    """Throughput of a port over the largest rate of IP packets that its line can carry; 1 if the line is never idle."""
+    """Throughput of a port, divided by the highest rate of IP packets on its line; 1 if the line is never idle."""
 
     SHOWN: ClassVar[Metric] = Metric("", "", "%", Better.HIGHER, 100.0, 2)
 

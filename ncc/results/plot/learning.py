@@ -21,7 +21,8 @@ Such lines are dashed in turn, so that each of them can be seen.
 DASH = 6.0
 """Length of a dash, in line widths."""
 FENCE = 3.0
-"""Interquartile ranges beyond the quartiles at which the axis ends, unless the curve or a line is further out."""
+"""Distance from the quartiles to the ends of the axis of returns, in interquartile ranges; more if the curve or a line
+needs it."""
 
 
 def learning_curve(

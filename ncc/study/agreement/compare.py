@@ -18,7 +18,7 @@ from ncc.study.table import rounded
 Row = dict[str, Any]
 """Plain data."""
 UPLINK = {"throughput_bps": "uplink_throughput_bps", "queue_bytes": "uplink_queue_mean_bytes"}
-"""Figures of uplinks, and the columns whose means they are, over the periods in which flows arrive."""
+"""Figures of uplinks. Each is the mean of a column over the periods in which flows arrive."""
 FIGURES = (*UPLINK, "goodput_bps", "loss_frac", "retransmit_frac", "timeouts_per_flow", "mark_frac")
 """Figures of a run: those of uplinks, and metrics (`ncc.metrics.catalogue`)."""
 
