@@ -120,10 +120,10 @@ class _Rates:
     def rates_bps(self, actions: npt.ArrayLike, obs: ObsArray, first: int = 0) -> FloatArray:
         """Return limits in bits/s for actions [..., n_agents] on observations [..., n_agents, obs_dim].
 
-        Numbers are clipped to [-1, 1]. A limit of inf means no limit.
+        A limit of inf means no limit.
 
         Args:
-            actions: indices, or numbers.
+            actions: indices or, for continuous actions, real numbers, which are clipped to [-1, 1].
             obs: the observations that the actions were chosen on, with a leading axis if there are several racks.
             first: number of the first of several racks, for errors.
 
@@ -182,7 +182,7 @@ class RateTable(_Rates):
         self._take(scales.names, scales.link_rate_bps, self._numbers(self._unit_bps))
 
     def over_link(self, obs: ObsArray) -> FloatArray:
-        """Return the rate of every action over the link's rate, [..., n_actions], without a scenario.
+        """Return the rate of every action as a fraction of the link's rate, [..., n_actions]; no scenario is needed.
 
         `obs` [..., obs_dim] are the observations of any host. With `shares` they must contain the fair share. Call
         `reset` before `rates_bps` is used again.
@@ -226,10 +226,10 @@ class RateScale(_Rates):
         self.spec, self._seen = spec, formula_columns(observation) if spec.kind == "residual" else ()
 
     def reset(self, scenario: Scenario) -> None:
-        """Take the hosts of a scenario.
+        """Prepare for the hosts of a scenario.
 
         Raises:
-            ConfigError: a residual cannot be trusted there (`ncc.envs.residual`).
+            ConfigError: messages may get lost there, and a residual does not observe their age (`ncc.envs.residual`).
         """
         spec = self.spec
         numbers: dict[str, Any] = {"kind": spec.kind, "seen": self._seen, "floor_frac": spec.min_rate_frac}

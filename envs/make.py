@@ -36,7 +36,7 @@ class RackSettings(TypedDict, total=False):
     period_s: float | None
     """Time between two decisions."""
     load_frac: float | None
-    """Load of the scenario's Poisson traffic, over the rate of its link."""
+    """Load of the scenario's Poisson traffic, as a fraction of the rate of its link."""
     stack: HostStack | Settings | str | None
     """Transport below the rate limit: its name (``cubic``); or a mapping of `ncc.harness.datapath.HostStack`'s
     fields."""

@@ -80,7 +80,9 @@ class ProfitPenalty(Value, frozen=True, tag_field="kind", tag="profit_penalty"):
 
 
 class Backlog(Value, frozen=True, tag_field="kind", tag="backlog"):
-    """Minus the host's unfinished flows over `flows_scale`; `team_frac` mixes in the neighbourhood's mean.
+    """Minus the number of the host's unfinished flows, divided by `flows_scale`.
+
+    `team_frac` is the weight of the neighbourhood's mean in the reward; the host's own part has the rest.
 
     By Little's law the time average of unfinished flows is the arrival rate times the mean flow completion time, so the
     sum of this reward over an episode is that metric itself, up to a constant.

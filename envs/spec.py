@@ -24,7 +24,7 @@ class EnvView(Value, frozen=True):
     action: ActionSpec = ActionSpec()
     reward: AnyReward = Utility()
     pairs: Pairs | None = None
-    """Copies with the same flows, over which rewards are differences; null: a host gets its own reward."""
+    """Copies of each rack with the same flows, with rewards that are differences between them; null: no copies."""
 
     def check(self) -> None:
         if self.pairs is not None and self.pairs.n_noise and self.action.n_actions:

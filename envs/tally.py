@@ -53,10 +53,10 @@ def means(sums: FloatArray) -> dict[str, float]:
     """Return the means of `Tally.sums` by name with SI unit; a mean of nothing is left out.
 
     Keys:
-        network/fct_s: mean flow completion time by Little's law, flows under way over flows finished per second.
+        network/fct_s: mean flow completion time by Little's law: flows under way, divided by flows finished per second.
         network/goodput_bps: payload acknowledged to all hosts of a rack per second.
         network/queue_delay_s: mean wait at the uplink.
-        network/limit_frac: mean rate limit over the rate of the host's link; 1: no host is limited.
+        network/limit_frac: mean rate limit as a fraction of the host's link rate; 1: no host is limited.
     """
     racks, under_way_s, finished, goodput, delay, limits = sums.tolist()
     if not racks:

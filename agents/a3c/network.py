@@ -117,7 +117,7 @@ class ActorCritic:
         self._value.load(weights[self._policy.size :])
 
     def act(self, obs: ObsArray, drawn: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
-        """Draw actions for the next samples of the rollout; return False if a logit or a number is not finite.
+        """Draw actions for the next samples of the rollout; return False if a logit or an action is not finite.
 
         Args:
             obs: [rows, obs_dim]

@@ -94,8 +94,8 @@ class AgentLink:
     def leave(self) -> None:
         """Tell the agent that the simulation is over, if it has received a state.
 
-        Without this message, ns3-gym's agent would wait for ever. It reads it as the answer to its next action, which
-        has no effect any more.
+        Without this message, ns3-gym's agent would wait for ever. The agent reads the message as the answer to its next
+        action; that action has no effect.
         """
         if self._last_state is not None and not self.stopped:
             pb = messages()

@@ -203,10 +203,12 @@ class Controller(Value, frozen=True):
             raise ConfigError(f"controller {self.name!r} has the rule of receivers as its limit: leave `receivers` out")
 
     def placed(self, scenario: Scenario) -> Scenario:
-        """Return the scenario with neighbourhoods of both kinds if `receivers` is set, else the scenario as it is.
+        """Return the scenario that the controller runs in: if `receivers` is set, receivers exchange messages as well.
+
+        `Scenario.neighbourhoods` is then `both`; else the scenario is unchanged.
 
         Raises:
-            ConfigError: a host of the scenario has no switch in front of it, which a receiver rule needs.
+            ConfigError: a host of the scenario is not linked to a switch, which a receiver rule needs.
         """
         if self.receivers is None or scenario.neighbourhoods == "both":
             return scenario

@@ -187,8 +187,8 @@ class InProcesses:
 class WhereFree(Networks):
     """A single network of a datapath that allows one run at a time in a process (`OnePerProcess`).
 
-    It runs in this process if that has no run when the network is first started, else in a process of its own. In a
-    daemon, which may not start processes, it always runs in this process.
+    It runs in this process if this process has no run when the network is first started, else in a process of its own.
+    In a daemon, which may not start processes, it always runs in this process.
     """
 
     def __init__(self, datapath: DatapathFactory, taken: Callable[[], bool], *, first: int = 0) -> None:

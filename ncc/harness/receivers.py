@@ -213,11 +213,10 @@ class ReceiverRule:
         """Return, for each pair [E], how many bytes to the same receiver go before the pair's first flow.
 
         Bytes are those on the wire. A pair counts as two flows: the one with the least payload left, and all its others
-        taken together. With the order `remaining`, the flow with the least payload left goes first. The others of a
-        pair are placed by their mean payload left. Of equal flows, single ones go before such others, then the one of
-        the older pair goes first. With the order `arrival`, the oldest pair goes
-        first, and pairs of which more than `BEHIND_BYTES` per flow have arrived go last. The age of a pair is that of
-        its newest flow. The order of the rows has no influence.
+        taken together, which have their mean payload left. With the order `remaining`, the flow with the least payload
+        left goes first. Among equals, pairs' first flows go before the others, then older pairs go first. With the
+        order `arrival`, the oldest pair goes first, and pairs of which more than `BEHIND_BYTES` per flow have arrived
+        go last. The age of a pair is that of its newest flow. The order of the rows has no influence.
         """
         n = len(edges)
         rest = edges.waiting_bytes - edges.next_bytes
@@ -343,7 +342,9 @@ class WithReceivers:
 
 
 def _turn_s(scenario: Scenario, host: int) -> float:
-    """Return the RTT in seconds, without queues, of a full packet between hosts with such a link at one switch."""
+    """Return the RTT in seconds, without queues, of a full packet between two hosts at one switch with links like this
+    host's.
+    """
     link, transport = scenario.network().host_link(host), scenario.transport
     on_wire_bytes = transport.mtu_bytes + HEADER_BYTES + 2 * transport.frame_overhead_bytes
     return 2 * (2 * link.delay_s + BITS_PER_BYTE * on_wire_bytes / link.rate_bps)

@@ -83,13 +83,13 @@ class StopRequest:
 
     @contextmanager
     def insisted(self) -> Iterator[None]:
-        """Let a further signal in the context end a process that hangs: it raises an error, once.
+        """Let a second signal interrupt the block of this context, in case the process hangs.
 
-        The signal must come more than `INSISTS_S` after the first. Nothing is raised after the context, because there
-        all changes have to be undone completely.
+        The signal must come more than `INSISTS_S` after the first. After the block no signal interrupts, because all
+        changes must then be undone completely.
 
         Raises:
-            DatapathError: a further signal came.
+            DatapathError: a second signal came; it is raised only once.
         """
         self._may_raise = True
         try:

@@ -52,7 +52,7 @@ def use_config_dir(folder: Path | None) -> None:
 
 
 def with_scenario_files(word: str) -> str:
-    """Offer the files in ``scenario=my/own.yaml`` to Hydra, and return the word with the names that they got.
+    """Register the files in an argument like ``scenario=my/own.yaml`` with Hydra; return it with their new names.
 
     Raises:
         ConfigError: a file cannot be read or is no mapping.

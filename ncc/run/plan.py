@@ -188,7 +188,7 @@ class TrainPlan:
 
     @property
     def spec(self) -> EnvSpec:
-        """Environment of the training; if there are families, they replace its scenario by theirs."""
+        """Environment of the training. If there are families, scenarios drawn from them replace its scenario."""
         return EnvSpec(scenario=self.scenario, stack=self.stack, view=self.env)
 
     def check_transports(self) -> None:
