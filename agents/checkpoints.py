@@ -97,6 +97,6 @@ def damaged(path: Path, error: Exception) -> ResultError:
 
 
 def check_same(where: object, found: object, asked: object) -> None:
-    """Raise `ResultError` unless `found`, which the checkpoint `where` was made with, equals `asked`."""
+    """Raise `ResultError` unless the values `found` in the checkpoint `where` equal `asked`."""
     if found != asked:
         raise ResultError(f"{where} was made with {found}, not {asked}; resume with the configuration that made it")

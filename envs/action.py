@@ -246,7 +246,7 @@ AnyRateMap = RateTable | RateScale
 
 
 def rate_map(spec: ActionSpec, observation: ObservationSpec) -> AnyRateMap:
-    """Make the map that a spec describes, for hosts with such observations."""
+    """Make the map from actions to rate limits that `spec` describes, for hosts with these observations."""
     return RateTable(spec, observation) if spec.n_actions else RateScale(spec, observation)
 
 

@@ -159,7 +159,7 @@ _MEASURES: Mapping[str, Callable[[Scenario, Scales], npt.ArrayLike]] = {
     "buffer_periods": _buffer_periods,
     "delay_periods": lambda scenario, _: scenario.sharing_delay_periods,
 }
-"""Functions from a scenario to the values that a range must contain: one, one of each host or uplink, or none."""
+"""Functions from a scenario to the values that a range must contain: a single one, one per host or uplink, or none."""
 
 
 def _span(name: str, *scenarios: Scenario) -> tuple[float, float]:

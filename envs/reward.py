@@ -26,8 +26,8 @@ RewardArray = npt.NDArray[np.float32]
 class Utility(Value, frozen=True, tag_field="kind", tag="utility"):
     """Throughput against delay, U = ln x - rho ln d (wang2021 eq. 5.1, 5.2).
 
-    x is goodput over link rate, clipped to [`floor_frac`, 1] (a busy host that delivered nothing would have ln 0);
-    d is mean RTT over base RTT, at least 1. Host n gets (1 - team_frac) U_n + team_frac * mean of U over its
+    x is goodput / link rate, clipped to [`floor_frac`, 1] (a busy host that delivered nothing would have ln 0);
+    d is mean RTT / base RTT, at least 1. Host n gets (1 - team_frac) U_n + team_frac * mean of U over its
     neighbourhood.
 
     `team_frac` 1 is the global objective (5.2). In the paper's M/M/1 model, d = 1/(C - sum x), its maximum is at
@@ -56,10 +56,10 @@ class ProfitPenalty(Value, frozen=True, tag_field="kind", tag="profit_penalty"):
     reward for the action just taken cannot do. g is goodput, where the paper has the actual sending rate. It is the
     goodput of everything that the host sends, also to neighbours, while b limits packets that leave the neighbourhood.
 
-    Profit_n = mean over the neighbourhood of (b_i/g_i) ln b_i - rho ln d_i, 0 for an idle host. b and g are over the
-    link rate, so ln b <= 0: a limit that leaves much undelivered (b/g > 1) costs more. Guards: b/g in [0, `ratio_max`],
-    d at least one base RTT. It is the mean, not the sum, so that the size of the rack does not change its scale; the
-    sum of g_z in the penalty is divided by the uplink's rate, which makes it a utilisation.
+    Profit_n = mean over the neighbourhood of (b_i/g_i) ln b_i - rho ln d_i, 0 for an idle host. b and g are fractions
+    of the link rate, so ln b <= 0: a limit that leaves much undelivered (b/g > 1) costs more. Guards: b/g in [0,
+    `ratio_max`], d at least one base RTT. It is the mean, not the sum, so that the size of the rack does not change its
+    scale; the sum of g_z in the penalty is divided by the uplink's rate, which makes it a utilisation.
 
     Penalty_n = sigma1 * (sum_{z != n} g_z / C) / max(1 - b_n/C, `slack_min_frac`) * b_n/C
     + sigma2 * max(max_{z != n} d_z / sla_delay_s - 1, 0) * d_n / sla_delay_s, 0 for an idle host. Guards: the divisor's

@@ -140,7 +140,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         return self._flat(), rewards.mean(axis=1).astype(np.float64), terminated, truncated, info
 
     def render(self) -> tuple[Frame, ...] | None:  # type: ignore[override] # Gymnasium's type is any frame's
-        """Draw each rack like `ncc.envs.gym.RackEnv.render`.
+        """Draw each rack like `ncc.envs.gym.RackEnv.render`; None unless the mode is ``rgb_array``.
 
         Raises:
             DatapathError: no episode has begun.

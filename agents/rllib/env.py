@@ -86,7 +86,7 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[ObsArray, dict[str, Any]]:
-        """Begin a rollout. The first call begins the racks' first episode; later calls let the racks go on."""
+        """Begin a rollout. The first call begins the racks' first episodes; later calls continue their episodes."""
         self._left = self._settings.rollout
         if self._obs is None:
             episode = self._settings.episode

@@ -110,7 +110,7 @@ class Shim:
     def hold(self, window_bytes: Sequence[int] | IntArray) -> None:
         """Give connections of hosts 0 to n - 1 a window of at least `window_bytes` [n]; 0: the controller's window.
 
-        It holds from a connection's first packet until the first mark or loss, and again after a pause.
+        This window holds from a connection's first packet until the first mark or loss, and again after a pause.
         """
         self._windows[: len(window_bytes)] = window_bytes
 

@@ -28,7 +28,7 @@ class AgentLink:
     Args:
         port: port of this machine on which the agent listens.
         obs_space: observation space, as `ncc.envs.ns3gym.containers.wire_space` gives it.
-        act_space: action space, likewise.
+        act_space: action space, also by `wire_space`.
         wait_s: longest time to wait for an agent.
         answer_s: longest time that an agent may take for an action.
 

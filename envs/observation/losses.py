@@ -17,7 +17,7 @@ class Losses:
     """Random draws that decide which messages arrive.
 
     In every period each neighbour, and the uplink, sends its state to each host in a separate message. A message is
-    lost with probability `Scenario.sharing_loss_frac`; the receiver then goes on using the one before. Hosts of
+    lost with probability `Scenario.sharing_loss_frac`; the receiver then keeps using the one before. Hosts of
     `sharing_silent` send nothing, so others see them as they were at the start: idle. Hosts of `sharing_lying` always
     report that they are idle.
     """

@@ -276,10 +276,10 @@ class Scenario(Value, frozen=True):
             raise ConfigError(f"Scenario.neighbourhoods={self.neighbourhoods}: {error}") from None
 
     def digest(self) -> str:
-        """Compute the digest (`Value.digest`). A key that a later version added counts only if it has no default value.
+        """Compute the digest (`Value.digest`), without the newer keys whose values are the defaults.
 
-        So a scenario that does not use this key keeps its digest, and its stored results stay valid. A buffer size of
-        null counts as the size that `sockets` gives it.
+        So a scenario keeps its digest, and its stored results stay valid, when a new version of ncc adds a key. A
+        buffer size of null counts as the size that `sockets` gives it.
         """
         plain = self.to_dict()
         traffic = [part for _, part in plain["workload"]]

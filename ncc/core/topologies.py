@@ -165,7 +165,7 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
     wan_delay_s: Delay = 4.85 * MS
     wan_buffer_bytes: Count = 15_000_000
     deep_borders: bool = False
-    """Give the borders' ports towards their own datacentre the buffers of those to the WAN: deep, without marks."""
+    """Give the borders' ports towards their own datacentre the buffers of ports to the WAN: deep, without marks."""
 
     def check(self) -> None:
         super().check()

@@ -261,8 +261,8 @@ class Queries(Traffic, frozen=True, tag="queries"):
 class Long(Traffic, frozen=True, tag="long"):
     """Endless flows, `flows` of them; each has ten times the bytes that its sender's link can carry during the run.
 
-    Flow i goes from host `first` + i of `sources` to host `first` + `shift` + i of `destinations`. Past the last host
-    of a group, counting goes on with its first. With a shift, sources and destinations may be one group. Flows start at
+    Flow i goes from host `first` + i of `sources` to host `first` + `shift` + i of `destinations`. After the last host
+    of a group, counting continues at its first. With a shift, sources and destinations may be one group. Flows start at
     random times within `spread_s` after `start_s`.
     """
 

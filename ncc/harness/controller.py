@@ -70,7 +70,7 @@ class ShortestFirstLimit(Formula, frozen=True, tag="shortest_first"):
     alike: Annotated[float, Meta(ge=1)] = ALIKE
     """Factor within which the next flows of two hosts count as equally long."""
     slack_periods: NonNegative = SLACK_PERIODS
-    """Difference within which they count as equally long too: the bytes that a link carries in so many periods."""
+    """Difference that is allowed in addition to `alike`, in periods at the rate of the host's link."""
     floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.1
     """Lower bound of a host's limit, as a share of its fair share."""
 
@@ -90,7 +90,7 @@ class LocalLimit(Formula, frozen=True, tag="local"):
     alike: Annotated[float, Meta(ge=1)] = ALIKE
     """Factor within which the next flows of two hosts count as equally long."""
     slack_periods: NonNegative = SLACK_PERIODS
-    """Difference within which they count as equally long too: the bytes that a link carries in so many periods."""
+    """Difference that is allowed in addition to `alike`, in periods at the rate of the host's link."""
     floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.1
     """Lower bound of a host's limit after `hold_periods`, as a share of its fair share."""
     tie_frac: Annotated[float, Meta(ge=0, le=1)] = 0.0

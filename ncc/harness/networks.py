@@ -22,7 +22,7 @@ DatapathFactory = Callable[[], Datapath]
 class Networks:
     """Networks that are stepped together and started one by one. They have equal shapes, and each has its own flows.
 
-    This class steps them one after the other in the calling thread; classes that derive from it do so elsewhere. Each
+    This class steps them one after the other in the calling thread; derived classes use other threads or processes. A
     network gives bit for bit the results of a single `Datapath`. Errors are those of `Datapath`. With several networks,
     an error begins with the name of its network (``rack 3: ...``), and then all networks must be started again.
 

@@ -53,7 +53,7 @@ def interrupting(*numbers: signal.Signals) -> Iterator[None]:
 
 
 class StopRequest:
-    """A request to end, which a service gets by one of the signals `ENDS`. It first has to undo its changes.
+    """A request to end a service by one of the signals `ENDS`. The service first has to undo its changes.
 
     SIGHUP does not end a service; it asks it to read files again.
 
@@ -71,7 +71,7 @@ class StopRequest:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Note the signals that come in the context; by themselves they end nothing."""
+        """Note the signals that come in the context; they do not end the process."""
         with _handled((*ENDS, signal.SIGHUP), self._note):
             yield
 

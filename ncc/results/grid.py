@@ -93,7 +93,7 @@ def print_grid(grid: Grid, console: Console) -> None:
 
 
 def is_bounded(console: Console) -> bool:
-    """True if lines have a width: that of a terminal, or the one that COLUMNS gives a pipe."""
+    """True if the width of lines is limited, by a terminal or, for a pipe, by COLUMNS."""
     return console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
 
 

@@ -69,8 +69,8 @@ def _say(console: Console, text: str, style: str = "") -> None:
 def sentences(judgement: Judgement) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Write the sentences of `ncc.results.verdict.verdicts`.
 
-    If they are the same on all datapaths, they stand once. Otherwise they stand for each datapath, with its name, the
-    reference first.
+    If they are equal on all datapaths, they are given once. Otherwise they are given for each datapath, with its name,
+    the reference first.
 
     Returns:
         The sentences about the first of `ncc.results.verdict.subjects`, and those about the others.

@@ -138,7 +138,7 @@ class Within(OfOne, frozen=True, kw_only=True, tag="within"):
 
 
 class Near(OfOne, frozen=True, kw_only=True, tag="near"):
-    """At every point for which the paper gives a value of `contender`, our value over the paper's lies in [low, high].
+    """At every point for which the paper gives a value of `contender`, our value / the paper's lies in [low, high].
 
     The experiment's `values` hold the paper's values. Points without one are not judged.
     """

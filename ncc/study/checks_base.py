@@ -16,7 +16,7 @@ from ncc.study.measures import AnyMeasure
 from ncc.study.table import At, Table
 
 Judged = tuple[bool, str]
-"""True if the check holds at some points, and a text with the numbers."""
+"""Judgement of a group of points: True if the check holds there, and a text with the numbers."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
 
 
 class Bound(OfTraffic, frozen=True, kw_only=True, tag="bound"):
-    """Statistic of the completion times of the run's flows if fluids shared the network ideally (`ncc.metrics.fluid`).
+    """Statistic of completion times of the run's flows in a fluid model with ideal sharing (`ncc.metrics.fluid`).
 
     It corresponds to `Fct`, and is the same for all contenders with the same flows. All flows complete, even those that
     the run did not deliver.

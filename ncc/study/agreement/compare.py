@@ -31,8 +31,8 @@ def compare_runs(case: LoadCase, controller: str, ours: Sequence[StoredRun], ref
         reference: runs on the reference datapath, in the same order.
 
     Returns:
-        The number of flows, and of those with the same FCT on both to the nanosecond; the problems of invalid runs; and
-        figures of ours and of the reference, as means over seeds with six significant digits.
+        The number of flows; the number of flows whose FCT is the same on both to the nanosecond; the problems of
+        invalid runs; and figures of ours and of the reference, as means over seeds with six significant digits.
     """
     sides = [[run.load() for run in side] for side in (ours, reference)]
     pairs = list(zip(*([_fct_s(run) for run in side] for side in sides), strict=True))
