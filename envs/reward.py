@@ -42,7 +42,7 @@ class Utility(Value, frozen=True, tag_field="kind", tag="utility"):
     floor_frac: Annotated[float, Meta(gt=0, lt=1)] = 1e-3
 
     def build(self) -> "UtilityReward":
-        """Make the function of this spec."""
+        """Make the reward function that these settings describe."""
         return UtilityReward(self)
 
 
@@ -75,7 +75,7 @@ class ProfitPenalty(Value, frozen=True, tag_field="kind", tag="profit_penalty"):
     slack_min_frac: Annotated[float, Meta(gt=0, le=1)] = 0.05
 
     def build(self) -> "ProfitPenaltyReward":
-        """Make the function of this spec."""
+        """Make the reward function that these settings describe."""
         return ProfitPenaltyReward(self)
 
 
@@ -105,7 +105,7 @@ class Backlog(Value, frozen=True, tag_field="kind", tag="backlog"):
             )
 
     def build(self) -> "BacklogReward":
-        """Make the function of this spec."""
+        """Make the reward function that these settings describe."""
         return BacklogReward(self)
 
 
@@ -142,7 +142,7 @@ def busy(m: Measured) -> npt.NDArray[np.bool_]:
 
 
 class UtilityReward(Reward):
-    """Function of `Utility`; like the others it takes one rack [n_agents] or several [n_racks, n_agents]."""
+    """Reward function of `Utility`; like the others, it takes one rack [n_agents] or several [n_racks, n_agents]."""
 
     def __init__(self, spec: Utility) -> None:
         self.spec = spec
@@ -174,7 +174,7 @@ class UtilityReward(Reward):
 
 
 class ProfitPenaltyReward(Reward):
-    """Function of `ProfitPenalty`."""
+    """Reward function of `ProfitPenalty`."""
 
     def __init__(self, spec: ProfitPenalty) -> None:
         self.spec = spec
@@ -199,7 +199,7 @@ class ProfitPenaltyReward(Reward):
 
 
 class BacklogReward(Reward):
-    """Function of `Backlog`."""
+    """Reward function of `Backlog`."""
 
     def __init__(self, spec: Backlog) -> None:
         self.spec = spec

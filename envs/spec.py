@@ -73,7 +73,7 @@ class EnvSpec(Value, frozen=True):
             )
 
     def copies(self, n_racks: int) -> int:
-        """Return how many of `n_racks` racks at a time have the same flows.
+        """Return the number of consecutive racks, of `n_racks`, that have the same flows; 1 without `pairs`.
 
         Raises:
             ConfigError: racks are not a multiple of the copies, or copies may end at different times.

@@ -13,7 +13,7 @@ EVERY = 10
 
 
 class Tally:
-    """Counts flows, goodput, queueing delay and limits of the racks of one scenario, all together."""
+    """Sums of flows, goodput, queueing delays and limits over all racks of one scenario."""
 
     def __init__(self, scenario: Scenario, n_racks: int) -> None:
         self._stride_s = EVERY * scenario.period_s
@@ -30,7 +30,7 @@ class Tally:
         self._finished[row] = 0
 
     def add(self, m: Measurement | Measurements, limits_bps: FloatArray) -> None:
-        """Count a period of every rack under limits [n_racks, n_agents]."""
+        """Take a period of every rack under limits [n_racks, n_agents] in bits/s; one call in `EVERY` is counted."""
         self._calls += 1
         if self._calls % EVERY:
             return

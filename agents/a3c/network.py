@@ -81,7 +81,7 @@ class NetShape:
 
 
 class Losses(NamedTuple):
-    """Means over all samples of a rollout."""
+    """Losses and entropy, as means over all samples of a rollout."""
 
     policy: float
     """-log pi(a) times the advantage"""
@@ -133,7 +133,7 @@ class ActorCritic:
         return bool(np.isfinite(actions).all())
 
     def value(self, obs: ObsArray) -> Float:
-        """Return values [...] of observations [..., obs_dim] that are not samples, as those after the last action."""
+        """Return values [...] of observations [..., obs_dim] that are not samples, such as the one after a rollout."""
         if not self._critic:
             return np.zeros(obs.shape[:-1], np.float32)
         rows = np.ascontiguousarray(obs.reshape(-1, obs.shape[-1]))

@@ -42,11 +42,11 @@ class TrainState:
 
     @classmethod
     def fresh(cls, params: Tensor) -> "TrainState":
-        """The state before the first update."""
+        """Make the state before the first update, from the weights [size]."""
         return cls(params, torch.zeros_like(params), torch.zeros_like(params), torch.zeros(3, dtype=torch.int64))
 
     def share(self) -> None:
-        """Move to shared memory."""
+        """Move the vectors to shared memory."""
         for tensor in (self.params, self.mean, self.square, self.counts):
             tensor.share_memory_()  # type: ignore[no-untyped-call]
 

@@ -31,7 +31,7 @@ class Losses:
         self._rngs = [np.random.default_rng(seed) for _ in range(lead[0] if lead else 1)]
 
     def begin(self, row: int, seed: int) -> None:
-        """Restart one of several racks."""
+        """Restart the random draws of rack `row` with a new seed."""
         self._rngs[row] = np.random.default_rng(seed)
 
     def arrivals(self) -> BoolArray:

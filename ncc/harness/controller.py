@@ -31,7 +31,7 @@ class Formula(Limit, frozen=True):
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
     def build(self) -> RateLimiter:
-        """Build the limiter that this describes."""
+        """Build the limiter that these settings describe."""
         raise TypeError(f"{type(self).__name__} must define build()")
 
 

@@ -286,9 +286,9 @@ class WithReceivers:
     traffic that the other holds back: a host whose flows all wait for receivers counts as idle at its uplink
     (`without_held`), and receivers hold flows only while their port is full (`ReceiverRule`).
 
-    Grants may come too late to help. This is so if the port carries more than its queue can hold before a grant arrives
-    and takes effect, or if grants get lost. Such a receiver sends no grants, provided that all flows to it get a start
-    time by SYN-ACK.
+    Grants may come too late to help: the port may carry more than its queue can hold before a grant arrives and takes
+    effect, or grants may get lost. A receiver with such a port sends no grants, provided that all flows to it get a
+    start time by SYN-ACK.
 
     The port that a neighbourhood shares may be a receiver's own port. Then both the limiter and the receiver steer the
     hosts. The receiver decides alone, and the hosts have no limit, in two cases: a period carries more than the port's
@@ -342,9 +342,7 @@ class WithReceivers:
 
 
 def _turn_s(scenario: Scenario, host: int) -> float:
-    """Return the RTT in seconds, without queues, of a full packet between two hosts at one switch with links like this
-    host's.
-    """
+    """Return the RTT in seconds of a full packet, without queues, between hosts at one switch with such links."""
     link, transport = scenario.network().host_link(host), scenario.transport
     on_wire_bytes = transport.mtu_bytes + HEADER_BYTES + 2 * transport.frame_overhead_bytes
     return 2 * (2 * link.delay_s + BITS_PER_BYTE * on_wire_bytes / link.rate_bps)
