@@ -153,7 +153,7 @@ class Families(Value, frozen=True):
     """The families by name; empty: training uses one scenario."""
 
     def draw(self, seed: int, slot: int, episode: int) -> Scenario:
-        """Draw the scenario of an episode, which has its family's name. Equal arguments give equal scenarios.
+        """Draw the scenario of an episode; its name is that of its family. Equal arguments give equal scenarios.
 
         Raises:
             ConfigError: there are no families, or the drawn scenario cannot be an episode; the message then names the

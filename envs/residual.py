@@ -68,7 +68,7 @@ _SEEN = (
 
 
 def formula_columns(observation: ObservationSpec) -> tuple[int, ...]:
-    """Return the columns of an observation from which rates.h computes the formulas; the age comes last if it is seen.
+    """Return the columns of an observation from which rates.h computes the formulas; an observed age comes last.
 
     Raises:
         ConfigError: the observation lacks one of them.

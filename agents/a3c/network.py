@@ -123,8 +123,8 @@ class ActorCritic:
             obs: [rows, obs_dim]
             drawn: [rows] numbers in [0, 1): the action is the first whose cumulative probability exceeds it. For
                 real-valued actions: noise in standard deviations.
-            actions: [rows] filled.
-            values: [rows] filled with the values of the observations, in units of the mean reward per period.
+            actions: [rows] array to which the actions are written.
+            values: [rows] array for the values of the observations, in units of the mean reward per period.
         """
         values[:] = self._value.forward(obs)[:, 0] if self._critic else 0
         if self.n_actions:

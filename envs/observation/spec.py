@@ -94,7 +94,7 @@ class Entry(NamedTuple):
 
 
 def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
-    """Return the numbers of a host's observation, in order.
+    """Return the entries of a host's observation, in order.
 
     Raises:
         ConfigError: features.yaml is wrong.

@@ -47,7 +47,7 @@ class EvaluationSpec(JudgingSpec, frozen=True):
             raise UnknownNameError("controller in params", unknown[0], self.controllers)
 
     def load(self) -> tuple[Controller, ...]:
-        """Load the controllers with `params`; tuned ones lack the settings of their set, which the scenario decides.
+        """Load the controllers with `params`. Tuned ones lack their tuned set, because it depends on the scenario.
 
         Raises:
             ConfigError: a name or parameter does not exist, or two policy files would have the same name in results.

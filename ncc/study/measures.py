@@ -163,7 +163,7 @@ class Drops(Measure, frozen=True, kw_only=True, tag="drops"):
 
 
 class Summary(Measure, frozen=True, kw_only=True, tag="summary"):
-    """One of the metrics of all runs."""
+    """A metric of the whole run (`ncc.metrics.summary`)."""
 
     metric: Name
     """Key in `ncc.metrics.catalogue`."""
