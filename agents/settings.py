@@ -21,7 +21,7 @@ def scheduled(start: float, final: float | None, fraction: float) -> float:
 
 
 class LearnerSettings(Value, frozen=True):
-    """Settings of a policy gradient for hosts that share one policy; each host of each rack is one sample.
+    """Settings of a policy gradient for hosts that share one policy; each host gives one sample per period.
 
     Rewards are multiplied by 1 - gamma, so that values are in units of the mean reward per period whatever the horizon.
     Advantages are scaled to mean square 1 in each update, so that `entropy_coef` means the same for every reward.

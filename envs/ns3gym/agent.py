@@ -64,7 +64,7 @@ class AgentLink:
         """Send a state and return the agent's action; None if the agent says stop or the episode is over.
 
         Raises:
-            DatapathError: the agent has gone, gave no action in time, or broke the protocol.
+            DatapathError: the agent disconnected, gave no action in time, or broke the protocol.
         """
         pb = messages()
         over = terminated or truncated

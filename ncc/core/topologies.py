@@ -92,8 +92,8 @@ class SingleSwitch(TopologySpec, frozen=True, tag="single_switch"):
 class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
     """`leaves` x `hosts_per_leaf` hosts, every leaf linked to every spine (ECMP).
 
-    The neighbours are the hosts of one leaf. The uplink port of a leaf is its port to the first spine, which represents
-    all of them because flows spread by hash.
+    The neighbours are the hosts of one leaf. The uplink port of a leaf is its port to the first spine; it stands for
+    the ports to all spines, because flows spread by hash.
     """
 
     leaves: Annotated[int, Meta(ge=2)] = 8

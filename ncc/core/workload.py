@@ -54,10 +54,9 @@ class Traffic(Value, frozen=True, kw_only=True, tag_field="kind"):
 class Poisson(Traffic, frozen=True, tag="poisson"):
     """Flows that arrive as a Poisson process, with sizes from a table.
 
-    `load_frac` is the payload rate offered to `link`, divided by its line rate. So flows arrive at a rate of
-    load_frac * line rate / (8 * mean size).
-    Headers are not included (about 5 % at 1500-byte packets). Sources and destinations are drawn uniformly from the two
-    groups. An empty `link` means the uplink port of the first neighbourhood.
+    `load_frac` is the payload rate offered to `link`, divided by its line rate: flows arrive at the rate load_frac *
+    line rate / (8 * mean size). Headers are not included (about 5 % at 1500-byte packets). Sources and destinations are
+    drawn uniformly from the two groups. An empty `link` means the uplink port of the first neighbourhood.
     """
 
     distribution: Name | SizeDistribution

@@ -51,7 +51,7 @@ def print_judgement(judgement: Judgement, console: Console | None = None, *, ful
 def print_verdict(judgement: Judgement, console: Console | None = None, *, named: bool = False) -> None:
     """Print the verdict: who finishes flows sooner, in one sentence or, if datapaths differ, in one for each of them.
 
-    A comparison begins and ends with it.
+    The output of a comparison begins and ends with the verdict.
 
     Args:
         console: console to print to; None: standard output.
