@@ -41,7 +41,7 @@ def compare_runs(case: LoadCase, controller: str, ours: Sequence[StoredRun], ref
         "case": case.name,
         "what": case.what,
         "controller": controller,
-        "n_flows": sum(len(theirs) for _, theirs in pairs),
+        "n_flows": sum(len(reference_fct_s) for _, reference_fct_s in pairs),
         "flows_same": sum(same(*pair) for pair in pairs),
         "problems": sorted({f"{run.label}: {problem}" for run in (*ours, *reference) for problem in run.problems}),
         "figures": {key: [rounded(float(np.mean([run[key] for run in side]))) for side in figures] for key in FIGURES},
