@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = shutil.which("chromium")
 """Path of the browser; None: there is none."""
 PATIENCE_S = 300.0
 """Time after which a browser without an answer counts as dead."""

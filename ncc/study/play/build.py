@@ -51,13 +51,13 @@ def page(script: str) -> str:
     from ncc.study.play.facts import facts
 
     parts = {name: (SOURCES / name).read_text(encoding="utf-8") for name in os.listdir(SOURCES)}
-    known = f"const FACTS = {json.dumps(facts(), separators=(',', ':'))};\n"
-    worker = known + "\n".join(parts[name] for name in (*BOTH, "worker.js")) + "\n" + script
-    scripts = known + "\n".join(parts[name] for name in (*BOTH, *OWN))
+    known = f"const FACTS = {json.dumps(facts(), separators=(',', ':'))};"
+    worker = "\n".join([*(parts[name] for name in (*BOTH, "worker.js")), script])
+    scripts = "\n".join([f"const ENGINE = {json.dumps(worker)};", known, *(parts[name] for name in (*BOTH, *OWN))])
     html = parts["page.html"]
     for mark, text in (
         ("/* style */", parts["page.css"]),
-        ("/* script */", f"const ENGINE = {json.dumps(worker)};\n{scripts}".replace("</script", "<\\/script")),
+        ("/* script */", scripts.replace("</script", "<\\/script")),
     ):
         html = html.replace(mark, text)
     return html

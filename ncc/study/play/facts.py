@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ncc.agents.policy import packaged_policy, load_policy
+from ncc.agents.policy import load_policy, packaged_policy
 from ncc.baselines.registry import controllers
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
@@ -96,7 +96,6 @@ def _contender(controller: Controller) -> dict[str, Any]:
         plain = limit.to_dict()
     return {
         "name": controller.name,
-        "summary": controller.summary,
         "stack": {
             "transport": stack.transport,
             "params": [list(pair) for pair in stack.params],
@@ -110,6 +109,7 @@ def _contender(controller: Controller) -> dict[str, Any]:
         "params": [
             {"name": one.name, "default": one.default, "min": one.min, "max": one.max, "help": one.help}
             for one in known
+            if plain["kind"] != "policy"  # a policy's stack is the one that it was trained on
         ],
     }
 

@@ -38,7 +38,6 @@ function slider([name, least, most, step, unit, , title, help]) {
     if (from.value.trim() !== "") {
       state[name] = Number(from.value);
       to.value = from.value;
-      $("preset").value = "";
       changed();
     }
   };
@@ -64,7 +63,6 @@ function fill() {
   kind.value = state.kind;
   kind.onchange = () => {
     state.kind = kind.value;
-    $("preset").value = "";
     fill();
     changed();
   };
@@ -76,7 +74,7 @@ function fill() {
       select = panel.querySelector("select"),
       contender = FACTS.contenders.find((one) => one.name === state[side]);
     select.value = state[side];
-    panel.querySelector(".summary").textContent = contender.summary;
+    panel.querySelector(".summary").textContent = ABOUT[state[side]];
     const inputs = contender.params.map((param) => {
       const row = document.createElement("label"),
         input = document.createElement("input");

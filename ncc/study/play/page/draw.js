@@ -148,7 +148,7 @@ function drawLimits(canvas, side, lastMs, state) {
     pen.fillStyle = colour("--soft");
     pen.textAlign = "center";
     pen.textBaseline = "middle";
-    pen.fillText("This controller sets no limits here.", (LEFT + width) / 2, (height - BOTTOM) / 2);
+    pen.fillText("no limits", (LEFT + width) / 2, (height - BOTTOM) / 2);
   }
   const stride = Math.max(1, Math.floor(result.epochs / 400));
   for (let host = 0; host < n && finite; ++host) {

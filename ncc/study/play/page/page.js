@@ -76,6 +76,7 @@ function newWorker() {
   }
   const address = URL.createObjectURL(new Blob([ENGINE], { type: "text/javascript" }));
   worker = new Worker(address);
+  worker.postMessage(FACTS);
   URL.revokeObjectURL(address);
   worker.onmessage = ({ data }) => data.id === asked && heard(data);
   worker.onerror = () => {
@@ -84,15 +85,32 @@ function newWorker() {
   };
 }
 
+// Notes on the page which run it has an answer to; `refused`: there is no result.
+function answered(refused) {
+  document.body.dataset.answered = String(asked);
+  document.body.dataset.refused = refused ? "yes" : "";
+}
+
+// Says why there is no result, and takes none of earlier runs.
+function refuse(words, verdict, buttons) {
+  ++asked;
+  say(words, buttons);
+  $("verdict").textContent = verdict;
+  answered(true);
+}
+
 function run(sure) {
   try {
     check(state, FACTS);
   } catch (error) {
-    say(error.message);
+    refuse(error.message, "No result for these settings.");
     return;
   }
   say("");
-  history.replaceState(null, "", `#${linkOf(state)}`);
+  const link = linkOf(state);
+  const preset = Object.keys(PRESETS).find((name) => linkOf({ ...fresh(), ...PRESETS[name][1] }) === link);
+  $("preset").value = preset || "";
+  history.replaceState(null, "", `#${link}`);
   worker.postMessage({ id: ++asked, state, sure });
 }
 
@@ -119,9 +137,11 @@ function heard(data) {
   } else if (kind === "ask") {
     say(`This run takes about ${Math.round(data.seconds)} seconds. `, { "Run it": () => run(true) });
     $("verdict").textContent = "Not run yet.";
+    answered(true);
   } else if (kind === "error") {
     say(data.words);
     $("verdict").textContent = "No result for these settings.";
+    answered(true);
   } else {
     show(data.sides);
   }
@@ -138,12 +158,16 @@ function show(given) {
   nowMs = Math.min(nowMs, lastMs);
   table();
   drawAll();
-  document.body.dataset.done = String(Number(document.body.dataset.done || 0) + 1);
+  answered(false);
 }
 
 const textOf = (key, value) => {
-  const { scale, digits, unit } = FACTS.metrics[key];
-  return Number.isNaN(value) ? "–" : `${(value * scale).toFixed(digits)}${unit ? " " + unit.replace("us", "µs") : ""}`;
+  const { scale, digits } = FACTS.metrics[key];
+  return Number.isNaN(value) ? "–" : (value * scale).toFixed(digits);
+};
+const titleOf = (key, title) => {
+  const unit = FACTS.metrics[key].unit.replace("us", "µs");
+  return unit ? `${title} (${unit})` : title;
 };
 
 function cell(row, tag, text, best) {
@@ -166,11 +190,16 @@ function table() {
     const best =
       texts[0] === texts[1] || values.some(Number.isNaN) ? NaN : better * values[0] > better * values[1] ? 0 : 1;
     const row = body.insertRow();
-    cell(row, "th", title);
+    cell(row, "th", titleOf(key, title));
     texts.forEach((text, i) => cell(row, "td", text, better !== 0 && best === i));
     cell(row, "td", key === "fct_mean_s" ? textOf(key, of[0].metrics.bound_s) : "");
   }
   $("table").replaceChildren(head, body);
+  for (const side of ["a", "b"]) {
+    const { metrics } = sides[side];
+    const [took, lost] = [textOf("fct_mean_s", metrics.fct_mean_s), textOf("loss_frac", metrics.loss_frac)];
+    panels[side].querySelector(".figures").textContent = `mean ${took} ms, lost ${lost} %`;
+  }
   const [a, b] = of.map(({ metrics }) => metrics.fct_mean_s),
     less = Math.round(100 * (1 - Math.min(a, b) / Math.max(a, b)));
   const [winner, loser] = (a < b ? of : [of[1], of[0]]).map(({ name }) => NAMES[name]);
@@ -178,6 +207,12 @@ function table() {
   $("verdict").textContent = less
     ? `${winner} finishes flows ${less} % sooner than ${loser}.`
     : "Both finish flows equally soon.";
+  const [fair, other] = of.map(({ metrics }) => metrics.jain);
+  if (Math.abs(fair - other) >= 0.05) {
+    const first = fair > other ? 0 : 1;
+    const words = [first, 1 - first].map((i) => textOf("jain", of[i].metrics.jain)).join(" against ");
+    $("verdict").textContent += ` ${NAMES[of[first].name]} shares more equally: Jain’s index ${words}.`;
+  }
   if (missing.length) {
     $("verdict").textContent += ` Not all flows of ${missing.join(" and ")} ended in time.`;
   }
@@ -268,10 +303,8 @@ function openLink() {
   } catch (error) {
     state = fresh();
     fill();
-    say(error instanceof URIError ? "The link is damaged. " : `${error.message} `, {
-      "Take the first preset": () => changed(),
-    });
-    $("verdict").textContent = "No result for this link.";
+    const words = error instanceof URIError ? "The link is damaged. " : `${error.message} `;
+    refuse(words, "No result for this link.", { "Take the first preset": changed });
     return;
   }
   fill();

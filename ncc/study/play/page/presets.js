@@ -36,10 +36,7 @@ const PRESETS = {
     "Buffer sharing: 24 answers, a shared pool",
     { n: 24, size: 64, buffer: 20, mark: 0, shared: 400, a: "newreno", b: "cubic" },
   ],
-  order: [
-    "Order of flows: a rack, short flows first",
-    { kind: "rack", n: 16, load: 80, rate: 1, uplink: 4, buffer: 500, mark: 50 },
-  ],
+  order: ["Order of flows: a rack, short flows first", { kind: "rack", n: 16, load: 80, time: 100, buffer: 250 }],
   two: ["Two flows share one link", { kind: "dumbbell", n: 2, flow: 5000, stagger: 3, a: "dctcp", b: "cubic" }],
   fair: ["Where DCTCP is ahead: equal shares of long flows", { kind: "dumbbell", n: 4, flow: 4000, stagger: 0 }],
 };
@@ -54,6 +51,18 @@ const NAMES = {
   gemini: "GEMINI",
   newreno: "NewReno",
   dcqcn: "DCQCN",
+};
+const ABOUT = {
+  ncc: "Learned. Hosts share what they have to send, a policy limits their rates, and receivers say who starts when.",
+  local_both: "As NCC, with a formula in place of the learned policy.",
+  local: "A formula limits the rates of hosts: the shortest flow first.",
+  dctcp: "Shrinks its window by the share of marked packets (RFC 8257).",
+  cubic: "Grows until packets are lost; the default of Linux (RFC 9438).",
+  bbr: "Sends at the rate that the path was seen to carry.",
+  vegas: "Keeps a few packets in the queue, by the round-trip time.",
+  gemini: "Reacts to marks inside a datacentre and to delay between datacentres.",
+  newreno: "Grows by a packet in each round trip and halves at a loss (RFC 6582).",
+  dcqcn: "Sets a rate by marks, as network cards for RDMA do.",
 };
 const ROWS = [
   ["fct_mean_s", "Mean completion time", -1],

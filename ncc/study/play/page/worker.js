@@ -95,5 +95,12 @@ async function run({ id, state, sure }, facts, tell) {
 }
 
 if (typeof WorkerGlobalScope !== "undefined") {
-  self.onmessage = ({ data }) => run(data, FACTS, (message, buffers) => self.postMessage(message, buffers || []));
+  let facts = null; // the first message
+  self.onmessage = ({ data }) => {
+    if (facts) {
+      run(data, facts, (message, buffers) => self.postMessage(message, buffers || []));
+    } else {
+      facts = data;
+    }
+  };
 }
