@@ -17,8 +17,8 @@
 namespace ncc
 {
 
-// A signal of a measurement: an array [hosts] or [uplinks] of doubles, or of int64_t if it counts. With several networks
-// they are `row` bytes apart; numbers of one network are `step` bytes apart.
+// A signal of a measurement: an array [hosts] or [uplinks] of doubles, or of int64_t if it counts. With several
+// networks they are `row` bytes apart; numbers of one network are `step` bytes apart.
 class Signal
 {
   public:
@@ -32,7 +32,8 @@ class Signal
     double At(size_t row, size_t i) const
     {
         const char *at = data_ + static_cast<int64_t>(row) * row_ + static_cast<int64_t>(i) * step_;
-        return count_ ? static_cast<double>(*reinterpret_cast<const int64_t *>(at)) : *reinterpret_cast<const double *>(at);
+        return count_ ? static_cast<double>(*reinterpret_cast<const int64_t *>(at))
+                      : *reinterpret_cast<const double *>(at);
     }
 
   private:

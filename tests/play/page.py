@@ -90,7 +90,8 @@ def evaluated(command: str, folder: Path) -> dict[str, Any]:
     assert (verb, name) == ("ncc", "evaluate")
     done = here("evaluate", *arguments, cwd=folder)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads((folder / "runs/evaluate_play/comparison.json").read_text())
+    (path,) = folder.glob("runs/*/comparison.json")
+    found: dict[str, Any] = json.loads(path.read_text())
     return found["comparisons"]["packetsim"]  # type: ignore[no-any-return]
 
 

@@ -67,7 +67,10 @@ class FromJs
         }
         return constants;
     }
-    std::vector<std::string> Texts(const char *name) const { return emscripten::vecFromJSArray<std::string>(from_[name]); }
+    std::vector<std::string> Texts(const char *name) const
+    {
+        return emscripten::vecFromJSArray<std::string>(from_[name]);
+    }
     Params Pairs(const char *name) const
     {
         Params params;

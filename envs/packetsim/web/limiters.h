@@ -186,11 +186,10 @@ inline ReceiverRule RuleOf(const FromJs &from)
 {
     return ReceiverRule({from.Real("ahead_frac"), from.Real("window_frac"), from.Real("floor_frac"),
                          from.Real("headroom_frac"), from.Real("tolerance_s"), from.Flag("by_arrival"),
-                         from.Real("period_s"), from.Real("period_s"), from.Real("mss_bytes"),
-                         from.Real("extra_bytes"), from.Real("mtu_bytes"), from.Real("full_frac"),
-                         from.Real("full_gain"), from.Real("settled_periods"), from.Real("behind_bytes"),
-                         from.Array<double>("link_bps"), from.Array<double>("rate_bps"),
-                         from.Array<double>("buffer_bytes")});
+                         from.Real("period_s"), from.Real("period_s"), from.Real("mss_bytes"), from.Real("extra_bytes"),
+                         from.Real("mtu_bytes"), from.Real("full_frac"), from.Real("full_gain"),
+                         from.Real("settled_periods"), from.Real("behind_bytes"), from.Array<double>("link_bps"),
+                         from.Array<double>("rate_bps"), from.Array<double>("buffer_bytes")});
 }
 
 } // namespace ncc::web

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// packetsim in a browser: a run as `ncc.harness.run.run_once` makes it, and pictures of it. scenario.js makes the settings.
+// packetsim in a browser: a run as `ncc.harness.run.run_once` makes it, and pictures of it. scenario.js makes the
+// settings.
 #include "limiters.h"
 
 #include "network.h"
@@ -143,8 +144,8 @@ class Play
         }
         std::vector<Pair> pairs;
         for (const Gates::Edge &edge : network_->run().Edges(network_->now_ns())) {
-            pairs.push_back({edge.src, edge.dst, edge.flows, edge.waiting_bytes, edge.next_bytes, edge.received_bytes,
-                             edge.age_s});
+            pairs.push_back(
+                {edge.src, edge.dst, edge.flows, edge.waiting_bytes, edge.next_bytes, edge.received_bytes, edge.age_s});
         }
         std::vector<Grant> grants;
         for (const PairGrant &grant : rule_->Decide(pairs, static_cast<double>(network_->now_ns()) / 1e9)) {
@@ -189,7 +190,8 @@ class Play
                                        static_cast<double>(u.marked_pkts[0]), static_cast<double>(u.dropped_pkts[0])});
     }
 
-    // Runs to the end of a period, with a picture whenever one is due. Two calls of RunUntil must not have the same end.
+    // Runs to the end of a period, with a picture whenever one is due. Two calls of RunUntil must not have the same
+    // end.
     void RunUntil(int64_t end_ns)
     {
         while (next_ns_ < end_ns) {

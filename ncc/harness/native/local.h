@@ -146,10 +146,10 @@ void LocalLimits(const Formula<double> &formula, const LocalArea &area, double p
         const auto claim = [&](size_t j) { return Claim(of(kSent, j), of(kLimit, j), area.link_bps[at(j)]); };
         const auto size = static_cast<int64_t>(area.size);
         const auto turn = ((static_cast<int64_t>(i) - turns) % size + size) % size;
-        const double share = LocalShare<double>(
-            formula, area.uplink_bps, queue_bytes(self) * to_bps / area.uplink_bps,
-            {own(0, self) * to_bps, link, static_cast<int>(own(1, self)), static_cast<size_t>(turn)}, area.size - 1,
-            seen, claim);
+        const double share =
+            LocalShare<double>(formula, area.uplink_bps, queue_bytes(self) * to_bps / area.uplink_bps,
+                               {own(0, self) * to_bps, link, static_cast<int>(own(1, self)), static_cast<size_t>(turn)},
+                               area.size - 1, seen, claim);
         limit = share < link ? share : limit;
     }
 }

@@ -34,10 +34,10 @@ struct PairGrant {
 
 struct ReceiverSettings {
     double ahead_frac, window_frac, floor_frac, headroom_frac, tolerance_s;
-    bool by_arrival;                               // the order is `arrival`, not `remaining`
-    double period_s, next_grant_s;                 // time until the grants that are decided next leave
-    double mss_bytes, extra_bytes, mtu_bytes;      // extra: headers and overhead of a packet on the wire
-    double full_frac, full_gain, settled_periods;  // constants of receivers.py
+    bool by_arrival;                              // the order is `arrival`, not `remaining`
+    double period_s, next_grant_s;                // time until the grants that are decided next leave
+    double mss_bytes, extra_bytes, mtu_bytes;     // extra: headers and overhead of a packet on the wire
+    double full_frac, full_gain, settled_periods; // constants of receivers.py
     double behind_bytes;
     std::vector<double> link_bps, rate_bps, buffer_bytes; // by node: its link; its down port, of which a part is used
 };
@@ -97,8 +97,7 @@ class ReceiverRule
             const double window = lone ? 0 : std::max(std::floor(s_.window_frac * buffer / s_.mtu_bytes), 1.0);
             const bool moved = !begun[i] && std::abs(start - old[i].start_s) > s_.tolerance_s;
             const bool slow = ahead[i] == 0 && arrived[i] < capacity * s_.period_s / 8 / 2;
-            const bool tell =
-                newer[i] || moved || rate != old[i].rate_bps || window != old[i].window_pkts || slow;
+            const bool tell = newer[i] || moved || rate != old[i].rate_bps || window != old[i].window_pkts || slow;
             if (tell) {
                 grants.push_back({pair.src, pair.dst, start, rate, static_cast<int64_t>(window)});
                 old[i] = {start, rate, window, now_s};
@@ -225,7 +224,7 @@ class ReceiverRule
 
     ReceiverSettings s_;
     double use_;
-    std::vector<double> arrival_bps_; // by node
+    std::vector<double> arrival_bps_;        // by node
     std::unordered_map<int64_t, Last> last_; // by pair, those with flows at the end of the last period
 };
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ncc.agents.policy import load_policy, packaged_policy
-from ncc.baselines.registry import controllers
+from ncc.baselines.registry import Ecn, controllers
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
 from ncc.core.value import from_dict
@@ -104,10 +104,11 @@ def _contender(controller: Controller) -> dict[str, Any]:
             "hold": stack.hold,
             "answer_frac": stack.answer_frac,
         },
+        "marks": controllers()[stack.transport].ecn is Ecn.DCTCP,
         "limit": plain,
         "receivers": None if controller.receivers is None else controller.receivers.constants(),
         "params": [
-            {"name": one.name, "default": one.default, "min": one.min, "max": one.max, "help": one.help}
+            {"name": one.name, "default": dict(stack.params).get(one.name, one.default), "min": one.min, "max": one.max, "help": one.help}
             for one in known
             if plain["kind"] != "policy"  # a policy's stack is the one that it was trained on
         ],

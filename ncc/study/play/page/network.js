@@ -125,7 +125,10 @@ function check(state, facts) {
     if (!known.includes(state[side])) {
       throw new Error(`There is no controller called "${state[side]}"; there are ${known.join(", ")}.`);
     }
-    const params = facts.contenders.find((contender) => contender.name === state[side]).params;
+    const { params, marks } = facts.contenders.find((contender) => contender.name === state[side]);
+    if (marks && bytes(state.mark) === 0) {
+      throw new Error(`${state[side]} needs marked packets: raise the marking threshold above 0.`);
+    }
     for (const [name, value] of Object.entries(state["p" + side] || {})) {
       const param = params.find((one) => one.name === name);
       if (!param) {
