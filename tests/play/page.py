@@ -72,7 +72,9 @@ class Page:
                 at = rng.uniform(low, high) if rng.random() < 0.5 else low * (high / low) ** rng.random() if low else 0
                 parts.append(f"{name}={min(max(round(at / step) * step, low), high):.6g}")
             link = "&".join(parts)
-            if self.browser.evaluate(f"(() => {{ try {{ planOf(stateOf({link!r}), FACTS, 'a'); return 1 }} catch {{}} }})()"):
+            if self.browser.evaluate(
+                f"(() => {{ try {{ planOf(stateOf({link!r}), FACTS, 'a'); return 1 }} catch {{}} }})()"
+            ):
                 return link
 
     def command(self) -> str:

@@ -113,4 +113,3 @@ def test_no_damaged_link_freezes_the_page(page: Page) -> None:
     for _ in range(40):
         link = damaged("kind=incast&n=4&size=8&rounds=1&gap=20&rate=1&period=100&seed=1&a=cubic&b=dctcp", rng)
         assert page.open(link) is not None or page.words(), link
-

@@ -8,7 +8,9 @@ import pytest
 import ncc.play
 
 
-def test_the_verb_opens_it_and_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verb_opens_it_and_says_how_to_build_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     (tmp_path / "play.html").write_text("")

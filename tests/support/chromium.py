@@ -30,15 +30,11 @@ class Browser:
             f"--user-data-dir={folder}", "--remote-debugging-pipe", *options, "about:blank",
         )  # fmt: skip
 
-        def pipes() -> None:  # Chromium reads from descriptor 3 and writes to 4
-            high = [os.dup(to_browser), os.dup(from_browser)]
-            high = [os.dup2(fd, 50 + i) for i, fd in enumerate(high)]
-            os.dup2(high[0], 3)
-            os.dup2(high[1], 4)
-
+        # Chromium reads from descriptor 3 and writes to 4, which the shell sets.
+        line = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
         with (folder / "log").open("wb") as log:
-            self._process = subprocess.Popen(  # noqa: S603
-                command, stdout=log, stderr=log, preexec_fn=pipes, close_fds=False, start_new_session=True
+            self._process = subprocess.Popen(
+                ("bash", "-c", line, "bash", *command), stdout=log, stderr=log, pass_fds=(to_browser, from_browser)
             )
         os.close(to_browser)
         os.close(from_browser)

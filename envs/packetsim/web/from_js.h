@@ -83,13 +83,14 @@ class FromJs
     template <typename T>
     void Set(const char *name, T &field) const
     {
-        if (!Has(name)) {
+        const val value = from_[name];
+        if (value.isUndefined()) {
             return;
         }
         if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, bool>) {
-            field = from_[name].as<T>();
+            field = value.as<T>();
         } else {
-            field = static_cast<T>(Real(name));
+            field = static_cast<T>(value.as<double>());
         }
     }
 

@@ -50,7 +50,7 @@ def page(script: str) -> str:
     """Return the page as HTML; `script` loads the engine."""
     from ncc.study.play.facts import facts
 
-    parts = {name: (SOURCES / name).read_text(encoding="utf-8") for name in os.listdir(SOURCES)}
+    parts = {path.name: path.read_text(encoding="utf-8") for path in SOURCES.iterdir()}
     known = f"const FACTS = {json.dumps(facts(), separators=(',', ':'))};"
     worker = "\n".join([*(parts[name] for name in (*BOTH, "worker.js")), script])
     scripts = "\n".join([f"const ENGINE = {json.dumps(worker)};", known, *(parts[name] for name in (*BOTH, *OWN))])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the page takes from the package when it is built: settings, controllers, the policy, and drawn flows."""
+"""Facts that the page takes from the package when it is built: settings, controllers, the policy, and drawn flows."""
 
 import base64
 from collections.abc import Mapping
@@ -108,7 +108,13 @@ def _contender(controller: Controller) -> dict[str, Any]:
         "limit": plain,
         "receivers": None if controller.receivers is None else controller.receivers.constants(),
         "params": [
-            {"name": one.name, "default": dict(stack.params).get(one.name, one.default), "min": one.min, "max": one.max, "help": one.help}
+            {
+                "name": one.name,
+                "default": dict(stack.params).get(one.name, one.default),
+                "min": one.min,
+                "max": one.max,
+                "help": one.help,
+            }
             for one in known
             if plain["kind"] != "policy"  # a policy's stack is the one that it was trained on
         ],
@@ -127,10 +133,7 @@ def _policy(scenario: Scenario, controller: Controller) -> dict[str, Any]:
     kept += ("ordered", "gain_of_next", "ranks_alike", "ranks_slack")
     formula = ("headroom_frac", "alike", "slack_periods", "floor_frac", "tie_frac", "ahead_periods", "queue_gain")
     formula += ("queue_periods", "hold_periods", "hold_frac", "idle_frac")
-    given = {
-        name: value.tolist() if isinstance(value, np.ndarray) else value
-        for name, value in rates._given.items()
-    }
+    given = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in rates._given.items()}
     weights = np.concatenate([part.ravel() for layer in policy.layers for part in layer]).astype("<f4")
     assert action.within is not None
     return {

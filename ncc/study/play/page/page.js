@@ -313,7 +313,7 @@ function openLink() {
 
 function setTheme(dark) {
   document.documentElement.dataset.theme = dark ? "dark" : "light";
-  $("theme").setAttribute("aria-pressed", String(dark));
+  $("theme").textContent = dark ? "Light" : "Dark";
   if (sides) {
     drawAll();
   }

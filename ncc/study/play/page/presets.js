@@ -38,6 +38,10 @@ const PRESETS = {
   ],
   order: ["Order of flows: a rack, short flows first", { kind: "rack", n: 16, load: 80, time: 100, buffer: 250 }],
   two: ["Two flows share one link", { kind: "dumbbell", n: 2, flow: 5000, stagger: 3, a: "dctcp", b: "cubic" }],
+  late: [
+    "Where DCTCP is ahead: decisions come too late",
+    { n: 2, size: 26, rate: 0.5, delay: 27, buffer: 800, mark: 240, period: 1000 },
+  ],
   fair: ["Where DCTCP is ahead: equal shares of long flows", { kind: "dumbbell", n: 4, flow: 4000, stagger: 0 }],
 };
 const NAMES = {
