@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Open the page on which two controllers run side by side in a browser.
+"""Open a page with two controllers side by side, in a browser.
 
 `ncc play` opens it, and `ncc play "kind=rack&a=ncc&b=dctcp"` opens it with the settings of a link, the part after #.
 """

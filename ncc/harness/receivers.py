@@ -120,8 +120,8 @@ class ReceiverRule:
         edges = measurement.edges
         pairs = (edges.src, edges.dst, edges.flows, edges.waiting_bytes, edges.next_bytes, edges.received_bytes)
         src, dst, start_s, rate_bps, window_pkts = self._rule.decide(*pairs, edges.age_s, measurement.time_s)
-        whole, real = (lambda column: np.array(column, np.int64)), (lambda column: np.array(column, np.float64))
-        grants = Grants(whole(src), whole(dst), real(start_s), real(rate_bps), whole(window_pkts))
+        nodes, packets = (np.array(column, np.int64) for column in (src, dst)), np.array(window_pkts, np.int64)
+        grants = Grants(*nodes, np.array(start_s), np.array(rate_bps), packets)
         return Decision(self._limits, grants)
 
 
