@@ -120,8 +120,13 @@ class ReceiverRule:
         edges = measurement.edges
         pairs = (edges.src, edges.dst, edges.flows, edges.waiting_bytes, edges.next_bytes, edges.received_bytes)
         src, dst, start_s, rate_bps, window_pkts = self._rule.decide(*pairs, edges.age_s, measurement.time_s)
-        nodes, packets = (np.array(column, np.int64) for column in (src, dst)), np.array(window_pkts, np.int64)
-        grants = Grants(*nodes, np.array(start_s), np.array(rate_bps), packets)
+        grants = Grants(
+            src=np.array(src, np.int64),
+            dst=np.array(dst, np.int64),
+            start_s=np.array(start_s, np.float64),
+            rate_bps=np.array(rate_bps, np.float64),
+            window_pkts=np.array(window_pkts, np.int64),
+        )
         return Decision(self._limits, grants)
 
 

@@ -15,7 +15,7 @@ from ncc.core.value import from_dict
 from ncc.envs.action import ActionSpec, rate_map
 from ncc.envs.observation import ObservationSpec
 from ncc.envs.observation.columns import COLUMNS, SIGNALS, tables_of
-from ncc.envs.observation.spec import COLUMN_LOW, HIGH, TABLE, entries
+from ncc.envs.observation.spec import COLUMN_LOW, HIGH, TABLE, entries, tuned_constants
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness import receivers
 from ncc.harness.controller import Controller, Formula, PolicyLimit
@@ -129,10 +129,10 @@ def _policy(scenario: Scenario, controller: Controller) -> dict[str, Any]:
     rates = rate_map(action, observation)
     rates.reset(scenario)
     tables = tables_of(observation, scenario)
-    kept = ("delay", "ceiling", "shared_flows", "shared_throughput", "shared_limit", "used", "queue", "ranked")
-    kept += ("ordered", "gain_of_next", "ranks_alike", "ranks_slack")
-    formula = ("headroom_frac", "alike", "slack_periods", "floor_frac", "tie_frac", "ahead_periods", "queue_gain")
-    formula += ("queue_periods", "hold_periods", "hold_frac", "idle_frac")
+    kept = (
+        "delay", "ceiling", "shared_flows", "shared_throughput", "shared_limit", "used", "queue", "ranked", "ordered",
+        "gain_of_next", "ranks_alike", "ranks_slack", *tuned_constants(),
+    )  # fmt: skip
     given = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in rates._given.items()}
     weights = np.concatenate([part.ravel() for layer in policy.layers for part in layer]).astype("<f4")
     assert action.within is not None
@@ -157,7 +157,7 @@ def _policy(scenario: Scenario, controller: Controller) -> dict[str, Any]:
         "shared": TABLE["shared"],
         "low": COLUMN_LOW,
         "high": HIGH,
-        "tables": {name: tables[name] for name in (*kept, *formula)},
+        "tables": {name: tables[name] for name in kept},
         "rates": given,
         "within": action.within.to_dict(),
     }
