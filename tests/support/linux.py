@@ -52,6 +52,8 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     "bpf": ("CAP_BPF and CAP_PERFMON are missing", lambda: _capable(CAP_BPF) and _capable(CAP_PERFMON)),
     "net": ("CAP_NET_ADMIN and CAP_SYS_ADMIN are missing", lambda: _capable(CAP_NET_ADMIN) and _capable(CAP_SYS_ADMIN)),
     "ip": ("ip and ss are not installed (package iproute2)", lambda: all(map(shutil.which, ("ip", "ss")))),
+    "em++": ("em++ is not installed (package emscripten)", lambda: shutil.which("em++") is not None),
+    "chromium": ("chromium is not installed (package chromium)", lambda: shutil.which("chromium") is not None),
     "setpriv": ("setpriv is not installed (package util-linux)", lambda: shutil.which("setpriv") is not None),
     "everybody's python": (
         "other users may not run this interpreter",
@@ -72,8 +74,8 @@ TRAFFIC = ("root", *KERNEL, "net", "ip")
 """And real traffic sent through namespaces."""
 
 
-BROUGHT = {"clang", "clang++", "objects", "ip"}
-"""Tools that `make` does without: clang, libbpf-dev and iproute2."""
+BROUGHT = {"clang", "clang++", "objects", "ip", "em++", "chromium"}
+"""Tools that `make` does without: clang, libbpf-dev, iproute2, emscripten and chromium."""
 
 
 def needs(*what: str) -> pytest.MarkDecorator:
