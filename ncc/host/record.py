@@ -97,6 +97,8 @@ class AgentRecord(msgspec.Struct, frozen=True):
     uplink_age_s: float | None
     """Age of the uplink's state in seconds; null: nobody sends it, or none has come."""
     uplink_stale: bool
+    alone: bool
+    """True if it exchanges messages with nobody, and so has no port."""
     refused: str
     """Reason for which the last reload was refused; empty: it was not."""
     fixed: dict[str, str]
@@ -163,6 +165,7 @@ class Recorder:
             uplink_bps=plan.network.uplink_rate_bps,
             uplink_age_s=(now_ns - uplink_ns) / NS_PER_S if uplink_ns else None,
             uplink_stale=agent.uplink_stale,
+            alone=agent.exchange.alone,
             refused=self._now.refused,
             fixed=self._now.fixed,
             hosts=list(self._hosts(now_ns)),

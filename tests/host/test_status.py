@@ -63,6 +63,7 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: dict[str, float
         uplink_bps=1e8,
         uplink_age_s=None,
         uplink_stale=False,
+        alone=False,
         refused="",
         fixed={},
         hosts=[HOST],
