@@ -244,7 +244,7 @@ def test_a_queue_whose_classes_somebody_changes_ends_the_agent(policy_path: Path
 @pytest.mark.parametrize("offset_s", [600, -5])
 def test_an_agent_with_another_clock_than_the_kernel_s_does_not_start(policy_path: Path, offset_s: int) -> None:
     with line() as on:
-        before, clock = state(on), ["unshare", "--time", f"--monotonic={offset_s}", "--fork"]
+        before, clock = state(on), ["unshare", "--time", f"--monotonic={offset_s}", "--fork", "--kill-child"]
         with AgentProcess(on.host, [str(policy_path), *NAMED], clock) as agent:
             assert agent.ended() == 1
         assert f"clock of this process is {offset_s} s ahead of the kernel's" in "".join(agent.rest)

@@ -68,7 +68,7 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
 
 KERNEL = ("btf", "bpf", "objects")
 """Programs can be loaded."""
-TRAFFIC = ("root", *KERNEL, "net", "ip")
+TRAFFIC = ("root", *KERNEL, "net", "ip", "setpriv")
 """And real traffic sent through namespaces."""
 
 
