@@ -6,7 +6,7 @@ import gc
 import math
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from ncc import __version__
@@ -59,8 +59,7 @@ def command(options: argparse.Namespace) -> int:
         now = InForce(options, plan, log, undo)
         stop = StopRequest(now.read_again)
         undo.enter_context(stop.noted())
-        notifier = Notifier()
-        undo.callback(notifier.close)
+        notifier = undo.enter_context(closing(Notifier()))
         exchange = exchange_of(plan, options.receivers)
         undo.callback(exchange.close)
         agent = Agent(neighbourhood, guard_of(plan, neighbourhood, log), exchange, in_force=not options.dry_run)
