@@ -134,8 +134,8 @@ class Guard:
             now_ns: monotonic time.
         """
         if connections or pkts:
-            said = f"{pkts} packets left outside the limit and {connections} connections stopped obeying"
-            self.suspend(f"no heartbeat came in time, so {said}", now_ns)
+            said = f"packets that left outside the limit: {pkts}, connections that stopped obeying: {connections}"
+            self.suspend(f"no heartbeat came in time ({said})", now_ns)
 
     def suspend(self, reason: str, now_ns: int) -> None:
         """Suspend the policy: hosts are limited to their fair shares until `hold_off_s` after the last such call."""

@@ -143,7 +143,7 @@ class Recorder:
         decider: str = agent.guard.decider
         why = agent.why if agent.guard.active else agent.guard.reason
         if decider == "policy" and self._now.outside:
-            decider, why = "formula", self._now.outside
+            decider, why = "formula", f"{self._now.outside} (by the options of the network: --knows, --base-rtt, ...)"
         elif decider == "policy" and plan.file.header.action.kind == "residual" and agent.oldest >= FORMULA_PERIODS:
             decider, why = "formula", "messages of a neighbour are missing"
         if decider != self._decider:

@@ -105,4 +105,4 @@ def test_a_silence_that_the_kernel_has_noticed_suspends(connections: int, pkts: 
     assert active(one)
     one.fell_back(connections, pkts, 2)
     assert not active(one)
-    assert f"{pkts} packets left outside the limit and {connections} connections stopped obeying" in said[0]
+    assert f"(packets that left outside the limit: {pkts}, connections that stopped obeying: {connections})" in said[0]
