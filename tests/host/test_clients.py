@@ -197,7 +197,7 @@ KINDS = {"DNS": names, "nginx, 1 KB": pages, "redis GET": values, "ssh, a key": 
 
 
 def served(on: Line, folder: Path) -> dict[str, Waits]:
-    """What each client waits beside full connections of iperf3."""
+    """Waits of all clients beside full connections of iperf3."""
     folder.mkdir()
     full = ["iperf3", "-c", PEER, "-P", CONNECTIONS, "-t", 3600]
     with (
