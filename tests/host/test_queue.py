@@ -83,9 +83,9 @@ def test_all_that_leaves_an_interface_is_limited_together(policy_path: Path) -> 
 def test_each_interface_of_an_agent_has_its_limit_and_gets_its_queue_back(policy_path: Path) -> None:
     with line() as on, ExitStack() as opened:
         say(f"link add other0 netns {on.host} type veth peer name other1 netns {on.peer}")
-        for name, end, address in ((on.host, "other0", "10.9.0.1"), (on.peer, "other1", "10.9.0.2")):
-            say(f"-n {name} address add {address}/24 dev {end}")
-            say(f"-n {name} link set {end} gso_max_segs 1 up")
+        for name, device, address in ((on.host, "other0", "10.9.0.1"), (on.peer, "other1", "10.9.0.2")):
+            say(f"-n {name} address add {address}/24 dev {device}")
+            say(f"-n {name} link set {device} gso_max_segs 1 up")
         ends = [on, Line(on.host, on.peer, "other0", "10.9.0.2")]
         before = [end.shown("qdisc") for end in ends]
         agent = opened.enter_context(AgentProcess(on.host, [str(policy_path), *NAMED, "--interface", "other0"]))
