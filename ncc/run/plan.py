@@ -20,7 +20,7 @@ from ncc.envs.observation import obs_dim
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.atomic import write_text
-from ncc.harness.controller import Controller, PolicyLimit
+from ncc.harness.controller import OPPONENT, TUNED, Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.run import drawn, eval_flow_seed
 from ncc.run.compose import ControllerName, DatapathSpec, JudgingSpec, datapaths_from, learner_configs, load_datapath
@@ -37,6 +37,8 @@ class EvaluationSpec(JudgingSpec, frozen=True):
     controllers: Annotated[tuple[ControllerName, ...], Meta(min_length=1)]
     seeds: Annotated[int, Meta(ge=1, le=10_000)]
     duration_s: Positive
+    curve_points: Annotated[int, Meta(ge=0, le=1000)] = 0
+    """Policies of checkpoints that are judged after a training, for its learning curve; 0: none."""
 
     def check(self) -> None:
         super().check()
@@ -172,6 +174,12 @@ class TrainPlan:
     def check_evaluation(self) -> None:
         """Check the evaluation before training, so that it cannot fail afterwards."""
         spec = self.evaluation
+        learned = any(isinstance(controller.limit, PolicyLimit) for controller in spec.load())
+        if spec.curve_points and not (learned and {OPPONENT, OPPONENT + TUNED} & set(spec.controllers)):
+            raise ConfigError(
+                "evaluation.curve_points compares policies with DCTCP: name trained or ncc, and dctcp_tuned or dctcp, "
+                "in evaluation.controllers"
+            )
         for where, judged in {"": self.scenario, **self.also_in}.items():
             if spec.duration_s < judged.period_s:
                 key = f"also_in.{where}" if where else "scenario"
