@@ -188,12 +188,12 @@ def test_a_training_stands_in_a_table_under_the_name_of_its_folder(trained: Path
 @pytest.mark.usefixtures("undrawn")
 def test_a_learning_curve_is_of_held_out_flows(trained: Path, tmp_path: Path) -> None:
     """Its last point is the trained policy's result, its weights are those of a training without a curve."""
-    wanted = ("evaluation.datapaths=[packetsim]", "evaluation.controllers=[trained,dctcp]", "evaluation.curve_points=2")
+    wanted = ("evaluation.datapaths=[packetsim]", "evaluation.controllers=[trained,dctcp]", "evaluation.curve_points=3")
     done = ncc("train", *TINY, *SYNC, *wanted, "out=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     run = tmp_path / "run"
     fact = read_manifest(run, "training").facts["held_out_curve"]
-    assert list(fact["fct_mean_s"]) == ["0", "120"]
+    assert list(fact["fct_mean_s"]) == ["0", "60", "120"]
     assert fact["over"] == "dctcp"
     summaries = load_evaluation(run / "evaluation/packetsim").summaries()
     fcts = {name: [runs[seed]["fct_mean_s"] for seed in (0, 1)] for name, runs in summaries.items()}
