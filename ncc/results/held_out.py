@@ -84,7 +84,9 @@ def held_out_figure(fact: Mapping[str, Any], where: str) -> Drawing:
     (first, *_, last), n = points.values(), len(base)
     text = f"Mean FCT over that of {over} on held-out flows of {where}, {n} seeds, against the periods learnt from"
     found = f"{first.estimate:.3f} before training, {last.estimate:.3f} [{last.low:.3f}, {last.high:.3f}] after it"
-    draw = partial(held_out_curve, points, others, over=over, title=text)
+    draw = partial(
+        held_out_curve, points, others, over=over, title=f"Learning curve on held-out flows of {where}, {n} seeds"
+    )
     return Drawing("learning_curve", f"{text}. The band is the 95 % interval over seeds: {found}.", draw)
 
 
