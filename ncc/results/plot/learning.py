@@ -91,8 +91,8 @@ def held_out_curve(
     figure, (axes,) = new_figure(1, width=9.0, height=4.6)
     at, found = list(points), list(points.values())
     axes.plot(at, [point.estimate for point in found], "o-", color=INK, lw=2, label="policy", zorder=3)
-    bars = [[point.low for point in found], [point.high for point in found]]
-    axes.fill_between(at, *bars, color=INK, alpha=0.15, lw=0, label="95 % interval over seeds")
+    low, high = [point.low for point in found], [point.high for point in found]
+    axes.fill_between(at, low, high, color=INK, alpha=0.15, lw=0, label="95 % interval over seeds")
     for name, style in styles(list(others)).items():
         axes.axhline(others[name], color=style.colour, ls=style.line or "--", lw=1.6, label=style.label)
     axes.set_xlabel("training epochs (decisions, all racks together)")
