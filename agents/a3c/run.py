@@ -140,7 +140,8 @@ class TrainingRun:
         header = Header(FORMAT, dict(self._checkpoints.made_by), shape, state.updates, state.epochs, episode, drawn)
         arrays = {name: getattr(state, name).numpy() for name in ("params", "mean", "square")}
         data = packed_arrays(KIND, asdict(header), arrays)
-        return self._checkpoints.add(state.epochs, lambda path: write_bytes(path, data))
+        layers = policy_layers(shape, state.params)
+        return self._checkpoints.add(state.epochs, layers, lambda path: write_bytes(path, data))
 
     def finish(self, shape: NetShape, state: TrainState) -> Path:
         """Write the trained policy; return its path."""

@@ -14,6 +14,8 @@ from ncc.harness.local import Local, ShortestFirst
 from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin
 from ncc.harness.receivers import AHEAD_FRAC, FLOOR_FRAC, WINDOW_FRAC, ReceiverRule
 
+OPPONENT = "dctcp"
+"""Name of the controller that others are compared with."""
 TUNED = "_tuned"
 """Suffix of the name of a controller that has the settings of a tuned set (`ncc.run.controllers`)."""
 Headroom = Annotated[float, Meta(ge=0, lt=1)]

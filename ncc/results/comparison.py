@@ -13,7 +13,7 @@ import numpy as np
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
-from ncc.harness.controller import TUNED, AnyLimit, Controller, Formula, NoLimit
+from ncc.harness.controller import OPPONENT, TUNED, AnyLimit, Controller, Formula, NoLimit
 from ncc.harness.results import Evaluation, StoredRun
 from ncc.harness.run import eval_flow_seed
 from ncc.metrics.bounds import LOWEST, bound_summary, bounds_for
@@ -23,7 +23,7 @@ from ncc.metrics.stats import Interval, gap_closed, interval, paired_ratio
 MIN_SEEDS = 5
 """Smallest number of paired seeds that can distinguish controllers: with fewer, bootstrap intervals are too narrow."""
 
-GAP_START, GAP_METRIC = "dctcp", "fct_mean_s"
+GAP_START, GAP_METRIC = OPPONENT, "fct_mean_s"
 """Controller from which the gap to the lowest bound is measured, and the metric in which it is measured."""
 
 Values = list[float]

@@ -64,7 +64,8 @@ def with_scenario_files(word: str) -> str:
 
 
 def _offered(path: Path) -> str:
-    name = re.sub(r"\W", "_", f"file_{path}", flags=re.ASCII)  # a path may have what Hydra takes for its grammar
+    # A path may have what Hydra takes for its grammar. Each path gets a name of its own.
+    name = "file" + re.sub(r"[\W_]", lambda other: f"_{ord(other[0]):x}_", str(path), flags=re.ASCII)
     ConfigStore.instance().store(
         group="scenario", name=name, node={"name": path.stem, **_mapping_in(path.expanduser())}
     )

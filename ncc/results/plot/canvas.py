@@ -5,6 +5,7 @@ matplotlib is imported when the first figure is drawn; its Agg canvas needs no d
 """
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -45,6 +46,9 @@ UNDATED: dict[str, Any] = {
 """Metadata to leave out of a vector file, by suffix."""
 FONTS: Any = {"svg.fonttype": "none", "svg.hashsalt": "ncc", "pdf.fonttype": 42}
 """Settings that keep text in vector files as text, in PDF with fonts of type 42, because journals refuse type 3."""
+TIP = "tip: "
+"""Beginning of a mark's `gid`, whose rest a browser shows under the pointer (SVG only)."""
+_TOLD = re.compile(rb'<g id="tip: ([^"]*)">')
 PLAIN: Any = {"text.usetex": False}
 """Settings that override a user's matplotlibrc, because LaTeX text could not be drawn where LaTeX is missing."""
 
@@ -97,6 +101,8 @@ def save_figure(figure: "Figure", path: Path) -> None:
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells of every glyph in a PDF file
     with replacing(path) as temporary, rc_context({**FONTS, **PLAIN}):
         figure.savefig(temporary, format=form, dpi=DPI, metadata=fixed)
+        if form == "svg":
+            temporary.write_bytes(_TOLD.sub(rb"<g><title>\1</title>", temporary.read_bytes()))
 
 
 def finish(
