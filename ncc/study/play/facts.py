@@ -41,7 +41,7 @@ _SCALARS = (
 
 
 def facts() -> dict[str, Any]:
-    """Return them as plain data for JSON."""
+    """Return the facts as plain data for JSON."""
     scenario = from_dict(Scenario, _STAR, "scenario")
     factory = LimiterFactory(None)
     chosen = [factory.resolved(load_controller(name), scenario) for name in CONTENDERS]
