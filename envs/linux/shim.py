@@ -144,7 +144,7 @@ class Shim:
         return {name: int(self.agent[name][0]) for name in layout.COUNTERS}
 
     @property
-    def heard(self) -> int:
+    def signals_received(self) -> int:
         """Number of switches' signals that connections have received; 0 for controllers without signals."""
         return int(self._heard["words"][0])
 

@@ -106,7 +106,7 @@ class ReceiverRule:
             {
                 **self._constants,
                 "period_s": scenario.period_s,
-                "next_grant_s": word_s(scenario),
+                "next_grant_s": grant_delay_s(scenario),
                 "mss_bytes": transport.mss_bytes,
                 "extra_bytes": transport.mtu_bytes - transport.mss_bytes + transport.frame_overhead_bytes,
                 "mtu_bytes": transport.mtu_bytes,
@@ -130,7 +130,7 @@ class ReceiverRule:
         return Decision(self._limits, grants)
 
 
-def word_s(scenario: Scenario) -> float:
+def grant_delay_s(scenario: Scenario) -> float:
     """Return the longest time in seconds from now until the grants that are decided next leave their receivers."""
     return scenario.period_s * (scenario.sharing_delay_periods + scenario.sharing_unsynchronised)
 
@@ -185,7 +185,7 @@ class WithReceivers:
         self._granting = np.ones(len(network.nodes), np.bool_)
         if self._answered and transport.handshake and not transport.connections_per_pair:
             for host, port in down.items():
-                acted_s = word_s(scenario) + _turn_s(scenario, host)
+                acted_s = grant_delay_s(scenario) + _turn_s(scenario, host)
                 self._granting[host] = not (scenario.sharing_loss_frac > 0 or _overflows(network, port, acted_s))
         grants_at = {port: bool(self._granting[host]) for host, port in down.items()}
         alone = [

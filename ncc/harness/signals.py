@@ -82,7 +82,7 @@ class StopRequest:
             self._reread()
 
     @contextmanager
-    def insisted(self) -> Iterator[None]:
+    def exits_on_second(self) -> Iterator[None]:
         """Let a second signal interrupt the block of this context, in case the process hangs.
 
         The signal must come more than `INSISTS_S` after the first. After the block no signal interrupts, because all

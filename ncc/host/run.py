@@ -81,7 +81,7 @@ def command(options: argparse.Namespace) -> int:
         undo.callback(recorder.close)
         undo.callback(live.lift)
         undo.enter_context(changed({path: value or live.shim.name for path, value in settings.items()}))
-        undo.enter_context(stop.insisted())
+        undo.enter_context(stop.exits_on_second())
         recorder.write(time.monotonic_ns())
         log.info(
             "started",

@@ -64,18 +64,18 @@ class Learned:
             raise UnknownNameError("entry of the observation", entry, self.entries)
         return list(self.entries[entry])
 
-    def log_rate(self, obs: ObsArray, told: ObsArray | None = None) -> FloatArray:
+    def log_rate(self, obs: ObsArray, network_obs: ObsArray | None = None) -> FloatArray:
         """Expected logarithm [...] of the rate, as a fraction of the link's, at observations [..., obs_dim].
 
         Args:
-            told: observations that the policy's neural network sees instead; the formula and the guard still see
+            network_obs: observations that the policy's neural network sees instead; the formula and the guard still see
                 `obs`. None: all see `obs`.
 
         Raises:
             ConfigError: the rates do not follow from observations alone, or a formula is multiplied and `network` is
                 None or has hosts with unequal links or uplinks.
         """
-        logits = self.policy.logits((obs if told is None else told).astype(np.float32))
+        logits = self.policy.logits((obs if network_obs is None else network_obs).astype(np.float32))
         weights = np.exp((logits - logits.max(axis=-1, keepdims=True)).astype(np.float64))
         mean: FloatArray = (weights * np.log(self._rates(obs, logits))).sum(axis=-1) / weights.sum(axis=-1)
         return mean

@@ -144,7 +144,7 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
     chosen = chosen[np.lexsort([flows.size_bytes[chosen], flows.start_s[chosen]])]
     nodes = runs[0].scenario.network().nodes
     names = [nodes[node].name for node in flows.src[chosen]]
-    told = [f"{nodes[flows.src[i]].name} to {nodes[flows.dst[i]].name}, {flows.size_bytes[i]:,} bytes" for i in chosen]
+    tips = [f"{nodes[flows.src[i]].name} to {nodes[flows.dst[i]].name}, {flows.size_bytes[i]:,} bytes" for i in chosen]
     rows = np.arange(len(chosen))
     tall = min(1.0 + 0.09 * len(chosen), 6.0)
     width = max(5.0, 1.2 + 2.9 * len(runs))
@@ -157,7 +157,7 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
         begin_ms, long_ms = flows.start_s[chosen] / MS, (stop - flows.start_s[chosen]) / MS
         many = len(rows) > 500
         bars = axes.barh(rows, long_ms, left=begin_ms, height=0.8, color=looks[name].colour, lw=0, rasterized=many)
-        for bar, what, took_ms, whole in zip(bars, told, long_ms, ended, strict=True):
+        for bar, what, took_ms, whole in zip(bars, tips, long_ms, ended, strict=True):
             bar.set_gid(f"{TIP}{what}: {took_ms:.3g} ms" + ("" if whole else ", not delivered"))
         for which, mark, text in ((ended & late, "|", "had a timeout"), (~ended, ">", "never delivered")):
             if which.any():
