@@ -12,13 +12,13 @@ from ncc.agents.policy import Layer, save_policy
 from ncc.core.errors import ResultError
 from ncc.harness.atomic import remove, sync_folder
 
-POLICY = "policy-"
-"""Beginning of the name of a checkpoint's policy file; the number of periods follows."""
+POLICIES = "policies"
+"""Folder, within a run, of the checkpoints' policy files. Their names are the numbers of periods learnt from."""
 
 
 def checkpoint_policies(run: Path) -> dict[int, Path]:
     """Policy files of the checkpoints in a run folder, by the number of periods learnt from, ascending."""
-    return {int(path.stem.removeprefix(POLICY)): path for path in sorted((run / "checkpoints").glob(f"{POLICY}*.ncc"))}
+    return {int(path.stem): path for path in sorted((run / POLICIES).glob("*.ncc"))}
 
 
 class Checkpoints:
@@ -55,7 +55,7 @@ class Checkpoints:
         """
         path = self._folder / f"checkpoint-{epochs:015d}"
         write(path)
-        self.save_policy(f"{self._folder.name}/{POLICY}{epochs:015d}.ncc", layers, epochs)
+        self.save_policy(f"{POLICIES}/{epochs:015d}.ncc", layers, epochs)
         for old in self._all()[: -self._keep]:
             if old.is_dir():
                 shutil.rmtree(old)

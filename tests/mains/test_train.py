@@ -202,7 +202,7 @@ def test_a_learning_curve_is_of_held_out_flows(trained: Path, tmp_path: Path) ->
     assert load_policy(run / "policy.ncc")[0].layers[0][0].tobytes() == (
         load_policy(trained / "policy.ncc")[0].layers[0][0].tobytes()
     )
-    assert len(list(run.glob("checkpoints/policy-*.ncc"))) > len(list(run.glob("checkpoints/checkpoint-*"))) == 3
+    assert len(list(run.glob("policies/*.ncc"))) > len(list(run.glob("checkpoints/checkpoint-*"))) == 3
     drawn = curve_figure(read_source(run))
     assert drawn is not None
     assert drawn.caption.startswith("Mean FCT over that of DCTCP on held-out flows of rack on packetsim, 2 seeds")
