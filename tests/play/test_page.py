@@ -33,6 +33,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         yield Page(opened)
 
 
+@pytest.mark.usefixtures("page")
 def test_it_is_one_small_file_that_loads_nothing() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert len(text.encode()) <= MOST_BYTES
