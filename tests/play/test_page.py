@@ -64,6 +64,13 @@ def test_fractions_of_a_nanosecond_are_cut_alike(page: Page, tmp_path: Path) -> 
     assert not differing(shown, evaluated(page.command(), tmp_path))
 
 
+def test_pictures_change_nothing_where_packets_arrive_as_a_period_ends(page: Page, tmp_path: Path) -> None:
+    link = "kind=dumbbell&a=ncc&b=local&n=32&flow=2000&stagger=0&rate=10&uplink=10&buffer=2000&period=20&seed=9"
+    shown = page.open(link)
+    assert shown is not None
+    assert not differing(shown, evaluated(page.command(), tmp_path))
+
+
 def test_short_flows_have_pictures_and_steps_reach_the_end_of_the_longer_run(page: Page) -> None:
     walk = """(() => {
       const kept = drawMoment, times = [];
