@@ -4,8 +4,10 @@
 `ncc play` opens it, and `ncc play "kind=rack&a=ncc&b=dctcp"` opens it with the settings of a link, the part after #.
 """
 
+import sys
 import webbrowser
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from ncc.core.errors import ConfigError
 from ncc.core.options import Parser, exit_status
@@ -23,9 +25,11 @@ def _main(arguments: Sequence[str] | None) -> int:
     options = parser.parse_args(arguments)
     if not PAGE.is_file():
         raise ConfigError("the page is not built: run `make play` in a checkout, which needs the package emscripten")
-    address = PAGE.as_uri() + (f"#{options.settings.lstrip('#')}" if options.settings else "")
+    settings = options.settings.rpartition("#")[2]  # of a whole link, too
+    address = PAGE.as_uri() + (f"#{quote(settings, safe='=&.%')}" if settings else "")
     print(address)
-    webbrowser.open(address)
+    if not webbrowser.open(address):
+        print("No browser was found here: open this address in one.", file=sys.stderr)
     return 0
 
 

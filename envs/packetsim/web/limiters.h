@@ -134,13 +134,6 @@ class PolicyLimiter : public Limiter
             signals.push_back(SignalOf(m, name));
         }
         observer_.Measure(0, signals, 0);
-        Act(m, limits);
-    }
-
-  private:
-    // Apart from what has destructors, so that calls of features need no handler of exceptions, which are slow here.
-    [[gnu::noinline]] void Act(const Measured &m, std::vector<double> &limits)
-    {
         observer_.Commit(0, false, {}, 0, m.n);
         observer_.Observe(0, obs_.data(), 0, m.n);
         layers_.Keep(0);
@@ -151,6 +144,7 @@ class PolicyLimiter : public Limiter
         }
     }
 
+  private:
     static Signal SignalOf(const Measured &m, const std::string &name)
     {
         const auto real = [](const double *at, size_t n) { return Signal(at, false, n, sizeof *at); };

@@ -190,16 +190,18 @@ class Play
                                        static_cast<double>(u.marked_pkts[0]), static_cast<double>(u.dropped_pkts[0])});
     }
 
-    // Runs to the end of a period, with a picture whenever one is due. Two calls of RunUntil must not have the same
-    // end.
+    // Runs to the end of a period, with a picture whenever one is due. The engine must run in one go: a stop would change
+    // which of the events at `end_ns` still belong to the period.
     void RunUntil(int64_t end_ns)
     {
-        while (next_ns_ < end_ns) {
-            network_->RunUntil(next_ns_);
-            Picture();
-        }
-        network_->RunUntil(end_ns);
-        if (next_ns_ == end_ns) {
+        network_->engine().CheckOrder();
+        network_->engine().RunUntil(end_ns, [this](const packetsim::Event &event) {
+            while (next_ns_ < event.time_ns) {
+                Picture();
+            }
+            network_->Handle(event);
+        });
+        while (next_ns_ <= end_ns) {
             Picture();
         }
     }
@@ -224,12 +226,12 @@ class Play
         picture_ns_ *= 2;
     }
 
-    // Keeps where all packets of links and ports are now; nothing in the network changes.
+    // Keeps where all packets of links and ports are at `next_ns_`; nothing in the network changes.
     void Picture()
     {
         auto &pool = network_->engine().packets();
         auto &connections = network_->connections();
-        const int64_t now_ns = network_->now_ns();
+        const int64_t now_ns = next_ns_;
         const uint32_t uplink = network_->run().spec().uplinks.at(0);
         int64_t queue_bytes = 0;
         for (uint32_t port = 0; port < network_->engine().links().size(); ++port) {

@@ -24,7 +24,7 @@ function yamlOf(state, facts) {
   };
   const [topology, ...fields] = kinds[state.kind];
   lines.push(`  - topology: ${topology}`, "  - _self_", "name: play", "topology:");
-  fields.push(`delay_s: ${(state.delay / 1e6).toFixed(9)}`, `buffer_bytes: ${bytes(state.buffer)}`);
+  fields.push(`delay_s: ${(delayNs(state) / NS).toFixed(9)}`, `buffer_bytes: ${bytes(state.buffer)}`);
   fields.push(`mark_threshold_bytes: ${bytes(state.mark)}`);
   if (bytes(state.shared)) {
     fields.push(`shared_buffer_bytes: ${bytes(state.shared)}`, `dt_alpha: ${real(state.alpha)}`);
@@ -32,7 +32,7 @@ function yamlOf(state, facts) {
   lines.push(...fields.map((field) => `  ${field}`), "workload:", "  flows:");
   if (state.kind === "incast") {
     lines.push("    kind: queries", `    fan_in: ${state.n}`, `    response_bytes: ${state.n * bytes(state.size)}`);
-    lines.push(`    interval_s: ${(state.gap / 1e3).toFixed(9)}`, "    sources: senders", "    destinations: receiver");
+    lines.push(`    interval_s: ${(gapNs(state) / NS).toFixed(9)}`, "    sources: senders", "    destinations: receiver");
   } else {
     lines.push("    kind: fixed", "    flows:");
     const row = ([start, src, dst, size]) =>

@@ -3,22 +3,38 @@
 "use strict";
 
 async function copy(text, what) {
-  const area = document.createElement("textarea");
+  const area = document.createElement("textarea"),
+    from = document.activeElement;
+  let done = true;
   area.value = text;
+  area.style.position = "fixed"; // the page must not move
   document.body.append(area);
   area.select();
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    document.execCommand("copy"); // of files that are opened from a disk, a browser may refuse the line above
+    done = document.execCommand("copy"); // of files that are opened from a disk, a browser may refuse the line above
   }
   area.remove();
-  const toast = document.createElement("div");
-  toast.className = "toast";
-  toast.setAttribute("role", "status");
-  toast.textContent = what;
-  document.body.append(toast);
-  setTimeout(() => toast.remove(), 2500);
+  from.focus({ preventScroll: true });
+  if (!done) {
+    say(`The browser does not let the page copy. Take it from here:\n${text}`);
+    return;
+  }
+  $("toast").textContent = what;
+  clearTimeout(toasted);
+  toasted = setTimeout(() => ($("toast").textContent = ""), 2500);
+}
+let toasted = 0;
+
+// Copies what `make` makes of the settings, or says why they cannot be run.
+function offer(make, what) {
+  try {
+    check(state, FACTS);
+    copy(make(), what);
+  } catch (error) {
+    say(error.message);
+  }
 }
 
 function slider([name, least, most, step, unit, , title, help]) {
@@ -31,17 +47,19 @@ function slider([name, least, most, step, unit, , title, help]) {
     const input = document.createElement("input");
     Object.assign(input, { type, min: least, max: most, step, value: state[name] });
     input.setAttribute("aria-label", `${title}${unit && ", " + unit}`);
+    input.title = help;
     return input;
   });
   number.step = "any";
-  const set = (from, to) => {
+  const set = (from, to, waitMs) => {
     if (from.value.trim() !== "") {
       state[name] = Number(from.value);
       to.value = from.value;
-      changed();
+      changed(waitMs);
     }
   };
-  number.oninput = () => set(number, range);
+  number.oninput = () => set(number, range, 300); // until the last digit is typed
+  number.onchange = () => (number.value = state[name]); // an empty field changes nothing
   range.oninput = () => set(range, number);
   const of = document.createElement("span");
   of.className = "unit";
@@ -64,6 +82,7 @@ function fill() {
   kind.onchange = () => {
     state.kind = kind.value;
     fill();
+    form.querySelector("select").focus(); // the new one
     changed();
   };
   label.className = "pick";

@@ -197,7 +197,7 @@ function places(net, width, height) {
   return at;
 }
 
-function drawNetwork(canvas, side, state, picture) {
+function drawNetwork(canvas, side, picture) {
   const { pen, width, height } = brush(canvas),
     { net, result, flows } = side,
     at = places(net, width, height);
@@ -220,7 +220,8 @@ function drawNetwork(canvas, side, state, picture) {
   const first = picture > 0 ? result.pictures[3 * picture - 2] : 0,
     end = result.pictures[3 * picture + 1] || 0;
   const waiting = {},
-    dot = Math.max(2, Math.min(4, width / 110));
+    dot = Math.max(2, Math.min(4, width / 110)),
+    ring = colour("--ink");
   for (let k = first; k < end; k += 4) {
     const port = result.packets[k],
       flow = result.packets[k + 1],
@@ -229,11 +230,13 @@ function drawNetwork(canvas, side, state, picture) {
     const [a, b] = port % 2 ? [net.links[port >> 1][1], net.links[port >> 1][0]] : net.links[port >> 1];
     pen.fillStyle = hue(placeOf[flows[flow][1]], n, kind & 1 ? 0.35 : 1);
     if (where === 255) {
+      // Beside a host in a row, above a switch in columns, on the side to which they go.
       const slot = (waiting[port] = (waiting[port] || 0) + 1) - 1,
-        rows = Math.max(4, Math.floor((height / 2 - 30) / (dot + 1)));
+        rows = net.isHost[a] ? 1 : Math.max(4, Math.floor((height / 2 - 30) / (dot + 1))),
+        toward = at[b][0] > at[a][0] ? 1 : -1;
       pen.fillRect(
-        at[a][0] + 12 + Math.floor(slot / rows) * (dot + 1),
-        height / 2 - 12 - (slot % rows) * (dot + 1),
+        at[a][0] + toward * (12 + Math.floor(slot / rows) * (dot + 1)),
+        at[a][1] - (net.isHost[a] ? dot / 2 : 12 + (slot % rows) * (dot + 1)),
         dot,
         dot,
       );
@@ -245,7 +248,7 @@ function drawNetwork(canvas, side, state, picture) {
       pen.arc(x0 + (x1 - x0) * share, y0 + (y1 - y0) * share, kind & 1 ? dot / 2.2 : dot / 1.4, 0, 7);
       pen.fill();
       if (kind & 2) {
-        pen.strokeStyle = colour("--ink");
+        pen.strokeStyle = ring;
         pen.stroke();
       }
     }
@@ -257,13 +260,17 @@ function drawNetwork(canvas, side, state, picture) {
   pen.fillText(`waiting: ${queue.toFixed(1)} KB`, at[net.links[net.uplink >> 1][net.uplink % 2]][0], height / 2 + 12);
 }
 
+// The time next to now among those ahead of it (direction 1) or behind it (-1).
+const nearest = (times, direction) => times.reduce((one, other) => ((other - one) * direction < 0 ? other : one));
+
 // The last picture up to a time in ms.
 function pictureAt(result, ms) {
+  const now = Math.round(ms * 1e6);
   let low = 0,
     high = picturesOf(result) - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (result.pictures[3 * middle] <= ms * 1e6) {
+    if (result.pictures[3 * middle] <= now) {
       low = middle;
     } else {
       high = middle - 1;

@@ -129,8 +129,8 @@ function jainOf(plan, result, period) {
   return all.length ? mean(all) : NaN;
 }
 
-// The metrics of a run by the names of ncc.metrics.catalogue, and the mean completion time of the SRPT bound.
-function metricsOf(plan, result, facts, period) {
+// The metrics of a run by the names of ncc.metrics.catalogue, and `bound`, what `srptMeanS` returns.
+function metricsOf(plan, result, facts, period, bound) {
   const end = (result.epochs * Math.round(period * NS)) / NS,
     ideal = idealS(plan, facts),
     { flows } = plan;
@@ -148,6 +148,6 @@ function metricsOf(plan, result, facts, period) {
     mark_frac: sum(result.marked) / sent,
     jain: jainOf(plan, result, period),
     unfinished: [...result.finish_ns].filter((ns) => ns < 0).length,
-    bound_s: srptMeanS(plan, facts, ideal),
+    bound_s: bound,
   };
 }

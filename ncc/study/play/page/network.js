@@ -16,7 +16,7 @@ const SETTINGS = [
   ],
   ["size", 1, 2000, 1, "KB", "incast", "Answer size", "Bytes that each sender sends per question."],
   ["rounds", 1, 20, 1, "", "incast", "Questions", "How many times all senders answer."],
-  ["gap", 1, 100, 1, "ms", "incast", "Time between questions", "The next question comes this long after the last one."],
+  ["gap", 1, 100, 1, "ms", "incast", "Time between questions", "With several questions, each comes this long after the last one."],
   ["flow", 10, 20000, 10, "KB", "dumbbell", "Flow size", "Bytes of each flow; every sender has one."],
   ["stagger", 0, 20, 0.1, "ms", "dumbbell", "Time between starts", "Flow 2 starts this long after flow 1, and so on."],
   ["load", 10, 95, 1, "%", "rack", "Load", "Share of the uplink that the flows need on average."],
@@ -80,7 +80,7 @@ const SETTINGS = [
     "",
     "incast rack dumbbell",
     "Alpha of sharing",
-    "A port may hold alpha times the free shared bytes.",
+    "A port may hold alpha times the free bytes of a shared buffer; without one, alpha is not used.",
   ],
   [
     "period",
@@ -153,12 +153,14 @@ function check(state, facts) {
 
 const bytes = (kb) => Math.round(kb * KB);
 const rateOf = (gbps) => Math.round(gbps * 1e6) * 1e3;
-const periodS = (state) => state.period / 1e6;
+const periodS = (state) => Math.round(state.period * 1e3) / NS;
+const delayNs = (state) => Math.round(state.delay * 1e3);
+const gapNs = (state) => Math.round(state.gap * 1e6);
 const uplinkBps = (state) => rateOf(state.kind === "incast" ? state.rate : state.uplink);
 
 function durationS(state) {
   const all = {
-    incast: state.rounds * state.gap,
+    incast: (state.rounds * gapNs(state)) / 1e6,
     rack: state.time,
     dumbbell: Math.max(state.n * state.stagger, 1) + 1,
   };
@@ -174,8 +176,7 @@ function reachBytes(state) {
 // Nodes, links, and the hosts that send. Ports are numbered two for each link: from a to b, and from b to a.
 function networkOf(state) {
   const hostBps = rateOf(state.rate),
-    upBps = uplinkBps(state),
-    delayS = state.delay / 1e6;
+    upBps = uplinkBps(state);
   const net = { names: [], isHost: [], links: [], pools: [], poolOf: {}, senders: [], receivers: [] };
   const node = (name, host) => net.names.push(name) && net.isHost.push(host ? 1 : 0) - 1;
   const port = (at) => {
@@ -189,7 +190,7 @@ function networkOf(state) {
     return queue;
   };
   const link = (a, b, rate, queues) =>
-    net.links.push({ a, b, rate_bps: rate, delay_ns: Math.round(delayS * NS), queue: queues }) - 1;
+    net.links.push({ a, b, rate_bps: rate, delay_ns: delayNs(state), queue: queues }) - 1;
   const leaf = (name, at, rate) => {
     const host = node(name, true);
     link(host, at, rate, [{}, port(at)]);
@@ -230,7 +231,7 @@ function flowsOf(state, net, facts) {
   if (state.kind === "incast") {
     for (let round = 0; round < state.rounds; ++round) {
       net.senders.forEach((src) =>
-        rows.push([at(round * (state.gap / 1e3) * NS), src, net.receivers[0], bytes(state.size)]),
+        rows.push([at(round * gapNs(state)), src, net.receivers[0], bytes(state.size)]),
       );
     }
   } else if (state.kind === "dumbbell") {

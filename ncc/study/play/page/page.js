@@ -8,11 +8,14 @@ const panels = {},
 let state = fresh(),
   worker = null,
   asked = 0,
+  askedMs = 0,
   sides = null,
+  shown = null, // the settings of `sides`
   lastMs = 1,
   nowMs = 0,
   playing = false,
   before = 0,
+  ticket = 0,
   due = 0;
 
 // The text after # of a link with these settings.
@@ -36,9 +39,10 @@ function stateOf(text) {
     const [name, value, more] = part.split("="),
       [side, param] = name.split(".");
     if (value === undefined || more !== undefined) {
-      throw new Error(`The link has “${part.slice(0, 40)}”, and each part must be name=value.`);
+      const presets = Object.keys(PRESETS).join(", ");
+      throw new Error(`The link has “${part.slice(0, 40)}”, and must be name=value&name=value, or one of ${presets}.`);
     }
-    if (param !== undefined && ["pa", "pb"].includes(side) && /^\w+$/.test(param)) {
+    if (/^p[ab]\.\w+$/.test(name) && value.trim() !== "") {
       Object.defineProperty(of[side], param, {
         value: Number(value),
         enumerable: true,
@@ -80,8 +84,8 @@ function newWorker() {
   URL.revokeObjectURL(address);
   worker.onmessage = ({ data }) => data.id === asked && heard(data);
   worker.onerror = () => {
-    say("The simulator ran out of memory or failed: choose fewer or smaller flows.");
     newWorker();
+    refuse("The simulator failed: choose fewer or smaller flows.", "No result for these settings.");
   };
 }
 
@@ -91,15 +95,26 @@ function answered(refused) {
   document.body.dataset.refused = refused ? "yes" : "";
 }
 
-// Says why there is no result, and takes none of earlier runs.
-function refuse(words, verdict, buttons) {
-  ++asked;
-  say(words, buttons);
-  $("verdict").textContent = verdict;
+// Says that there is no result; pictures and table are of earlier settings, if any.
+function none(verdict) {
+  $("progress").hidden = true;
+  $("verdict").textContent = verdict + (sides ? " Below is the result before." : "");
+  $("results").classList.add("old");
   answered(true);
 }
 
+// Says why there is no result, and gives up the run on its way.
+function refuse(words, verdict, buttons) {
+  worker.postMessage({ id: ++asked });
+  say(words, buttons);
+  none(verdict);
+}
+
 function run(sure) {
+  clearTimeout(due);
+  const link = linkOf(state);
+  const preset = Object.keys(PRESETS).find((name) => linkOf({ ...fresh(), ...PRESETS[name][1] }) === link);
+  $("preset").value = preset || "";
   try {
     check(state, FACTS);
   } catch (error) {
@@ -107,54 +122,67 @@ function run(sure) {
     return;
   }
   say("");
-  const link = linkOf(state);
-  const preset = Object.keys(PRESETS).find((name) => linkOf({ ...fresh(), ...PRESETS[name][1] }) === link);
-  $("preset").value = preset || "";
-  history.replaceState(null, "", `#${link}`);
+  try {
+    history.replaceState(null, "", `#${link}`);
+  } catch {
+    // Safari allows it 100 times in 30 s; the button makes its own link.
+  }
+  askedMs = performance.now();
   worker.postMessage({ id: ++asked, state, sure });
 }
 
-// Runs soon: once for all changes of one moment.
-function changed() {
+// Runs soon: once for all changes of one moment, and after a short run on its way, so that results follow a moved slider.
+function changed(waitMs) {
+  const next = () => {
+    const short = document.body.dataset.answered !== String(asked) && performance.now() - askedMs < 250;
+    if (short) {
+      due = setTimeout(next, 15);
+    } else {
+      run(false);
+    }
+  };
   clearTimeout(due);
-  due = setTimeout(() => run(false), 15);
+  due = setTimeout(next, waitMs || 15);
 }
 
 function stop() {
   newWorker();
-  $("progress").hidden = true;
-  $("verdict").textContent = "Stopped. Change a setting to run again.";
+  refuse("The run was stopped. ", "No result for these settings.", { "Run it": () => run(true) });
+  $("message").querySelector("button").focus();
 }
 
 function heard(data) {
   const { kind } = data;
-  $("progress").hidden = kind !== "progress";
   if (kind === "progress") {
+    const long = performance.now() - askedMs > 400; // before, the bar would only flicker
+    $("progress").hidden = !long;
+    $("results").classList.toggle("old", long);
     const part = (data.side === "b" ? 0.5 : 0) + data.share / 2;
     $("progress").querySelector("progress").value = part;
     $("progress").querySelector("span").textContent =
-      `${NAMES[state[data.side]]}: ${(data.timeS * 1e3).toFixed(1)} ms simulated`;
+      `${NAMES[data.name]}: ${(data.timeS * 1e3).toFixed(1)} ms simulated`;
   } else if (kind === "ask") {
     say(`This run takes about ${Math.round(data.seconds)} seconds. `, { "Run it": () => run(true) });
-    $("verdict").textContent = "Not run yet.";
-    answered(true);
+    none("Not run yet.");
   } else if (kind === "error") {
     say(data.words);
-    $("verdict").textContent = "No result for these settings.";
-    answered(true);
+    none("No result for these settings.");
   } else {
-    show(data.sides);
+    $("progress").hidden = true;
+    $("results").classList.remove("old");
+    show(data.sides, data.state);
   }
 }
 
-function show(given) {
+function show(given, settings) {
   sides = given;
+  shown = settings;
   const all = Object.values(sides);
   all.forEach((side) => {
     side.queues = Array.from({ length: picturesOf(side.result) }, (_, i) => side.result.pictures[3 * i + 2]);
     side.placeOf = side.net.isHost.map((_, node) => side.net.senders.indexOf(node));
   });
-  lastMs = Math.max(...all.map(({ result }) => (result.epochs * state.period) / 1e3));
+  lastMs = Math.max(...all.map(({ result }) => (result.epochs * shown.period) / 1e3));
   nowMs = Math.min(nowMs, lastMs);
   table();
   drawAll();
@@ -227,9 +255,9 @@ function drawAll() {
     const panel = panels[key],
       side = sides[key],
       find = (name) => panel.querySelector(`canvas.${name}`);
-    drawQueue(find("queue"), side, lastMs, state, queue);
+    drawQueue(find("queue"), side, lastMs, shown, queue);
     drawWindows(find("windows"), side, lastMs, Math.min(windows, 1e7));
-    drawLimits(find("limits"), side, lastMs, state);
+    drawLimits(find("limits"), side, lastMs, shown);
     drawFlows(find("gantt"), side, lastMs);
     const doubts = panel.querySelector(".doubts");
     doubts.hidden = !side.doubts.length;
@@ -248,7 +276,7 @@ function drawMoment() {
     const side = sides[key],
       picture = pictureAt(side.result, nowMs),
       canvas = panels[key].querySelector("canvas.net");
-    drawNetwork(canvas, side, state, picture);
+    drawNetwork(canvas, side, picture);
     if (!playing) {
       const done = [...side.result.finish_ns].filter((ns) => ns >= 0 && ns <= nowMs * 1e6).length;
       canvas.setAttribute(
@@ -259,23 +287,26 @@ function drawMoment() {
   }
   $("time").value = String((1000 * nowMs) / lastMs);
   $("clock").textContent = `${nowMs.toFixed(3)} ms`;
+  $("time").setAttribute("aria-valuetext", $("clock").textContent);
 }
 
 function frame(time) {
   if (!playing) {
     return;
   }
-  nowMs += Math.min(time - before, 100) * Number($("speed").value);
+  nowMs += Math.min(Math.max(time - before, 0), 100) * Number($("speed").value);
   before = time;
   if (nowMs >= lastMs) {
     nowMs = lastMs;
     setPlaying(false);
   }
   drawMoment();
-  requestAnimationFrame(frame);
+  ticket = requestAnimationFrame(frame);
 }
 
-function setPlaying(on) {
+function setPlaying(wanted) {
+  const on = wanted && sides !== null;
+  cancelAnimationFrame(ticket);
   if (on && nowMs >= lastMs) {
     nowMs = 0;
   }
@@ -283,21 +314,24 @@ function setPlaying(on) {
   $("play").textContent = on ? "❚❚ Pause" : "▶ Play";
   if (on) {
     before = performance.now();
-    requestAnimationFrame(frame);
+    ticket = requestAnimationFrame(frame);
   }
 }
 
-function stepBy(pictures) {
+// Goes to the next picture of either side, or to the one before.
+function stepBy(direction) {
   setPlaying(false);
   if (sides) {
-    const { result } = sides.a,
-      at = Math.min(Math.max(pictureAt(result, nowMs) + pictures, 0), picturesOf(result) - 1);
-    nowMs = result.pictures[3 * at] / 1e6;
+    const now = Math.round(nowMs * 1e6),
+      times = [sides.a, sides.b].flatMap(({ result }) => [...result.pictures.filter((_, k) => k % 3 === 0)]);
+    const ahead = times.filter((ns) => (ns - now) * direction > 0);
+    nowMs = ahead.length ? nearest(ahead, direction) / 1e6 : direction > 0 ? lastMs : 0;
     drawMoment();
   }
 }
 
 function openLink() {
+  nowMs = 0;
   try {
     state = stateOf(decodeURIComponent(location.hash.slice(1)));
   } catch (error) {
@@ -313,7 +347,7 @@ function openLink() {
 
 function setTheme(dark) {
   document.documentElement.dataset.theme = dark ? "dark" : "light";
-  $("theme").textContent = dark ? "Light" : "Dark";
+  $("theme").textContent = dark ? "Light theme" : "Dark theme";
   if (sides) {
     drawAll();
   }
@@ -324,6 +358,7 @@ function begin() {
     const panel = $("side").content.cloneNode(true).firstElementChild,
       select = panel.querySelector("select");
     panels[side] = panel;
+    select.setAttribute("aria-label", `Controller on the ${side === "a" ? "left" : "right"}`);
     FACTS.contenders.forEach(({ name }) => option(select, name, NAMES[name]));
     select.onchange = () => {
       state[side] = select.value;
@@ -354,13 +389,16 @@ function begin() {
     nowMs = (Number($("time").value) / 1000) * lastMs;
     drawMoment();
   };
-  $("link").onclick = () => copy(location.href, "The link is copied: it holds all settings.");
-  $("command").onclick = () => copy(commandOf(state, FACTS), "The command is copied: it prints the same numbers.");
+  const link = () => `${location.href.split("#")[0]}#${linkOf(state)}`;
+  $("link").onclick = () => offer(link, "The link is copied: it holds all settings.");
+  $("command").onclick = () =>
+    offer(() => commandOf(state, FACTS), "The command is copied: it prints the same numbers.");
   const dark = matchMedia("(prefers-color-scheme: dark)");
   $("theme").onclick = () => setTheme(document.documentElement.dataset.theme !== "dark");
   dark.onchange = () => setTheme(dark.matches);
   document.addEventListener("keydown", (event) => {
-    if (event.target.closest("input, select, button, summary, textarea")) {
+    const elsewhere = event.altKey || event.ctrlKey || event.metaKey;
+    if (elsewhere || event.target.closest("input, select, button, summary, textarea")) {
       return;
     }
     const acts = { " ": () => setPlaying(!playing), ArrowLeft: () => stepBy(-1), ArrowRight: () => stepBy(1) };

@@ -61,11 +61,11 @@ const ABOUT = {
   local_both: "As NCC, with a formula in place of the learned policy.",
   local: "A formula limits the rates of hosts: the shortest flow first.",
   dctcp: "Shrinks its window by the share of marked packets (RFC 8257).",
-  cubic: "Grows until packets are lost; the default of Linux (RFC 9438).",
+  cubic: "Grows until packets are marked or lost; the default of Linux (RFC 9438).",
   bbr: "Sends at the rate that the path was seen to carry.",
   vegas: "Keeps a few packets in the queue, by the round-trip time.",
   gemini: "Reacts to marks inside a datacentre and to delay between datacentres.",
-  newreno: "Grows by a packet in each round trip and halves at a loss (RFC 6582).",
+  newreno: "Grows by a packet in each round trip and halves at a mark or a loss (RFC 6582).",
   dcqcn: "Sets a rate by marks, as network cards for RDMA do.",
 };
 const ROWS = [

@@ -2,8 +2,10 @@
 // The engine's side of the page: runs what the page asks for, and gives up when it asks for something else.
 "use strict";
 
-let engine = null,
+let engine = null, // a promise of it
+  weights = null,
   newest = 0;
+const MOST_BYTES = 256e6; // an engine with more memory is dropped after its run: WebAssembly gives none back
 
 // Waits for messages that have come meanwhile.
 const breathe = () => new Promise((go) => setTimeout(go, 0));
@@ -17,16 +19,17 @@ function estimateS(plan, state) {
   return 9e-6 * packets + (lasts / periodS(state)) * (decides + 4e-6);
 }
 
-async function runSide(state, side, id, facts, tell) {
-  const plan = planOf(state, facts, side),
-    play = new engine.Play(),
+const decoded = (text) => new Float32Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
+
+async function runSide(loaded, state, plan, bound, id, facts, tell) {
+  const play = new loaded.Play(),
     { flows } = plan;
   const total = sum(flows.map((flow) => flow[3]));
-  const lastsNs = durationS(state) * NS + (total * 8 * NS) / uplinkBps(state);
-  const weights = Uint8Array.from(atob(facts.policy.weights), (letter) => letter.charCodeAt(0));
-  const settings = { ...plan.settings, picture_ns: Math.max(Math.round(lastsNs / 1200), 1000), most_pictures: 2000 };
+  const lastsNs = flows[flows.length - 1][0] + (total * 8 * NS) / uplinkBps(state);
+  const settings = { ...plan.settings, picture_ns: Math.max(Math.round(lastsNs / 600), 1000), most_pictures: 2000 };
   if (settings.limiter.weights) {
-    settings.limiter.weights = Array.from(new Float32Array(weights.buffer));
+    weights = weights || decoded(settings.limiter.weights);
+    settings.limiter.weights = weights;
   }
   try {
     let wrong = play.start(settings),
@@ -34,7 +37,8 @@ async function runSide(state, side, id, facts, tell) {
     while (!wrong && !play.over) {
       wrong = play.advance(20);
       if (performance.now() - told > 40) {
-        tell({ kind: "progress", share: play.finished / flows.length, timeS: play.now_ns / NS });
+        const share = play.finished / flows.length;
+        tell({ kind: "progress", name: plan.contender.name, share, timeS: play.now_ns / NS });
         await breathe();
         told = performance.now();
       }
@@ -43,7 +47,8 @@ async function runSide(state, side, id, facts, tell) {
       }
     }
     if (wrong) {
-      throw new Error(`The simulation stopped: ${wrong}.`);
+      const why = wrong === "std::bad_alloc" ? "it needs too much memory; choose fewer or smaller flows" : wrong;
+      throw new Error(`The simulation stopped: ${why}.`);
     }
     const result = play.result();
     const { net, doubts, contender } = plan;
@@ -59,7 +64,7 @@ async function runSide(state, side, id, facts, tell) {
       net: shown,
       name: contender.name,
       result,
-      metrics: metricsOf(plan, result, facts, periodS(state)),
+      metrics: metricsOf(plan, result, facts, periodS(state), bound),
     };
   } finally {
     play.delete();
@@ -68,17 +73,25 @@ async function runSide(state, side, id, facts, tell) {
 
 async function run({ id, state, sure }, facts, tell) {
   newest = id;
+  if (!state) {
+    return; // only gives up what runs
+  }
+  let loaded = null;
   try {
     check(state, facts);
-    engine = engine || (await packetsim());
-    const seconds = sum(["a", "b"].map((side) => estimateS(planOf(state, facts, side), state)));
+    const plans = ["a", "b"].map((side) => planOf(state, facts, side));
+    const seconds = sum(plans.map((plan) => estimateS(plan, state)));
     if (seconds > 10 && !sure) {
       tell({ kind: "ask", id, seconds });
       return;
     }
-    const sides = {};
-    for (const side of ["a", "b"]) {
-      sides[side] = await runSide(state, side, id, facts, (message) => tell({ ...message, id, side }));
+    engine = engine || packetsim();
+    loaded = await engine;
+    const bound = srptMeanS(plans[0], facts, idealS(plans[0], facts)),
+      sides = {};
+    for (const [k, side] of ["a", "b"].entries()) {
+      const told = (message) => tell({ ...message, id, side });
+      sides[side] = id === newest && (await runSide(loaded, state, plans[k], bound, id, facts, told));
       if (!sides[side]) {
         return;
       }
@@ -88,9 +101,17 @@ async function run({ id, state, sure }, facts, tell) {
         .filter(ArrayBuffer.isView)
         .map((view) => view.buffer),
     );
-    tell({ kind: "done", id, sides }, buffers);
+    tell({ kind: "done", id, state, sides }, buffers);
   } catch (error) {
-    tell({ kind: "error", id, words: error instanceof Error ? error.message : "The simulation failed." });
+    const plain = error instanceof Error && !(error instanceof WebAssembly.RuntimeError);
+    if (!plain) {
+      engine = null; // what failed within it is not to be trusted
+    }
+    tell({ kind: "error", id, words: plain ? error.message : "The simulator failed: choose fewer or smaller flows." });
+  } finally {
+    if (loaded && loaded.HEAPU8.length > MOST_BYTES) {
+      engine = null;
+    }
   }
 }
 
