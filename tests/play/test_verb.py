@@ -12,7 +12,12 @@ def test_the_verb_opens_it_and_says_how_to_build_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or len(opened) == 1)
+
+    def open_once(address: str) -> bool:
+        opened.append(address)
+        return len(opened) == 1
+
+    monkeypatch.setattr("webbrowser.open", open_once)
     (tmp_path / "play.html").write_text("")
     monkeypatch.setattr(ncc.play, "PAGE", tmp_path / "play.html")
     assert ncc.play.main(["fair"]) == 0

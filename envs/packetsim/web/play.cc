@@ -190,8 +190,8 @@ class Play
                                        static_cast<double>(u.marked_pkts[0]), static_cast<double>(u.dropped_pkts[0])});
     }
 
-    // Runs to the end of a period, with a picture whenever one is due. The engine must run in one go: a stop would change
-    // which of the events at `end_ns` still belong to the period.
+    // Runs to the end of a period, with a picture whenever one is due. The engine must run in one go: a stop would
+    // change which of the events at `end_ns` still belong to the period.
     void RunUntil(int64_t end_ns)
     {
         network_->engine().CheckOrder();
