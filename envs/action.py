@@ -105,13 +105,15 @@ class _Rates:
     """Base of the maps from actions to rate limits. rates.h computes them alike for training, evaluation and hosts."""
 
     spec: ActionSpec
+    parameters: dict[str, Any]
+    """Numbers that rates.h reads, by name; known after `reset`."""
     _names: tuple[str, ...]
     _rates: Any  # made when it is first needed: until then this object can be pickled
 
     def _take(self, names: tuple[str, ...], link_bps: FloatArray, numbers: Mapping[str, Any]) -> None:
         """Set the hosts, the rates [n_agents] of their links, and the numbers that rates.h needs."""
         self._names, self._first, self._rates = names, 0, None
-        self._given = {"link_bps": link_bps, **numbers}
+        self.parameters = {"link_bps": link_bps, **numbers}
 
     def among(self, begin: int, end: int) -> None:
         """From now on, take actions and return limits for hosts `begin` to `end` - 1 only."""
@@ -143,7 +145,7 @@ class _Rates:
         return self._limits(given if self.spec.n_actions else np.clip(given, -1, 1), obs)
 
     def _limits(self, given: npt.NDArray[Any], obs: ObsArray) -> FloatArray:
-        self._rates = self._rates or extension().Rates(self._given)
+        self._rates = self._rates or extension().Rates(self.parameters)
         limits: FloatArray = np.empty(given.shape)
         self._rates.limits(given.astype(np.float64, copy=False), obs, limits, self._first)
         return limits

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What decides the limits of hosts, for one network: none, the formula LOCAL, or a policy; and the rule of receivers.
+// Limiters of the hosts of one network: none, the formula LOCAL, or a policy; and the rule of receivers.
 // The decisions are those of `ncc.harness.local`, `ncc.policies.limits` and `ncc.harness.receivers`.
 #pragma once
 

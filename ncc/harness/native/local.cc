@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Module ncc.harness.native._local: the formula LOCAL for the hosts of networks that are stepped together, and the rule
-// of receivers.
+// Module ncc.harness.native._local: the formula LOCAL and the receiver rule.
 #include "local.h"
 #include "receivers.h"
 

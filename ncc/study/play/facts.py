@@ -133,7 +133,9 @@ def _policy(scenario: Scenario, controller: Controller) -> dict[str, Any]:
         "delay", "ceiling", "shared_flows", "shared_throughput", "shared_limit", "used", "queue", "ranked", "ordered",
         "gain_of_next", "ranks_alike", "ranks_slack", *tuned_constants(),
     )  # fmt: skip
-    given = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in rates._given.items()}
+    given = {
+        name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in rates.parameters.items()
+    }
     weights = np.concatenate([part.ravel() for layer in policy.layers for part in layer]).astype("<f4")
     assert action.within is not None
     return {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sliders, choices and parameters of the page, and what is copied.
+// Sliders, choices, parameters and copy buttons of the page.
 "use strict";
 
 async function copy(text, what) {
@@ -13,7 +13,7 @@ async function copy(text, what) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    done = document.execCommand("copy"); // of files that are opened from a disk, a browser may refuse the line above
+    done = document.execCommand("copy"); // browsers may refuse the line above in a file that is opened from a disk
   }
   area.remove();
   from.focus({ preventScroll: true });
@@ -27,7 +27,7 @@ async function copy(text, what) {
 }
 let toasted = 0;
 
-// Copies what `make` makes of the settings, or says why they cannot be run.
+// Copies the text that `make` returns, or says why the settings cannot be run.
 function offer(make, what) {
   try {
     check(state, FACTS);
@@ -97,13 +97,16 @@ function fill() {
     const inputs = contender.params.map((param) => {
       const row = document.createElement("label"),
         input = document.createElement("input");
-      Object.assign(input, { type: "number", min: param.min, max: param.max, step: 1, placeholder: param.default });
-      input.value = own(state["p" + side], param.name) ? state["p" + side][param.name] : "";
+      Object.assign(input, { type: "number", min: param.min, max: param.max, step: 1 });
+      input.value = own(state["p" + side], param.name) ? state["p" + side][param.name] : param.default;
       row.title = param.help;
       row.append(param.name.replaceAll("_", " "), input);
       input.onchange = () => {
         delete state["p" + side][param.name];
-        if (input.value.trim() !== "") {
+        if (input.value.trim() === "") {
+          input.value = param.default;
+        }
+        if (Number(input.value) !== param.default) {
           state["p" + side][param.name] = Number(input.value);
         }
         changed();

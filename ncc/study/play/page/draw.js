@@ -183,7 +183,7 @@ function drawFlows(canvas, side, lastMs) {
   );
 }
 
-// Where nodes stand: senders on the left, receivers on the right, switches between them.
+// Returns the place of each node: senders on the left, receivers on the right, switches between them.
 function places(net, width, height) {
   const at = {},
     column = (nodes, x) =>

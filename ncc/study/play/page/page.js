@@ -89,7 +89,7 @@ function newWorker() {
   };
 }
 
-// Notes on the page which run it has an answer to; `refused`: there is no result.
+// Notes the number of the newest run with an answer; `refused`: the run has no result.
 function answered(refused) {
   document.body.dataset.answered = String(asked);
   document.body.dataset.refused = refused ? "yes" : "";

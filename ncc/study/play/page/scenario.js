@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What decides for a contender, and all that the engine needs for a run. The formulas are those of
+// Settings of the engine for a run of one contender. The formulas are those of
 // ncc.envs.native.spec, ncc.envs.observation.columns and ncc.harness.receivers.
 "use strict";
 
-// Sentences that say where the network is outside of what the policy is trusted with.
+// Returns sentences, one for each range of the policy that the network is outside of.
 function outside(state, net, facts) {
   const within = facts.policy.within,
     period = periodS(state),
@@ -115,7 +115,7 @@ function limiterOf(state, net, facts, contender, trusted) {
   return { kind: "policy", tables: tablesOf(state, net, facts), rates, layers, weights, signals };
 }
 
-// How receivers decide beside a limiter (`WithReceivers`).
+// Returns the settings of receivers beside a limiter (`WithReceivers`).
 function receiversOf(state, net, facts, contender, countsHeld) {
   const rule = contender.receivers,
     constants = facts.receivers,
@@ -152,7 +152,7 @@ function receiversOf(state, net, facts, contender, countsHeld) {
   };
 }
 
-// Everything that the engine needs for one side, "a" or "b", and what the page tells about it.
+// Returns the settings of the engine for one side, "a" or "b", and the facts that the page shows beside them.
 function planOf(state, facts, side) {
   const net = networkOf(state),
     flows = flowsOf(state, net, facts),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The engine's side of the page: runs what the page asks for, and gives up when it asks for something else.
+// The worker of the page: runs given settings, and gives up a run when newer settings come.
 "use strict";
 
 let engine = null, // a promise of it
@@ -7,10 +7,10 @@ let engine = null, // a promise of it
   newest = 0;
 const MOST_BYTES = 256e6; // an engine with more memory is dropped after its run: WebAssembly gives none back
 
-// Waits for messages that have come meanwhile.
+// Lets the worker receive messages.
 const breathe = () => new Promise((go) => setTimeout(go, 0));
 
-// About how long a run takes, in seconds: packets at each hop, and the decisions about all pairs of hosts.
+// Estimates the seconds of a run: packets at each hop, and the decisions about all pairs of hosts.
 function estimateS(plan, state) {
   const total = sum(plan.flows.map((flow) => flow[3])),
     packets = total / 1460;
@@ -105,7 +105,7 @@ async function run({ id, state, sure }, facts, tell) {
   } catch (error) {
     const plain = error instanceof Error && !(error instanceof WebAssembly.RuntimeError);
     if (!plain) {
-      engine = null; // what failed within it is not to be trusted
+      engine = null; // an engine is not used again after a failure
     }
     tell({ kind: "error", id, words: plain ? error.message : "The simulator failed: choose fewer or smaller flows." });
   } finally {
