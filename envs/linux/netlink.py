@@ -7,7 +7,7 @@ not even call it to remove its queues, because a child process does not inherit 
 
 import socket
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 NEW_QDISC, DEL_QDISC, GET_QDISC = 36, 37, 38
 NEW_CLASS, GET_CLASS = 40, 42
@@ -19,6 +19,8 @@ KIND, OPTIONS, STATS = 1, 2, 7
 ROOT = 0xFFFFFFFF
 """Parent of a device's root queue."""
 _REQUEST, _ACK, _ERROR, _DONE = 1, 4, 2, 3
+_NUMBER = 1
+"""Number of a request; the kernel's answer repeats it."""
 _HEADER, _TC, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=BxxxiIII"), struct.Struct("=HH")
 _BASIC, _QUEUE = 1, 3
 """TCA_STATS_BASIC and TCA_STATS_QUEUE."""
@@ -51,7 +53,7 @@ def request(
 ) -> bytes:
     """Return a request about device `index`, which the kernel acknowledges."""
     tc = _TC.pack(socket.AF_UNSPEC, index, handle, parent, info) + body
-    return _HEADER.pack(_HEADER.size + len(tc), kind, flags | _REQUEST | _ACK, 1, 0) + tc
+    return _HEADER.pack(_HEADER.size + len(tc), kind, flags | _REQUEST | _ACK, _NUMBER, 0) + tc
 
 
 class Answer:
@@ -85,36 +87,59 @@ class Route:
         self._socket = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
         self._socket.settimeout(5.0)
 
-    def send(self, message: bytes | bytearray) -> None:
-        """Send a request and wait until it is done; raise `OSError` if the kernel refuses it."""
-        for _ in self.ask(message):
-            pass
+    def send(self, *messages: bytes) -> None:
+        """Send requests together and wait until they are done, in order, also those after one that is refused.
 
-    def ask(self, message: bytes | bytearray) -> Iterator[Answer]:
+        Raises:
+            OSError: the kernel refuses a request; this is its first refusal.
+        """
+        *before, last = messages
+        self._socket.send(b"".join((*map(_quiet, before), last)))
+        refused = 0
+        for kind, number, body in self._received():
+            if kind == _ERROR:
+                refused = refused or _error(body)
+                if number == _NUMBER:
+                    break
+        if refused:
+            raise OSError(refused, "")
+
+    def ask(self, message: bytes) -> Iterator[Answer]:
         """Send a request and yield the kernel's answers, all of which the caller must read.
 
         Raises:
             OSError: the kernel refuses the request.
         """
         self._socket.send(message)
+        for kind, _, body in self._received():
+            if kind not in (_ERROR, _DONE):
+                yield Answer(body)
+                continue
+            if error := _error(body):
+                raise OSError(error, "")
+            return
+
+    def _received(self) -> Iterator[tuple[int, int, memoryview]]:
+        """Yield the type, the request's number and the body of each message that comes."""
         while True:
             data = memoryview(self._socket.recv(BUFFER_BYTES))
             while len(data) >= _HEADER.size:
-                length, kind, *_ = _HEADER.unpack_from(data)
+                length, kind, _, number, _ = _HEADER.unpack_from(data)
                 body, data = data[_HEADER.size : length], data[max((length + 3) & ~3, _HEADER.size) :]
-                if kind not in (_ERROR, _DONE):
-                    yield Answer(body)
-                    continue
-                (error,) = struct.unpack_from("=i", body)
-                if error < 0:
-                    raise OSError(-error, "")
-                return
-
-    def all(self, messages: Iterable[bytes]) -> None:
-        """Send requests one after the other."""
-        for message in messages:
-            self.send(message)
+                yield kind, number, body
 
     def close(self) -> None:
         """Close the socket; may be called twice."""
         self._socket.close()
+
+
+def _quiet(message: bytes) -> bytes:
+    """Return a request that the kernel answers only if it refuses it, with the number 0."""
+    length, kind, flags, _, port = _HEADER.unpack_from(message)
+    return _HEADER.pack(length, kind, flags & ~_ACK, 0, port) + message[_HEADER.size :]
+
+
+def _error(body: memoryview) -> int:
+    """Return the error number of an answer; 0: done."""
+    (error,) = struct.unpack_from("=i", body)
+    return -int(error)

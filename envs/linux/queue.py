@@ -33,7 +33,7 @@ from ncc.core.flows import FloatArray
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux import device, netlink
 from ncc.envs.linux.device import LIMIT
-from ncc.envs.linux.netlink import Answer, Attributes, Route, attribute, attributes, request
+from ncc.envs.linux.netlink import Answer, Route, attribute, attributes, request
 from ncc.envs.linux.order_program import CLASSES, OrderProgram
 from ncc.envs.linux.shim import Shim
 
@@ -73,11 +73,14 @@ QUEUE_PKTS = 20_000
 """Packets that each other class holds."""
 _PARMS, _RATE64, _CEIL64 = 1, 6, 7
 _TICK_NS = 64
-_SOURCE, _ETHERNET = struct.Struct("=BBHhHI"), 1
-"""struct tc_ratespec; TC_LINKLAYER_ETHERNET, with which the kernel computes transmission times itself."""
-_CEIL_AT = 8
-"""Place of the rate in struct tc_ratespec."""
-_CLASS = struct.Struct(f"={_SOURCE.size * 2}s5I")
+_HTB, _ETHERNET = attribute(netlink.KIND, b"htb\0"), 1
+"""TCA_KIND; TC_LINKLAYER_ETHERNET, with which the kernel computes transmission times itself."""
+_CEIL_AT = 20
+"""Place of the ceiling in struct tc_htb_opt."""
+_CLASS = struct.Struct("=BBHhHIBBHhHI5I")
+"""struct tc_htb_opt, which begins with two struct tc_ratespec."""
+_OPTIONS = struct.Struct(f"=HH{_CLASS.format[1:]}HHQHHQ")
+"""All options of a class in one call of `pack`: limits change every period."""
 
 
 class HostQueue:
@@ -106,8 +109,8 @@ class HostQueue:
         self._line_bps, self._overhead_bytes = line_rate_bps, overhead_bytes
         self._index, self._packet_bytes, self._header_bytes = device.properties(interface)
         self._route: Route | None = Route()
-        self._ceil = self._shared = self._prompt_ns = 0
-        self._written: dict[int, Attributes] = {}
+        self._ceil = self._shared = self._share_pkts = self._prompt_ns = 0
+        self._written: dict[int, bytes] = {}
         self._ours = self._clsact = False
         try:
             self._set_up(program)
@@ -135,19 +138,17 @@ class HostQueue:
         route.send(device.bpf_filter(index, program.fd, handle=handle))
         route.send(device.htb(index, device.ROOT, LIMIT, flags=netlink.REPLACE))
         line, never = self._rate(self._line_bps), RATE_MAX
-        route.all(
-            [
-                self._class(LINE, device.ROOT, rate=line, ceil=line, overhead_bytes=self._overhead_bytes),
-                self._class(LIMIT, LINE, rate=BORROWS, ceil=line),
-                self._class(OPEN, LINE, rate=BORROWS, ceil=line),
-                self._class(LINK, LINE, rate=BORROWS, ceil=min(line, self._rate(LINK_BPS))),
-                device.htb(index, device.ORDER, REST, parent=LIMIT),
-                *(self._class(FIRST + i, device.ORDER, rate=never, ceil=never, prio=i) for i in range(CLASSES)),
-                self._class(INSIDE, device.ORDER, rate=never, ceil=never),
-                *self._share(line),
-                *(self._fifo(leaf, QUEUE_PKTS) for leaf in (OPEN, *range(FIRST, FIRST + CLASSES))),
-                self._fifo(LINK, LINK_PKTS),
-            ]
+        route.send(
+            self._class(LINE, device.ROOT, rate=line, ceil=line, overhead_bytes=self._overhead_bytes),
+            self._class(LIMIT, LINE, rate=BORROWS, ceil=line),
+            self._class(OPEN, LINE, rate=BORROWS, ceil=line),
+            self._class(LINK, LINE, rate=BORROWS, ceil=min(line, self._rate(LINK_BPS))),
+            device.htb(index, device.ORDER, REST, parent=LIMIT),
+            *(self._class(FIRST + i, device.ORDER, rate=never, ceil=never, prio=i) for i in range(CLASSES)),
+            self._class(INSIDE, device.ORDER, rate=never, ceil=never),
+            *self._share(line),
+            *(self._fifo(leaf, QUEUE_PKTS) for leaf in (OPEN, *range(FIRST, FIRST + CLASSES))),
+            self._fifo(LINK, LINK_PKTS),
         )
 
     def _opened(self) -> Route:
@@ -167,17 +168,17 @@ class HostQueue:
         self, handle: int, parent: int, *, rate: int, ceil: int, prio: int = 0, overhead_bytes: int = 0
     ) -> bytes:
         """Return a request that makes or changes a class; rates are in bytes/s as the device counts bytes."""
-        specs = b"".join(
-            _SOURCE.pack(0, _ETHERNET, overhead_bytes, 0, 0, min(value, 2**32 - 1)) for value in (rate, ceil)
+        options = _OPTIONS.pack(
+            *(4 + _CLASS.size, _PARMS),
+            *(0, _ETHERNET, overhead_bytes, 0, 0, min(rate, 2**32 - 1)),
+            *(0, _ETHERNET, overhead_bytes, 0, 0, min(ceil, 2**32 - 1)),
+            *(self._burst_ticks(rate), self._burst_ticks(ceil)),
+            *(self._packet_bytes, 7 if handle in (LINE, INSIDE) else 0, prio),
+            *(12, _RATE64, rate),
+            *(12, _CEIL64, ceil),
         )
-        bursts, level = (self._burst_ticks(rate), self._burst_ticks(ceil)), 7 if handle in (LINE, INSIDE) else 0
-        options = (
-            attribute(_PARMS, _CLASS.pack(specs, *bursts, self._packet_bytes, level, prio))
-            + attribute(_RATE64, struct.pack("=Q", rate))
-            + attribute(_CEIL64, struct.pack("=Q", ceil))
-        )
-        self._written[handle] = attributes(memoryview(options))
-        body = attribute(netlink.KIND, b"htb\0") + attribute(netlink.OPTIONS, options)
+        self._written[handle] = options
+        body = _HTB + attribute(netlink.OPTIONS, options)
         return request(netlink.NEW_CLASS, netlink.CREATE, self._index, handle=handle, parent=parent, body=body)
 
     def _fifo(self, leaf: int, pkts: int) -> bytes:
@@ -192,7 +193,9 @@ class HostQueue:
         pkts = max(SHARE_PKTS, min(QUEUE_PKTS, round(rate * SHARE_S / self._packet_bytes)))
         for handle in (REST, EARLY):
             yield self._class(handle, INSIDE, rate=rate, ceil=RATE_MAX)
-            yield self._fifo(handle, pkts)
+            if pkts != self._share_pkts:
+                yield self._fifo(handle, pkts)
+        self._share_pkts = pkts
 
     def limit(self, rate_bps: float, now_ns: int | None = None) -> None:
         """Limit the host to a rate in bits/s of IP packets (exact for full packets); inf: the line's rate.
@@ -211,9 +214,9 @@ class HostQueue:
             return
         self._ceil = ceil
         try:
-            self._opened().send(self._class(LIMIT, LINE, rate=BORROWS, ceil=ceil))
-            if not 1 / SHARE_DRIFT <= ceil / self._shared <= SHARE_DRIFT:
-                self._opened().all(self._share(ceil))
+            drifts = not 1 / SHARE_DRIFT <= ceil / self._shared <= SHARE_DRIFT
+            shares = self._share(ceil) if drifts else ()
+            self._opened().send(self._class(LIMIT, LINE, rate=BORROWS, ceil=ceil), *shares)
         except OSError as error:
             raise DatapathError(
                 f"The queue of {self.interface} does not take a limit ({os.strerror(error.errno or 0)}): was it "
@@ -258,7 +261,8 @@ class HostQueue:
     def _as_written(self, found: Answer) -> bool:
         """Return True if a class in the kernel's answer is as this process has written it last."""
         options = attributes(found.attributes.get(netlink.OPTIONS, memoryview(b"")))
-        return all(options[kind] == data for kind, data in self._written[found.handle].items() if kind in options)
+        written = attributes(memoryview(self._written[found.handle]))
+        return all(options[kind] == data for kind, data in written.items() if kind in options)
 
     def close(self) -> None:
         """Remove the queue and the program, and put the former root queue back."""
@@ -352,7 +356,7 @@ def kernel_limits_bps(interface: str) -> Iterator[float | None]:
             for answer in route.ask(request(netlink.GET_CLASS, netlink.DUMP, index)):
                 options = attributes(answer.attributes.get(netlink.OPTIONS, memoryview(b"")))
                 if _PARMS in options:
-                    (ceilings[answer.handle],) = struct.unpack_from("=I", options[_PARMS], _SOURCE.size + _CEIL_AT)
+                    (ceilings[answer.handle],) = struct.unpack_from("=I", options[_PARMS], _CEIL_AT)
                 if _CEIL64 in options:
                     (ceilings[answer.handle],) = struct.unpack_from("=Q", options[_CEIL64])
     except (ConfigError, OSError):  # gone meanwhile
