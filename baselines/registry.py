@@ -127,11 +127,13 @@ def controller(name: str) -> ControllerInfo:
 
 
 def check_params(name: str, params: Mapping[str, object]) -> dict[str, int]:
-    """Return all parameters of controller `name` in table order: `params`, and defaults for the others.
+    """Return the values of all parameters of controller `name`, in the order of its header.
+
+    Parameters that are not in `params` have their defaults.
 
     Raises:
-        UnknownNameError: no such controller, or as `with_defaults`.
-        ConfigError: as `with_defaults`.
+        UnknownNameError: there is no such controller, or for a reason that `with_defaults` lists.
+        ConfigError: for a reason that `with_defaults` lists.
     """
     return with_defaults(name, controller(name).params, params.items())
 

@@ -67,7 +67,7 @@ class Mixture(Episodes):
         """Sums (`ncc.envs.tally.Tally.sums`) of networks whose episode is over."""
 
     def reset(self, episode: int = 0) -> ObsArray:
-        """Start every slot at that episode; return observations [n_slots, hosts_per_slot, obs_dim]."""
+        """Start episode `episode` on every slot; return observations [n_slots, hosts_per_slot, obs_dim]."""
         self.close()
         begun = [self._begin(group, episode) for group in range(len(self._place))]
         self._groups = [racks for racks, _ in begun]

@@ -108,11 +108,11 @@ class Paired:
 
     @property
     def episode(self) -> int:
-        """Episode of the slowest rack."""
+        """Number of the episode that the slowest rack is in."""
         return self._env.episode
 
     def reset(self, episode: int = 0) -> ObsArray:
-        """Start every rack at that episode; return observations [n_racks, n_agents, obs_dim]."""
+        """Start episode `episode` on every rack; return observations [n_racks, n_agents, obs_dim]."""
         obs = self._env.reset(episode)
         self._noise.begin(self._seed, self._index, episode)
         return self._noise.onto(obs)

@@ -113,7 +113,10 @@ AnyReward = Utility | ProfitPenalty | Backlog
 
 
 class Reward:
-    """Base of the functions from measurements to rewards, with means over neighbourhoods for shared rewards."""
+    """Base class of reward functions, which map a measurement to rewards.
+
+    It computes means over neighbourhoods, for rewards that hosts share.
+    """
 
     def reset(self, scenario: Scenario) -> None:
         """Prepare for the hosts of a scenario."""

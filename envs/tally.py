@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sums over sampled periods of networks' metrics during training, for the log."""
+"""Sums of network metrics over sampled periods of a training, for its log."""
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class Episodes:
 
     @property
     def episode(self) -> int:
-        """Number of the episode that the slowest rack or slot is in."""
+        """Number of the episode that the slowest rack (or slot of a `Mixture`) is in."""
         return min(self._episodes)
 
     def take_returns(self) -> tuple[float, ...]:

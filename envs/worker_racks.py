@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The racks of each worker of a learner, stepped in the way that the datapath allows."""
+"""Racks of a learner's workers: all in the worker's process if the datapath can do that, otherwise in one each."""
 
 from dataclasses import dataclass
 
@@ -18,10 +18,10 @@ _ONE_SCENARIO = Families()
 
 @dataclass(frozen=True)
 class RackFactory:
-    """A factory that makes the racks of worker `index`. Racks are numbered so that no two workers meet the same flows.
+    """A factory of the racks of worker `index`. Racks are numbered so that no two workers meet the same flows.
 
-    Racks step together in the worker's own process if the datapath can do that (`Batching`), else in a process each,
-    with the same results.
+    Racks step together in the worker's process if the datapath can do that (`Batching`). Otherwise each rack has its
+    own process. The results are the same.
 
     With families, racks are the slots of a `Mixture`, and `spec` defines their observation, action and reward.
 

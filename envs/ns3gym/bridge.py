@@ -107,8 +107,8 @@ class Bridge:
     def receive(self, wait_s: float, process: SimulationProcess | None) -> State:
         """Return the simulation's next state; if the game is over, tell it to stop, as ns3-gym does.
 
-        Some scripts have no observation at the end (`NotifySimulationEnd` after a callback that cleared it). The last
-        observation is then repeated.
+        Some scripts send no observation at the end, because a callback cleared it before `NotifySimulationEnd`. Then
+        the last observation is repeated.
         """
         if self._peer is None or self.obs_space is None:
             raise DatapathError("no simulation is connected; reset the environment first")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Experiments of papers for notebooks, which run and keep them, or read them from a folder."""
+"""Papers' experiments in notebooks: functions that run an experiment and keep its runs, or read one from a folder."""
 
 from pathlib import Path
 
