@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keeps the wait in a queue short: once packets have waited longer than a target for an interval, some of those that
- * leave are dropped, or marked if they are ECN-capable, ever more often until the wait is short again: CoDel (RFC 8289,
- * sections 4.2 and 5). Times are those of packets, so that the rate of the link does not matter.
+ * CoDel (RFC 8289, sections 4.2 and 5) keeps the wait in a queue short. Once packets have waited longer than a target
+ * for an interval, it drops some of the packets that leave, or marks them if they are ECN-capable. It does so ever more
+ * often, until the wait is short again. It measures the time that packets wait, so that the link's rate is irrelevant.
  */
 #ifndef NCC_CODEL_H
 #define NCC_CODEL_H

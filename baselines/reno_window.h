@@ -4,9 +4,9 @@
  *
  * Growth is RFC 5681 with the byte counting of RFC 3465. A reduction takes effect at once (cwnd = ssthresh, RFC 6582
  * and RFC 6675). Growth then pauses until data sent after it is acknowledged, and ECN marks are ignored until then
- * (RFC 3168 section 6.1.2: once per window), as in the CWR state of Linux and ns-3. A window of data is halved once:
- * data sent before a halving and found lost, by fast retransmit or timeout, does not halve again (as in Linux'
- * tcp_enter_recovery and tcp_enter_loss). DCTCP's reduction by ECN is not a halving and does not count for this.
+ * (RFC 3168 section 6.1.2: once per window), as in the CWR state of Linux and ns-3. All losses of one window of data
+ * halve cwnd once. If data sent before a halving is found lost later, by fast retransmit or timeout, cwnd is not halved
+ * again (as in Linux' tcp_enter_recovery and tcp_enter_loss). DCTCP's reduction by ECN does not count as a halving.
  */
 #ifndef NCC_RENO_WINDOW_H
 #define NCC_RENO_WINDOW_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PIAS (Bai et al., NSDI 2015): a flow begins in the first class and sinks from class to class as it has sent more than
- * each threshold, so that short flows overtake long ones without anybody knowing sizes. The thresholds depend on load
- * and sizes; the defaults are those of the released scripts for web search at 80 %.
+ * PIAS (Bai et al., NSDI 2015): a flow begins in the first class. Whenever its sent bytes exceed a threshold, it moves
+ * one class down. So short flows overtake long ones, although nobody knows sizes. The right thresholds depend on load
+ * and sizes. The defaults are those of the released scripts for web search at 80 % load.
  */
 #ifndef NCC_TAG_PIAS_H
 #define NCC_TAG_PIAS_H
