@@ -191,7 +191,7 @@ def connect(
         line_bytes_per_s: rate of the host's link; 0: not known.
 
     Raises:
-        ConfigError: as `check_params`.
+        ConfigError: see `check_params`.
         ValueError: `mss_bytes` or `init_cwnd_bytes` is too small.
     """
     values = check_params(name, params or {})

@@ -116,7 +116,7 @@ class _Rates:
         self.parameters = {"link_bps": link_bps, **numbers}
 
     def among(self, begin: int, end: int) -> None:
-        """From now on, take actions and return limits for hosts `begin` to `end` - 1 only."""
+        """Take actions and return limits for hosts `begin` to `end` - 1 only, from now on."""
         self._names, self._first = self._names[begin:end], begin
 
     def rates_bps(self, actions: npt.ArrayLike, obs: ObsArray, first: int = 0) -> FloatArray:

@@ -50,7 +50,7 @@ class Tally:
 
 
 def means(sums: FloatArray) -> dict[str, float]:
-    """Return the means of `Tally.sums` by name with SI unit; a mean of nothing is left out.
+    """Return the means of `Tally.sums` by name with SI unit; means without samples are left out.
 
     Keys:
         network/fct_s: mean flow completion time by Little's law: flows under way, divided by flows finished per second.

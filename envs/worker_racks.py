@@ -48,7 +48,7 @@ class RackFactory:
         """Make a factory with the racks that the learner asks for, and its workers' share of the processors.
 
         Raises:
-            ConfigError: as `Learner.check_env`, `EnvSpec.copies` and the class.
+            ConfigError: for a reason that `Learner.check_env`, `EnvSpec.copies` or the class lists.
         """
         learner.check_env(spec.view.action.n_actions, spec.copies(learner.racks_per_env))
         workers = max(1, learner.processes // learner.racks_per_env)

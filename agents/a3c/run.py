@@ -65,7 +65,7 @@ class TrainState:
         return int(self.counts[1])
 
     def claim(self, rollout: int, n_racks: int, total_epochs: int) -> int:
-        """Hand out periods: return how many steps of its racks the caller should collect next; 0 if none are left."""
+        """Hand out periods to collect: return the number of steps for the caller's racks; 0 if no period is left."""
         claimed = int(self.counts[2])
         steps = min(rollout, math.ceil((total_epochs - claimed) / n_racks))
         if steps <= 0:

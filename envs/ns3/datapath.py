@@ -48,7 +48,7 @@ class Ns3Datapath(NativeDatapath):
     """ns-3 behind the `Datapath` protocol. A process can have one simulation at a time, because ns-3 has one clock.
 
     `transports` are the controllers of `baselines/`, and ns-3's own as ``ns3::TcpCubic`` and so on. `start` raises
-    `DatapathError` if another simulation is live in this process, or was when it was forked.
+    `DatapathError` if another simulation is live in this process, or was live when the process was forked.
     """
 
     name = "ns3"

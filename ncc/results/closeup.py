@@ -97,7 +97,7 @@ def windows_of(
             evaluation, then in the package.
 
     Raises:
-        NccError: as `ncc.harness.trace.trace_windows`.
+        NccError: see `ncc.harness.trace.trace_windows`.
         ConfigError: `training` is no folder.
         ResultError: the evaluation has no such run, or the policy that made the run is not found.
     """

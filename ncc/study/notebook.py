@@ -41,7 +41,7 @@ def experiment_in(folder: str | Path) -> tuple[Result, Courses]:
 
     Raises:
         ConfigError: there is no such folder.
-        ResultError: as `ncc.study.run.reread`.
+        ResultError: see `ncc.study.run.reread`.
     """
     require_folder(Path(folder))
     return reread(Path(folder))
