@@ -90,7 +90,7 @@ class Noise:
 
 
 class Paired:
-    """A `BatchedEnv` around another one whose racks come in copies; it turns rewards into differences between copies.
+    """A `BatchedEnv` around another whose racks come in copies. It turns rewards into differences between copies.
 
     Args:
         env: racks of which `Pairs.copies` at a time have the same flows.

@@ -67,7 +67,7 @@ def means(sums: FloatArray) -> dict[str, float]:
 
 
 class Episodes:
-    """Episodes of several racks or slots: the current one of each, and the returns of those that ended."""
+    """Episodes of several racks or slots: the number of each current episode, and the returns of finished episodes."""
 
     copies, n_noise = 1, 0
 
@@ -81,7 +81,7 @@ class Episodes:
         return min(self._episodes)
 
     def take_returns(self) -> tuple[float, ...]:
-        """Return the mean reward per host and period of each episode that ended since the last call, one by one."""
+        """Return the mean reward per host and period of each episode that ended since the last call."""
         taken = tuple(value for returns in self._returns for value in returns)
         self._returns = [[] for _ in self._returns]
         return taken

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Racks of a learner's workers: all in the worker's process if the datapath can do that, otherwise in one each."""
+"""Racks of a learner's workers, which step together or in a process each, as the datapath allows."""
 
 from dataclasses import dataclass
 

@@ -123,7 +123,7 @@ class TrainingRun:
         self.loaded = None if path is None else self._load(path)
 
     def begin(self, shape: NetShape) -> TrainState:
-        """Write the untrained policy and return the state to start from: the checkpoint's, or a new one."""
+        """Write the untrained policy and return the state to start from: that of the checkpoint, or a new state."""
         initial = initial_params(shape, derive_seed(self.seed, "a3c", "init"))
         if self.loaded is not None:
             check_same("the checkpoint", f"networks of {self.loaded.header.shape}", f"networks of {shape}")

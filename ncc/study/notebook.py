@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Papers' experiments in notebooks: functions that run an experiment and keep its runs, or read one from a folder."""
+"""Papers' experiments in notebooks: functions that run an experiment and keep its runs, or read a finished one."""
 
 from pathlib import Path
 
