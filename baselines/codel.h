@@ -19,10 +19,10 @@ static const struct ncc_cc_param codel_params[] = {
 struct codel_state {
     ncc_u64 first_above_ns; /* from then on packets may be dropped; 0: the wait was short */
     ncc_u64 next_ns;        /* time of the next drop, while dropping */
-    ncc_u64 count;          /* drops since it began dropping */
-    ncc_u64 last_count;     /* the same when it last began */
+    ncc_u64 count;          /* drops since dropping began */
+    ncc_u64 last_count;     /* value of count when dropping last began */
     ncc_u64 dropping;
-    ncc_u64 dropped; /* the packet before this one, at the same time */
+    ncc_u64 dropped; /* the packet before this one was dropped, at the same time */
 };
 
 NCC_CC_FN ncc_u64 codel_root(ncc_u64 square) /* rounded down */

@@ -28,7 +28,7 @@ struct ncc_order_ops {
     const struct ncc_cc_param *params;
     ncc_u32 n_params;
     ncc_u64 (*key)(const ncc_u64 *p, const struct ncc_order_flow *f);
-    /* Number of flows to compare, those longest in the queue; 0: all. */
+    /* Number of flows to compare: those that have been in the queue longest; 0: all. */
     ncc_u32 (*depth)(const ncc_u64 *p);
 };
 

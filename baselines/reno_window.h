@@ -18,7 +18,7 @@ enum ncc_reno_flags {
     NCC_RENO_REACTED = 2, /* no further reduction by ECN until una passes it */
     NCC_RENO_TIMEOUT = 4, /* slow start after a timeout: repairs may grow the window */
     NCC_RENO_BACKOFF = 8, /* `timeout_una_bytes` is set */
-    NCC_RENO_HALVED = 16, /* data sent up to `reduced_until_bytes` has been halved for */
+    NCC_RENO_HALVED = 16, /* cwnd was halved for data sent up to `reduced_until_bytes` */
 };
 
 struct ncc_reno_window {
@@ -156,8 +156,9 @@ NCC_CC_FN void ncc_reno_timeout(struct ncc_reno_window *w, const struct ncc_cc_e
 }
 
 /*
- * Sending starts again: nothing has tested the window since, so that it halves for each RTO, down to the initial
- * window, and slow start leads back to 3/4 of it (RFC 2861 section 3.1, RFC 5681 section 4.1, Linux' tcp_cwnd_restart).
+ * Sending starts again after a pause. Nothing tested the window meanwhile. It is halved for each RTO, down to the
+ * initial window, and slow start leads back to 3/4 of it (RFC 2861 section 3.1, RFC 5681 section 4.1, Linux'
+ * tcp_cwnd_restart).
  */
 NCC_CC_FN void ncc_reno_restart(struct ncc_reno_window *w, const struct ncc_cc_conn *c, const struct ncc_cc_event *e)
 {

@@ -32,11 +32,11 @@ enum ncc_sw_needs {
     NCC_SW_RANKED = 16,    /* the port serves by the ranks that `enqueue` sets: see `rank` */
     NCC_SW_SYMMETRIC = 32, /* right only if ACKs come back the way that their data went */
     NCC_SW_COUNTS = 64,    /* counts flows by SYN-ACKs and FINs: connections must open and close with their flows */
-    NCC_SW_SIGNALS = 128,  /* tells senders something (out.signal) */
+    NCC_SW_SIGNALS = 128,  /* sends signals to senders (out.signal) */
     NCC_SW_INGRESS = 256, /* every change of ingress_bytes; may pause the far end of this port's link (out.pause), above
                            * its parameter `xoff_bytes` */
-    NCC_SW_TRIMS = 512, /* says NCC_TRIM of data: what is left goes on as a packet without data, and the receiver tells
-                         * the sender which packet lost its payload */
+    NCC_SW_TRIMS = 512,   /* returns NCC_TRIM for data: its header goes on as a packet without data, and the receiver
+                           * names the packet that lost its payload to the sender */
     NCC_SW_TELEMETRY = 1024, /* `dequeue` writes into data (out.hop), for senders that read it (NCC_CC_HOPS) */
     NCC_SW_ROUTE = 2048,  /* chooses among ways of equal length, in every switch; registers by NCC_SW_REGISTER_ROUTE */
     NCC_SW_QUEUES = 4096, /* divides the port's buffer into queues, by `classify` and `next`; registers by

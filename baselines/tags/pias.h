@@ -18,7 +18,7 @@
         NCC_PIAS_AFTER(5, 2143), NCC_PIAS_AFTER(6, 2337), NCC_PIAS_AFTER(7, 2484)
 static const struct ncc_cc_param pias_params[] = {NCC_PIAS_PARAMS};
 
-/* The class of a flow that has sent so many bytes. */
+/* The class of a flow that has sent this number of bytes. */
 NCC_CC_FN ncc_u32 ncc_pias_class(const ncc_u64 *thresholds, ncc_u64 bytes)
 {
     return ncc_tag_class(thresholds, NCC_PIAS_THRESHOLDS, 1460, bytes);
