@@ -2,9 +2,9 @@
 """Formulas for a host's limit from its observation, which a policy multiplies: `ActionSpec.kind` ``residual``.
 
 ``local``: 0.97 of the host's "share among alike" (`ncc.envs.observation`), and at least 0.97 of a tenth of its fair
-share. There is no limit if that share is the rate of its link, or if nothing is queued. ``local_hold`` adds a limit of
-a tenth of 0.97 of the uplink's rate for a host that had nothing queued when its neighbours sent their last messages, as
-in the first period of a burst. These two are the limits of `ncc.harness.local.Local` with the constants of both
+share. There is no limit if that share is the rate of its link, or if nothing is queued. ``local_hold`` adds a limit for
+a host that had nothing queued when its neighbours sent their last messages, as in the first period of a burst: a tenth
+of 0.97 of the uplink's rate. These two are the limits of `ncc.harness.local.Local` with the constants of both
 controllers. ``local_tuned`` is the number "tuned limit" of the observation.
 
 A guard bounds the decision of a policy. Training, evaluations and hosts share its rules:
