@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Named arrays and a JSON header as the bytes of one safetensors file, the format of policies and checkpoints.
 
-Reading is strict: bytes that are not exactly those that `packed_arrays` makes of their contents are refused.
+Reading is strict: it accepts only the bytes that `packed_arrays` makes of the same contents.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ def unpacked_arrays(data: bytes, kind: str, version: int, where: str) -> tuple[d
     """Return header and arrays of these bytes; errors call the file `where`.
 
     Raises:
-        ResultError: damaged, of another kind, or of another format than `version`.
+        ResultError: the bytes are damaged, of another kind, or of another format than `version`.
     """
     try:
         arrays = load(data)

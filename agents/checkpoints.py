@@ -39,7 +39,7 @@ class Checkpoints:
         """Return the newest checkpoint if `resume` is set, and None if a new training begins.
 
         Raises:
-            ResultError: there is no checkpoint to resume from, or a new training finds those of an earlier one.
+            ResultError: there is no checkpoint to resume from, or a new training finds an earlier training's.
         """
         known = self._all()
         if resume and not known:
@@ -49,9 +49,9 @@ class Checkpoints:
         return known[-1] if known else None
 
     def add(self, epochs: int, layers: Sequence[Layer], write: Callable[[Path], None]) -> Path:
-        """Let `write` make a checkpoint after `epochs` periods, and write its policy file; return the former's path.
+        """Let `write` make a checkpoint after `epochs` periods; write its policy file; return the checkpoint's path.
 
-        All checkpoints but the newest `keep` are deleted; policy files stay. If `write` fails, earlier ones stay.
+        All checkpoints but the newest `keep` are deleted; policy files stay. If `write` fails, nothing is deleted.
         """
         path = self._folder / f"checkpoint-{epochs:015d}"
         write(path)

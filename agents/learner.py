@@ -11,7 +11,7 @@ from ncc.harness.learner import Report
 
 
 class Trains(Protocol):
-    """Settings of a learner with a method `fit` that trains: `ncc.agents.settings.LearnerSettings` and its own."""
+    """Settings of a learner (`ncc.agents.settings.LearnerSettings` and its own), with a method `fit` that trains."""
 
     @property
     def racks(self) -> int | None: ...

@@ -135,7 +135,7 @@ def save_policy(path: Path, layers: Sequence[Layer], meta: Mapping[str, Any]) ->
         meta: JSON values, such as the specs of observations and actions; `load_policy` returns them.
 
     Raises:
-        ConfigError: layers or meta that cannot be a policy file.
+        ConfigError: `layers` or `meta` cannot be in a policy file.
         ResultError: the file system refused.
     """
     if taken := [key for key in _RESERVED if key in meta]:
@@ -147,7 +147,7 @@ def load_policy(path: Path) -> tuple[MlpPolicy, dict[str, Any]]:
     """Read a policy file; return the policy and the `meta` of `save_policy`.
 
     Raises:
-        ResultError: missing, damaged, of another format, or contradicting itself.
+        ResultError: the file is missing, damaged, of another format, or contradicts itself.
     """
     policy, header = unpacked(read_bytes(path), str(path))
     return policy, {key: value for key, value in header.items() if key not in _RESERVED}
@@ -187,7 +187,7 @@ def unpacked(data: bytes, where: str) -> tuple[MlpPolicy, dict[str, Any]]:
     """Read the bytes of a policy file and return the policy and the plain header; errors call the file `where`.
 
     Raises:
-        ResultError: too large, damaged, of another format, or contradicting itself.
+        ResultError: the bytes are too many, damaged, of another format, or contradict each other.
     """
     if len(data) > MAX_BYTES:
         raise ResultError(f"{where} has more than the {MAX_BYTES} bytes that a policy file may have; name another file")
@@ -220,7 +220,7 @@ def read_bytes(path: Path) -> bytes:
     """Read at most `MAX_BYTES` + 1 bytes of a plain file.
 
     Raises:
-        ResultError: no such file, or one that cannot be read.
+        ResultError: there is no such file, or it cannot be read.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):

@@ -65,7 +65,7 @@ class Returns:
         """Periods [n_racks] that the running episodes have had so far."""
 
     def add(self, step: Transition) -> list[float]:
-        """Count a period of every rack; return the means of the episodes that ended in it."""
+        """Add a period of every rack; return the mean rewards of the episodes that ended in it."""
         self._sums += (step.reward if step.earned is None else step.earned).mean(axis=-1)
         self.lengths += 1
         ended = step.terminated | step.truncated

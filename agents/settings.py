@@ -37,7 +37,7 @@ class LearnerSettings(Value, frozen=True):
     """Periods of each rack between updates (t_max of A3C's paper). null: chosen by the number of racks."""
     gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.99
     learning_rate: Annotated[float, Meta(gt=0, le=1), usual(high=0.1)] = 1e-3
-    """wang2021 uses 1e-3 to imitate and 1e-4 online."""
+    """Step size of Adam. Wang (PhD thesis 2021) uses 1e-3 for imitation and 1e-4 online."""
     learning_rate_final: Annotated[float, Meta(ge=0, le=1)] | None = None
     """Value that `learning_rate` reaches linearly at the end of training; null: it stays constant."""
     entropy_coef: NonNegative = 0.01

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Annulus (Saeed et al., SIGCOMM 2020, Algorithm 1): a flow sends at the lower rate of two loops, one from end to end
- * (an ordinary controller) and one near the source, which QCN's signals from switches drive (qcn.h). The loop whose
- * rate is not the lower one stops growing at twice that, and falls in proportion when the lower one is cut.
+ * Annulus (Saeed et al., SIGCOMM 2020, Algorithm 1): a flow has two control loops, and sends at the lower of their
+ * rates. One loop is an ordinary controller from end to end. The other is near the source: QCN's signals from switches
+ * drive it (qcn.h). The loop with the higher rate stops growing at twice the lower rate. When the lower rate is cut,
+ * the higher rate falls in proportion.
  *
- * The loop near the source is QCN's reaction point, whose cycles are counted in acknowledged bytes (section 3.2). Its
- * rate paces the flow while it is below window / RTT, the rate of the other loop.
+ * The loop near the source is QCN's reaction point, with cycles of acknowledged bytes (section 3.2). Its rate paces the
+ * flow while it is below window / RTT, the rate of the other loop.
  *
- * annulus_dctcp.h and annulus_cubic.h are this over a controller. See cards/annulus_dctcp.md.
+ * annulus_dctcp.h and annulus_cubic.h add this loop to a controller. See cards/annulus_dctcp.md.
  */
 #ifndef NCC_ANNULUS_H
 #define NCC_ANNULUS_H

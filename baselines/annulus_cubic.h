@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Annulus over CUBIC, for traffic between datacentres, which marks nothing. See annulus.h and cards/annulus_dctcp.md.
- */
+/* Annulus over CUBIC, for traffic between datacentres. Its packets are not ECN-capable, so that no switch marks them.
+ * See annulus.h and cards/annulus_dctcp.md. */
 #ifndef NCC_ANNULUS_CUBIC_H
 #define NCC_ANNULUS_CUBIC_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * BBR version 1: draft-cardwell-iccrg-bbr-congestion-control-00, and Linux' tcp_bbr.c where that differs. A model of
- * the path, with the highest delivery rate of ten rounds and the lowest RTT of ten seconds, sets pacing and window.
- * Losses change the window only in the round that follows them. See cards/bbr.md.
+ * BBR version 1: draft-cardwell-iccrg-bbr-congestion-control-00, and Linux' tcp_bbr.c where the two differ. The pacing
+ * rate and the window come from a model of the path: the highest delivery rate of ten rounds, and the lowest RTT of ten
+ * seconds. Losses change the window only in the round that follows them. See cards/bbr.md.
  */
 #ifndef NCC_BBR_H
 #define NCC_BBR_H

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * BCC (Bai et al., INFOCOM 2020, section IV): in addition to each port's own marking, RED marks by the occupancy of the
- * pool that ports share. While few ports are active, the pool is far from full and each port's own threshold decides.
- * When many are, the pool marks first and keeps room for packets in flight. The same restricted C as cc.h describes.
+ * BCC (Bai et al., INFOCOM 2020, section IV): ports mark as usual. In addition, RED marks packets by the occupancy of
+ * the pool that ports share. While few ports are active, the pool is far from full, and each port's own threshold
+ * decides. When many are active, the pool marks first and keeps room for packets in flight. Restricted C: see cc.h.
  *
- * A queue that may hold T = alpha (B - used) (eq. 1) needs B_R of it to neither idle nor lose:
- *     B_R  = C RTT (1 + lambda) - private      what one queue needs beyond the buffer of its own (section IV-C, V-A)
- *     Kmax = B - B_R / alpha                   where T falls to B_R (eq. 2)
- *     Kmin = Kmax - C N h                      N ports of rate C, h long enough to tell them apart (eq. 3)
- * Between the two the probability rises to max_prob with the current occupancy; from Kmax on every packet is marked.
- * `ncc/core/bcc.py` computes the thresholds.
+ * A queue may hold T = alpha (B - used) bytes of the pool, which has B bytes (eq. 1). If T is at least B_R, the queue's
+ * link never idles, and no packet is lost.
+ *     B_R  = C RTT (1 + lambda) - private      need of one queue beyond its private buffer (section IV-C, V-A)
+ *     Kmax = B - B_R / alpha                   occupancy at which T is B_R (eq. 2)
+ *     Kmin = Kmax - C N h                      N ports of rate C; h: spread of the thresholds in seconds (eq. 3)
+ * From Kmin to Kmax the marking probability rises with the occupancy, up to max_prob. From Kmax on, every packet is
+ * marked. `ncc/core/bcc.py` computes the thresholds.
  */
 #ifndef NCC_BCC_H
 #define NCC_BCC_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The contract of a congestion controller: one C header per algorithm, the same source for simulators and kernel.
+ * Contract of a congestion controller. Each algorithm is one C header, which simulators and kernel compile alike.
  *
- * A header is restricted C that g++, clang++ and `clang -target bpf` all take: fixed-width integers, no libc, no
+ * A header is restricted C that g++, clang++ and `clang -target bpf` all compile: fixed-width integers, no libc, no
  * floats, no recursion, bounded loops, all state in one struct of at most NCC_CC_STATE_MAX bytes (a socket's private
  * area in Linux). It sees events and values, never a socket, a clock or a packet.
  *
- * The controller alone decides its window: every event handler sets the window, the slow-start threshold and the
- * pacing rate in `struct ncc_cc_out`, also in recovery, and the datapath applies them. The datapath detects losses,
+ * The controller alone decides its window. Every event handler sets the window, the slow-start threshold and the pacing
+ * rate in `struct ncc_cc_out`, also in recovery, and the datapath applies them. The datapath detects losses,
  * retransmits, and sends while inflight (RFC 6675 "pipe") is below the window.
  *
  * To add one, write `<name>.h` with NCC_CC_REGISTER(<name>, ...) at its end. The build finds it by that line.

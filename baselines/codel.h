@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keeps the wait in a queue short: once packets have waited longer than a target for an interval, some of those that
- * leave are dropped, or marked if they are ECN-capable, ever more often until the wait is short again: CoDel (RFC 8289,
- * sections 4.2 and 5). Times are those of packets, so that the rate of the link does not matter.
+ * CoDel (RFC 8289, sections 4.2 and 5) keeps the wait in a queue short. Once packets have waited longer than a target
+ * for an interval, it drops some of the packets that leave, or marks them if they are ECN-capable. It does so ever more
+ * often, until the wait is short again. It measures the time that packets wait, so that the link's rate is irrelevant.
  */
 #ifndef NCC_CODEL_H
 #define NCC_CODEL_H
@@ -19,10 +19,10 @@ static const struct ncc_cc_param codel_params[] = {
 struct codel_state {
     ncc_u64 first_above_ns; /* from then on packets may be dropped; 0: the wait was short */
     ncc_u64 next_ns;        /* time of the next drop, while dropping */
-    ncc_u64 count;          /* drops since it began dropping */
-    ncc_u64 last_count;     /* the same when it last began */
+    ncc_u64 count;          /* drops since dropping began */
+    ncc_u64 last_count;     /* value of count when dropping last began */
     ncc_u64 dropping;
-    ncc_u64 dropped; /* the packet before this one, at the same time */
+    ncc_u64 dropped; /* the packet before this one was dropped, at the same time */
 };
 
 NCC_CC_FN ncc_u64 codel_root(ncc_u64 square) /* rounded down */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DCQCN's reaction point (Zhu et al., SIGCOMM 2015, sections 3.1 and 5): a flow is paced at a rate that marks lower in
- * proportion to how often they come, and that a timer and a counter of bytes raise again. See cards/dcqcn.md.
+ * DCQCN's reaction point (Zhu et al., SIGCOMM 2015, sections 3.1 and 5): a flow is paced at a rate. Marks cut the rate,
+ * by more if they come more often. A timer and a counter of bytes raise it again. See cards/dcqcn.md.
  *
- * ECN-Echo stands for the receiver's congestion notification packets (CNP): of those within `cnp_ns` the first counts.
+ * ECN-Echo takes the place of the receiver's congestion notification packets (CNP). After an echo has cut the rate,
+ * further echoes are ignored for `cnp_ns`.
  */
 #ifndef NCC_DCQCN_H
 #define NCC_DCQCN_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DCTCP: RFC 8257. The window shrinks in proportion to the fraction of bytes that met congestion; everything else,
- * loss included (section 3.5), is NewReno. See cards/dctcp.md.
+ * DCTCP: RFC 8257. The window shrinks in proportion to the fraction of bytes that met congestion. Everything else,
+ * the reaction to losses included (section 3.5), is that of NewReno. See cards/dctcp.md.
  */
 #ifndef NCC_DCTCP_H
 #define NCC_DCTCP_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Deficit weighted round robin (Shreedhar and Varghese 1995): the classes of a port send in turn, and a class may send
- * as many bytes in its turn as its weight says. Bytes that are too few for its next packet are kept for its next turn.
+ * Deficit weighted round robin (Shreedhar and Varghese 1995): the classes of a port send in turn. The weight of a class
+ * sets the bytes that it may send in a turn. Bytes that are too few for its next packet are kept for its next turn.
  */
 #ifndef NCC_DWRR_H
 #define NCC_DWRR_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dynamic thresholds (Choudhury & Hahne 1998; bai2020 section II-A and eq. 1), by which ports of a switch share a
- * buffer. A queue fills its private buffer first. Then it uses the shared pool, and an arriving packet is dropped once
- * the queue holds alpha * (pool - used bytes of the pool). So a single queue gets alpha/(1 + alpha) of the pool, and M
- * queues get alpha/(1 + M alpha) each. The same restricted C as the controllers of cc.h.
+ * Dynamic thresholds (Choudhury and Hahne 1998; Bai et al., INFOCOM 2020, section II-A and eq. 1), by which ports of a
+ * switch share a buffer. A queue fills its private buffer first. Then it uses the shared pool. An arriving packet is
+ * dropped if the queue already has alpha * (pool - used bytes of the pool) there. So a single queue gets
+ * alpha/(1 + alpha) of the pool, and M queues get alpha/(1 + M alpha) each. Restricted C: see cc.h.
  *
- * A queue's use of the pool is its length beyond the private buffer. Bytes are counted, and packets have no label, so a
- * departure frees bytes of the pool first, and a packet may be in both.
+ * A queue's use of the pool is its length beyond the private buffer. The switch counts bytes, and does not label
+ * packets as private or shared. So a departing packet frees bytes of the pool first, and one packet may use both.
  */
 #ifndef NCC_DYNAMIC_THRESHOLD_H
 #define NCC_DYNAMIC_THRESHOLD_H

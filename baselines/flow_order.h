@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The contract of an order among a host's flows, which decides the flow that sends next under the rate limit. It is
- * written in the same restricted C as the controllers of cc.h, for simulators and kernel. An order computes a key per
- * flow from the host's current knowledge of it. Among flows with a waiting packet, the one with the largest key goes
- * next; among equals, the one that has been in the queue longest.
+ * Contract of an order among a host's flows. Under the host's rate limit, the order decides which flow sends next. It
+ * computes a key for each flow from the host's current knowledge of it. Of the flows with a waiting packet, the flow
+ * with the largest key sends next; if keys are equal, the flow that has been in the queue longest. Restricted C for
+ * simulators and kernel: see cc.h.
  *
  * To add one, write `orders/<name>.h` with NCC_ORDER_REGISTER(<name>, ...) at its end. The build finds it by that line.
  * First in, first out needs no key and is part of the datapath.
@@ -28,7 +28,7 @@ struct ncc_order_ops {
     const struct ncc_cc_param *params;
     ncc_u32 n_params;
     ncc_u64 (*key)(const ncc_u64 *p, const struct ncc_order_flow *f);
-    /* Number of flows to compare, those longest in the queue; 0: all. */
+    /* Number of flows to compare: those that have been in the queue longest; 0: all. */
     ncc_u32 (*depth)(const ncc_u64 *p);
 };
 

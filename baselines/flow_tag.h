@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The contract of a tag: the class and the rank that a host gives to each data packet by what it knows of the packet's
- * flow, for ports that have classes or serve by rank (switch.h). The same restricted C as the controllers of cc.h.
- * Packets without data have class 0 and rank 0.
+ * Contract of a tag: the class and the rank that a host gives to a data packet, by its knowledge of the packet's flow.
+ * Ports use them if they have classes or serve by rank (switch.h). Packets without data have class 0 and rank 0.
+ * Restricted C: see cc.h.
  *
  * To add one, write `tags/<name>.h` with NCC_TAG_REGISTER(<name>, ...) at its end. The build finds it by that line.
  */

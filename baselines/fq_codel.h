@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * FQ-CoDel (RFC 8290): flows have queues of their own, by a hash. The queues send in turn, and CoDel (codel.h) drops in
- * each of them. Queues that packets have just begun to join go first, so that a flow of few packets does not wait
- * behind long flows.
+ * FQ-CoDel (RFC 8290): a hash assigns each flow to a queue. The queues send in turn, and CoDel (codel.h) drops packets
+ * of each queue. A queue that was empty until now goes first, so that a flow of few packets does not wait behind long
+ * flows.
  */
 #ifndef NCC_FQ_CODEL_H
 #define NCC_FQ_CODEL_H

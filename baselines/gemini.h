@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GEMINI: Zeng, PhD thesis 2022, chapter 3, algorithm 1. DCTCP's alpha reacts to queues inside a data center, and delay
- * to those between data centers; the cut and the growth depend on the bandwidth-delay product. The parameters begin
- * with DCTCP's, whose state this extends. See cards/gemini.md.
+ * GEMINI: Zeng, PhD thesis 2022, chapter 3, algorithm 1. It reacts to queues inside a datacentre by DCTCP's alpha, and
+ * to queues between datacentres by delay. The cut and the growth depend on the bandwidth-delay product. Its parameters
+ * begin with those of DCTCP, and its state extends DCTCP's. See cards/gemini.md.
  */
 #ifndef NCC_GEMINI_H
 #define NCC_GEMINI_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * In-band network telemetry: each port writes its rate, its queue, what it has sent and the time into data that leaves,
- * as HPCC's senders read it (Li et al., SIGCOMM 2019, section 3.1). The numbers are exact.
+ * In-band network telemetry: each port writes its rate, its queue, the bytes that it has sent and the time into data
+ * packets that leave. HPCC's senders read this (Li et al., SIGCOMM 2019, section 3.1). The numbers are exact.
  */
 #ifndef NCC_INT_H
 #define NCC_INT_H

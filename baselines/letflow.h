@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * LetFlow (Vanini et al., NSDI 2017): a switch sends each flowlet (packets of a flow without a gap between them) over a
- * path drawn at random. On a congested path flowlets are short, so that traffic moves off it without being steered.
+ * LetFlow (Vanini et al., NSDI 2017): a switch sends each flowlet over a path drawn at random. A flowlet is a burst of
+ * a flow's packets, with a gap before the next burst. Flowlets are short on a congested path, so that traffic moves to
+ * other paths without being steered.
  */
 #ifndef NCC_LETFLOW_H
 #define NCC_LETFLOW_H

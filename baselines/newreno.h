@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * NewReno: slow start, congestion avoidance and halving of RFC 5681, byte counting of RFC 3465, cwnd = ssthresh while
- * losses are repaired (RFC 6582, RFC 6675), classic ECN (RFC 3168). See cards/newreno.md.
+ * losses are repaired (RFC 6582, RFC 6675), and classic ECN (RFC 3168). See cards/newreno.md.
  */
 #ifndef NCC_NEWRENO_H
 #define NCC_NEWRENO_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The queue of pFabric's switches (Alizadeh et al., SIGCOMM 2013, section 4.2): a small buffer that serves the flow
- * with the least left to send, by its earliest packet, and drops the packet of the flow with the most left. Hosts give
- * their packets ranks (tags/remaining.h). Packets without data go first. pFabric's sender is not part of it.
+ * Queue of pFabric's switches (Alizadeh et al., SIGCOMM 2013, section 4.2). The flow with the least left to send goes
+ * first, with its earliest packet. When the buffer, which is small, is full, a packet of the flow with the most left is
+ * dropped. Hosts give packets their ranks (tags/remaining.h). Packets without data go first. pFabric's sender is not
+ * included.
  */
 #ifndef NCC_PFABRIC_H
 #define NCC_PFABRIC_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Priority flow control (IEEE 802.1Qbb) of a link with one priority: a port pauses the far end of its link while too
- * much of what came from there waits in the switch. The thresholds are static, as in Zhu et al., Congestion Control for
- * Large-Scale RDMA Deployments (SIGCOMM 2015), section 4.
+ * many bytes that came over this link wait in the switch. The thresholds are static, as in Zhu et al., Congestion
+ * Control for Large-Scale RDMA Deployments (SIGCOMM 2015), section 4.
  */
 #ifndef NCC_PFC_H
 #define NCC_PFC_H

@@ -31,8 +31,8 @@ NCC_CC_FN ncc_u64 ncc_prr_whole(ncc_u64 bytes, ncc_u64 mss) { return (bytes + ms
 
 /*
  * Returns the window after an ACK that delivered `delivered_bytes` more, with `pipe_bytes` in flight and the
- * controller's window `target_bytes` (ssthresh). In units of whole packets, so that a fraction sends a packet early, as
- * in Linux. Needs `prior_bytes` > 0, and windows of at most 2^31 bytes.
+ * controller's window `target_bytes` (ssthresh). It counts whole packets: a part of a packet sends one early, as in
+ * Linux. Needs `prior_bytes` > 0, and windows of at most 2^31 bytes.
  */
 NCC_CC_FN ncc_u64 ncc_prr_window(struct ncc_prr *r, ncc_u64 pipe_bytes, ncc_u64 target_bytes, ncc_u64 delivered_bytes,
                                  ncc_u64 mss_bytes, ncc_u32 flags)

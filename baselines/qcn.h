@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * QCN's congestion point (IEEE 802.1Qau; Saeed et al., Annulus, section 3.2): a port samples what comes for it, about
- * every M bytes, and tells the sampled packet's sender how congested the queue is.
+ * QCN's congestion point (IEEE 802.1Qau; Saeed et al., Annulus, section 3.2): a port samples one arriving packet in
+ * about every M bytes, and tells the packet's sender how congested the queue is.
  */
 #ifndef NCC_QCN_H
 #define NCC_QCN_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RED (Floyd & Jacobson 1993) as datacentre switches use it: it marks by the current queue. The probability rises
- * linearly from 0 at min_bytes to max_prob at max_bytes; from there on every ECN-capable packet is marked. The same
- * restricted C as the controllers of cc.h.
+ * RED (Floyd and Jacobson 1993) as datacentre switches use it: it marks packets by the current length of the queue. The
+ * probability rises linearly from 0 at min_bytes to max_prob at max_bytes. From max_bytes on, every ECN-capable packet
+ * is marked. Restricted C: see cc.h.
  *
- * Deviations from the paper: the instantaneous queue instead of its moving average (RFC 8257 section 3.1; bai2020
- * section IV-C, for fast reaction to bursts); an independent draw for each packet, without the paper's count since the
- * last mark (its method 1, section 7); and no drops. RFC 3168 section 5 would drop a packet that is not ECN-capable
- * where it marks one that is; here such a packet passes, as in step_mark.h, because those are the SYNs and pure ACKs of
- * ECN flows (RFC 3168 section 6.1.4), which would be lost long before the buffer is full.
+ * Deviations from the paper. RED takes the current queue in place of its moving average, to react fast to bursts (RFC
+ * 8257 section 3.1; Bai et al., INFOCOM 2020, section IV-C). It draws for each packet independently, without the
+ * paper's count since the last mark (method 1 of section 7). It drops nothing: where RFC 3168 section 5 would drop a
+ * packet that is not ECN-capable, the packet passes, as in step_mark.h. Such packets are the SYNs and pure ACKs of ECN
+ * flows (RFC 3168 section 6.1.4), which would be lost long before the buffer is full.
  */
 #ifndef NCC_RED_H
 #define NCC_RED_H

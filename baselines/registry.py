@@ -127,11 +127,13 @@ def controller(name: str) -> ControllerInfo:
 
 
 def check_params(name: str, params: Mapping[str, object]) -> dict[str, int]:
-    """Return all parameters of controller `name` in table order: `params`, and defaults for the others.
+    """Return the values of all parameters of controller `name`, in the order of its header.
+
+    Parameters that are not in `params` have their defaults.
 
     Raises:
-        UnknownNameError: no such controller, or as `with_defaults`.
-        ConfigError: as `with_defaults`.
+        UnknownNameError: there is no such controller, or for a reason that `with_defaults` lists.
+        ConfigError: for a reason that `with_defaults` lists.
     """
     return with_defaults(name, controller(name).params, params.items())
 
@@ -189,7 +191,7 @@ def connect(
         line_bytes_per_s: rate of the host's link; 0: not known.
 
     Raises:
-        ConfigError: as `check_params`.
+        ConfigError: see `check_params`.
         ValueError: `mss_bytes` or `init_cwnd_bytes` is too small.
     """
     values = check_params(name, params or {})

@@ -4,9 +4,9 @@
  *
  * Growth is RFC 5681 with the byte counting of RFC 3465. A reduction takes effect at once (cwnd = ssthresh, RFC 6582
  * and RFC 6675). Growth then pauses until data sent after it is acknowledged, and ECN marks are ignored until then
- * (RFC 3168 section 6.1.2: once per window), as in the CWR state of Linux and ns-3. A window of data is halved once:
- * data sent before a halving and found lost, by fast retransmit or timeout, does not halve again (as in Linux'
- * tcp_enter_recovery and tcp_enter_loss). DCTCP's reduction by ECN is not a halving and does not count for this.
+ * (RFC 3168 section 6.1.2: once per window), as in the CWR state of Linux and ns-3. All losses of one window of data
+ * halve cwnd once. If data sent before a halving is found lost later, by fast retransmit or timeout, cwnd is not halved
+ * again (as in Linux' tcp_enter_recovery and tcp_enter_loss). DCTCP's reduction by ECN does not count as a halving.
  */
 #ifndef NCC_RENO_WINDOW_H
 #define NCC_RENO_WINDOW_H
@@ -18,7 +18,7 @@ enum ncc_reno_flags {
     NCC_RENO_REACTED = 2, /* no further reduction by ECN until una passes it */
     NCC_RENO_TIMEOUT = 4, /* slow start after a timeout: repairs may grow the window */
     NCC_RENO_BACKOFF = 8, /* `timeout_una_bytes` is set */
-    NCC_RENO_HALVED = 16, /* data sent up to `reduced_until_bytes` has been halved for */
+    NCC_RENO_HALVED = 16, /* cwnd was halved for data sent up to `reduced_until_bytes` */
 };
 
 struct ncc_reno_window {
@@ -156,8 +156,9 @@ NCC_CC_FN void ncc_reno_timeout(struct ncc_reno_window *w, const struct ncc_cc_e
 }
 
 /*
- * Sending starts again: nothing has tested the window since, so that it halves for each RTO, down to the initial
- * window, and slow start leads back to 3/4 of it (RFC 2861 section 3.1, RFC 5681 section 4.1, Linux' tcp_cwnd_restart).
+ * Sending starts again after a pause. Nothing tested the window meanwhile. It is halved for each RTO, down to the
+ * initial window, and slow start leads back to 3/4 of it (RFC 2861 section 3.1, RFC 5681 section 4.1, Linux'
+ * tcp_cwnd_restart).
  */
 NCC_CC_FN void ncc_reno_restart(struct ncc_reno_window *w, const struct ncc_cc_conn *c, const struct ncc_cc_event *e)
 {

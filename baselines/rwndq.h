@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RWNDQ (Abdelmoniem & Bensaou, Algorithm 1): a port gives each of its flows an equal share of one window, which it
- * holds where its queue stands at a target, and writes the share into the receive windows of their ACKs. Flows are
- * counted by SYN-ACKs (up) and FINs (down), without a table of flows.
+ * RWNDQ (Abdelmoniem and Bensaou, Algorithm 1): a port has one window for all its flows, and adjusts it so that its
+ * queue stays at a target. It writes an equal share of the window into the receive windows of each flow's ACKs. It
+ * counts flows by SYN-ACKs (up) and FINs (down), without a table of flows.
  *
- * The state here is the window of all flows together, A = beta x Rwnd: lines 6 and 10 of Algorithm 1 (Rwnd times
- * beta / (beta + 1) and its inverse) leave it unchanged, and line 22 (Rwnd += gamma / beta) is A += gamma.
+ * The state here is the window of all flows together, A = beta x Rwnd. Lines 6 and 10 of Algorithm 1 (Rwnd times
+ * beta / (beta + 1) and its inverse) leave A unchanged. Line 22 (Rwnd += gamma / beta) is A += gamma.
  */
 #ifndef NCC_RWNDQ_H
 #define NCC_RWNDQ_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Step marking of ECN-capable packets that arrive at a switch port (RFC 8257 section 3.1; DCTCP paper section 3.1). The
- * same restricted C as the controllers of cc.h, for simulators and for a tc program. It is not a controller itself.
+ * Step marking: a switch port marks an arriving ECN-capable packet if its queue is longer than a threshold (RFC 8257
+ * section 3.1; DCTCP paper section 3.1). Restricted C for simulators and a tc program: see cc.h.
  */
 #ifndef NCC_STEP_MARK_H
 #define NCC_STEP_MARK_H

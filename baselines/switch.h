@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The contract of a program that runs at the ports of a switch: one C header per mechanism, in the restricted C of
- * cc.h, the same source for the simulators. It sees the port and the packet as values, never a clock or a queue.
+ * Contract of a program that runs at the ports of a switch. Each mechanism is one C header in the restricted C of cc.h,
+ * which every datapath that runs it compiles. It sees the port and the packet as values, never a clock or a queue.
  *
- * A program belongs to one egress port, and has state there. Packets that leave by the port are its data direction.
- * Packets that come back over the same link are its reverse direction; with symmetric routes these are the ACKs. A
- * port may have several programs, which run one after the other. Step marking, RED and shared buffers (step_mark.h,
- * red.h, dynamic_threshold.h) are settings of the port itself, and decide before its programs do.
+ * A program belongs to one egress port, and has state there. Packets that leave by the port travel in its data
+ * direction. Packets that come back over the same link travel in its reverse direction; with symmetric routes these are
+ * the ACKs. A port may have several programs, which run one after the other. Step marking, RED and shared buffers
+ * (step_mark.h, red.h, dynamic_threshold.h) are settings of the port itself, and decide before its programs do.
  *
  * To add one, write `<name>.h` with NCC_SW_REGISTER(<name>, ...) at its end. The build finds it by that line.
  */
@@ -32,11 +32,11 @@ enum ncc_sw_needs {
     NCC_SW_RANKED = 16,    /* the port serves by the ranks that `enqueue` sets: see `rank` */
     NCC_SW_SYMMETRIC = 32, /* right only if ACKs come back the way that their data went */
     NCC_SW_COUNTS = 64,    /* counts flows by SYN-ACKs and FINs: connections must open and close with their flows */
-    NCC_SW_SIGNALS = 128,  /* tells senders something (out.signal) */
+    NCC_SW_SIGNALS = 128,  /* sends signals to senders (out.signal) */
     NCC_SW_INGRESS = 256, /* every change of ingress_bytes; may pause the far end of this port's link (out.pause), above
                            * its parameter `xoff_bytes` */
-    NCC_SW_TRIMS = 512, /* says NCC_TRIM of data: what is left goes on as a packet without data, and the receiver tells
-                         * the sender which packet lost its payload */
+    NCC_SW_TRIMS = 512,   /* returns NCC_TRIM for data: its header goes on as a packet without data, and the receiver
+                           * names the packet that lost its payload to the sender */
     NCC_SW_TELEMETRY = 1024, /* `dequeue` writes into data (out.hop), for senders that read it (NCC_CC_HOPS) */
     NCC_SW_ROUTE = 2048,  /* chooses among ways of equal length, in every switch; registers by NCC_SW_REGISTER_ROUTE */
     NCC_SW_QUEUES = 4096, /* divides the port's buffer into queues, by `classify` and `next`; registers by
@@ -44,7 +44,7 @@ enum ncc_sw_needs {
                            * are dropped, so that the newcomer has room */
 };
 
-/* Needs that ports of the kernel can meet: the others are for simulators. */
+/* Needs that ports of the kernel can meet. Only simulators meet the other ones. */
 #define NCC_SW_KERNEL                                                                                                  \
     (NCC_SW_ENQUEUE | NCC_SW_REVERSE | NCC_SW_TIMER | NCC_SW_SYMMETRIC | NCC_SW_COUNTS | NCC_SW_SIGNALS)
 

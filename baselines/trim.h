@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cuts the payload off packets that find a long queue, and sends the headers on, so that the receiver can tell the
- * sender at once what was lost: Cut Payload (Cheng et al., NSDI 2014, section 3), and the switches of NDP (Handley et
- * al., SIGCOMM 2017, section 3.1). Hosts that send again at once could fill a line with headers. The number of packets
- * that are trimmed for each packet that leaves whole is therefore bounded; the others are dropped.
+ * Cut Payload (Cheng et al., NSDI 2014, section 3), and the switches of NDP (Handley et al., SIGCOMM 2017, section
+ * 3.1). A packet that finds a long queue loses its payload, and its header goes on, so that the receiver can tell the
+ * sender at once what was lost. Hosts that send again at once could fill a line with headers. So at most
+ * `headers_per_data` packets are trimmed for each packet that leaves whole. Further packets are dropped.
  */
 #ifndef NCC_TRIM_H
 #define NCC_TRIM_H

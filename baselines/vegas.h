@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Vegas: Brakmo and Peterson, IEEE JSAC 13(8), 1995, as in Linux and ns-3: once per RTT the window changes by a packet
- * so that alpha to beta packets of it wait in queues. Losses are handled as in NewReno. See cards/vegas.md.
+ * Vegas: Brakmo and Peterson, IEEE JSAC 13(8), 1995, as in Linux and ns-3. Once per RTT the window changes by a packet,
+ * so that alpha to beta of its packets wait in queues. Losses are handled as in NewReno. See cards/vegas.md.
  */
 #ifndef NCC_VEGAS_H
 #define NCC_VEGAS_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A switch's decision on an arriving packet: of step_mark.h, red.h, dynamic_threshold.h, bcc.h, and of programs. */
+/* A switch's decision on an arriving packet. step_mark.h, red.h, dynamic_threshold.h, bcc.h and the programs of a port
+ * (switch.h) return it. */
 #ifndef NCC_VERDICT_H
 #define NCC_VERDICT_H
 

@@ -116,7 +116,7 @@ class _Rates:
         self.parameters = {"link_bps": link_bps, **numbers}
 
     def among(self, begin: int, end: int) -> None:
-        """From now on, take actions and return limits for hosts `begin` to `end` - 1 only."""
+        """Take actions and return limits for hosts `begin` to `end` - 1 only, from now on."""
         self._names, self._first = self._names[begin:end], begin
 
     def rates_bps(self, actions: npt.ArrayLike, obs: ObsArray, first: int = 0) -> FloatArray:
@@ -253,9 +253,10 @@ def rate_map(spec: ActionSpec, observation: ObservationSpec) -> AnyRateMap:
 
 
 def check_actions(actions: npt.NDArray[Any], n_actions: int, place: Callable[[tuple[int, ...]], str]) -> None:
-    """Raise `ConfigError` for the first action that is not an index below `n_actions`, or, without indices, is NaN.
+    """Raise `ConfigError` for the first invalid action, or for indices that are not of an integer type.
 
-    `place` names an entry of the array in the message.
+    An action is invalid if it is not an index below `n_actions`. If `n_actions` is 0, actions are continuous, and only
+    NaN is invalid. `place` turns the position of an entry in the array into its name in the message.
     """
     if n_actions and _in_range(actions, n_actions):
         return

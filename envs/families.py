@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Scenario families: scenarios with some keys drawn anew for each episode of training.
 
-A policy that is trained on a single scenario fits that one only. A policy that is trained on many must infer the
+A policy that is trained on a single scenario fits only this scenario. A policy that is trained on many must infer the
 network from its observation (domain randomisation: Tobin et al., IROS 2017).
 """
 

@@ -19,8 +19,8 @@ class Mixture(Episodes):
     """A `BatchedEnv` of slots in place of racks: row r is all hosts of the networks in slot r.
 
     A slot has `Families.hosts_per_slot` hosts. If the scenario has fewer, the slot contains several networks of it, one
-    after the other in the row, each with flows of its own and bit for bit as if alone in a `RackBatch`. All episodes
-    have `Families.epochs` periods; at the end of a slot's episode the scenario of its next one is drawn. The draw
+    after the other in the row. Each has flows of its own, and is bit for bit as if alone in a `RackBatch`. All episodes
+    have `Families.epochs` periods. At the end of a slot's episode the scenario of its next episode is drawn. The draw
     depends on (seed, slot, episode) alone, and the flows of network i of slot s on
     (seed, s * hosts_per_slot + i, episode).
 
@@ -67,7 +67,7 @@ class Mixture(Episodes):
         """Sums (`ncc.envs.tally.Tally.sums`) of networks whose episode is over."""
 
     def reset(self, episode: int = 0) -> ObsArray:
-        """Start every slot at that episode; return observations [n_slots, hosts_per_slot, obs_dim]."""
+        """Start episode `episode` on every slot; return observations [n_slots, hosts_per_slot, obs_dim]."""
         self.close()
         begun = [self._begin(group, episode) for group in range(len(self._place))]
         self._groups = [racks for racks, _ in begun]

@@ -90,7 +90,7 @@ class Noise:
 
 
 class Paired:
-    """A `BatchedEnv` around another one whose racks come in copies; it turns rewards into differences between copies.
+    """A `BatchedEnv` around another whose racks come in copies. It turns rewards into differences between copies.
 
     Args:
         env: racks of which `Pairs.copies` at a time have the same flows.
@@ -108,11 +108,11 @@ class Paired:
 
     @property
     def episode(self) -> int:
-        """Episode of the slowest rack."""
+        """Number of the episode that the slowest rack is in."""
         return self._env.episode
 
     def reset(self, episode: int = 0) -> ObsArray:
-        """Start every rack at that episode; return observations [n_racks, n_agents, obs_dim]."""
+        """Start episode `episode` on every rack; return observations [n_racks, n_agents, obs_dim]."""
         obs = self._env.reset(episode)
         self._noise.begin(self._seed, self._index, episode)
         return self._noise.onto(obs)

@@ -57,7 +57,7 @@ class RackBatch(Episodes):
         self._now, self._began, self._sums = 0, [0] * n_racks, np.zeros((n_racks, self.n_agents))
 
     def reset(self, episode: int = 0) -> ObsArray:
-        """Start every rack at that episode; return observations [n_racks, n_agents, obs_dim]."""
+        """Start episode `episode` on every rack; return observations [n_racks, n_agents, obs_dim]."""
         self._racks.obs = self._racks.obs.copy()  # the caller may still use the last ones
         return np.stack([self._begin(row, episode) for row in range(self.n_racks)])
 

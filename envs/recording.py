@@ -44,8 +44,8 @@ class Recorder:
     delivery; it is truncated there, because an agent would have gone on.
 
     The action of an epoch is the index nearest to the decided limit. For a controller without limits it is the index
-    nearest to the host's throughput in that epoch, and the index of no limit if the host sent nothing, had nothing left
-    to send, or filled `NO_LIMIT_FROM` of its link. Observations of such a controller show no limits.
+    nearest to the host's throughput in that epoch. It is the index of no limit if the host sent nothing, had nothing
+    left to send, or filled `NO_LIMIT_FROM` of its link. Observations of such a controller show no limits.
     """
 
     def __init__(self, view: EnvView) -> None:

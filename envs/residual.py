@@ -2,24 +2,24 @@
 """Formulas for a host's limit from its observation, which a policy multiplies: `ActionSpec.kind` ``residual``.
 
 ``local``: 0.97 of the host's "share among alike" (`ncc.envs.observation`), and at least 0.97 of a tenth of its fair
-share. There is no limit if that share is the rate of its link, or if nothing is queued. ``local_hold`` adds a limit of
-a tenth of 0.97 of the uplink's rate for a host that had nothing queued when its neighbours sent their last messages, as
-in the first period of a burst. These two are the limits of `ncc.harness.local.Local` with the constants of both
+share. There is no limit if that share is the rate of its link, or if nothing is queued. ``local_hold`` adds a limit for
+a host that had nothing queued when its neighbours sent their last messages, as in the first period of a burst: a tenth
+of 0.97 of the uplink's rate. These two are the limits of `ncc.harness.local.Local` with the constants of both
 controllers. ``local_tuned`` is the number "tuned limit" of the observation.
 
 A guard bounds the decision of a policy. Training, evaluations and hosts share its rules:
 
-- **Alone.** If no neighbour was busy in the last messages, a host that was busy itself gets at least the rate of its
-  port: the lower one of uplink and link. The policy may hold back a host that was idle then, until its first period
-  with flows is over. It may not do so if recent bursts had less than half another sender on average (`LONE`).
-- **First.** The host whose next flow is first in the shared order has that rate too, from its second period on, while
-  the queue of the uplink is short.
+- **Alone.** If the last messages show no busy neighbour, a host that was busy itself gets at least the rate of its
+  port: the lower of the uplink's and the link's rate. The policy may hold back a host that was idle then, until its
+  first period with flows is over; but not if recent bursts had less than half another sender on average (`LONE`).
+- **First.** The host whose next flow is first in the shared order gets at least this rate too, from its second period
+  on, while the queue of the uplink is short.
 - **Stale.** A host that has missed a neighbour's messages for `STALE_PERIODS` gets the limit of ``local``. It must
   therefore observe the ages of messages in networks that may lose them.
 - **Unknown.** In a network outside `ncc.envs.ranges.TrustedRanges` all hosts get the limits of ``local``.
 - **Waiting.** A host whose "wasted room" is above `WASTED` gets at least the limit of ``local``. Such a host had flows
-  queued for three periods or more in which less than half of the uplink was used. It is held back in at most one of
-  six periods until that has changed, so the hosts of a rack cannot all keep holding back.
+  queued for three periods or more in which less than half of the uplink was used. As long as this goes on, it is held
+  back in at most one of six periods, so the hosts of a rack cannot all keep holding back.
 """
 
 from typing import Any

@@ -30,11 +30,11 @@ class Utility(Value, frozen=True, tag_field="kind", tag="utility"):
     d is mean RTT / base RTT, at least 1. Host n gets (1 - team_frac) U_n + team_frac * mean of U over its
     neighbourhood.
 
-    `team_frac` 1 is the global objective (5.2). In the paper's M/M/1 model, d = 1/(C - sum x), its maximum is at
-    x = C / (N (1 + rho)), where the derivative 1/x - N rho / (C - N x) is 0 (eq. 5.6 prints + for -, and 5.7
-    follows it). `team_frac` 0 is selfish: the Nash equilibrium, where 1/x = rho / (C - N x), is x = C / (N + rho),
-    which has a longer queue. The default is halfway: with the global objective alone, the other hosts of a rack are
-    noise to the one that acts.
+    `team_frac` 1 is the global objective (5.2). The paper's M/M/1 model has d = 1/(C - sum x). The maximum of
+    the objective is there at x = C / (N (1 + rho)), where the derivative 1/x - N rho / (C - N x) is 0 (eq. 5.6 prints +
+    for -, and 5.7 follows it). `team_frac` 0 is selfish: the Nash equilibrium, where 1/x = rho / (C - N x), is
+    x = C / (N + rho), which has a longer queue. The default is halfway, because with the global objective alone the
+    rewards of the other hosts are noise to a host.
     """
 
     rho: NonNegative = 0.5
@@ -84,18 +84,18 @@ class Backlog(Value, frozen=True, tag_field="kind", tag="backlog"):
 
     `team_frac` is the weight of the neighbourhood's mean in the reward; the host's own part has the rest.
 
-    By Little's law the time average of unfinished flows is the arrival rate times the mean flow completion time, so the
-    sum of this reward over an episode is that metric itself, up to a constant.
+    By Little's law the time average of unfinished flows is the arrival rate times the mean flow completion time (FCT).
+    The sum of this reward over an episode is therefore minus the mean FCT, up to a constant factor.
     """
 
     flows_scale: Positive = 10.0
     team_frac: Fraction = 1.0
     left_frac: Fraction = 0.0
-    """Part of a flow's weight that falls with its undelivered bytes. At 0 a flow counts 1 until it is complete, which
-    is the metric, but a period's rate then changes nothing for a long flow within the horizon. At 1 it counts the
+    """Part of a flow's weight that falls with its undelivered bytes. At 0 a flow counts 1 until it is complete, as
+    in the mean FCT; but then a period's rate changes nothing for a long flow within the horizon. At 1 a flow counts the
     fraction that is left, which pays for every byte at once by 1/size (fractional flow time in scheduling theory)."""
     weigh_bytes: NonNegative = 0.0
-    """Bytes that are divided by a flow's size to give its weight, so that the metric is slowdown; 0: weights are 1."""
+    """Bytes that are divided by a flow's size to give its weight: slowdowns count, not FCTs. 0: weights are 1."""
 
     def check(self) -> None:
         if self.weigh_bytes and self.left_frac:
@@ -113,7 +113,10 @@ AnyReward = Utility | ProfitPenalty | Backlog
 
 
 class Reward:
-    """Base of the functions from measurements to rewards, with means over neighbourhoods for shared rewards."""
+    """Base class of reward functions, which map a measurement to rewards.
+
+    It computes means over neighbourhoods, for rewards that hosts share.
+    """
 
     def reset(self, scenario: Scenario) -> None:
         """Prepare for the hosts of a scenario."""

@@ -76,8 +76,8 @@ class HostVecEnv(VecEnv):  # type: ignore[misc] # its types are not checked here
     def reset(self) -> Any:
         """Begin an episode of every rack; return observations [num_envs, obs_dim].
 
-        All racks begin the same episode: number 0 at the first call and at the first one after ``seed()``, otherwise
-        the one after the episode of the rack that is furthest behind. Running episodes are abandoned.
+        All racks begin the same episode. It is number 0 at the first call and at the first call after ``seed()``. At
+        any other call it follows the episode of the slowest rack. Running episodes are abandoned.
         """
         if self._seeds[0] is not None:
             self._racks.seed, self._begun = int(self._seeds[0]), False

@@ -52,7 +52,7 @@ class EnvView(Value, frozen=True):
 class EnvSpec(Value, frozen=True):
     """A scenario, the transport below the limits, and the reinforcement-learning view.
 
-    An episode takes the scenario's `duration_s` on newly drawn flows, and `drain_epochs` more for those that remain.
+    An episode takes the scenario's `duration_s` on newly drawn flows, and `drain_epochs` more for flows that remain.
     It is *truncated* when that time is up, and *terminated* when a finite list of flows has been delivered earlier.
     Random arrivals never terminate an episode, even if no flow is left by chance: the process has no end.
     """

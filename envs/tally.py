@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sums over sampled periods of networks' metrics during training, for the log."""
+"""Sums of network metrics over sampled periods of a training, for its log."""
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class Tally:
 
 
 def means(sums: FloatArray) -> dict[str, float]:
-    """Return the means of `Tally.sums` by name with SI unit; a mean of nothing is left out.
+    """Return the means of `Tally.sums` by name with SI unit; means without samples are left out.
 
     Keys:
         network/fct_s: mean flow completion time by Little's law: flows under way, divided by flows finished per second.
@@ -67,7 +67,7 @@ def means(sums: FloatArray) -> dict[str, float]:
 
 
 class Episodes:
-    """Episodes of several racks or slots: the current one of each, and the returns of those that ended."""
+    """Episodes of several racks or slots: the number of each current episode, and the returns of finished episodes."""
 
     copies, n_noise = 1, 0
 
@@ -77,11 +77,11 @@ class Episodes:
 
     @property
     def episode(self) -> int:
-        """Number of the episode that the slowest rack or slot is in."""
+        """Number of the episode that the slowest rack (or slot of a `Mixture`) is in."""
         return min(self._episodes)
 
     def take_returns(self) -> tuple[float, ...]:
-        """Return the mean reward per host and period of each episode that ended since the last call, one by one."""
+        """Return the mean reward per host and period of each episode that ended since the last call."""
         taken = tuple(value for returns in self._returns for value in returns)
         self._returns = [[] for _ in self._returns]
         return taken

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The racks of each worker of a learner, stepped in the way that the datapath allows."""
+"""Racks of a learner's workers, which step together or in a process each, as the datapath allows."""
 
 from dataclasses import dataclass
 
@@ -18,10 +18,10 @@ _ONE_SCENARIO = Families()
 
 @dataclass(frozen=True)
 class RackFactory:
-    """A factory that makes the racks of worker `index`. Racks are numbered so that no two workers meet the same flows.
+    """A factory of the racks of worker `index`. Racks are numbered so that no two workers meet the same flows.
 
-    Racks step together in the worker's own process if the datapath can do that (`Batching`), else in a process each,
-    with the same results.
+    Racks step together in the worker's process if the datapath can do that (`Batching`). Otherwise each rack has its
+    own process. The results are the same.
 
     With families, racks are the slots of a `Mixture`, and `spec` defines their observation, action and reward.
 
@@ -48,7 +48,7 @@ class RackFactory:
         """Make a factory with the racks that the learner asks for, and its workers' share of the processors.
 
         Raises:
-            ConfigError: as `Learner.check_env`, `EnvSpec.copies` and the class.
+            ConfigError: for a reason that `Learner.check_env`, `EnvSpec.copies` or the class lists.
         """
         learner.check_env(spec.view.action.n_actions, spec.copies(learner.racks_per_env))
         workers = max(1, learner.processes // learner.racks_per_env)

@@ -33,7 +33,7 @@ GRACE_S = 5.0
 class Start:
     """First message to a worker: the state that all workers share, a flag, and the number of its first episode.
 
-    The parent sets `stop` [1] to 1 to end the workers early.
+    The parent sets `stop`, a tensor of shape [1], to 1 to end the workers early.
     """
 
     state: TrainState

@@ -3,7 +3,8 @@
 
 A3C optimises actions with noise, and its discount limits its horizon. An evolution strategy (Salimans et al., 2017)
 puts the noise on the weights instead. Two copies of a simulated network play a whole episode, one with the mean weights
-plus noise, the other with the mean weights less the same noise. The mean moves towards the one with the higher reward.
+plus noise, the other with the mean weights less the same noise. The mean moves towards the weights of the copy with the
+higher reward.
 """
 
 import numpy as np

@@ -29,7 +29,7 @@ POLICY_GAIN = 0.01
 
 @dataclass(frozen=True)
 class NetShape:
-    """Sizes of the policy and the value network, which determine how many weights there are and what each one is."""
+    """Sizes of the policy and the value network, which determine the number of weights and the meaning of each."""
 
     obs_dim: int
     hidden: tuple[int, ...]

@@ -149,7 +149,7 @@ def require_finite(rewards: Float) -> Float:
     """Return rewards [T, n_racks, n_agents] unchanged, if all are finite.
 
     Raises:
-        InvalidRunError: one is not finite.
+        InvalidRunError: a reward is not finite.
     """
     if not np.isfinite(rewards).all():
         t, rack, host = np.argwhere(~np.isfinite(rewards))[0].tolist()

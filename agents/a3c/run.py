@@ -65,7 +65,7 @@ class TrainState:
         return int(self.counts[1])
 
     def claim(self, rollout: int, n_racks: int, total_epochs: int) -> int:
-        """Hand out periods: return how many steps of its racks the caller should collect next; 0 if none are left."""
+        """Hand out periods to collect: return the number of steps for the caller's racks; 0 if no period is left."""
         claimed = int(self.counts[2])
         steps = min(rollout, math.ceil((total_epochs - claimed) / n_racks))
         if steps <= 0:
@@ -123,7 +123,7 @@ class TrainingRun:
         self.loaded = None if path is None else self._load(path)
 
     def begin(self, shape: NetShape) -> TrainState:
-        """Write the untrained policy and return the state to start from: the checkpoint's, or a new one."""
+        """Write the untrained policy and return the state to start from: that of the checkpoint, or a new state."""
         initial = initial_params(shape, derive_seed(self.seed, "a3c", "init"))
         if self.loaded is not None:
             check_same("the checkpoint", f"networks of {self.loaded.header.shape}", f"networks of {shape}")

@@ -100,7 +100,7 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
         return self._obs[None].copy(), {}
 
     def step(self, actions: Any) -> tuple[ObsArray, Any, Any, Any, dict[str, Any]]:
-        """Run one period of all racks. After an error nothing runs any more, and the info tells the learner of it."""
+        """Run one period of all racks. After an error nothing runs any more, and the info holds the error's message."""
         outcome: Period | str = self._failed
         if not self._failed:
             try:

@@ -20,7 +20,7 @@ from ncc.core.errors import ConfigError, NccError, WorkerDiedError
 from ncc.harness.pool import Job, Processes, Tally, Task
 
 TRIES = 3
-"""Number of times that a run is started at most; Ray starts it again if its node dies."""
+"""Largest number of starts of a run; Ray starts it again if its node dies."""
 
 
 @dataclass(frozen=True)

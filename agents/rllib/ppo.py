@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RLlib's PPO for hosts: batches of their samples, A3C's Adam, and our settings in RLlib's form."""
+"""RLlib's PPO, adapted to hosts: batches of hosts' samples, and Adam with the constants of our A3C."""
 
 import math
 from functools import partial
@@ -41,7 +41,7 @@ NEVER = 10_000
 
 
 class HostBatches(ConnectorV2):
-    """The whole learner pipeline: it turns rollouts into samples, one per host and period, with A3C's advantages."""
+    """The learner's whole pipeline. It makes a sample of each host and period of a rollout, with A3C's advantages."""
 
     def __init__(self, obs: Space[Any] | None = None, action: Space[Any] | None = None, *, config: RllibConfig) -> None:
         super().__init__(obs, action)
@@ -100,7 +100,7 @@ def samples(module: HostModule, episode: SingleAgentEpisode, gamma: float) -> di
 
 
 class PpoLearner(PPOTorchLearner):
-    """PPO's learner with A3C's Adam. Its minibatches count samples, where RLlib's count steps of environments."""
+    """PPO's learner with A3C's Adam. Its minibatches count samples; RLlib's count steps of environments."""
 
     def configure_optimizers_for_module(self, module_id: str, config: Any = None) -> None:
         """Register A3C's Adam for a module, at the rate `config.lr`."""

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fewest bytes sent first, in eight classes: what PIAS (Bai et al., NSDI 2015) does at ports, for the host's own link.
- * It needs no sizes. In a class flows take turns. The thresholds are those of tags/pias.h.
+ * Order by bytes sent, in eight classes: the class of the flows that have sent the fewest goes first. PIAS (Bai et al.,
+ * NSDI 2015) does this at switch ports; here the host does it for its own link. The order needs no sizes. Flows of one
+ * class take turns. The thresholds are those of tags/pias.h.
  */
 #ifndef NCC_ORDER_ATTAINED_H
 #define NCC_ORDER_ATTAINED_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fair queueing among a host's flows, a packet each in turn: the flow that has waited longest since its last packet
- * goes next. With packets of one size this is Nagle's fair queueing (RFC 970) without its timestamps.
+ * Fair queueing among a host's flows, which send a packet each in turn: the flow that has waited longest since its last
+ * packet goes next. With packets of one size this is Nagle's fair queueing (RFC 970) without its timestamps.
  */
 #ifndef NCC_ORDER_FAIR_H
 #define NCC_ORDER_FAIR_H

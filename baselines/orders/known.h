@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Smallest known size first, in eight classes, as a kernel with queues in strict priority can do it: a host that knows
- * what applications have written, not what they will write, still sees nearly all of a short flow at once. A known size
- * never falls, so that a flow only goes to later classes, and promotion never reorders its packets. In a class the flow
- * of which most has left goes first; in the last one, where any may be long, flows take turns. With a class for each
- * size it would be `sjf`.
+ * Order by known size, in eight classes: the class of the smallest sizes goes first. A kernel with queues in strict
+ * priority can do this. A host that knows only the bytes written so far still knows nearly all of a short flow at once.
+ * A known size never falls, so that a flow moves only to later classes, and no packet overtakes an earlier one of its
+ * flow. In a class, the flow of which most bytes have left goes first. In the last class, where any flow may be long,
+ * flows take turns. With a class for each size this would be `sjf`.
  *
- * The thresholds are ours: they divide the flow sizes of datacentres evenly, and wait for measured ones.
+ * The thresholds are ours, not measured: they divide the flow sizes of datacentres evenly.
  */
 #ifndef NCC_ORDER_KNOWN_H
 #define NCC_ORDER_KNOWN_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shortest job first: the smallest flow by its total size (wang2021 section 5.3.3 names it as an alternative). */
+/* Shortest job first: the flow with the smallest total size goes first (an alternative in Wang, PhD thesis 2021,
+ * section 5.3.3). */
 #ifndef NCC_ORDER_SJF_H
 #define NCC_ORDER_SJF_H
 

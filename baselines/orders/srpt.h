@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shortest remaining first: the flow with the fewest bytes that have not left the host yet (Schrage 1968: best for the
- * mean completion time of one server that knows the sizes).
+ * Shortest remaining first: the flow with the fewest bytes that have not left the host yet goes first. For one server
+ * that knows the sizes, no order has a lower mean completion time (Schrage 1968).
  */
 #ifndef NCC_ORDER_SRPT_H
 #define NCC_ORDER_SRPT_H

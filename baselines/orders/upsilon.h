@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NCC's flow order (wang2021 section 5.3.3, Algorithm 3): the largest priority coefficient goes first,
+ * NCC's flow order (Wang, PhD thesis 2021, section 5.3.3, Algorithm 3): the flow with the largest Upsilon goes first,
  *
  *   Upsilon = tau^omega / (s R)     (5.22)
  *
- * tau: time since a byte of the flow last left the host; s: its size; R: its remaining completion time, estimated by
- * remaining bytes over current throughput. Only kappa flows are ordered.
+ * tau: time since a byte of the flow last left the host; s: its size; R: its remaining completion time, estimated as
+ * remaining bytes / current throughput. Only the kappa flows that have been in the queue longest are compared.
  *
  * It is computed as a logarithm, which keeps the order and cannot overflow:
  *   log2 Upsilon = omega log2 tau + log2 throughput - log2 s - log2 remaining.
  *
- * The thesis leaves some choices open. Here throughput is the delivered bytes over the age of the flow, plus one packet
- * and one microsecond respectively, so that a flow without deliveries has one too; 1 ns is added to tau; and the values
- * of omega and kappa are ours. With omega = 0 the order is "size times remaining time", shortest first. The larger
- * omega is, the closer the order is to turns by waiting time, and with omega > 0 no flow waits forever.
+ * The thesis leaves some choices open. Here throughput is (delivered bytes + one packet) / (age of the flow + 1 us), so
+ * that it is never 0. 1 ns is added to tau. The values of omega and kappa are ours. With omega = 0 the flow with the
+ * smallest product of size and remaining time goes first. The larger omega is, the more the longest wait decides. With
+ * omega > 0 no flow waits forever.
  */
 #ifndef NCC_ORDER_UPSILON_H
 #define NCC_ORDER_UPSILON_H

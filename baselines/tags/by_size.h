@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Class by the size of the flow, as far as its host knows it: what PIAS would do if it knew sizes. */
+/* Class by the size of the flow, as far as its host knows it. PIAS would do this if it knew sizes. */
 #ifndef NCC_TAG_BY_SIZE_H
 #define NCC_TAG_BY_SIZE_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PIAS (Bai et al., NSDI 2015): a flow begins in the first class and sinks from class to class as it has sent more than
- * each threshold, so that short flows overtake long ones without anybody knowing sizes. The thresholds depend on load
- * and sizes; the defaults are those of the released scripts for web search at 80 %.
+ * PIAS (Bai et al., NSDI 2015): a flow begins in the first class. Whenever its sent bytes exceed a threshold, it moves
+ * one class down. So short flows overtake long ones, although nobody knows sizes. The right thresholds depend on load
+ * and sizes. The defaults are those of the released scripts for web search at 80 % load.
  */
 #ifndef NCC_TAG_PIAS_H
 #define NCC_TAG_PIAS_H
@@ -18,7 +18,7 @@
         NCC_PIAS_AFTER(5, 2143), NCC_PIAS_AFTER(6, 2337), NCC_PIAS_AFTER(7, 2484)
 static const struct ncc_cc_param pias_params[] = {NCC_PIAS_PARAMS};
 
-/* The class of a flow that has sent so many bytes. */
+/* The class of a flow that has sent this number of bytes. */
 NCC_CC_FN ncc_u32 ncc_pias_class(const ncc_u64 *thresholds, ncc_u64 bytes)
 {
     return ncc_tag_class(thresholds, NCC_PIAS_THRESHOLDS, 1460, bytes);

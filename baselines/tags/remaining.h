@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rank by what a flow has left to deliver (Alizadeh et al., SIGCOMM 2013, pFabric, section 4.1). */
+/* Rank by the bytes that a flow has left to deliver (Alizadeh et al., SIGCOMM 2013, pFabric, section 4.1). */
 #ifndef NCC_TAG_REMAINING_H
 #define NCC_TAG_REMAINING_H
 

@@ -49,7 +49,7 @@ class HostColumns(NamedTuple):
 
 
 class Live:
-    """The hosts of this machine for which an agent decides: rows 0 to k - 1 of a shim.
+    """The k hosts of this machine for which an agent decides. They are rows 0 to k - 1 of `shim.hosts`.
 
     Args:
         shim: the shim, to which this class adds the hosts.
@@ -61,7 +61,7 @@ class Live:
     Attributes:
         queues: as given.
         sent_bytes: [k] bytes of IP packets that had left each interface at the last measurement.
-        torn: number of reports that could not be read in their period and were left to the next.
+        torn: number of reports that were left to the next period, because the kernel was writing them.
     """
 
     def __init__(

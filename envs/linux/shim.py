@@ -153,7 +153,10 @@ class Shim:
         return dict(self._object.programs)
 
     def close(self) -> None:
-        """Unregister; open connections continue under the controller alone once the last beat is too old."""
+        """Unregister the controller.
+
+        Open connections keep it. They ignore the agent's decisions once `timeout_s` have passed since the last `beat`.
+        """
         self._object.close()
 
     def __enter__(self) -> "Shim":

@@ -46,7 +46,7 @@ class NativeDatapath:
 
     @classmethod
     def extension(cls) -> Extension:
-        """Load the extension module; raise as `ncc.core.extras.load_extension`."""
+        """Load the extension module; errors are those of `ncc.core.extras.load_extension`."""
         return load_extension(cls.module, cls.extra)
 
     @classmethod
@@ -61,13 +61,13 @@ class NativeDatapath:
 
     @classmethod
     def spec_of(cls, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Spec:
-        """Describe a run for the extension; raise as `start` does."""
+        """Describe a run for the extension; errors are those of `start`."""
         cls.check(scenario)
         return spec_of(cls.extension(), cls.title, scenario, flows, stack, transports=cls.known(), seed=seed)
 
     @classmethod
     def network_of(cls, scenario: Scenario, spec: Spec) -> Network:
-        """Build the network of a spec at time 0; raise as `start` does."""
+        """Build the network of a spec at time 0; errors are those of `start`."""
         try:
             return cls.extension().Network(spec)
         except ValueError as error:

@@ -9,12 +9,13 @@ port when its transmission begins. Not modelled are ARP, ICMP, link layers' own 
 (an end is freed when its flow is acknowledged; no FIN is sent).
 
 The rate limit acts below TCP on every packet to nodes beyond the neighbourhood (`Topology.limited_to`), including ACKs
-and retransmissions; while those wait for tokens, other packets pass. Handshake packets and pure ACKs go before data.
-TCP hands down at most `nic.small_queue_bytes` per flow and nothing is dropped inside the host. An RTT sample therefore
-contains the wait of those bytes (and of other flows' turns meanwhile) but not of the bytes that TCP still holds back.
-Some repairs exceed this, because ns-3 sends them without asking for room: one packet at the beginning of a fast
-recovery, and one on each partial ACK in it. The retransmission timer of a segment that waited starts when it leaves. A
-connection's first RTT sample is the handshake's, with small packets, if it begins with one.
+and retransmissions. While such packets wait for tokens, other packets pass them. Handshake packets and pure ACKs go
+before data. TCP hands down at most `nic.small_queue_bytes` per flow, and nothing is dropped inside the host. An RTT
+sample therefore contains the wait of the bytes handed down (and other flows' turns meanwhile), but not of bytes that
+TCP still holds back. Some repairs exceed this limit, because ns-3 sends them without asking for room: one packet at the
+beginning of a fast recovery, and one on each partial ACK in it. The retransmission timer of a segment that waited
+starts when the segment leaves. If a connection begins with a handshake, its first RTT sample is the handshake's, of
+small packets.
 
 With `transport.recovery: modern`, ns-3's sockets probe the tail of a flow (TLP), find the first loss of a window by
 time (RACK) and shrink windows by PRR. Unlike packetsim and Linux they have no F-RTO and no DSACK; a retransmission that
@@ -48,7 +49,7 @@ class Ns3Datapath(NativeDatapath):
     """ns-3 behind the `Datapath` protocol. A process can have one simulation at a time, because ns-3 has one clock.
 
     `transports` are the controllers of `baselines/`, and ns-3's own as ``ns3::TcpCubic`` and so on. `start` raises
-    `DatapathError` if another simulation is live in this process, or was when it was forked.
+    `DatapathError` if another simulation is live in this process, or was live when the process was forked.
     """
 
     name = "ns3"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The agent's end of ns3-gym's protocol: a simulation connects, sends its spaces, and gets an action for each state.
 
-The simulation has a REQ socket. Ours is a ROUTER, which looks to it like ns3-gym's REP but also tells simulations
-apart: a message of a dead simulation is not taken for one of the next.
+The simulation has a REQ socket. Ours is a ROUTER. To the simulation it looks like ns3-gym's REP, but it also knows the
+simulations by their addresses: a message of a dead simulation is not taken for a message of the next one.
 """
 
 import copy
@@ -107,8 +107,8 @@ class Bridge:
     def receive(self, wait_s: float, process: SimulationProcess | None) -> State:
         """Return the simulation's next state; if the game is over, tell it to stop, as ns3-gym does.
 
-        Some scripts have no observation at the end (`NotifySimulationEnd` after a callback that cleared it). The last
-        observation is then repeated.
+        Some scripts send no observation at the end, because a callback cleared it before `NotifySimulationEnd`. Then
+        the last observation is repeated.
         """
         if self._peer is None or self.obs_space is None:
             raise DatapathError("no simulation is connected; reset the environment first")

@@ -94,7 +94,7 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
 
         Raises:
             ConfigError: ns-3 cannot take this seed.
-            DatapathError: see the class.
+            DatapathError: for a reason that the class lists.
         """
         super().reset(seed=seed)
         if self._words is None:
@@ -120,7 +120,7 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
         """Take a step; the class says what ends an episode.
 
         Raises:
-            DatapathError: no episode is running, or see the class.
+            DatapathError: no episode is running, or for a reason that the class lists.
         """
         if self._bridge is None:
             raise DatapathError("no episode is running; reset the environment first")

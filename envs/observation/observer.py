@@ -17,7 +17,7 @@ from ncc.harness.batch import ObsArray
 
 
 def extension() -> Any:
-    """Return the extension module `_observation`; raise as `ncc.core.extras.load_extension`."""
+    """Return the extension module `_observation`; errors are those of `ncc.core.extras.load_extension`."""
     return load_extension("ncc.envs.observation._observation")
 
 
@@ -97,7 +97,7 @@ class SharedObserver:
         return obs
 
     def among(self, begin: int, end: int) -> None:
-        """From now on, let `observe_messages` return observations of hosts `begin` to `end` - 1 only."""
+        """Let `observe_messages` return observations of hosts `begin` to `end` - 1 only, from now on."""
         self._observer().among(begin, end)
         self._row_shape = (end - begin, self.obs_dim)
 

@@ -71,8 +71,8 @@ class ObservationSpec(Value, frozen=True):
     backlog_scale: Positive = 100.0
     flows_scale: Annotated[float, Meta(ge=1)] = 30.0
     ceiling: Annotated[float, Meta(ge=LOW, le=HIGH)] = HIGH
-    """Largest number that hosts observe; larger ones are cut to it. 1 hides by how much a `scale` is exceeded, which
-    training may never have met. Neighbours are ranked by the numbers before this cut."""
+    """Largest number that hosts observe; larger numbers are cut to it. With 1, all values above a `scale` look alike:
+    training may not have met such values. Neighbours are ranked by the numbers before this cut."""
 
     leave_out: tuple[str, ...] = ()
     """Features of the view that are not observed, to measure the worth of each."""
@@ -88,9 +88,9 @@ class Entry(NamedTuple):
 
     name: str
     feature: Mapping[str, Any]
-    """Its line in the table."""
+    """Line of the number's feature in features.yaml."""
     neighbour: int
-    """Index of its neighbour, from 0; 0 also for an entry without a neighbour."""
+    """Index of the neighbour that the number describes, from 0; 0 also for a number without a neighbour."""
 
 
 def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:

@@ -37,10 +37,10 @@ class NativeBatch(Networks):
         """Start a network; see `ncc.harness.networks.Networks.start`.
 
         Raises:
-            ConfigError: the network has another shape than those that are running, or as `NativeDatapath.start`; the
-                other networks do not change.
-            UnknownNameError: as `NativeDatapath.start`.
-            DatapathError: as `NativeDatapath.start`.
+            ConfigError: the network has another shape than the running ones, or for a reason that
+                `NativeDatapath.start` lists; the other networks do not change.
+            UnknownNameError: see `NativeDatapath.start`.
+            DatapathError: see `NativeDatapath.start`.
         """
         if scenario.has_receivers:
             self._in_turn = self._in_turn or Networks(self._datapath, self._n, first=self._first)

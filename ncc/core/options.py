@@ -98,8 +98,8 @@ def let_reader_leave() -> None:
 def exit_status(body: Callable[[], int]) -> int:
     """Run `body` and return the exit status of the command.
 
-    The status is that which `body` returns; 2 for a `ConfigError` and 1 for any other `NccError`, which are printed;
-    130 after an interrupt; and 0 if the reader of stdout has closed it.
+    The status is the result of `body`; 2 for a `ConfigError` and 1 for any other `NccError`, which are printed; 130
+    after an interrupt; and 0 if the reader of stdout has closed it.
     """
     print_anywhere()
     try:

@@ -71,7 +71,7 @@ def with_size_tables(plain: Any) -> Any:
     Results can then be reproduced without the file. Paths are relative to the current folder.
 
     Raises:
-        ConfigError: as `read_sizes`.
+        ConfigError: see `read_sizes`.
     """
     if isinstance(plain, Mapping):
         return {

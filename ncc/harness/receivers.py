@@ -39,13 +39,13 @@ class ReceiverRule:
 
     A receiver puts the flows to it in order and uses (1 - headroom_frac) of its port's rate. It allows A bytes ahead of
     a flow that starts: the share `ahead_frac` of the port's buffer. If more bytes are ahead, the flow starts when the
-    excess has arrived at the used rate. A flow that has started sends at the used rate if no more is ahead of it than A
-    and the bytes that arrive until the next grant. Otherwise it sends at `floor_frac` of the port's rate. The only flow
-    to a receiver has no limit.
+    excess has arrived at the used rate. A flow that has started sends at the used rate if the bytes ahead of it are at
+    most A plus the bytes that arrive until the next grant. Otherwise it sends at `floor_frac` of the port's rate. The
+    only flow to a receiver has no limit.
 
     Bytes ahead are those on the wire. A pair counts as two flows: the one with the least payload left, and all its
-    others taken together, which are placed by their mean payload left. Of equal flows, single ones go before such
-    others, then the one of the older pair goes first. The age of a pair is that of its newest flow.
+    others taken together, which are placed by their mean payload left. Of equal flows, a single flow goes before
+    flows taken together; then the flow of the older pair goes first. The age of a pair is that of its newest flow.
 
     A pair gets a grant only if something has changed: it has a new flow, its start time moved by more than
     `tolerance_s`, or its rate or window is another. The first pair in order gets its grant again while it brings less

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Flow completion time (FCT), and the definition of the ideal FCT. A slowdown is an FCT divided by its ideal FCT.
 
-**Ideal FCT**: what the flow would take alone in the network, with no window, no queue and no processing time:
+**Ideal FCT**: the time that the flow would take alone in the network, with no window, queue or processing time:
 
 1. the handshake: a packet of headers only in each direction (SYN, SYN-ACK), if `transport.handshake` asks for one and
    no connection is open from the start (`transport.connections_per_pair`);

@@ -14,8 +14,8 @@ are four ways to share ports:
   scheduler sees the bytes that flows have sent and written, and nothing beyond. They bound what can be done without
   sizes.
 
-A flow's completion time is its ideal one (`ncc.metrics.fct`) plus the time that sharing costs it, so that a flow that
-is alone has exactly the ideal one. Only data takes capacity; ACKs are not counted. Among several paths of equal cost,
+A flow's completion time is its ideal FCT (`ncc.metrics.fct`) plus the time that sharing costs it, so that a flow that
+is alone has exactly its ideal FCT. Only data takes capacity; ACKs are not counted. Among several paths of equal cost,
 only the ports that all of them have in common hold a flow back, as if the load were spread perfectly over the others.
 If flows wait at one port while another port is the bottleneck of their ideal times, the two times are added; a real
 network may overlap them and be faster.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ranks of flows for a scheduler that does not know how long they are, in bytes: the lowest goes first.
 
-It knows what a flow has sent, a, and what its application has written, at most `WRITTEN_BYTES` beyond that. A flow
-whose end is written has the rank of what it has left, as under SRPT. Of any other flow it knows that its size S is
-above k = a + `WRITTEN_BYTES`, and its rank is
+The scheduler knows the bytes a that a flow has sent, and the bytes that its application has written, at most
+`WRITTEN_BYTES` more. The rank of a flow whose end is written is the bytes that it has left, as under SRPT. Of any other
+flow the scheduler knows that its size S is above k = a + `WRITTEN_BYTES`, and its rank is
 
     k - a + min over d of  E[min(S - k, d) | S > k] / P(S <= k + d | S > k).
 

@@ -112,7 +112,7 @@ class PolicyLimiter:
 
 
 class HeldLimiter:
-    """A `RateLimiter` that brings the limits of another one within bounds, as a host does; it drops any grants."""
+    """A `RateLimiter` that brings another limiter's limits within bounds, as a host does; it drops any grants."""
 
     def __init__(self, limiter: RateLimiter, bounds: RateBounds) -> None:
         self._limiter, self._bounds = limiter, bounds

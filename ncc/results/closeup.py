@@ -97,7 +97,7 @@ def windows_of(
             evaluation, then in the package.
 
     Raises:
-        NccError: as `ncc.harness.trace.trace_windows`.
+        NccError: see `ncc.harness.trace.trace_windows`.
         ConfigError: `training` is no folder.
         ResultError: the evaluation has no such run, or the policy that made the run is not found.
     """
@@ -139,7 +139,7 @@ class Drawing:
     draw: Callable[[Path], None]
     """Function that writes the figure to a path, in the form that the suffix says."""
     alt: str = ""
-    """Description for those who cannot see it; empty: the caption."""
+    """Description for readers who cannot see the figure; empty: the caption."""
 
 
 def closeup(runs: Sequence[Run], part: TimeWindow, traces: Sequence[WindowTrace] = ()) -> dict[str, Drawing]:

@@ -67,10 +67,10 @@ class Grid:
 
 
 def print_grid(grid: Grid, console: Console) -> None:
-    """Print the table as wide as it needs to be, within the terminal or, for a pipe, the width in COLUMNS.
+    """Print the table at its natural width. The limit is the width of the terminal, or COLUMNS for a pipe.
 
-    If a table is too wide, a brief one leaves out its intervals, and any other puts them below the estimates. If that
-    is still too wide, the columns are split into several tables, one below the other.
+    If the table is too wide, its intervals are left out (`brief`) or moved below the estimates (other tables). If it is
+    still too wide, its columns are split into several tables, one below the other.
     """
     blocks, spread = [list(range(len(grid.columns)))], " "
     bounded = is_bounded(console)

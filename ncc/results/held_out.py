@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The learning curve: mean FCT of a training's policies over tuned DCTCP's or DCTCP's, on flows they never met."""
+"""The learning curve: mean FCT of a training's policies, divided by tuned DCTCP's or DCTCP's, on held-out flows."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -84,7 +84,7 @@ class Learned:
         """Rate [...] that hosts take at observations [..., obs_dim], as a fraction of the link's rate.
 
         Raises:
-            ConfigError: as `log_rate`.
+            ConfigError: see `log_rate`.
         """
         logits = self.policy.logits(obs.astype(np.float32))
         likeliest = np.argmax(logits, axis=-1)

@@ -300,7 +300,7 @@ def composed(verb: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
 
     Raises:
         HydraException: Hydra refuses the overrides.
-        ConfigError: as `plain_config`.
+        ConfigError: see `plain_config`.
     """
     import hydra
     from hydra.core.global_hydra import GlobalHydra

@@ -46,7 +46,7 @@ def load_controller(name: str) -> Controller:
     | `path`, a folder of `ncc train` | the policy of the training |
     | `path`, another folder | a checkpoint of RLlib |
     | `path.ncc` | a policy |
-    | `hosts:path.ncc` | a policy, by an agent on each host |
+    | `hosts:path.ncc` | a policy that an agent on each host runs |
 
     In results a file or folder is called by its name without the folder above it, and a class by its own name.
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Decider(Enum):
-    """The one that decides a controller's limits on a scenario.
+    """The part of a controller that decides its limits on a scenario.
 
     The value is a warning for users; it is empty if the controller decides itself.
     """
@@ -43,7 +43,7 @@ class Decider(Enum):
     LOCAL = "hosts have the limits of the formula LOCAL"
     LOCAL_OR_NONE = f"{LOCAL}, and none where only a receiver decides"
     RECEIVERS = "hosts have no limits, as they do not know sizes, and receivers alone decide"
-    """In place of LOCAL_OR_NONE where hosts know backlogs only, which the formula would take for sizes."""
+    """This replaces LOCAL_OR_NONE if hosts know only backlogs, because the formula would take backlogs for sizes."""
 
 
 @dataclass(frozen=True)

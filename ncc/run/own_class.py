@@ -32,7 +32,7 @@ def class_controller(target: str) -> Controller:
     By default, the summary is the first line of the class's docstring, and the stack is DCTCP.
 
     Raises:
-        ConfigError: as `load_class`, or the `stack` is invalid.
+        ConfigError: the `stack` is invalid, or for a reason that `load_class` lists.
     """
     user_class = load_class(target)
     stack = getattr(user_class, "stack", "dctcp")
@@ -101,7 +101,7 @@ def source_digest(target: str) -> str:
     If one of them changes, results from before are not used again.
 
     Raises:
-        ConfigError: as `load_class`, or one of `files` does not exist.
+        ConfigError: one of `files` does not exist, or for a reason that `load_class` lists.
     """
     user_class = load_class(target)
     source = sys.modules[user_class.__module__].__file__

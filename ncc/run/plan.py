@@ -39,7 +39,7 @@ class EvaluationSpec(JudgingSpec, frozen=True):
     seeds: Annotated[int, Meta(ge=1, le=10_000)]
     duration_s: Positive
     curve_points: Annotated[int, Meta(ge=2, le=1000)] | None = None
-    """Number of policies of a training, from the untrained one to the last, in its learning curve; null: of returns."""
+    """Number of policies of a training, from the untrained one to the last, in its learning curve; null: returns."""
 
     def check(self) -> None:
         super().check()
@@ -261,7 +261,7 @@ class TrainPlan:
 
 
 def is_last_policy(controller: Controller) -> bool:
-    """True if the controller takes the trained policy of a run folder, and not that before training."""
+    """True if the controller takes the trained policy of a run folder, and not the untrained one."""
     return isinstance(controller.limit, PolicyLimit) and controller.limit.path == POLICY_FILE
 
 

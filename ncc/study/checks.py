@@ -22,8 +22,9 @@ from ncc.study.table import At, Table
 
 
 class Order(Check, frozen=True, kw_only=True, tag="order"):
-    """At every point, the measure of `one` is at least (or at most) `factor` times the measure of `other`.
+    """The measure of `one` is at least (or at most) `factor` times the measure of `other`, at every point.
 
+    A point is one value for each axis of the experiment.
     `relation` is ">=" (at least) or "<=" (at most). `tolerance` is a share of the right side: with 0.02, ">=" holds if
     the left side is at least 0.98 of the right side.
     """
@@ -54,7 +55,7 @@ class Order(Check, frozen=True, kw_only=True, tag="order"):
 
 
 class Rank(Check, frozen=True, kw_only=True, tag="rank"):
-    """At every point, the value of `one` is among the `place` smallest of the values of `one` and `others`.
+    """The value of `one` is among the `place` smallest of the values of `one` and `others`, at every point.
 
     `tolerance` is a share of the value at that place: with 0.11, `one` may be 11 % above it.
     """
@@ -103,7 +104,7 @@ class OfOne(Check, frozen=True, kw_only=True):
 
 
 class Within(OfOne, frozen=True, kw_only=True, tag="within"):
-    """At every point, the measure of `contender` lies in [low, high].
+    """The measure of `contender` lies in [low, high] at every point.
 
     The bounds are in SI units or, with `axis`, multiples of the point's value on that axis.
     """
@@ -138,7 +139,7 @@ class Within(OfOne, frozen=True, kw_only=True, tag="within"):
 
 
 class Near(OfOne, frozen=True, kw_only=True, tag="near"):
-    """At every point for which the paper gives a value of `contender`, our value / the paper's lies in [low, high].
+    """Our value / the paper's lies in [low, high] at every point for which the paper gives a value of `contender`.
 
     The experiment's `values` hold the paper's values. Points without one are not judged.
     """
@@ -171,7 +172,7 @@ class AlongAxis(OfOne, frozen=True, kw_only=True):
 
 
 class Trend(AlongAxis, frozen=True, kw_only=True, tag="trend"):
-    """Along `axis`, the measure of `contender` rises (or falls) from each point to the next.
+    """The measure of `contender` rises (or falls) along `axis`, from each point to the next.
 
     A step in the wrong direction is allowed if it is at most `tolerance`, as a share of the value before the step. From
     the first point to the last, the measure must rise (or fall) by at least `total`, as a share of the first value.
@@ -193,7 +194,7 @@ class Trend(AlongAxis, frozen=True, kw_only=True, tag="trend"):
 
 
 class Reaches(AlongAxis, frozen=True, kw_only=True, tag="reaches"):
-    """From some value of `axis` on, the measure stays at or above `level`; this value lies in [low, high].
+    """The measure reaches `level` at a value of `axis` in [low, high], and is never below it at larger values.
 
     The check is judged only if a point below `low` and a point at or above `low` were run.
     """
@@ -223,7 +224,7 @@ class Reaches(AlongAxis, frozen=True, kw_only=True, tag="reaches"):
 
 
 class GapClosed(Check, frozen=True, kw_only=True, tag="gap_closed"):
-    """At every point, the share of the gap between `from` and `bound` that `one` closes lies in [low, high].
+    """The share of the gap between `from` and `bound` that `one` closes lies in [low, high] at every point.
 
     The share is 0 if `one` equals contender `from`, 1 if it equals the bound, and below 0 if it is worse than `from`.
     If `from` is not above the bound, there is no gap, and the check does not hold.

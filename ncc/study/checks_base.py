@@ -125,7 +125,7 @@ class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field
 
     @abstractmethod
     def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged | None:
-        """Judge one group of points that `lines` made; None if it cannot be judged, as a single point has no trend."""
+        """Judge one group of points that `lines` made; None if it cannot be judged: a single point has no trend."""
 
 
 def known(what: str, name: str, names: Mapping[str, Any]) -> None:
@@ -150,9 +150,9 @@ def numeric_axis(where: str, axis: str, parts: Parts) -> None:
 
 
 def favoured(measure: AnyMeasure, one: tuple[str, ...], others: tuple[str, ...], *, less: bool) -> tuple[str, ...]:
-    """Name the side that is better off if `one` has less than `others` or, without `less`, more.
+    """Return the side that looks better if `one` has smaller values than `others` (`less`), or larger ones.
 
-    Both sides are named if the measure has no better direction.
+    The result is both sides if the measure has no better direction.
     """
     better = measure.shown.better
     if better is Better.NEITHER:

@@ -31,8 +31,9 @@ def load_experiment(name: str) -> Loaded:
 
 
 def runs_digest(grid: Grid) -> str:
-    """Digest (16 hex digits) of everything that a grid runs and measures, without texts, checks and figures.
+    """Digest (16 hex digits) of everything that a grid runs and measures. Texts, checks and figures do not count.
 
+    A grid is all contenders at all points of an experiment.
     It also changes with the scenario on which the experiment builds, the YAML of a controller, the default parameters
     in a controller's header, and the default values of a schema.
     """

@@ -176,7 +176,7 @@ class Hosts(Windowed, frozen=True, kw_only=True):
     first: Natural = 0
     """Number of hosts to leave out at the beginning of the group."""
     count: Natural = 0
-    """Number of hosts to take after those; 0: all that are left."""
+    """Number of hosts to take after the hosts left out; 0: all remaining hosts."""
 
     def fits(self, where: str, scenario: Scenario) -> None:
         network = scenario.network()

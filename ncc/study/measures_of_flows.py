@@ -57,16 +57,16 @@ class Bound(OfTraffic, frozen=True, kw_only=True, tag="bound"):
 
 
 class OfQueries(OfTraffic, frozen=True, kw_only=True):
-    """A measure of a component of kind `Queries`, which `traffic` names unless there is only one."""
+    """A measure of a workload's component of kind `Queries`. `traffic` names it, unless there is only one."""
 
     def fits(self, where: str, scenario: Scenario) -> None:
         self.queries(scenario, where)
 
     def queries(self, scenario: Scenario, where: str = "") -> tuple[str, Queries]:
-        """Find the component, and return its name and the component.
+        """Return the name of the workload's `Queries` component that is measured, and the component.
 
         Raises:
-            ConfigError: there is no such component, or there are several and none is named; the message names `where`.
+            ConfigError: there is no such component, or `traffic` names none of several. The message names `where`.
         """
         components = {name: component for name, component in scenario.workload if isinstance(component, Queries)}
         if self.traffic and self.traffic not in components:

@@ -53,7 +53,7 @@ class Response(Hosts, LossEvents, frozen=True, kw_only=True, tag="response"):
     """Mean window of a single sender, divided by the window that a response function gives for its RTT and loss rate p.
 
     Windows are in packets. The function `reno` is sqrt(3 / (2 p)) (RFC 9438 section 4.3 and RFC 8312 table 1). The
-    function `cubic` is the larger of that and (C (3 + beta) / (4 (1 - beta)))^(1/4) (RTT / p)^(3/4) with C = 0.4 and
+    function `cubic` is the larger of `reno` and (C (3 + beta) / (4 (1 - beta)))^(1/4) (RTT / p)^(3/4) with C = 0.4 and
     beta = 0.7 (RFC 9438 section 5), as in the RFC's tables. Means are from the first to the last loss event; with less
     than two, the result is NaN.
     """

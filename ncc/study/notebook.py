@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Experiments of papers for notebooks, which run and keep them, or read them from a folder."""
+"""Papers' experiments in notebooks: functions that run an experiment and keep its runs, or read a finished one."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def experiment_in(folder: str | Path) -> tuple[Result, Courses]:
 
     Raises:
         ConfigError: there is no such folder.
-        ResultError: as `ncc.study.run.reread`.
+        ResultError: see `ncc.study.run.reread`.
     """
     require_folder(Path(folder))
     return reread(Path(folder))

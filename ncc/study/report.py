@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gather the experiments' results into docs/experiments, and write its pages; or print every number of some."""
+"""Gather the experiments' results into docs/experiments, and write its pages; or print all numbers of experiments."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Gather results and write the pages.
 
     Returns:
-        The exit status: 1 if a result was refused, else as `ncc.core.options.exit_status`.
+        The exit status: 1 if a result was refused, otherwise that of `ncc.core.options.exit_status`.
     """
     return exit_status(lambda: _main(arguments))
 

@@ -87,7 +87,7 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """Line with the outcome and the numbers of all judged checks or, if the shape does not hold, of the failing."""
+        """Line with the outcome and the numbers of the judged checks, or of the failed ones if there are any."""
         shown = {n: f for n, f in self.findings.items() if (f.holds is not None if self.holds else f.holds is False)}
         return f"{self.outcome}; " + " | ".join(f"{name}: {found.text}" for name, found in shown.items())
 

@@ -45,7 +45,7 @@ def run_experiment(
 
     Raises:
         ConfigError: the datapath lacks a contender's transport.
-        ResultError, WorkerDiedError, NccError: as `ncc.harness.pool.evaluate`.
+        ResultError, WorkerDiedError, NccError: see `ncc.harness.pool.evaluate`.
     """
     require_transports([datapath], [cell.controller for cell in grid.cells])
     for name in (JSON, FIGURE):

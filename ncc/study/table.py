@@ -50,11 +50,14 @@ class Table:
         return self._known[key]
 
     def value(self, measure: str, contender: str, point: At) -> float:
-        """Mean over the seeds that count; NaN if one value is undefined, because the others must not decide alone."""
+        """Mean over all seeds, or over those of the bootstrap sample (`drawn`).
+
+        It is NaN if any value is NaN, so that a verdict never rests on a part of the seeds.
+        """
         return float(np.mean(self.of(measure, contender, point)))
 
     def of(self, measure: str, contender: str, point: At) -> Values:
-        """Values of the seeds that count: all, or those of `drawn`."""
+        """Values of all seeds, or of those of the bootstrap sample (`drawn`)."""
         values = self.values[measure, contender, point]
         return tuple(values[i] for i in self.drawn) if self.drawn else values
 

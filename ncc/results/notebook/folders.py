@@ -85,7 +85,7 @@ def evaluation_in(run: str | Path, datapath: str | None = None) -> Evaluation:
         datapath: datapath of the evaluation; None: packetsim if there is one, else the first.
 
     Raises:
-        NccError: as `ncc.results.report.sources.read_source`.
+        NccError: see `ncc.results.report.sources.read_source`.
         UnknownNameError: there is no evaluation on that datapath; the message lists those that exist.
     """
     evaluations = read_source(Path(run)).evaluations
@@ -102,7 +102,7 @@ def training_curve(run: str | Path, path: Path) -> None:
         path: file to write; its suffix says the form.
 
     Raises:
-        NccError: as `trained_in`.
+        NccError: see `trained_in`.
         ConfigError: no episode ended, or its agent plays none.
     """
     source = read_source(Path(run))

@@ -82,12 +82,14 @@ def learning_curve(
 def held_out_curve(
     points: Mapping[int, Interval], others: Mapping[str, float], path: Path, *, over: str, title: str = ""
 ) -> None:
-    """Draw mean FCT on held-out flows, over a controller's, against epochs, with intervals over seeds.
+    """Draw a policy's mean FCT on held-out flows, divided by a controller's, against epochs of training.
+
+    A band shows the intervals over seeds.
 
     Args:
-        points: ratios by the number of periods learnt from.
+        points: the policy's ratios, by the number of epochs that it learned from.
         others: ratios of other controllers, drawn as horizontal lines.
-        over: name of the controller for the axis.
+        over: name of the controller in the denominator, shown on the axis.
     """
     figure, (axes,) = new_figure(1, width=9.0, height=4.6)
     at, found = list(points), list(points.values())

@@ -47,7 +47,7 @@ def run_agreement(
 
     Raises:
         ConfigError: a datapath or case is unknown.
-        NccError: as `ncc.harness.pool.evaluate`.
+        NccError: see `ncc.harness.pool.evaluate`.
     """
     began_s, origin = time.perf_counter(), provenance()
     sides = (load_datapath(ours), load_datapath(reference))

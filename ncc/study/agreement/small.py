@@ -24,7 +24,7 @@ _SEED = 1  # without effect: there is a single route for each flow, and the flow
 
 
 class Fault(Value, frozen=True):
-    """A drop or a mark of the nth data packet (from 1) of any flow that arrives at a switch port."""
+    """A drop or a mark of one data packet: the nth (from 1) that arrives at a switch port, of whatever flow."""
 
     kind: Literal["drop", "mark"]
     port: str
@@ -68,7 +68,7 @@ def compare_small(ours: Datapath, reference: Datapath, controllers: Sequence[str
     """Run every case with every controller on both datapaths.
 
     Yields:
-        A row for each flow, in which every number is a list of ours and the reference's.
+        A row for each flow. Each number in it is a list of two: that of our datapath and that of the reference.
 
     Raises:
         InvalidRunError: a flow was not delivered within `MAX_EPOCHS`.

@@ -70,7 +70,7 @@ def incast(flow_pkts: int) -> Scenario:
 def full_rack(flow_pkts: int) -> Scenario:
     """Make a rack: 16 hosts with 10 Gbit/s links send one long flow each over an uplink of 144 Gbit/s.
 
-    The uplink is the bottleneck and marks, so that every host sends at 9 Gbit/s. A packet crosses three links.
+    The uplink is the bottleneck and marks packets (ECN), so every host sends at 9 Gbit/s. A packet crosses three links.
     """
     topology = Rack(
         hosts=HOSTS,
