@@ -13,6 +13,7 @@ from ncc.agents.checkpoints import checkpoint_policies
 from ncc.harness.controller import OPPONENT, TUNED
 from ncc.harness.results import Evaluation
 from ncc.metrics.stats import paired_ratio
+from ncc.results.captions import seeds_text
 from ncc.results.closeup import Drawing
 from ncc.results.comparison import GAP_METRIC, MIN_SEEDS
 from ncc.results.evaluation import run_controllers
@@ -82,12 +83,15 @@ def held_out_figure(fact: Mapping[str, Any], where: str) -> Drawing:
     points = {int(epochs): paired_ratio(fcts, base) for epochs, fcts in fact["fct_mean_s"].items()}
     others = {name: paired_ratio(fcts, base).estimate for name, fcts in fact["others"].items()}
     (first, *_, last), n = points.values(), len(base)
-    text = f"Mean FCT over that of {over} on held-out flows of {where}, {n} seeds, against the periods learnt from"
-    found = f"{first.estimate:.3f} before training, {last.estimate:.3f} [{last.low:.3f}, {last.high:.3f}] after it"
+    seeds = seeds_text(n, np.nan)
+    text = f"Mean FCT over that of {over} on held-out flows of {where}, {seeds}, against the periods learnt from"
+    found = f"{first.estimate:.3f} before training, {last.estimate:.3f} after it"
+    if n > 1:
+        found = f"{found} [{last.low:.3f}, {last.high:.3f}]. The band is the 95 % interval over seeds"
     draw = partial(
-        held_out_curve, points, others, over=over, title=f"Learning curve on held-out flows of {where}, {n} seeds"
+        held_out_curve, points, others, over=over, title=f"Learning curve on held-out flows of {where}, {seeds}"
     )
-    return Drawing("learning_curve", f"{text}. The band is the 95 % interval over seeds: {found}.", draw)
+    return Drawing("learning_curve", f"{text}: {found}.", draw)
 
 
 def _fct_means(evaluation: Evaluation, seeds: Sequence[int]) -> dict[str, list[float]]:

@@ -17,6 +17,7 @@ from ncc.core.errors import ResultError
 from ncc.harness.atomic import exclusive
 from ncc.harness.manifest import read_manifest
 from ncc.harness.results import load_evaluation
+from ncc.results.held_out import held_out_figure
 from ncc.results.report.figures import curve_figure
 from ncc.results.report.sources import read_source
 from ncc.results.training import train
@@ -206,6 +207,11 @@ def test_a_learning_curve_is_of_held_out_flows(trained: Path, tmp_path: Path) ->
     drawn = curve_figure(read_source(run))
     assert drawn is not None
     assert drawn.caption.startswith("Mean FCT over that of DCTCP on held-out flows of rack on packetsim, 2 seeds")
+    first = {key: {name: fcts[:1] for name, fcts in fact[key].items()} for key in ("fct_mean_s", "others")}
+    one = held_out_figure({"over": "dctcp", **first}, "rack on packetsim")
+    assert "1 seed, " in one.caption
+    assert "nan" not in one.caption
+    one.draw(tmp_path / "one.png")
 
 
 def test_a_learning_curve_needs_an_opponent(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def held_out_curve(
 ) -> None:
     """Draw a policy's mean FCT on held-out flows, divided by a controller's, against epochs of training.
 
-    A band shows the intervals over seeds.
+    A band shows the intervals over seeds; there is none for one seed.
 
     Args:
         points: the policy's ratios, by the number of epochs that it learned from.
@@ -95,7 +95,8 @@ def held_out_curve(
     at, found = list(points), list(points.values())
     axes.plot(at, [point.estimate for point in found], "o-", color=INK, lw=2, label="policy", zorder=3)
     low, high = [point.low for point in found], [point.high for point in found]
-    axes.fill_between(at, low, high, color=INK, alpha=0.15, lw=0, label="95 % interval over seeds")
+    if np.isfinite(low).all():
+        axes.fill_between(at, low, high, color=INK, alpha=0.15, lw=0, label="95 % interval over seeds")
     for name, style in styles(list(others)).items():
         axes.axhline(others[name], color=style.colour, ls=style.line or "--", lw=1.6, label=style.label)
     axes.set_xlabel("training epochs (decisions, all racks together)")

@@ -106,7 +106,8 @@ def closeup_figures(evaluation: Evaluation, names: Sequence[str], seed: int, *, 
     traces = [windows_of(evaluation, run, part.flows) for run in runs] if windows else []
     drawn = list(closeup(runs, part, traces).values())
     invalid = "".join(f" INVALID: {run.label}: {'; '.join(run.problems)}." for run in runs if run.problems)
-    return [replace(drawing, caption=drawing.caption + invalid) for drawing in drawn]
+    where = f"{runs[0].scenario.name} on {runs[0].datapath}, seed {seed}. "
+    return [replace(drawing, caption=where + drawing.caption + invalid) for drawing in drawn]
 
 
 def _points(comparison: Comparison, name: str) -> str:
