@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Agents whose addresses are of IPv6: their limits, the connections that they measure, and their messages."""
+
+import socket
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from ncc.envs.linux import namespaces
+from ncc.host.keys import Key, Keys
+from ncc.host.message import SIZE
+from tests.host.agents import AgentProcess, busy, limited_to
+from tests.host.hosts import KEYS, states
+from tests.host.lines import LIMIT_BPS, OPTIONS, PEER_IPV6, line
+from tests.host.test_exchange import opened, until
+from tests.linux.lines import sending
+from tests.linux.rates import check_limit
+from tests.linux.spaces import say
+from tests.support.linux import TRAFFIC, needs
+from tests.support.processes import eventually
+
+OWN_IPV6 = "fd00:8::1"
+MESSAGES_BPS = 8 * 1000 * (SIZE + 8 + 40)
+"""Packets of an agent's messages, one each ms with headers of UDP and IPv6, which no limit holds back."""
+
+pytestmark = needs(*TRAFFIC)
+
+
+def test_agents_over_ipv6_hear_each_other_and_measure_and_limit_its_connections(policy_path: Path, key: str) -> None:
+    """The interface has IPv4 too: the version of the peers chooses the agent's address."""
+    with line() as on, ExitStack() as opened_:
+        agents = [
+            opened_.enter_context(
+                AgentProcess(
+                    name,
+                    [
+                        *(str(policy_path), *OPTIONS[2:], "--interface", f"line{i}", "--name", f"ncc_test_{i}"),
+                        *("--peers", f"[{(PEER_IPV6, OWN_IPV6)[i]}]", "--key", key),
+                    ],
+                )
+            )
+            for i, name in enumerate((on.host, on.peer))
+        ]
+        own, _ = agents
+        assert own.wait_for("started")["addresses"] == [[OWN_IPV6, "10.8.0.1"]]
+        for agent in agents:
+            agent.wait_for("started")
+        assert eventually(lambda: limited_to(own) == [LIMIT_BPS])
+        assert eventually(lambda: own.events("report")[-1]["stale_peers"] == 0)
+        with on.flowing("ncc_test_0", to=PEER_IPV6, family=socket.AF_INET6) as sender, sending(sender):
+            check_limit(on.count, LIMIT_BPS + MESSAGES_BPS, reached_frac=0.8)
+            assert eventually(lambda: bool(busy(own)))
+        assert [agent.end() for agent in agents] == [0, 0]
+    for agent in agents:
+        messages = agent.wait_for("ended")["messages"]
+        assert messages["sent"] > 0
+        assert messages["send_errors"] == messages["forged"] == 0
+    assert own.wait_for("ended")["messages"]["received"] > 0
+
+
+@pytest.mark.attack("7")
+def test_the_kernel_drops_what_comes_from_another_address_of_ipv6() -> None:
+    """Each address differs from the peer's in one word."""
+    wrong = ("fd00:9::8", "fd00:8:1::8", "fd00:8::1:0:8", "fd00:8::7")
+    with line() as on, ExitStack() as undo:
+        for address in ("fd00:8::8", *wrong):
+            say(f"-n {on.peer} address add {address}/128 dev line1 nodad")
+            say(f"-n {on.host} route replace {address}/128 dev line0")
+        with namespaces.inside(on.host):
+            a = undo.enter_context(closing(opened(f"[{OWN_IPV6}]:5000", "[fd00:8::8]:5000")))
+        with namespaces.inside(on.peer):
+            strangers = [undo.enter_context(closing(opened(f"[{each}]:5000", f"[{OWN_IPV6}]:5000"))) for each in wrong]
+            elsewhere = undo.enter_context(closing(opened("[fd00:8::8]:5001", f"[{OWN_IPV6}]:5000")))
+            other = Keys.shared(Key(bytes(16)))
+            forger = undo.enter_context(closing(opened("[fd00:8::8]:5000", f"[{OWN_IPV6}]:5000", keys=other)))
+        for each in (*strangers, elsewhere, forger):
+            each.send(states(1), time.monotonic_ns())
+        until(lambda: a.counters["forged"] == 1 and a.kernel_drops() == len(wrong) + 1, a)
+        assert a.inbox.states_ns.tolist() == [0]
+        forger.close()
+        with namespaces.inside(on.peer):
+            peer = undo.enter_context(closing(opened("[fd00:8::8]:5000", f"[{OWN_IPV6}]:5000", keys=KEYS)))
+        peer.send(states(1), time.monotonic_ns())
+        until(lambda: a.counters["received"] == 1, a)
