@@ -6,6 +6,7 @@ import time
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ncc.envs.linux import namespaces
@@ -84,3 +85,20 @@ def test_the_kernel_drops_what_comes_from_another_address_of_ipv6() -> None:
             peer = undo.enter_context(closing(opened("[fd00:8::8]:5000", f"[{OWN_IPV6}]:5000", keys=KEYS)))
         peer.send(states(1), time.monotonic_ns())
         until(lambda: a.counters["received"] == 1, a)
+
+
+@pytest.mark.parametrize("ports", [1, 255])
+def test_agents_of_many_addresses_and_ports_of_ipv6_are_all_heard(ports: int) -> None:
+    """The filter of as many peers as a neighbourhood has, on one port and on one each, fits into the kernel's bounds."""
+    others = [f"[fd00:8::{i:x}]:{5000 + i % ports}" for i in range(8, 263)]
+    some = [others[0], others[100], others[-1]]
+    with line() as on, ExitStack() as undo:
+        with namespaces.inside(on.host):
+            a = undo.enter_context(closing(opened(f"[{OWN_IPV6}]:5000", *others)))
+        for other in some:
+            say(f"-n {on.peer} address add {other.partition(']')[0][1:]}/64 dev line1 nodad")
+            with namespaces.inside(on.peer):
+                sender = undo.enter_context(closing(opened(other, f"[{OWN_IPV6}]:5000")))
+            sender.send(states(1), time.monotonic_ns())
+        until(lambda: a.counters["received"] == len(some), a)
+        assert np.flatnonzero(a.inbox.states_ns).tolist() == [0, 100, 254]
