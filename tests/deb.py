@@ -111,7 +111,9 @@ def check(package: Path, at: Path) -> None:
 
     copy.told()
     copy.run("dpkg", "--install", "/tmp/ncc.deb")
-    assert copy.told() == ["daemon-reload", "try-restart ncc-host"], "an agent that runs limits until the new one starts"
+    assert copy.told() == ["daemon-reload", "try-restart ncc-host"], (
+        "an agent that runs limits until the new one starts"
+    )
     assert "Another agent has changed settings" in copy.run("/opt/ncc/bin/python3", "-c", REMOVED, status=1)
     assert copy.left() >= files, "an agent that somebody runs by hand has its files still"
     copy.told()
@@ -120,7 +122,9 @@ def check(package: Path, at: Path) -> None:
     assert copy.left() == {EXAMPLE, "etc/ncc/host.conf"}
     copy.run("dpkg", "--purge", "ncc")
     assert copy.left() == {"etc/ncc/host.conf"}, "what the operator wrote stays"
-    sys.stdout.write(f"{package.name}: {size_mb:.0f} MB installed, {package.stat().st_size / 1e6:.0f} MB packed: passed\n")
+    sys.stdout.write(
+        f"{package.name}: {size_mb:.0f} MB installed, {package.stat().st_size / 1e6:.0f} MB packed: passed\n"
+    )
 
 
 def main(file: Path) -> int:

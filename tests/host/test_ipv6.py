@@ -3,6 +3,7 @@
 
 import socket
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -10,19 +11,23 @@ import numpy as np
 import pytest
 
 from ncc.envs.linux import namespaces
+from ncc.envs.linux.order_program import CLASSES
+from ncc.envs.linux.queue import EARLY, FIRST, REST
 from ncc.host.keys import Key, Keys
 from ncc.host.message import SIZE
 from tests.host.agents import AgentProcess, busy, limited_to
 from tests.host.hosts import KEYS, states
-from tests.host.lines import LIMIT_BPS, OPTIONS, PEER_IPV6, line
+from tests.host.lines import LIMIT_BPS, OPTIONS, PEER, PEER_IPV6, line
 from tests.host.test_exchange import opened, until
 from tests.linux.lines import sending
 from tests.linux.rates import check_limit
 from tests.linux.spaces import say
+from tests.linux.test_shares import classes
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
 OWN_IPV6 = "fd00:8::1"
+BYTES = 5000
 MESSAGES_BPS = 8 * 1000 * (SIZE + 8 + 40)
 """Packets of an agent's messages, one each ms with headers of UDP and IPv6, which no limit holds back."""
 
@@ -61,6 +66,32 @@ def test_agents_over_ipv6_hear_each_other_and_measure_and_limit_its_connections(
     assert own.wait_for("ended")["messages"]["received"] > 0
 
 
+@pytest.mark.attack("n27")
+@pytest.mark.parametrize(
+    ("family", "peer"), [(socket.AF_INET, PEER), (socket.AF_INET6, PEER_IPV6)], ids=["IPv4", "IPv6"]
+)
+def test_packets_of_both_versions_wait_in_the_same_classes(family: socket.AddressFamily, peer: str) -> None:
+    """Small datagrams, such as questions for names; large ones; and messages of TCP, by their known bytes."""
+    with line() as on, ExitStack() as undo:
+        program, made = undo.enter_context(on.queue())
+        program._config["upto_bytes"] = [10_000, *[1 << 40] * (CLASSES - 2)]
+
+        def uses(leaf: int, send: Callable[[], object]) -> bool:
+            before = classes(made)[leaf]
+            send()
+            return eventually(lambda: classes(made)[leaf] - before >= BYTES)
+
+        datagrams = undo.enter_context(on.opened(socket.SOCK_DGRAM, family=family))
+        datagrams.connect((peer, 5000))
+        with undo.enter_context(on.opened(socket.SOCK_DGRAM, there=True, family=family)) as receiver:
+            receiver.bind((peer, 5000))
+            assert uses(EARLY, lambda: [datagrams.send(bytes(100)) for _ in range(BYTES // 100)])
+            assert uses(REST, lambda: [datagrams.send(bytes(1000)) for _ in range(BYTES // 1000)])
+        for size_bytes, leaf in ((BYTES, FIRST), (20 * BYTES, FIRST + 1)):
+            stream = undo.enter_context(on.flowing(to=peer, family=family))
+            assert uses(leaf, lambda: stream.sendall(bytes(size_bytes)))  # noqa: B023 - called at once
+
+
 @pytest.mark.attack("7")
 def test_the_kernel_drops_what_comes_from_another_address_of_ipv6() -> None:
     """Each address differs from the peer's in one word."""
@@ -89,7 +120,7 @@ def test_the_kernel_drops_what_comes_from_another_address_of_ipv6() -> None:
 
 @pytest.mark.parametrize("ports", [1, 255])
 def test_agents_of_many_addresses_and_ports_of_ipv6_are_all_heard(ports: int) -> None:
-    """The filter of as many peers as a neighbourhood has, on one port and on one each, fits into the kernel's bounds."""
+    """The filter of the most peers, on one port and on one each, fits into the kernel's bounds."""
     others = [f"[fd00:8::{i:x}]:{5000 + i % ports}" for i in range(8, 263)]
     some = [others[0], others[100], others[-1]]
     with line() as on, ExitStack() as undo:
