@@ -28,12 +28,12 @@ with alone():
 MOST_MB = 120
 """Installed. torch alone has more."""
 ELSEWHERE = ("var/", "etc/passwd", "etc/group", "etc/shadow", "etc/gshadow", "etc/sub", "etc/.pwd.lock",
-             "told", "run/", "usr/bin/systemctl", "tmp/")  # fmt: skip
+             "told", "run/", "usr/bin/systemctl", "ncc.deb")  # fmt: skip
 """Beginnings of files of the copy that are dpkg's and useradd's, or the test's."""
 
 
 def lacks() -> str:
-    """What this machine lacks for the test; empty: nothing."""
+    """Return what this machine lacks for the test; empty: nothing."""
     if shutil.which("dpkg-deb") is None:
         return "dpkg-deb is not installed (package dpkg)"
     if not Path(HOST_PYTHON).exists():
@@ -74,7 +74,7 @@ class Copy:
         return ended.stdout + ended.stderr
 
     def told(self) -> list[str]:
-        """What systemctl was told since the last call."""
+        """Lines that systemctl was told since the last call."""
         path = self._root / "told"
         said = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
@@ -89,9 +89,8 @@ class Copy:
 def check(package: Path, at: Path) -> None:
     """Install, upgrade, remove and purge the package in a copy of this system."""
     copy = Copy(at)
-    copy.put("tmp/ncc.deb", "")
-    shutil.copy(package, at / "root/tmp/ncc.deb")
-    copy.run("dpkg", "--install", "/tmp/ncc.deb")
+    shutil.copy(package, at / "root/ncc.deb")
+    copy.run("dpkg", "--install", "/ncc.deb")
     assert copy.told() == ["daemon-reload", "try-restart ncc-host"], "nothing starts that did not run"
     files = copy.left()
     places = ("opt/ncc/", "usr/bin/ncc", "usr/share/doc/ncc/", EXAMPLE, UNIT)
@@ -110,7 +109,7 @@ def check(package: Path, at: Path) -> None:
     assert copy.left() == files | {"etc/ncc/host.conf"}, "a run leaves no files behind"
 
     copy.told()
-    copy.run("dpkg", "--install", "/tmp/ncc.deb")
+    copy.run("dpkg", "--install", "/ncc.deb")
     assert copy.told() == ["daemon-reload", "try-restart ncc-host"], (
         "an agent that runs limits until the new one starts"
     )
@@ -144,7 +143,7 @@ def main(file: Path) -> int:
             finally:
                 subprocess.run(["umount", "--recursive", at], check=False)
             return 0
-        build = [BUILD, sys.executable, file.resolve(), at]
+        build: list[str | Path] = [BUILD, sys.executable, file.resolve(), at]
         built = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
         if "has no programs for the kernel" in built.stderr:
             sys.stdout.write(f"deb: skipped: {built.stderr}")
