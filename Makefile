@@ -114,6 +114,12 @@ wheel: $(VENV)/.packages ## build the wheel into dist
 wheel-test: wheel ## install the wheel without extras into an environment outside the checkout, and test it there (ARGS are pytest's)
 	$(BIN)/python -m tests.wheel dist/neighbour_cc-*.whl $(ARGS)
 
+deb: wheel ## build a Debian package for hosts into dist, with what a policy needs to run there (dpkg-deb)
+	ncc/host/deb.sh $(BIN)/python dist/neighbour_cc-*.whl dist
+
+deb-test: wheel ## build that package, install and remove it in a copy of this system (root)
+	$(BIN)/python -m tests.deb dist/neighbour_cc-*.whl
+
 lint: $(VENV)/.built ## style, types, import directions, licences
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -153,4 +159,4 @@ $(VENV)/.built: $(VENV)/.packages $(NATIVE) $(TOOLS)
 	@echo "Building the extension modules (a minute or two the first time)."
 	@$(INSTALL)
 
-.PHONY: help train test test-changed test-timing attack check-experiments bench agreement ncc-report linux-report sanitize wheel wheel-test lint docs docs-serve play build clean
+.PHONY: help train test test-changed test-timing attack check-experiments bench agreement ncc-report linux-report sanitize wheel wheel-test deb deb-test lint docs docs-serve play build clean

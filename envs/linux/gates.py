@@ -7,7 +7,6 @@ established. Bytes count as received once their sender has the ACK. The data of 
 (bpf/shim_gate.h). A flow begins at the start of the period that is nearest to its granted start.
 """
 
-import socket
 from collections.abc import Mapping
 
 import numpy as np
@@ -17,7 +16,7 @@ from ncc.core.measurement import Measurement
 from ncc.core.receivers import NO_EDGES, Edges, Grants
 from ncc.core.scenario import Scenario
 from ncc.core.units import NS_PER_S
-from ncc.envs.linux import traffic
+from ncc.envs.linux import layout, traffic
 from ncc.envs.linux.extension import extension
 from ncc.envs.linux.measure import Meter
 from ncc.envs.linux.senders import ShimSenders
@@ -33,7 +32,7 @@ class Gates:
         flows: flows of the run.
         seed: seed of the messages that are late or lost, if the scenario allows that.
         wakers: object that starts the held flows of each sending host, by node; empty if no flow is held.
-        addresses: IPv4 address of each host, by node.
+        addresses: address of each host, by node.
 
     Attributes:
         counts: number of `messages` of receivers that arrived, of flows that were started (`woken`), and of those among
@@ -63,7 +62,7 @@ class Gates:
             columns=self._columns,
         )
         self._wakers = wakers
-        self._address = {node: socket.inet_aton(address) for node, address in addresses.items()}
+        self._address = {node: layout.address_bytes(address) for node, address in addresses.items()}
         self._src, self._dst = flows.src, flows.dst
         self._mss_bytes, self._payload = transport.mss_bytes, transport.mss_bytes / transport.mtu_bytes
         self._period_s, self._patience_s = scenario.period_s, patience_s(scenario)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rows of the maps that the kernel and user space share, as numpy types: the structs of `bpf/intf.h`."""
 
+from ipaddress import IPv4Address, ip_address
+
 import numpy as np
 
 FLOWS_MAX = 4096
@@ -21,7 +23,19 @@ def _u8(names: str) -> list[Field]:
     return [(name, "<u8") for name in names.split()]
 
 
-SOURCE = np.dtype([*_u8("cookie"), ("address", ">u4"), *_u4("unused")])
+ADDRESS = np.dtype("S16")
+"""`struct ncc_address`: an address of IPv6, or a mapped one of IPv4; see `address_bytes`."""
+MAPPED = bytes(10) + b"\xff\xff"
+"""Beginning of the mapped addresses of IPv4 (RFC 4291 section 2.5.5.2)."""
+
+
+def address_bytes(address: str) -> bytes:
+    """Return an address of IPv4 or IPv6 as rows of `ADDRESS` have it: 16 bytes in network order."""
+    parsed = ip_address(address)
+    return MAPPED + parsed.packed if isinstance(parsed, IPv4Address) else parsed.packed
+
+
+SOURCE = np.dtype([*_u8("cookie"), ("address", ADDRESS)])
 """`struct ncc_source`: where a host's connections begin."""
 
 PARAMS = np.dtype([("values", "<u8", (16,)), *_u8("proportional user_slots")])
@@ -34,11 +48,12 @@ REPORT = np.dtype(
         ("window", "<u2"),
         *_u8("began_ns updated_ns rtt_sum_ns rtt_samples delivered_bytes marked_bytes"),
         *_u8("sent_bytes retrans_bytes sent_packets unsent_bytes cwnd_bytes"),
-        ("reserved", "<u8", (6,)),
-        *_u4("unused header_bytes acks held una rcv_nxt"),
+        ("reserved", "<u8", (4,)),
+        ("unused", "<u4", (2,)),
+        *_u4("header_bytes acks held una rcv_nxt"),
         ("port", "<u2"),
         ("peer_port", "<u2"),
-        ("peer", ">u4"),
+        ("peer", ADDRESS),
     ]
 )
 """`struct ncc_report`: one flow (a connection, or its part with one SO_MARK), written by the kernel; `seq` is odd while

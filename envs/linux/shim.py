@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`Shim`: a controller of `baselines/` in the kernel, with reports of its connections and decisions for them."""
 
-import ipaddress
-import socket
 import struct
 import time
 from collections.abc import Sequence
@@ -97,10 +95,10 @@ class Shim:
 
         Args:
             index: index of the host; None: report its connections only, without window and patience.
-            address: IPv4 address of the host.
+            address: address of the host, of IPv4 or IPv6.
             cookie: cookie of the network namespace (`ncc.envs.linux.machine.namespace_cookie`).
         """
-        source = np.array([(cookie, int(ipaddress.IPv4Address(address)), 0)], layout.SOURCE).tobytes()
+        source = np.array([(cookie, layout.address_bytes(address))], layout.SOURCE).tobytes()
         self._object.update("addresses", source, struct.pack("=I", layout.NO_HOST if index is None else index))
 
     def beat(self, now_ns: int | None = None) -> None:
@@ -115,8 +113,8 @@ class Shim:
         self._windows[: len(window_bytes)] = window_bytes
 
     def wait_for(self, receiver: str, *, waits: bool) -> None:
-        """Make flows to a receiver (an IPv4 address) wait before they begin, or not; for hosts with `named_only`."""
-        self._object.update("receivers", socket.inet_aton(receiver), struct.pack("=I", waits))
+        """Make flows to a receiver (its address) wait before they begin, or not; for hosts with `named_only`."""
+        self._object.update("receivers", layout.address_bytes(receiver), struct.pack("=I", waits))
 
     def give_back(self, slots: Sequence[int] | NDArray[np.intp]) -> None:
         """Free slots whose last report has been read."""

@@ -8,22 +8,32 @@ socket sends it from the receiver's address to the host's own, so it passes no d
 import socket
 import struct
 
-_IP, _TCP, _PSEUDO = struct.Struct("!BBHHHBBH4s4s"), struct.Struct("!HHIIBBHHH"), struct.Struct("!4s4sBBH")
-_VERSION, _TTL, _DATA_OFFSET, _ACK = 0x45, 64, 5 << 4, 0x10
+from ncc.envs.linux.layout import MAPPED, address_bytes
+
+_TCP, _LENGTH = struct.Struct("!HHIIBBHHH"), struct.Struct("!HBB")
+_IP, _IPV6 = struct.Struct("!BBHHHBBH"), struct.Struct("!IHBB")
+_VERSION, _VERSION_6, _TTL, _DATA_OFFSET, _ACK = 0x45, 6 << 28, 64, 5 << 4, 0x10
 FIELDS = ("port", "peer_port", "una", "rcv_nxt", "window")
 """Fields of `ncc.envs.linux.layout.REPORT` that a wake repeats."""
 
 
 def wake_ack(own: bytes, peer: bytes, *, port: int, peer_port: int, una: int, rcv_nxt: int, window: int) -> bytes:
-    """Return the IP packet that wakes a connection from `own` to `peer`: addresses in network order, 4 bytes each."""
-    size = _IP.size + _TCP.size
+    """Return the IP packet that wakes a connection from `own` to `peer`, both as `layout.address_bytes` returns them.
+
+    Its version of IP is that of `own`.
+    """
+    if own.startswith(MAPPED):
+        ends = peer[len(MAPPED) :] + own[len(MAPPED) :]  # the kernel adds the header's checksum
+        head = _IP.pack(_VERSION, 0, _IP.size + len(ends) + _TCP.size, 0, 0, _TTL, socket.IPPROTO_TCP, 0)
+    else:
+        ends = peer + own
+        head = _IPV6.pack(_VERSION_6, _TCP.size, socket.IPPROTO_TCP, _TTL)
 
     def tcp(checksum: int) -> bytes:
         return _TCP.pack(peer_port, port, rcv_nxt, una, _DATA_OFFSET, _ACK, window, checksum, 0)
 
-    ip = _IP.pack(_VERSION, 0, size, 0, 0, _TTL, socket.IPPROTO_TCP, 0, peer, own)  # the kernel adds its checksum
-    checked = _PSEUDO.pack(peer, own, 0, socket.IPPROTO_TCP, _TCP.size) + tcp(0)
-    return ip + tcp(checksum(checked))
+    checked = ends + _LENGTH.pack(_TCP.size, 0, socket.IPPROTO_TCP) + tcp(0)
+    return head + ends + tcp(checksum(checked))
 
 
 def checksum(data: bytes) -> int:
@@ -38,12 +48,15 @@ class Waker:
     """Sends wakes to one host's connections. Construct it in the host's network namespace; it takes CAP_NET_RAW."""
 
     def __init__(self, address: str) -> None:
-        self._own = socket.inet_aton(address)
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)  # with our own IP headers
-        self._to = (address, 0)
+        self._own, self._to = address_bytes(address), (address, 0)
+        family = socket.AF_INET if self._own.startswith(MAPPED) else socket.AF_INET6
+        self._socket = socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW)  # with our own IP headers
 
     def wake(self, peer: bytes, **numbers: int) -> None:
-        """Make the kernel try to send on a connection to `peer`; `numbers` are `FIELDS` of its report."""
+        """Make the kernel try to send on a connection to `peer`, given as `layout.address_bytes` returns it.
+
+        `numbers` are `FIELDS` of its report.
+        """
         self._socket.sendto(wake_ack(self._own, peer, **numbers), self._to)
 
     def close(self) -> None:

@@ -4,7 +4,7 @@
 import argparse
 import socket
 from collections.abc import Iterator
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, ip_address
 
 import psutil
 
@@ -12,17 +12,20 @@ from ncc.core.errors import ConfigError
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.device import interface_index, occupied
 from ncc.envs.linux.machine import namespace_cookie
+from ncc.host.peers import numerical
 
 BROADCAST = IPv4Address("255.255.255.255")
 Source = tuple[str, int]
-"""Local end of connections: an IPv4 address, and the cookie (a number) of the network namespace that has it."""
+"""Local end of connections: an address, and the cookie (a number) of the network namespace that has it."""
 
 
-def local_hosts(options: argparse.Namespace) -> tuple[list[str], list[tuple[Source, ...]]]:
+def local_hosts(options: argparse.Namespace, *, ipv6: bool = False) -> tuple[list[str], list[tuple[Source, ...]]]:
     """Find the addresses of the local hosts.
 
     Args:
         options: options of ``run``; `interface`, `address`, `netns` and `dry_run` are read.
+        ipv6: True if other agents have addresses of IPv6: of an interface with several, the first of this version is
+            that of its host.
 
     Returns:
         [k] address of each host, and [k] local ends of its measured connections.
@@ -32,7 +35,10 @@ def local_hosts(options: argparse.Namespace) -> tuple[list[str], list[tuple[Sour
     """
     interfaces: list[str] = options.interface
     named: list[str] = options.netns or []
-    host_addresses = [tuple(dict.fromkeys(_addresses(name))) for name in interfaces]
+    host_addresses = [
+        tuple(sorted(dict.fromkeys(_addresses(name)), key=lambda address: (":" in address) != ipv6))
+        for name in interfaces
+    ]
     for name in () if options.dry_run else interfaces:
         if queue := occupied(name):
             raise ConfigError(
@@ -45,9 +51,9 @@ def local_hosts(options: argparse.Namespace) -> tuple[list[str], list[tuple[Sour
                 f"{len(interfaces)} interfaces and {len(options.address)} addresses were named: each host has one of "
                 "either"
             )
-        host_addresses = [(address,) for address in options.address]
+        host_addresses = [(numerical(address),) for address in options.address]
     elif lacking := [name for name, own in zip(interfaces, host_addresses, strict=True) if not own]:
-        raise ConfigError(f"the interface {lacking[0]} has no IPv4 address: give it one, or name the host's, --address")
+        raise ConfigError(f"the interface {lacking[0]} has no address: give it one, or name the host's, --address")
     if named and (not options.address or len(named) not in (1, len(host_addresses))):
         raise ConfigError("--netns is of an --address: name one for all addresses, or one for each in turn")
     spaces = named * len(host_addresses) if len(named) == 1 else named or [""] * len(host_addresses)
@@ -78,20 +84,19 @@ def _checked(address: str, where: str) -> int:
 
 
 def _addresses(interface: str) -> Iterator[str]:
-    """Return the IPv4 addresses of an interface of the calling thread's network namespace."""
+    """Return the addresses of an interface of the calling thread's network namespace, without those of a link only."""
     interface_index(interface)
-    return (one.address for one in psutil.net_if_addrs().get(interface, ()) if one.family == socket.AF_INET)
+    found = (one for one in psutil.net_if_addrs().get(interface, ()) if one.family in (socket.AF_INET, socket.AF_INET6))
+    return (one.address for one in found if "%" not in one.address)  # it has the name of a link
 
 
 def _begins_here(address: str) -> bool:
-    """Return True if connections of this namespace may begin at an IPv4 address."""
-    try:
-        parsed = IPv4Address(address)
-    except ValueError:
-        raise ConfigError(f"a host's address must be an IPv4 address, got {address!r}") from None
+    """Return True if connections of this namespace may begin at an address."""
+    parsed = ip_address(address)
     if parsed.is_multicast or parsed.is_unspecified or parsed == BROADCAST:
         return False  # bind() takes these, but no connection begins there
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    family = socket.AF_INET if isinstance(parsed, IPv4Address) else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind((address, 0))
         except OSError:

@@ -2,7 +2,7 @@
 """Keys with which agents sign their messages: one key for each pair of sender and receiver, or one for all.
 
 A key file has the line `FIRST_LINE`, then a line for each key, ``ID SENDER RECEIVER HEX``: a number from 1 to 65535
-that messages carry, the IPv4 addresses of the two agents, and 16 to 64 bytes in hexadecimal. ``*`` is any agent. A key
+that messages carry, the addresses of the two agents, and 16 to 64 bytes in hexadecimal. ``*`` is any agent. A key
 is valid only for the agents that its line names, and a line that names an agent takes precedence over one with ``*``.
 For rotation, a pair may have two keys: the first signs, and both are accepted. Every line ends with a newline, so that
 half a key is none.
@@ -13,11 +13,11 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable
-from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
 from ncc.core.errors import ConfigError
 from ncc.host.log import Log
+from ncc.host.peers import numerical
 
 FIRST_LINE = "ncc-keys 2"
 """First line of a key file. A file of version 1 was one secret alone."""
@@ -29,7 +29,7 @@ LEAST_BYTES, MOST_BYTES = 16, 64
 FILE_MOST_BYTES = 1 << 20
 VALID_MOST = 2
 MAC_BYTES = 16
-_LINE = re.compile(r"(\d{1,5}) ([0-9.]+|\*) ([0-9.]+|\*) ((?:[0-9a-fA-F]{2})+)", re.ASCII)
+_LINE = re.compile(r"(\d{1,5}) ([0-9a-fA-F.:]+|\*) ([0-9a-fA-F.:]+|\*) ((?:[0-9a-fA-F]{2})+)", re.ASCII)
 
 
 class Key:
@@ -168,10 +168,14 @@ def _parsed(lines: Iterable[str]) -> Named:
         if (fields := _LINE.fullmatch(words)) is None or not 1 <= int(fields[1]) <= 0xFFFF:
             raise ConfigError(f"line {at} is not `ID SENDER RECEIVER HEX`, as in `1 10.0.0.1 * 6c1f...`")
         try:
-            sender, receiver = (name if name == ANY else str(IPv4Address(name)) for name in fields.group(2, 3))
+            sender, receiver = (name if name == ANY else numerical(name) for name in fields.group(2, 3))
+        except ConfigError:
+            raise ConfigError(
+                f"line {at} has no valid address of an agent: write one of IPv4, one of IPv6 that is not of one link "
+                "only, or *"
+            ) from None
+        try:
             key = Key(bytes.fromhex(fields[4]), int(fields[1]))
-        except AddressValueError:
-            raise ConfigError(f"line {at} has no valid IPv4 address; write four numbers, or *") from None
         except ConfigError as error:
             raise ConfigError(f"line {at}: {error}") from None
         same_pair = named.setdefault((sender, receiver), [])

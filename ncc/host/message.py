@@ -14,7 +14,8 @@
 | 48 | values: a row of `STATE`, `UPLINK`, `FLOWS` or `GRANT`; then zeros |
 | 16 | the first half of HMAC-SHA256 (RFC 2104, truncated as in its section 5) of all before |
 
-Numbers are little-endian. Version 1 had zeros for the number of the key.
+Numbers are little-endian. Version 1 had zeros for the number of the key. The zeros are signed. Receivers do not look
+at them: those after a `STATE` are room for a later version to say which versions its sender reads.
 """
 
 import struct

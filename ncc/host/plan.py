@@ -21,7 +21,7 @@ from ncc.host.addresses import Source, local_hosts
 from ncc.host.guard import GuardSettings, Seconds
 from ncc.host.keys import Keys
 from ncc.host.neighbourhood import NeighbourhoodSpec, check_fits, check_trained
-from ncc.host.peers import PORT, Address, Peer, parse_one, parse_peers, peer_at
+from ncc.host.peers import PORT, Address, Peer, check_version, parse_one, parse_peers, peer_at
 from ncc.policies.file import PolicyFile, load_policy_file
 from ncc.policies.limits import RateBounds
 
@@ -119,7 +119,7 @@ def add_options(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
     add(
         "--address",
         action="append",
-        metavar="IPV4",
+        metavar="ADDRESS",
         help="local address of the measured connections (all of the interface); one for each interface, in turn",
     )
     add(
@@ -213,10 +213,13 @@ def planned(options: argparse.Namespace, before: Plan | None = None) -> Plan:
     file = load_policy_file(options.policy, options.digest)
     bounds = narrowed(file, options)
     _check_transport(file)
-    addresses, sources = local_hosts(options) if before is None else (before.addresses, before.sources)
+    uplink = None if options.uplink is None else parse_one(options.uplink, "uplink")
+    others = (*parse_peers(options.peers, ()), *(() if uplink is None else (uplink,)))
+    ipv6 = bool(others) and others[0].address.is_ipv6
+    addresses, sources = local_hosts(options, ipv6=ipv6) if before is None else (before.addresses, before.sources)
     own = tuple(peer_at(Address(addresses[0], options.port), which) for which in range(len(addresses)))
     peers = parse_peers(options.peers, own)
-    uplink = None if options.uplink is None else parse_one(options.uplink, "uplink")
+    check_version((*own, *others))
     _check_receivers(options, (*own, *peers), sources)
     alone = not peers and uplink is None
     if not alone and options.key is None:
@@ -317,9 +320,9 @@ def _check_receivers(options: argparse.Namespace, hosts: tuple[Peer, ...], sourc
             f"--receivers knows a host by its agent's address, and {several[0].address} speaks for several hosts: have "
             "an agent for each"
         )
-    if len(sources[0]) > 1:
+    if (alike := sum((":" in address) == hosts[0].address.is_ipv6 for address, _ in sources[0])) > 1:
         raise ConfigError(
-            f"--receivers knows a host by one address, and the interface has {len(sources[0])}: name one, --address"
+            f"--receivers knows a host by one address, and the interface has {alike}: name one, --address"
         )
     if options.netns or options.dry_run:
         what = "--netns" if options.netns else "--dry-run"

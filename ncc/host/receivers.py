@@ -21,6 +21,7 @@ from ncc.core.topologies import ManyToOne
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S, to_ns
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.linux.extension import LIVE_COLUMNS
+from ncc.envs.linux.layout import ADDRESS, address_bytes
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.wake import FIELDS, Waker
 from ncc.harness.receivers import ReceiverRule
@@ -170,7 +171,7 @@ class Receivers:
         self.counters = dict.fromkeys(("flows", "grants", "woken", "unanswered", "silent"), 0)
         self.held = 0
         n, slots = len(peers), len(shim.reports)
-        addresses = np.array([peer.id >> 16 & 0xFFFF_FFFF for peer in peers], np.uint32)
+        addresses = np.array([address_bytes(peer.address.host) for peer in peers], ADDRESS)
         self._order = np.argsort(addresses)
         self._addresses = addresses[self._order]
         # By slot: whether a flow is live; the connection's generation; the flow's number (as in FLOWS `begun`); the
@@ -199,7 +200,7 @@ class Receivers:
             now_ns: monotonic time.
         """
         slots = live[_SLOT]
-        address = self._shim.reports["peer"][slots].astype(np.uint32)
+        address = self._shim.reports["peer"][slots]
         at = np.minimum(np.searchsorted(self._addresses, address), len(self._addresses) - 1)
         waiting = np.maximum(live[_UNSENT] + live[_LEFT] - live[_DELIVERED], 0)
         lives = (self._addresses[at] == address) & (waiting > 0)
@@ -275,7 +276,7 @@ class Receivers:
         ):
             report = reports[slot]
             self._waker.wake(
-                (self._peers[row].id >> 16 & 0xFFFF_FFFF).to_bytes(4, "big"),
+                address_bytes(self._peers[row].address.host),
                 **{name: int(report[name]) for name in FIELDS},
             )
             self.counters["woken"] += 1

@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 from collections.abc import Sequence
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from pathlib import Path
 
 from ncc.core.errors import ConfigError, DatapathError
@@ -22,9 +22,11 @@ _SO_ATTACH_FILTER = 26
 """Socket option of asm-generic/socket.h."""
 _LENGTH, _BYTE, _HALF, _WORD, _EQUAL, _JUMP, _RETURN = 0x80, 0x30, 0x28, 0x20, 0x15, 0x05, 0x06
 """Instructions of classic BPF (linux/bpf_common.h): four loads, a jump on equality, a jump, and the verdict."""
-_UDP_BYTES, _SOURCE_AT = 8, 0xFFF0_0000 + 12
-"""Size of the UDP header, with which a filter's data begins; and offset of the source address in IP's header, which a
-filter reaches by SKF_NET_OFF."""
+_STORE, _RECALL = 0x02, 0x60
+"""Instructions that store into a word of the filter's memory, and load it."""
+_UDP_BYTES, _IP_AT, _SOURCE_AT, _SOURCE_AT_IPV6 = 8, 0xFFF0_0000, 12, 8
+"""Size of the UDP header, with which a filter's data begins; offset of IP's header, SKF_NET_OFF; and offsets in it of
+the source address."""
 UNPRIVILEGED = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 """File with the least port that takes no right."""
 _REMEDIES = {
@@ -42,10 +44,15 @@ def opened(address: Address, messages: int, senders: Sequence[Address]) -> socke
         ConfigError: the address cannot be used.
         DatapathError: the port is in use, perhaps not for long.
     """
-    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    family, level, option = (
+        (socket.AF_INET6, socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
+        if address.is_ipv6
+        else (socket.AF_INET, socket.IPPROTO_IP, socket.IP_TOS)
+    )
+    made = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         take_from(made, messages, senders)  # before it is bound and receives anything
-        made.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, DSCP << 2)
+        made.setsockopt(level, option, DSCP << 2)
         made.bind(address)
     except OSError as error:
         made.close()
@@ -75,6 +82,7 @@ def _filter(senders: Sequence[Address]) -> list[tuple[int, int, int, int]]:
     packet whose source address is forged passes.
     """
     drop, take = (_RETURN, 0, 0, 0), (_RETURN, 0, 0, 0xFFFF_FFFF)
+    sources = {sender: ip_address(sender.host).packed for sender in senders}
     program = []
     for load, wanted in (
         ((_LENGTH, 0, 0, 0), _UDP_BYTES + SIZE),
@@ -82,10 +90,16 @@ def _filter(senders: Sequence[Address]) -> list[tuple[int, int, int, int]]:
         ((_BYTE, 0, 0, _UDP_BYTES + len(MAGIC)), VERSION),
     ):
         program += [load, (_EQUAL, 1, 0, wanted), drop]
-    for port in dict.fromkeys(address.port for address in senders):
-        hosts = [int(IPv4Address(host)) for host in dict.fromkeys(one.host for one in senders if one.port == port)]
-        of_port = [(_WORD, 0, 0, _SOURCE_AT)]
-        for host in hosts:
-            of_port += [(_EQUAL, 0, 1, host), take]
+    words = range(max(map(len, sources.values()), default=0) // 4)
+    for word in words:
+        at = _IP_AT + (_SOURCE_AT if len(words) == 1 else _SOURCE_AT_IPV6) + 4 * word
+        program += [(_WORD, 0, 0, at), (_STORE, 0, 0, word)]
+    for port in dict.fromkeys(sender.port for sender in senders):
+        of_port = []
+        for source in (source for sender, source in sources.items() if sender.port == port):
+            for word in reversed(words):  # the last differs most often
+                wanted = int.from_bytes(source[4 * word : 4 * word + 4], "big")
+                of_port += [(_RECALL, 0, 0, word), (_EQUAL, 0, 2 * word + 1, wanted)]
+            of_port.append(take)
         program += [(_HALF, 0, 0, 0), (_EQUAL, 1, 0, port), (_JUMP, 0, 0, len(of_port) + 1), *of_port, drop]
     return [*program, drop]

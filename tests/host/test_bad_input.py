@@ -65,7 +65,12 @@ def refused(arguments: list[str], status: int, says: str, capsys: pytest.Capture
         (["--interface", "nosuch0", *NETWORK], "there is no network interface 'nosuch0'"),
         (NETWORK, "the following arguments are required: --interface"),
         ([*HOST, "--address", "300.0.0.1"], "300.0.0.1"),
-        ([*HOST, "--address", "[fd00::1]"], "must be an IPv4 address"),
+        ([*HOST, "--address", "[fd00::1]"], "'[fd00::1]' is no valid address: write four numbers of IPv4"),
+        ([*HOST, "--address", "fd00::99"], "no connection begins at fd00::99 here"),
+        ([*HOST, "--address", "ff02::1"], "no connection begins at ff02::1 here"),
+        ([*HOST, "--address", "fe80::1"], "'fe80::1' is an address of one link only"),
+        ([*HOST, *LOCAL, "--peers", "[::2]", "--key", "KEY"], "127.0.0.1:947 and [::2]:947 cannot reach each other"),
+        ([*HOST, *PEER, "--uplink", "[::2]"], "127.0.0.1:947 and [::2]:947 cannot reach each other"),
         ([*HOST, "--address", "192.0.2.99"], "no connection begins at 192.0.2.99 here"),
         ([*HOST, "--address", "0.0.0.0"], "no connection begins at 0.0.0.0 here"),
         ([*HOST, *LOCAL, "--netns", "ABSENT"], "absent cannot be opened"),
@@ -138,7 +143,7 @@ def test_an_interface_without_an_address_takes_one_by_name(
 ) -> None:
     monkeypatch.setattr("ncc.host.addresses._addresses", lambda *_: iter(()))
     arguments = [str(policy_path), "--interface", "lo", *NETWORK]
-    refused(arguments, 2, "lo has no IPv4 address: give it one, or name the host's, --address", capsys)
+    refused(arguments, 2, "lo has no address: give it one, or name the host's, --address", capsys)
     found = planned(parser().parse_args(["run", *arguments, "--address", "127.0.0.1"]))
     assert found.addresses == ["127.0.0.1"]
 

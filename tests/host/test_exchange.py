@@ -56,8 +56,9 @@ def until(done: Callable[[], bool], *receiving: Exchange, sending: Callable[[], 
     assert eventually(so), f"never so; counters: {[each.counters for each in receiving]}"
 
 
-def test_two_agents_tell_each_other() -> None:
-    one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
+@pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
+def test_two_agents_tell_each_other(address: str) -> None:
+    one, two = (f"{address}:{port}" for port in free_ports(2))
     with exchanges(opened(one, f"{two}*2"), opened(f"{two}*2", one)) as (a, b):
         assert (a.n_peers, b.n_peers) == (2, 1)
         before_ns = time.monotonic_ns()
@@ -96,8 +97,9 @@ def test_what_waited_while_an_agent_was_held_up_makes_nothing_after_it_late() ->
         assert a.counters["late"] == 0
 
 
-def test_strangers_are_counted_and_do_no_harm() -> None:
-    one, two, three = (f"127.0.0.1:{port}" for port in free_ports(3))
+@pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
+def test_strangers_are_counted_and_do_no_harm(address: str) -> None:
+    one, two, three = (f"{address}:{port}" for port in free_ports(3))
     other = Keys.shared(Key(bytes(16)))
     with exchanges(opened(one, two), opened(two, one, keys=other), opened(three, one)) as (a, forger, stranger):
         stranger.send(states(1), time.monotonic_ns())

@@ -50,6 +50,19 @@ def test_the_uplink_port() -> None:
     assert take(listener(uplink=None), sent(by, row, 1 * MS), 2 * MS) == {"unknown_sender": 1}
 
 
+def test_bytes_after_a_state_are_left_to_later_versions() -> None:
+    """A later version can send agents of this one messages in which these bytes say more."""
+    inbox, by = listener(), sender_of()
+    row = states(1, queued_bytes=7)[0].tobytes()
+    ((message, _),) = by.messages(Kind.STATE, [row.ljust(48, b"\3")] * 2, 0, 0)
+    assert take(inbox, [message], 1 * MS) == {"received": 1}
+    assert inbox.states["queued_bytes"].tolist() == [7, 0]
+    altered = message[: MAC_AT - 1] + b"\4" + message[MAC_AT:]
+    ((_, other),) = by.messages(Kind.STATE, [row] * 2, 1, 1)
+    assert take(inbox, [altered], 2 * MS) == {"replayed": 1}
+    assert take(inbox, [other[: MAC_AT - 1] + b"\4" + other[MAC_AT:]], 2 * MS) == {"forged": 1}
+
+
 def test_a_message_counts_once_and_in_order() -> None:
     inbox, by = listener(), sender_of()
     first, second, third = (sent(by, states(queued_bytes=i), i)[:1] for i in (1, 2, 3))

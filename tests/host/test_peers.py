@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Peers: texts parsed into addresses and ids, and invalid texts."""
 
+import hashlib
 from contextlib import suppress
 
 import pytest
@@ -15,12 +16,14 @@ from ncc.host.peers import PORT, parse_agent, parse_one, parse_peers
 def test_forms() -> None:
     assert [str(peer) for peer in parse_agent(" 10.0.0.2 ")] == [f"10.0.0.2:{PORT}"]
     assert [str(peer) for peer in parse_agent("10.0.0.2:7*3")] == ["10.0.0.2:7", "10.0.0.2:7#1", "10.0.0.2:7#2"]
+    assert [str(peer) for peer in parse_agent("[FD00:0::2]*2")] == [f"[fd00::2]:{PORT}", f"[fd00::2]:{PORT}#1"]
 
 
 def test_ids_are_those_of_addresses() -> None:
     assert parse_agent("10.0.0.2:7*2")[1].id == (1 << 48) + (10 << 40) + (2 << 16) + 7
-    everybody = {peer.id for text in ("10.0.0.2*9", "10.0.0.2:7") for peer in parse_agent(text)}
-    assert len(everybody) == 10
+    assert parse_agent("[::1]:7")[0].id == (int(hashlib.sha256(bytes(15) + b"\1").hexdigest()[:8], 16) << 16) + 7
+    everybody = {peer.id for text in ("10.0.0.2*9", "10.0.0.2:7", "[fd00::2]*2") for peer in parse_agent(text)}
+    assert len(everybody) == 12
     assert max(everybody) < 2**64
 
 
@@ -28,10 +31,18 @@ def test_ids_are_those_of_addresses() -> None:
     ("text", "said"),
     [
         ("", "must be ADDRESS, ADDRESS:PORT or"),
-        ("localhost", "with a numerical IPv4 address"),
-        ("fd00::2", "numerical IPv4 address"),
-        ("10.0.0", "has no valid IPv4 address"),
-        ("10.0.0.256", "has no valid IPv4 address"),
+        ("localhost", "with a numerical address, as in 10.0.0.2:947 or"),
+        ("fd00::2", "with a numerical address"),
+        ("fd00::2:947", "with a numerical address"),
+        ("[fd00::2", "with a numerical address"),
+        ("[fd00::g]", "'fd00::g' is no valid address"),
+        ("[]", "with a numerical address"),
+        ("10.0.0", "'10.0.0' is no valid address"),
+        ("10.0.0.256", "'10.0.0.256' is no valid address"),
+        ("[fe80::1]", "'fe80::1' is an address of one link only"),
+        ("[fe80::1%eth0]", "name one without a scope"),
+        ("[fd00::1%eth0]", "name one without a scope"),
+        ("[::ffff:10.0.0.2]", "is an address of IPv4: write 10.0.0.2"),
         ("10.0.0.2:0", "ports are 1 to 65535"),
         ("10.0.0.2:65536", "has port 65536"),
         ("10.0.0.2*0", "serves 1 to 256"),

@@ -11,6 +11,7 @@ import pytest
 from ncc.core.errors import DatapathError
 from ncc.envs.linux import layout
 from ncc.envs.linux.extension import LIVE_COLUMNS
+from ncc.envs.linux.layout import address_bytes
 from ncc.host import run
 from ncc.host.exchange import Exchange
 from ncc.host.listener import Inbox
@@ -22,6 +23,7 @@ from tests.host.hosts import MS
 PERIOD_NS = 10 * MS
 LINK_BPS, BUFFER_BYTES = 1e8, 100_000
 PEERS = tuple(peer for address in ("10.0.0.9", "10.0.0.2", "10.0.0.5") for peer in parse_agent(address))
+TWO = address_bytes("10.0.0.2")
 SCENARIO = receiver_scenario(len(PEERS), LINK_BPS, BUFFER_BYTES, PERIOD_NS / 1e9)
 
 
@@ -52,7 +54,7 @@ class Host:
     def connection(self, slot: int, to: int, *, held: bool = True, generation: int = 1, **columns: int) -> None:
         """Add a connection to a peer, with written and sent bytes."""
         report = self.kernel.reports[slot : slot + 1]
-        report["peer"], report["held"], report["port"] = PEERS[to].id >> 16 & 0xFFFF_FFFF, held, 1000 + slot
+        report["peer"], report["held"], report["port"] = address_bytes(PEERS[to].address.host), held, 1000 + slot
         report["mss_bytes"], report["header_bytes"] = 1448, 52
         self.live[slot] = {"slot": slot, "generation": generation, **columns}
 
@@ -106,7 +108,7 @@ def test_receivers_are_told_of_flows_to_them_when_something_changes() -> None:
 def test_connections_to_nobody_s_address_are_no_flows() -> None:
     host = Host()
     host.connection(0, 1, unsent_bytes=3000)
-    host.kernel.reports["peer"][0] = 0x0A000063
+    host.kernel.reports["peer"][0] = address_bytes("10.0.0.99")
     assert host.period() == []
 
 
@@ -124,7 +126,7 @@ def test_a_flow_begins_at_its_start_with_its_window_and_rate() -> None:
     assert host.kernel.decisions["rate_bytes_per_s"][0] == int(1e7 / 2 / 8 * 1448 / 1500)
     assert host.woken == []
     host.period()  # 20 ms later, and 30 ms would be as near
-    assert host.woken == [(b"\x0a\0\0\x02", 1000), (b"\x0a\0\0\x02", 1001)]
+    assert host.woken == [(TWO, 1000), (TWO, 1001)]
     assert host.start_ns(0) == 1
     host.kernel.reports["held"] = 0
     host.period()
@@ -141,7 +143,7 @@ def test_a_start_in_the_past_is_at_once_and_an_answer_is_for_flows_of_which_the_
     host.connection(1, 1, unsent_bytes=3000)
     host.grant(1, begun=1, start_s=-9.0)
     host.period()
-    assert host.woken == [(b"\x0a\0\0\x02", 1000)]
+    assert host.woken == [(TWO, 1000)]
     assert host.start_ns(1) == 0
 
 
@@ -152,7 +154,7 @@ def test_a_flow_of_which_nothing_is_said_begins_when_patience_is_over() -> None:
         host.period()
         assert host.woken == []
     host.period()
-    assert host.woken == [(b"\x0a\0\0\x02", 1000)]
+    assert host.woken == [(TWO, 1000)]
     assert host.receivers.counters["unanswered"] == 1
     assert host.kernel.hosts["patience_ns"][0] == PATIENCE_PERIODS * PERIOD_NS
 
@@ -166,7 +168,7 @@ def test_nothing_waits_for_a_receiver_that_is_silent_for_two_periods() -> None:
     host.period(alive=(0, 2))
     assert host.woken == []
     host.period(alive=(0, 2))
-    assert host.woken == [(b"\x0a\0\0\x02", 1000)]
+    assert host.woken == [(TWO, 1000)]
     assert host.kernel.waits == {"10.0.0.9": True, "10.0.0.2": False, "10.0.0.5": True}
     decision = host.kernel.decisions[0]
     assert (decision["start_ns"], decision["most_bytes"], decision["rate_bytes_per_s"]) == (1, 0, 0)
@@ -181,7 +183,7 @@ def test_a_receiver_that_puts_a_flow_off_again_and_again_holds_it_for_ten_second
         host.grant(1, begun=1, start_s=START_MOST_S)
         assert host.woken == []
     host.period()
-    assert host.woken == [(b"\x0a\0\0\x02", 1000)]
+    assert host.woken == [(TWO, 1000)]
 
 
 def test_all_flows_are_let_go_at_the_end() -> None:

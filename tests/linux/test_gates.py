@@ -3,7 +3,7 @@
 
 import socket
 import struct
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from ncc.core.receivers import Edges, Grants, parts
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import ManyToOne
 from ncc.core.workload import Fixed, Flow
-from ncc.envs.linux import layout, traffic
+from ncc.envs.linux import layout, namespaces, traffic
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.gates import Gates
 from ncc.envs.linux.machine import namespace_cookie
@@ -28,6 +28,7 @@ from ncc.harness.datapath import HostStack, Records
 from ncc.run.controllers import load_controller
 from tests.linux.lab import FOR_EVER_S
 from tests.linux.runs import SETTINGS, TRANSPORT, start
+from tests.linux.spaces import spaces
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import PATIENCE_S, eventually
 
@@ -59,18 +60,27 @@ def made(scenario: Scenario) -> tuple[Gates, Meter, Any]:
 
 
 @needs(*TRAFFIC)
-def test_only_flows_to_receivers_that_are_named_wait() -> None:
+@pytest.mark.parametrize(
+    ("family", "prefix"), [(socket.AF_INET, "127.0.0."), (socket.AF_INET6, "fd00:7::")], ids=["IPv4", "IPv6"]
+)
+def test_only_flows_to_receivers_that_are_named_wait(family: socket.AddressFamily, prefix: str) -> None:
     """Three addresses of loopback; waiting data is sent when it is released and woken."""
-    with Shim("dctcp", timeout_s=FOR_EVER_S, name="ncc_test_named") as shim, closing(Waker("127.0.0.1")) as waker:
-        shim.add_host(0, "127.0.0.1", namespace_cookie())
+    own, named, silent = (f"{prefix}{i}" for i in (1, 2, 3))
+    with ExitStack() as undo:
+        lines = tuple(f"-n {{0}} address add fd00:7::{i} dev lo" for i in (1, 2, 3))
+        (space,) = undo.enter_context(spaces("gates", lines=lines))
+        undo.enter_context(namespaces.inside(space))
+        shim = undo.enter_context(Shim("dctcp", timeout_s=FOR_EVER_S, name="ncc_test_named"))
+        waker = undo.enter_context(closing(Waker(own)))
+        shim.add_host(0, own, namespace_cookie())
         shim.hosts["patience_ns"][0], shim.hosts["named_only"][0] = 10**15, 1
-        shim.wait_for("127.0.0.2", waits=True)
-        shim.wait_for("127.0.0.3", waits=False)
-        for address, waits in (("127.0.0.1", False), ("127.0.0.2", True), ("127.0.0.3", False)):
+        shim.wait_for(named, waits=True)
+        shim.wait_for(silent, waits=False)
+        for address, waits in ((own, False), (named, True), (silent, False)):
             shim.beat()
-            with socket.create_server((address, 0)) as listener, socket.socket() as sender:
+            with socket.create_server((address, 0), family=family) as listener, socket.socket(family) as sender:
                 sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"ncc_test_named")
-                sender.bind(("127.0.0.1", 0))
+                sender.bind((own, 0))
                 sender.connect(listener.getsockname())
                 sender.sendall(bytes(5000))
                 with listener.accept()[0] as receiver:
@@ -85,12 +95,11 @@ def test_only_flows_to_receivers_that_are_named_wait() -> None:
 
 def let_go(shim: Shim, waker: Waker, address: str) -> None:
     """Let the one flow that waits for a receiver begin."""
-    peer = int.from_bytes(socket.inet_aton(address), "big")
     (slot,) = np.flatnonzero(shim.reports["held"])
     report = shim.reports[slot]
-    assert (report["peer"], report["unsent_bytes"]) == (peer, 5000)
+    assert (report["peer"], report["unsent_bytes"]) == (layout.address_bytes(address), 5000)
     shim.decisions["start_ns"][slot], shim.decisions["generation"][slot] = 1, report["generation"]
-    waker.wake(socket.inet_aton(address), **{name: int(report[name]) for name in FIELDS})
+    waker.wake(layout.address_bytes(address), **{name: int(report[name]) for name in FIELDS})
 
 
 def test_receivers_hear_of_connections_that_are_up() -> None:
@@ -169,12 +178,22 @@ def test_a_rate_is_shared_by_the_flows_of_a_pair_and_ends_with_the_last() -> Non
 
 
 def test_a_wake_is_an_ack_that_says_nothing_new() -> None:
-    packet = wake_ack(b"\x0a\0\0\1", b"\x0a\0\0\2", port=40000, peer_port=5001, una=2**32 - 1, rcv_nxt=17, window=99)
+    own, peer = map(layout.address_bytes, ("10.0.0.1", "10.0.0.2"))
+    packet = wake_ack(own, peer, port=40000, peer_port=5001, una=2**32 - 1, rcv_nxt=17, window=99)
     assert struct.unpack("!2x H", packet[:4]) == (40,)
     assert packet[12:20] == b"\x0a\0\0\2\x0a\0\0\1", "from the receiver, to the sender"
     assert struct.unpack("!HHII", packet[20:32]) == (5001, 40000, 17, 2**32 - 1)
     assert struct.unpack("!BH", packet[33:36]) == (0x10, 99)
     assert checksum(packet[12:20] + struct.pack("!BBH", 0, 6, 20) + packet[20:]) == 0
+
+
+def test_a_wake_over_ipv6_has_its_header_and_the_same_ack() -> None:
+    own, peer = map(layout.address_bytes, ("fd00::1", "fd00::2"))
+    packet = wake_ack(own, peer, port=40000, peer_port=5001, una=2**32 - 1, rcv_nxt=17, window=99)
+    assert struct.unpack("!IHBB", packet[:8]) == (6 << 28, 20, 6, 64)
+    assert packet[8:40] == peer + own
+    assert struct.unpack("!HHII", packet[40:52]) == (5001, 40000, 17, 2**32 - 1)
+    assert checksum(packet[8:40] + struct.pack("!IHBB", 20, 0, 0, 6) + packet[40:]) == 0  # RFC 8200 section 8.1
 
 
 def test_words_are_late_or_lost_as_the_scenario_says() -> None:

@@ -19,11 +19,15 @@ enum ncc_flow_state {
     NCC_FLOW_FINISHED = 2, /* closed; the counters stay until user space frees the slot */
 };
 
+/* Address of IPv6 in network order, or one of IPv4 mapped into it (RFC 4291 section 2.5.5.2), as sockets have it. */
+struct ncc_address {
+    ncc_u32 words[4];
+};
+
 /* Local end of a host's connections. An address alone proves nothing: any user may have it in another namespace. */
 struct ncc_source {
-    ncc_u64 cookie;  /* of the network namespace; unique until the next boot */
-    ncc_u32 address; /* IPv4, in network order */
-    ncc_u32 unused;  /* 0 */
+    ncc_u64 cookie; /* of the network namespace; unique until the next boot */
+    struct ncc_address address;
 };
 
 /* Parameters of a program; written before it is loaded, and never again. */
@@ -54,15 +58,15 @@ struct ncc_report {
     ncc_u64 sent_packets; /* with retransmissions */
     ncc_u64 unsent_bytes; /* written by the application, and still in the host */
     ncc_u64 cwnd_bytes;
-    ncc_u64 reserved[6];
-    ncc_u32 unused;
+    ncc_u64 reserved[4];
+    ncc_u32 unused[2];
     ncc_u32 header_bytes; /* IP and TCP headers of a data packet */
     ncc_u32 acks;         /* number handled */
     ncc_u32 held;         /* 1: nothing of the flow has left, because its receiver has not let it begin */
     /* State of the connection while `held`, in host order: user space wakes it by an ACK that repeats this. */
     ncc_u32 una, rcv_nxt;
     unsigned short port, peer_port;
-    ncc_u32 peer; /* IPv4 address of the other end, in network order */
+    struct ncc_address peer; /* of the other end */
 };
 
 /* A receiver's grant for a flow, written by user space. Each field takes effect by itself, at the next ACK. */
@@ -100,7 +104,7 @@ struct ncc_agent {
     ncc_u64 over_quota; /* those of `unreported` whose user held too many slots */
 };
 
-_Static_assert(sizeof(struct ncc_source) == 16, "a key of a map has no gaps");
+_Static_assert(sizeof(struct ncc_source) == 24, "a key of a map has no gaps");
 _Static_assert(sizeof(struct ncc_report) == 192, "a report is three cache lines");
 _Static_assert(sizeof(struct ncc_decision) == 64, "a decision is a cache line");
 _Static_assert(sizeof(struct ncc_host) == 128, "writers of a host do not share a cache line");

@@ -39,9 +39,17 @@ struct net {
     struct netns_ipv4 ipv4;
 };
 
+struct in6_addr {
+    struct {
+        __be32 u6_addr32[4];
+    } in6_u;
+};
+
 struct sock_common {
     __be32 skc_daddr;
     __be32 skc_rcv_saddr;
+    __u16 skc_family;
+    struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
     __be16 skc_dport;
     __u16 skc_num;
     struct {
@@ -167,6 +175,7 @@ enum { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1 };
 /* linux/if_ether.h, linux/bpf.h, linux/pkt_cls.h */
 #define NCC_ETH_P_IP 0x0800
 #define NCC_TCP 6
+#define NCC_AF_INET6 10
 enum { BPF_HDR_START_NET = 1 };
 enum { TC_ACT_UNSPEC = -1, TC_ACT_SHOT = 2 };
 

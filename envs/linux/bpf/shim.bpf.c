@@ -35,8 +35,7 @@ char LICENSE[] SEC("license") = "GPL";
 static __always_inline struct shim_flow *shim_begin(struct sock *sk)
 {
     struct tcp_sock *tp = (struct tcp_sock *)sk;
-    struct ncc_source source = {.cookie = sk->__sk_common.skc_net.net->net_cookie,
-                                .address = sk->__sk_common.skc_rcv_saddr};
+    struct ncc_source source = {.cookie = sk->__sk_common.skc_net.net->net_cookie, .address = shim_own(sk)};
     __u32 *host = bpf_map_lookup_elem(&addresses, &source);
     struct shim_flow *f = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 

@@ -11,6 +11,7 @@
 
 #include "kernel.h"
 #include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
@@ -120,11 +121,11 @@ struct {
     __type(value, __u32);
 } addresses SEC(".maps");
 
-/* IPv4 address of a receiver that sends grants, in network order -> 1, or 0 once the receiver has fallen silent. */
+/* Address of a receiver that sends grants -> 1, or 0 once the receiver has fallen silent. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, NCC_HOSTS_MAX);
-    __type(key, __u32);
+    __type(key, struct ncc_address);
     __type(value, __u32);
 } receivers SEC(".maps");
 
@@ -160,6 +161,34 @@ static __always_inline struct ncc_report *shim_row(const struct shim_flow *f)
     __u32 slot = f->slot - 1;
 
     return f->slot ? bpf_map_lookup_elem(&reports, &slot) : 0;
+}
+
+#define NCC_MAPPED bpf_htonl(0xFFFF) /* third word of an address of IPv4 */
+
+/* Returns an end of a connection: `ipv6` if its socket is of IPv6, which may have a mapped address, else `ipv4`. */
+static __always_inline struct ncc_address shim_end(const struct sock *sk, __be32 ipv4, const struct in6_addr *ipv6)
+{
+    struct ncc_address end = {.words = {0, 0, NCC_MAPPED, ipv4}};
+
+    if (sk->__sk_common.skc_family == NCC_AF_INET6)
+        for (int i = 0; i < 4; i++)
+            end.words[i] = ipv6->in6_u.u6_addr32[i];
+    return end;
+}
+
+static __always_inline struct ncc_address shim_own(const struct sock *sk)
+{
+    return shim_end(sk, sk->__sk_common.skc_rcv_saddr, &sk->__sk_common.skc_v6_rcv_saddr);
+}
+
+static __always_inline struct ncc_address shim_peer(const struct sock *sk)
+{
+    return shim_end(sk, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr);
+}
+
+static __always_inline int shim_mapped(const struct ncc_address *a)
+{
+    return !a->words[0] && !a->words[1] && a->words[2] == NCC_MAPPED;
 }
 
 static __always_inline void shim_count(ncc_u64 *counter) { __sync_fetch_and_add(counter, 1); }

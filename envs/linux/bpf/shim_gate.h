@@ -11,8 +11,6 @@
 #ifndef NCC_SHIM_GATE_H
 #define NCC_SHIM_GATE_H
 
-#include <bpf/bpf_endian.h>
-
 #include "shim_apply.h"
 
 static __always_inline int shim_must_wait(struct shim_flow *f, __u64 patience_ns, __u64 now_ns)
@@ -31,7 +29,8 @@ static __always_inline int shim_must_wait(struct shim_flow *f, __u64 patience_ns
 /* Returns the longest time for which a flow of this socket waits for a grant; 0: it does not wait. */
 static __always_inline __u64 shim_patience_ns(const struct sock *sk, const struct ncc_host *h)
 {
-    __u32 peer = sk->__sk_common.skc_daddr, *waits;
+    struct ncc_address peer = shim_peer(sk);
+    __u32 *waits;
 
     if (!h)
         return 0;

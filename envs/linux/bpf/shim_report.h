@@ -25,11 +25,6 @@ static __always_inline __u64 shim_inflight_pkts(const struct tcp_sock *tp)
     return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
 }
 
-static __always_inline __u32 shim_header_bytes(const struct tcp_sock *tp)
-{
-    return 20 + tp->tcp_header_len; /* IPv4 without options */
-}
-
 /* Returns the payload that waits below TCP, in the host's queue: the memory of packets there, converted by the ratio
  * of payload to memory of all data that is written and not acknowledged. */
 static __always_inline __u64 shim_held_bytes(const struct tcp_sock *tp)
@@ -74,7 +69,6 @@ static __always_inline void shim_fill_row(struct ncc_report *r, const struct shi
     r->sent_packets = shim_since(f->before.sent_packets, tp->data_segs_out);
     r->cwnd_bytes = tp->snd_cwnd * f->conn.mss_bytes;
     r->mss_bytes = f->conn.mss_bytes;
-    r->header_bytes = shim_header_bytes(tp);
     r->acks = f->acks;
 }
 
@@ -127,7 +121,9 @@ static __always_inline void shim_open_row(struct sock *sk, struct shim_flow *f)
     r->flow = f->mark;
     r->host = f->host;
     r->began_ns = f->began_ns;
-    r->peer = sk->__sk_common.skc_daddr;
+    r->peer = shim_peer(sk);
+    /* IP without options. */
+    r->header_bytes = (shim_mapped(&r->peer) ? 20 : 40) + ((const struct tcp_sock *)sk)->tcp_header_len;
     r->sent_bytes = 0;
     r->held = 0;
     shim_fill_row(r, f, (const struct tcp_sock *)sk, f->began_ns);
