@@ -12,6 +12,8 @@ export CXX PYTHON
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+FETCH := $(PIP) install --no-compile --progress-bar off -c constraints.txt
+ALL := $(VENV)/.built $(VENV)/.packages
 ARGS ?=
 # The stamp bears the time at which the build began: a source that changed meanwhile is newer. Each of several builds at a
 # time has a stamp of its own.
@@ -26,7 +28,8 @@ NATIVE := $(shell find CMakeLists.txt baselines envs ncc/harness tests/native -n
 # What brings the programs of the Linux datapath: when it comes or goes, they are built again. `make` looks each time, and
 # the file is newer only when what it says has changed.
 TOOLS := build/tools
-NOW := $(wildcard $(foreach folder,$(subst :, ,$(PATH)),$(folder)/clang $(folder)/clang-1[4-9]) /usr/include/bpf/bpf_helpers.h /usr/local/include/bpf/bpf_helpers.h)
+CLANG := $(wildcard $(foreach folder,$(subst :, ,$(PATH)),$(folder)/clang $(folder)/clang-1[4-9]))
+NOW := $(if $(CLANG),$(CLANG) $(wildcard /usr/include/bpf/bpf_helpers.h /usr/local/include/bpf/bpf_helpers.h))
 $(shell mkdir -p build; echo "$(NOW)" | cmp -s - $(TOOLS) || echo "$(NOW)" > $(TOOLS))
 
 # What shows what NCC is worth. A shape that does not hold (status 3) stays to be read; whatever else fails ends it.
@@ -58,51 +61,54 @@ echo "$$python"
 endef
 export CHECK
 
-# Everything that ncc needs to be built, run, trained and tested, as pyproject.toml names it.
+# Everything that ncc needs to be built, and then what it needs to be run, trained and tested, as pyproject.toml names it.
+# Of ns-3 it takes headers and libraries; what ns-3's own bindings need, which compiles for minutes, is left out.
 define REQUIREMENTS
 import tomllib
 with open("pyproject.toml", "rb") as file:
     config = tomllib.load(file)
 extras = config["project"]["optional-dependencies"]
-needed = [package for extra in extras if extra not in ("all", "notebooks") for package in extras[extra]]
-print(*config["build-system"]["requires"], *config["project"]["dependencies"], *needed, sep="\n")
+needed = [package for extra in extras if extra not in ("all", "notebooks", "ns3") for package in extras[extra]]
+for name, packages in ("build", config["build-system"]["requires"]), ("run", config["project"]["dependencies"] + needed):
+    with open(f"build/{name}.txt", "w") as file:
+        print(*(package for package in packages if not package.startswith("ns3")), sep="\n", file=file)
 endef
 export REQUIREMENTS
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-train: $(VENV)/.built ## train NCC for a few minutes, then compare it with DCTCP and CUBIC under incast (ARGS="seed=3 ...": Hydra overrides)
+train: $(ALL) ## train NCC for a few minutes, then compare it with DCTCP and CUBIC under incast (ARGS="seed=3 ...": Hydra overrides)
 	$(BIN)/python -m ncc.train $(if $(filter recipe=%,$(ARGS)),,recipe=ncc_short) $(ARGS)
 
-test: $(VENV)/.built ## run the tests, side by side, or those that ARGS choose (they are pytest's)
+test: $(ALL) ## run the tests, side by side, or those that ARGS choose (they are pytest's)
 	$(BIN)/python -m pytest $(or $(ARGS),-n auto)
 
-test-changed: $(VENV)/.built ## run the tests that ran what has changed in Python since the last time; the first time, all
+test-changed: $(ALL) ## run the tests that ran what has changed in Python since the last time; the first time, all
 	$(BIN)/python -m pytest --testmon -n auto $(ARGS)
 
-test-timing: $(VENV)/.built ## judge times of the kernel, on a machine with nothing else to do (root)
+test-timing: $(ALL) ## judge times of the kernel, on a machine with nothing else to do (root)
 	$(BIN)/python -m pytest -m timing $(ARGS)
 
-attack: $(VENV)/.built ## attack the agent of a host, and print what became of each attack (root, 15 minutes; ARGS are pytest's)
+attack: $(ALL) ## attack the agent of a host, and print what became of each attack (root, 15 minutes; ARGS are pytest's)
 	$(BIN)/python -m pytest -q -r fE -m attack $(ARGS)
 
-check-experiments: $(VENV)/.built ## run the quick preset of every experiment, to the end (20 minutes; ARGS are pytest's)
+check-experiments: $(ALL) ## run the quick preset of every experiment, to the end (20 minutes; ARGS are pytest's)
 	$(BIN)/python -m pytest -m experiments $(or $(ARGS),-n auto)
 
-bench: $(VENV)/.built ## measure speed, as ratios within one run
+bench: $(ALL) ## measure speed, as ratios within one run
 	$(BIN)/python -m ncc.bench $(ARGS)
 
-agreement: $(VENV)/.built ## compare packetsim with ns-3 and write docs/agreement
+agreement: $(ALL) ## compare packetsim with ns-3 and write docs/agreement
 	$(BIN)/python -m ncc.agreement $(ARGS)
 
-ncc-report: $(VENV)/.built ## run all that shows what NCC is worth, in full, and write docs/experiments (ARGS="workers=2": Hydra overrides)
+ncc-report: $(ALL) ## run all that shows what NCC is worth, in full, and write docs/experiments (ARGS="workers=2": Hydra overrides)
 	for name in $(NCC_EXPERIMENTS); do \
 	  $(BIN)/python -m ncc.evaluate experiment=$$name preset=full $(ARGS) || [ $$? -eq 3 ]; \
 	done
 	$(BIN)/python -m ncc.report
 
-linux-report: $(VENV)/.built ## measure what packets and agents cost on this machine (root, quiet, 3 minutes), for docs/linux (ARGS=--quick)
+linux-report: $(ALL) ## measure what packets and agents cost on this machine (root, quiet, 3 minutes), for docs/linux (ARGS=--quick)
 	$(BIN)/python -m tests.linux.report $(ARGS)
 
 sanitize: $(VENV)/.packages ## run packetsim in random networks, with sanitizers (ARGS="--seeds 5000 --sanitizers thread")
@@ -120,7 +126,7 @@ deb: wheel ## build a Debian package for hosts into dist, with what a policy nee
 deb-test: wheel ## build that package, install and remove it in a copy of this system (root)
 	$(BIN)/python -m tests.deb dist/neighbour_cc-*.whl
 
-lint: $(VENV)/.built ## style, types, import directions, licences
+lint: $(ALL) ## style, types, import directions, licences
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -129,13 +135,13 @@ lint: $(VENV)/.built ## style, types, import directions, licences
 	  | xargs -0 $(BIN)/clang-format --dry-run -Werror
 	$(BIN)/python -m pytest -q tests/house
 
-docs: $(VENV)/.built $(if $(shell command -v em++),play) ## build the site of documentation into build/site; a warning is an error, a dead link a warning
+docs: $(ALL) $(if $(shell command -v em++),play) ## build the site of documentation into build/site; a warning is an error, a dead link a warning
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 
-docs-serve: $(VENV)/.built ## the same on 127.0.0.1:8000, again whenever a page changes
+docs-serve: $(ALL) ## the same on 127.0.0.1:8000, again whenever a page changes
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --livereload $(ARGS)
 
-play: $(VENV)/.built ## build the page with packetsim in a browser (the package emscripten); `ncc play` opens it
+play: $(ALL) ## build the page with packetsim in a browser (the package emscripten); `ncc play` opens it
 	$(BIN)/python -m ncc.study.play.build
 
 build: $(VENV)/.packages ## rebuild the extension modules in place
@@ -145,17 +151,23 @@ clean: ## remove what was built, and caches; keeps .venv's packages and runs/
 	rm -rf build dist .testmondata* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(VENV)/.built
 	find ncc envs agents baselines configs docs studies tests -name __pycache__ -prune -exec rm -rf {} +
 
-$(VENV)/.packages: pyproject.toml constraints.txt
+$(VENV)/.tools: pyproject.toml constraints.txt
 	@python=$$(bash -c "$$CHECK"); mkdir -p build; \
-	exec 9> build/.lock; flock 9; \
+	exec 9> build/.packages.lock; flock 9; \
 	if [ ! -x $(BIN)/pip ]; then echo "Creating $(VENV) with $$python."; "$$python" -m venv $(VENV); fi; \
 	touch $@.new; \
-	echo "Installing packages into $(VENV) (about 6 GB the first time, most of it torch)."; \
-	$(BIN)/python -c "$$REQUIREMENTS" > build/requirements.txt; \
-	$(PIP) install --no-compile --progress-bar off -c constraints.txt -r build/requirements.txt | sed -u '/^Requirement already/d'
+	$(BIN)/python -c "$$REQUIREMENTS"; \
+	{ $(FETCH) --no-deps ns3; $(FETCH) -r build/build.txt; } | sed -u '/^Requirement already/d'
 	@mv $@.new $@
 
-$(VENV)/.built: $(VENV)/.packages $(NATIVE) $(TOOLS)
+$(VENV)/.packages: $(VENV)/.tools
+	@exec 9> build/.packages.lock; flock 9; \
+	touch $@.new; \
+	echo "Installing packages into $(VENV) (about 6 GB the first time, most of it torch)."; \
+	$(FETCH) -r build/run.txt | sed -u '/^Requirement already/d'
+	@mv $@.new $@
+
+$(VENV)/.built: $(VENV)/.tools $(NATIVE) $(TOOLS)
 	@echo "Building the extension modules (a minute or two the first time)."
 	@$(INSTALL)
 

@@ -36,7 +36,6 @@ def test_the_reference_comes_last_in_whatever_order_datapaths_are_named() -> Non
         reference_last((ns3, ns3.replace(name="other")))
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_judging_on_one_more_datapath_keeps_what_is_there(tmp_path: Path) -> None:
     arguments = ("controller=dctcp", "scenario=dumbbell", "duration_s=0.02", "seeds=1", "out=judged")
     done = ncc("evaluate", *arguments, "datapath=ns3", cwd=tmp_path)

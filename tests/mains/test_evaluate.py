@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
-import pytest
 
 from ncc.run.config_files import read_config
 from ncc.run.controllers import GROUP
@@ -17,7 +16,6 @@ RACK = ("scenario=rack", "seeds=1", "workers=1", "duration_s=0.02", "datapath=pa
 QUICK = ("experiment=dctcp_queue", "preset=quick", "workers=1")
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_parameters_are_set_and_recorded(tmp_path: Path) -> None:
     for params in ("+params.gemini.capacity_mbps=10000", "params={gemini: {capacity_mbps: 20000}}"):
         done = ncc("evaluate", "controller=gemini", *RACK, params, cwd=tmp_path)
@@ -28,7 +26,6 @@ def test_parameters_are_set_and_recorded(tmp_path: Path) -> None:
     assert sorted(found) == [[["capacity_mbps", 10000]], [["capacity_mbps", 20000]]], "a folder each"
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_tuned_controller_is_a_contender_by_name(tmp_path: Path) -> None:
     """It has its set's parameters, and its hosts and switches those of the set; the flows are the same."""
     words = ("controller=dctcp,dctcp_tuned", *RACK, "+params.dctcp_tuned.g_shift=5", "out=judged")

@@ -105,7 +105,6 @@ def scenario_of(name: str) -> Scenario:
     return TrainPlan.from_plain(composed(f"scenario={name}", "evaluation.seeds=1")).scenario
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the torch extra")
     few = ("agent=a2c", "agent.racks=2", "agent.epochs=120", "families.epochs=15", "families.drain_epochs=0")
@@ -126,7 +125,6 @@ def test_training_on_families_from_end_to_end(tmp_path: Path) -> None:
     assert done.returncode == 0, f"32 hosts in place of 4: {done.stderr}"
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_multiples_of_a_formula_from_end_to_end(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the torch extra")
     few = ("agent.mode=sync", "agent.racks=8", "agent.rollout=25", "agent.epochs=3200", "agent.evolve_frac=0.5")

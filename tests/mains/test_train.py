@@ -100,7 +100,6 @@ def begun(how: str, cwd: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(line, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(trained: Path, tmp_path: Path) -> None:
     with begun(DIES, tmp_path) as process:
         _, said = process.communicate()
@@ -122,7 +121,6 @@ def test_equal_seeds_give_equal_weights_and_a_resumed_run_an_uninterrupted_ones(
     assert rows[0][-1]["epochs"] == rows[1][-1]["epochs"] == 120
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_run_interrupted_before_it_learns_can_be_resumed(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with begun(PAUSES, tmp_path) as process:
@@ -138,7 +136,6 @@ def test_a_run_interrupted_before_it_learns_can_be_resumed(tmp_path: Path) -> No
     assert read_learning(run)[-1]["epochs"] == 120
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_run_can_be_judged_elsewhere(trained: Path) -> None:
     arguments = ("run=run", "controller=[ncc,newreno]", "seeds=2", "duration_s=0.01", "first_seed=5")
     done = ncc("evaluate", *arguments, cwd=trained.parent)
@@ -186,7 +183,6 @@ def test_a_training_stands_in_a_table_under_the_name_of_its_folder(trained: Path
     assert facts[0]["inputs"]["policy"] != facts[1]["inputs"]["policy"]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_learning_curve_is_of_held_out_flows(trained: Path, tmp_path: Path) -> None:
     """Its last point is the trained policy's result, its weights are those of a training without a curve."""
     wanted = ("evaluation.datapaths=[packetsim]", "evaluation.controllers=[trained,dctcp]", "evaluation.curve_points=3")

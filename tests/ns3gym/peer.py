@@ -6,14 +6,15 @@ Each step it draws a level, shows it, and pays for actions near it: 1 for the le
 
 import argparse
 import os
+import runpy
 import signal
+from pathlib import Path
 from typing import Any
 
 import zmq
 
-from ncc.envs.ns3gym.schema import messages
-
-PB = messages()
+SCHEMA = Path(__file__).parents[2] / "ncc" / "envs" / "ns3gym" / "schema.py"
+PB = runpy.run_path(str(SCHEMA))["messages"]()  # the package would load Gymnasium in each of many processes
 
 
 def container(kind: str, inner: Any, name: str = "", *, space: bool = False) -> Any:

@@ -26,7 +26,7 @@ from tests.support.processes import eventually
 from tests.support.ray import NoRay
 
 pytestmark = pytest.mark.rllib
-EPOCHS = 2000
+EPOCHS = 1000
 
 
 @contextmanager
@@ -83,6 +83,7 @@ SESSION = """
 import signal, sys
 from ncc.agents.rllib import cluster
 cluster._temporary = lambda: sys.argv[1]
+cluster.REMOVER = cluster.REMOVER.replace("sleep 5", "sleep 0.1")
 with cluster._session():
     signal.pause()
 """
