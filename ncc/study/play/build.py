@@ -18,7 +18,7 @@ CHECKOUT = Path(ncc.__file__).resolve().parent.parent
 SOURCES = Path(__file__).with_name("page")
 MOST_BYTES = 1_000_000
 """Size limit of the page."""
-BOTH = ("network.js", "scenario.js", "metrics.js")
+BOTH = ("network.js", "switches.js", "scenario.js", "metrics.js")
 """Scripts that the worker and the page have."""
 OWN = ("command.js", "presets.js", "draw.js", "controls.js", "page.js")
 """Scripts that only the page has."""

@@ -4,7 +4,8 @@
 
 const $ = (id) => document.getElementById(id);
 const panels = {},
-  fresh = () => JSON.parse(JSON.stringify(BASE));
+  selects = {},
+  fresh = (changes) => JSON.parse(JSON.stringify({ ...BASE, ...changes }));
 let state = fresh(),
   worker = null,
   asked = 0,
@@ -20,11 +21,11 @@ let state = fresh(),
 
 // The text after # of a link with these settings.
 function linkOf(of) {
-  const parts = ["kind", ...settingsOf(of.kind).map((setting) => setting[0]), "a", "b"].map(
+  const parts = ["kind", ...settingsOf(of.kind).map((setting) => setting[0]), ...CHOICES].map(
     (name) => `${name}=${of[name]}`,
   );
-  ["a", "b"].forEach((side) =>
-    Object.entries(of["p" + side]).forEach(([name, value]) => parts.push(`p${side}.${name}=${value}`)),
+  CHOICES.forEach((key) =>
+    Object.entries(of["p" + key]).forEach(([name, value]) => parts.push(`p${key}.${name}=${value}`)),
   );
   return parts.join("&");
 }
@@ -32,7 +33,7 @@ function linkOf(of) {
 // The settings of a link; throws an error in words.
 function stateOf(text) {
   if (own(PRESETS, text)) {
-    return { ...fresh(), ...PRESETS[text][1] };
+    return fresh(PRESETS[text][1]);
   }
   const of = fresh();
   for (const part of text ? text.split("&") : []) {
@@ -42,14 +43,14 @@ function stateOf(text) {
       const presets = Object.keys(PRESETS).join(", ");
       throw new Error(`The link has “${part.slice(0, 40)}”, and must be name=value&name=value, or one of ${presets}.`);
     }
-    if (/^p[ab]\.\w+$/.test(name) && value.trim() !== "") {
+    if (/^ps?[ab]\.\w+$/.test(name) && value.trim() !== "") {
       Object.defineProperty(of[side], param, {
         value: Number(value),
         enumerable: true,
         writable: true,
         configurable: true,
       });
-    } else if (["kind", "a", "b"].includes(name)) {
+    } else if (["kind", ...CHOICES].includes(name)) {
       of[name] = value;
     } else if (SETTINGS.some((setting) => setting[0] === name) && value.trim() !== "") {
       of[name] = Number(value);
@@ -113,7 +114,7 @@ function refuse(words, verdict, buttons) {
 function run(sure) {
   clearTimeout(due);
   const link = linkOf(state);
-  const preset = Object.keys(PRESETS).find((name) => linkOf({ ...fresh(), ...PRESETS[name][1] }) === link);
+  const preset = Object.keys(PRESETS).find((name) => linkOf(fresh(PRESETS[name][1])) === link);
   $("preset").value = preset || "";
   try {
     check(state, FACTS);
@@ -121,14 +122,14 @@ function run(sure) {
     refuse(error.message, "No result for these settings.");
     return;
   }
+  askedMs = performance.now();
+  worker.postMessage({ id: ++asked, state, sure });
   say("");
   try {
     history.replaceState(null, "", `#${link}`);
   } catch {
     // Safari allows it 100 times in 30 s; the button makes its own link.
   }
-  askedMs = performance.now();
-  worker.postMessage({ id: ++asked, state, sure });
 }
 
 // Runs soon: once for all changes of one moment, and after a short run on its way, so that results follow a moved slider.
@@ -142,7 +143,7 @@ function changed(waitMs) {
     }
   };
   clearTimeout(due);
-  due = setTimeout(next, waitMs || 15);
+  due = setTimeout(next, waitMs || 0);
 }
 
 function stop() {
@@ -170,15 +171,16 @@ function heard(data) {
   } else {
     $("progress").hidden = true;
     $("results").classList.remove("old");
-    show(data.sides, data.state);
+    show(data);
   }
 }
 
-function show(given, settings) {
+function show({ sides: given, state: settings, flows, net }) {
   sides = given;
   shown = settings;
   const all = Object.values(sides);
   all.forEach((side) => {
+    Object.assign(side, { flows, net });
     side.queues = Array.from({ length: picturesOf(side.result) }, (_, i) => side.result.pictures[3 * i + 2]);
     side.placeOf = side.net.isHost.map((_, node) => side.net.senders.indexOf(node));
   });
@@ -193,6 +195,16 @@ const textOf = (key, value) => {
   const { scale, digits } = FACTS.metrics[key];
   return Number.isNaN(value) ? "–" : (value * scale).toFixed(digits);
 };
+// The name of a side's controller and switches; if the other side has the same, with parameters.
+function called(side) {
+  const [name, other] = [side, side === "a" ? "b" : "a"].map(
+    (one) => NAMES[shown[one]] + (shown["s" + one] === "plain" ? "" : ` + ${NAMES[shown["s" + one]]}`),
+  );
+  const params = Object.entries({ ...shown["p" + side], ...shown["ps" + side] });
+  return name === other && params.length
+    ? `${name} (${params.map(([key, value]) => `${key.replaceAll("_", " ")} ${value}`).join(", ")})`
+    : name;
+}
 const titleOf = (key, title) => {
   const unit = FACTS.metrics[key].unit.replace("us", "µs");
   return unit ? `${title} (${unit})` : title;
@@ -208,10 +220,11 @@ function cell(row, tag, text, best) {
 
 function table() {
   const of = [sides.a, sides.b],
+    names = ["a", "b"].map(called),
     head = document.createElement("thead"),
     body = document.createElement("tbody");
   const headRow = head.insertRow();
-  ["", ...of.map(({ name }) => NAMES[name]), "Bound"].forEach((text) => cell(headRow, "th", text));
+  ["", ...names, "Bound"].forEach((text) => cell(headRow, "th", text));
   for (const [key, title, better] of ROWS) {
     const values = of.map(({ metrics }) => metrics[key]),
       texts = values.map((value) => textOf(key, value));
@@ -230,8 +243,8 @@ function table() {
   }
   const [a, b] = of.map(({ metrics }) => metrics.fct_mean_s),
     less = Math.round(100 * (1 - Math.min(a, b) / Math.max(a, b)));
-  const [winner, loser] = (a < b ? of : [of[1], of[0]]).map(({ name }) => NAMES[name]);
-  const missing = of.filter(({ metrics }) => metrics.unfinished > 0).map(({ name }) => NAMES[name]);
+  const [winner, loser] = a < b ? names : [names[1], names[0]];
+  const missing = names.filter((_, i) => of[i].metrics.unfinished > 0);
   $("verdict").textContent = less
     ? `${winner} finishes flows ${less} % sooner than ${loser}.`
     : "Both finish flows equally soon.";
@@ -239,7 +252,7 @@ function table() {
   if (Math.abs(fair - other) >= 0.05) {
     const first = fair > other ? 0 : 1;
     const words = [first, 1 - first].map((i) => textOf("jain", of[i].metrics.jain)).join(" against ");
-    $("verdict").textContent += ` ${NAMES[of[first].name]} shares more equally: Jain’s index ${words}.`;
+    $("verdict").textContent += ` ${names[first]} shares more equally: Jain’s index ${words}.`;
   }
   if (missing.length) {
     $("verdict").textContent += ` Not all flows of ${missing.join(" and ")} ended in time.`;
@@ -247,10 +260,9 @@ function table() {
 }
 
 function drawAll() {
-  light = colour("--light");
   const most = (pick) => Math.max(...["a", "b"].map((key) => pick(sides[key])));
-  const queue = most((side) => side.queues.reduce((one, other) => Math.max(one, other), 0));
-  const windows = most((side) => side.result.windows.reduce((one, other) => Math.max(one, other), 0));
+  const queue = most((side) => largest(side.queues)),
+    windows = most((side) => largest(side.result.windows));
   for (const key of ["a", "b"]) {
     const panel = panels[key],
       side = sides[key],
@@ -348,6 +360,7 @@ function openLink() {
 function setTheme(dark) {
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   $("theme").textContent = dark ? "Light theme" : "Dark theme";
+  readColours();
   if (sides) {
     drawAll();
   }
@@ -355,17 +368,18 @@ function setTheme(dark) {
 
 function begin() {
   for (const side of ["a", "b"]) {
-    const panel = $("side").content.cloneNode(true).firstElementChild,
-      select = panel.querySelector("select");
-    panels[side] = panel;
-    select.setAttribute("aria-label", `Controller on the ${side === "a" ? "left" : "right"}`);
-    FACTS.contenders.forEach(({ name }) => option(select, name, NAMES[name]));
-    select.onchange = () => {
-      state[side] = select.value;
-      state["p" + side] = {};
-      fill();
-      changed();
-    };
+    const panel = (panels[side] = $("side").content.cloneNode(true).firstElementChild);
+    for (const [key, select] of [side, "s" + side].map((key, i) => [key, panel.querySelectorAll("select")[i]])) {
+      selects[key] = select;
+      select.setAttribute("aria-label", `${select.title} on the ${side === "a" ? "left" : "right"}`);
+      choicesOf(key, FACTS).forEach(({ name }) => option(select, name, NAMES[name]));
+      select.onchange = () => {
+        state[key] = select.value;
+        state["p" + key] = {};
+        fill();
+        changed();
+      };
+    }
     $("sides").append(panel);
   }
   option($("preset"), "", "own settings");
