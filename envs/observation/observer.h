@@ -258,21 +258,24 @@ class Observer
         return host;
     }
 
-    // Sums up the neighbours' messages, all numbers of one at a time.
+    // Sums up the neighbours' messages, some numbers of all at a time.
     void Pool(Host &host)
     {
-        std::fill(sum_.begin(), sum_.end(), 0.0F);
-        std::fill(most_.begin(), most_.end(), host.neighbours ? std::numeric_limits<float>::lowest() : 0.0F);
-        for (size_t j = 0; j < host.neighbours; ++j) {
-            const float *from = host.shared + j * host.width;
-            for (size_t first = 0; first < stride_; first += kLanes) {
-                float *sum = sum_.data() + first, *most = most_.data() + first;
+        for (size_t first = 0; first < stride_; first += kLanes) {
+            float sum[kLanes] = {}, most[kLanes]; // in registers
+            std::fill_n(most, kLanes, host.neighbours ? std::numeric_limits<float>::lowest() : 0.0F);
+            for (size_t j = 0; j < host.neighbours; ++j) {
+                const float *from = host.shared + j * stride_ + first;
                 for (size_t k = 0; k < kLanes; ++k) {
-                    sum[k] += from[first + k];
-                    most[k] = std::max(most[k], from[first + k]);
+                    sum[k] += from[k];
+                    most[k] = std::max(most[k], from[k]);
                 }
             }
-            host.busy += from[t_.shared_flows] > 0;
+            std::copy_n(sum, kLanes, sum_.data() + first);
+            std::copy_n(most, kLanes, most_.data() + first);
+        }
+        for (size_t j = 0; j < host.neighbours; ++j) {
+            host.busy += host.Shared(j, t_.shared_flows) > 0;
         }
         host.sum = sum_.data(), host.most = most_.data();
     }

@@ -10,7 +10,7 @@ const hue = (i, n, alpha) => `hsl(${Math.round((360 * i) / Math.max(n, 1))} 70% 
 // Reads the colours of the theme.
 function readColours() {
   const style = getComputedStyle(document.documentElement);
-  ["--line", "--soft", "--accent", "--warn", "--ink", "--light"].forEach(
+  ["--line", "--soft", "--accent", "--warn", "--ink", "--card", "--light"].forEach(
     (name) => (COLOURS[name] = style.getPropertyValue(name).trim()),
   );
   light = COLOURS["--light"];
@@ -272,7 +272,11 @@ function drawNetwork(canvas, side, picture) {
   pen.textAlign = "center";
   pen.textBaseline = "top";
   const queue = (result.pictures[3 * picture + 2] || 0) / KB;
-  pen.fillText(`waiting: ${queue.toFixed(1)} KB`, at[net.links[net.uplink >> 1][net.uplink % 2]][0], height / 2 + 12);
+  pen.strokeStyle = colour("--card");
+  pen.lineWidth = 4;
+  for (const write of ["strokeText", "fillText"]) {
+    pen[write](`waiting: ${queue.toFixed(1)} KB`, at[net.links[net.uplink >> 1][net.uplink % 2]][0], height / 2 + 12);
+  }
 }
 
 // The time next to now among those ahead of it (direction 1) or behind it (-1).
