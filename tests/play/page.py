@@ -66,7 +66,9 @@ class Page:
         """Return a link with random settings that the page can run."""
         rng = random.Random(seed)
         names, switches = (
-            self.browser.evaluate(f"FACTS.{table}.map((one) => [one.name, one.params])")
+            self.browser.evaluate(
+                f"FACTS.{table}.filter((one) => one.name !== 'mine').map((one) => [one.name, one.params])"
+            )
             for table in ("contenders", "switches")
         )
         while True:

@@ -109,6 +109,50 @@ def test_short_flows_have_pictures_and_steps_reach_the_end_of_the_longer_run(pag
         assert times == sorted(set(times))
 
 
+def with_code(page: Page, old: str, new: str) -> dict[str, dict[str, float]] | None:
+    """Run the example of a controller with other words in place of `old`."""
+    page.browser.evaluate(f"$('code').value = EXAMPLE.replace({old!r}, {new!r}); run(false)")
+    return page.result()
+
+
+def test_a_controller_in_javascript_runs_beside_the_others(page: Page) -> None:
+    link = "kind=dumbbell&n=4&flow=3000&a=mine&b=dctcp"
+    shown = page.open(link)
+    assert shown is not None, page.words()
+    assert shown["a"]["unfinished"] == 0
+    assert shown["a"]["jain"] > 0.9
+    other = page.open(f"{link}&pa.knob=900")
+    assert other is not None
+    assert other["a"]["queue_delay_mean_s"] > shown["a"]["queue_delay_mean_s"]
+    assert other["b"] == shown["b"]
+    # A window of one packet: each packet waits for the ACK of the one before, so queues are empty and nothing is lost.
+    page.browser.evaluate("$('code').value = EXAMPLE.replaceAll('= s[WINDOW];', '= e.mss_bytes;'); run(false)")
+    alone = page.result()
+    assert alone is not None
+    assert alone["a"]["loss_frac"] == alone["a"]["mark_frac"] == 0 < shown["a"]["mark_frac"]
+    page.browser.evaluate("$('command').click()")
+    assert "this page alone" in page.words()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("+= (", "+= nothing(", "Line 11 of your controller: nothing is not defined"),
+        ("cut(s, e, 0.5)", "cut(s, e, 0.5", "Line 16 of your controller: missing )"),
+        ("function on_loss", "function lost", "lacks the function on_loss"),
+        ("o.cwnd_bytes = s[WINDOW]", "o.cwnd_bytes = -1", "init must set cwnd_bytes"),
+        ("o.cwnd_bytes = s[WINDOW]", "o.cwnd_bytes = 3", "allowed are 1460"),
+        ("// a packet in each round trip", "for (;;);", "a loop without an end"),
+    ],
+)
+def test_a_wrong_controller_in_javascript_gets_an_answer_in_words(page: Page, old: str, new: str, words: str) -> None:
+    page.browser.evaluate("$('code').value = EXAMPLE")
+    assert page.open("n=4&size=64&a=mine&b=dctcp") is not None, page.words()
+    assert with_code(page, old, new) is None
+    assert words in page.words()
+    assert with_code(page, "", "") is not None, page.words()
+
+
 def test_what_the_engine_refuses_comes_as_words(page: Page) -> None:
     wrong = """(async () => {
       const engine = await new Function(`${ENGINE}; return packetsim`)()(), play = new engine.Play();

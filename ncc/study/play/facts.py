@@ -53,7 +53,7 @@ def facts() -> dict[str, Any]:
     return {
         "spec": {name: getattr(spec, name) for name in _SCALARS},
         "drain_s": scenario.drain_s,
-        "contenders": [_contender(controller) for controller in chosen],
+        "contenders": [*(_contender(controller) for controller in chosen), _mine(_contender(chosen[3]))],
         "switches": _switches(),
         "pause_bytes": PAUSE_BYTES,
         "policy": _policy(scenario, chosen[0]),
@@ -127,6 +127,13 @@ def _contender(controller: Controller) -> dict[str, Any]:
     }
 
 
+def _mine(dctcp: dict[str, Any]) -> dict[str, Any]:
+    """Return the contender that the page's user writes in JavaScript (envs/packetsim/web/mine.h)."""
+    knob = {"name": "knob", "default": 500, "min": 0, "max": 10**6, "help": "a number that the code has as e.knob"}
+    own = {"name": "mine", "stack": dctcp["stack"] | {"transport": "mine"}, "marks": False, "params": [knob]}
+    return dctcp | own
+
+
 def _switches() -> list[dict[str, Any]]:
     """Return what switches can do beyond marking above a threshold: BCC, and programs."""
     bcc = Bcc(rtt_s=1.0)
@@ -143,7 +150,9 @@ def _switches() -> list[dict[str, Any]]:
         *(
             {
                 "name": name,
-                "params": [{field: getattr(one, field) for field in fields} for one in named("program of a switch")[name]],
+                "params": [
+                    {field: getattr(one, field) for field in fields} for one in named("program of a switch")[name]
+                ],
                 "program": True,
                 "symmetric": bool(program_needs()[name] & SYMMETRIC),
                 "orders": bool(program_needs()[name] & CHOOSES_NEXT),

@@ -46,6 +46,9 @@ function yamlOf(state, facts) {
 // The command that gives the page's numbers: a file of the scenario, and `ncc evaluate` on it, for each side if their
 // switches or their parameters differ.
 function commandOf(state, facts) {
+  if ([state.a, state.b].includes("mine")) {
+    throw new Error("Your controller runs in this page alone. For ncc evaluate, write it as a header: baselines/cc.h.");
+  }
   const together = state.a !== state.b && alike(state.sa, state.sb) && alike(state.psa, state.psb);
   const lines = (together ? ["ab"] : ["a", "b"]).map((group) => {
     const all = [...group],

@@ -95,6 +95,7 @@ function inputOf(given, param) {
 }
 
 function fill() {
+  $("mine").hidden = ![state.a, state.b].includes("mine");
   const form = $("form"),
     kind = document.createElement("select"),
     label = document.createElement("label");

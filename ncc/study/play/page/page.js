@@ -17,7 +17,9 @@ let state = fresh(),
   playing = false,
   before = 0,
   ticket = 0,
-  due = 0;
+  due = 0,
+  watching = 0;
+const WATCH_MS = 4000;
 
 // The text after # of a link with these settings.
 function linkOf(of) {
@@ -83,11 +85,30 @@ function newWorker() {
   worker = new Worker(address);
   worker.postMessage(FACTS);
   URL.revokeObjectURL(address);
-  worker.onmessage = ({ data }) => data.id === asked && heard(data);
+  worker.onmessage = ({ data }) => {
+    if (data.id === asked) {
+      clearTimeout(watching);
+      if (data.kind === "progress") {
+        watch();
+      }
+      heard(data);
+    }
+  };
   worker.onerror = () => {
     newWorker();
     refuse("The simulator failed: choose fewer or smaller flows.", "No result for these settings.");
   };
+}
+
+// Gives up a run with the user's controller if the worker says nothing for a while, as in a loop without an end.
+function watch() {
+  clearTimeout(watching);
+  if ([state.a, state.b].includes("mine")) {
+    watching = setTimeout(() => {
+      newWorker();
+      refuse("Your controller takes too long: is there a loop without an end?", "No result for this controller.");
+    }, WATCH_MS);
+  }
 }
 
 // Notes the number of the newest run with an answer; `refused`: the run has no result.
@@ -123,7 +144,8 @@ function run(sure) {
     return;
   }
   askedMs = performance.now();
-  worker.postMessage({ id: ++asked, state, sure });
+  worker.postMessage({ id: ++asked, state, sure, code: $("code").value });
+  watch();
   say("");
   try {
     history.replaceState(null, "", `#${link}`);
@@ -421,6 +443,8 @@ function begin() {
       acts[event.key]();
     }
   });
+  $("code").value = EXAMPLE;
+  $("code").oninput = () => changed(600);
   $("settings").open = innerWidth > 900;
   window.addEventListener("resize", () => sides && drawAll());
   window.addEventListener("hashchange", openLink);

@@ -74,6 +74,7 @@ const NAMES = {
   newreno: "NewReno",
   dcqcn: "DCQCN",
   annulus: "Annulus",
+  mine: "Mine",
   plain: "Plain",
   bcc: "BCC",
   codel: "CoDel",
@@ -95,6 +96,7 @@ const ABOUT = {
   newreno: "Grows by a packet in each round trip and halves at a mark or a loss (RFC 6582).",
   dcqcn: "Sets a rate by marks, as network cards for RDMA do.",
   annulus: "DCTCP that also listens to what switches with QCN say.",
+  mine: "Yours: functions in JavaScript, below the pictures.",
   plain: "Ports mark packets above the marking threshold and drop what does not fit.",
   bcc: "Marks packets also by how full the shared buffer is, so that many busy ports keep room (INFOCOM 2020).",
   codel: "Marks or drops packets that have waited too long (RFC 8289). Its times are a WAN’s: lower target and interval.",
@@ -104,6 +106,36 @@ const ABOUT = {
   trim: "Cuts the payload off packets that meet a long queue, so that senders learn of it at once.",
   pfc: "Pauses links in place of dropping packets; every port needs room for what is on its way.",
 };
+const EXAMPLE = `// AIMD: s has 13 numbers of a connection, e an event, o the decision (baselines/cc.h).
+const WINDOW = 0, REDUCED = 1;
+function init(s, e, o) {
+  s[WINDOW] = e.init_cwnd_bytes;
+  o.cwnd_bytes = s[WINDOW];
+}
+function on_ack(s, e, o) {
+  if (e.ece && e.una_bytes > s[REDUCED]) {
+    cut(s, e, e.knob / 1000); // a mark, once in each window
+  } else if (!e.in_recovery) {
+    s[WINDOW] += (e.mss_bytes * e.acked_bytes) / s[WINDOW]; // a packet in each round trip
+  }
+  o.cwnd_bytes = s[WINDOW];
+}
+function on_loss(s, e, o) {
+  cut(s, e, 0.5);
+  o.cwnd_bytes = s[WINDOW];
+}
+function on_timeout(s, e, o) {
+  cut(s, e, 0);
+  o.cwnd_bytes = s[WINDOW];
+}
+function on_restart(s, e, o) {
+  o.cwnd_bytes = s[WINDOW];
+}
+function cut(s, e, factor) {
+  s[WINDOW] = Math.max(s[WINDOW] * factor, e.mss_bytes);
+  s[REDUCED] = e.nxt_bytes;
+}
+`;
 const ROWS = [
   ["fct_mean_s", "Mean completion time", -1],
   ["fct_p99_s", "99th percentile of it", -1],

@@ -57,7 +57,7 @@ async function runSide(loaded, state, plan, bound, id, facts, tell) {
   }
 }
 
-async function run({ id, state, sure }, facts, tell) {
+async function run({ id, state, sure, code }, facts, tell) {
   newest = id;
   if (!state) {
     return; // only gives up what runs
@@ -73,6 +73,7 @@ async function run({ id, state, sure }, facts, tell) {
     }
     engine = engine || packetsim();
     loaded = await engine;
+    loaded.mine = [state.a, state.b].includes("mine") && mineOf(code, loaded);
     const { net, flows } = plans[0], // the same on both sides
       { isHost, senders, receivers, uplink } = net,
       links = net.links.map((link) => [link.a, link.b]);
