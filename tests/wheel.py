@@ -34,7 +34,7 @@ def installed_mb(environment: Path) -> float:
 
 def page_is_right(python: Path, folder: Path) -> bool:
     """True if `ncc play` opens the page of the checkout, or says how to build one where the checkout has none."""
-    command = [python.with_name("ncc"), "play"]
+    command: list[str | Path] = [python.with_name("ncc"), "play"]
     silent = {**os.environ, "BROWSER": "true"}  # a browser that does nothing
     done = subprocess.run(command, cwd=folder, env=silent, capture_output=True, text=True, check=False)
     sys.stdout.write(f"ncc play: {(done.stdout or done.stderr).strip()}\n")

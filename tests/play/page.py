@@ -65,12 +65,8 @@ class Page:
     def random_link(self, seed: int) -> str:
         """Return a link with random settings that the page can run."""
         rng = random.Random(seed)
-        names, switches = (
-            self.browser.evaluate(
-                f"FACTS.{table}.filter((one) => one.name !== 'mine').map((one) => [one.name, one.params])"
-            )
-            for table in ("contenders", "switches")
-        )
+        of = "filter((one) => one.name !== 'mine').map((one) => [one.name, one.params])"
+        names, switches = (self.browser.evaluate(f"FACTS.{table}.{of}") for table in ("contenders", "switches"))
         while True:
             kind = rng.choice(("incast", "rack", "dumbbell"))
             picks = {"a": rng.choice([names[0], rng.choice(names)]), "b": rng.choice(names)}

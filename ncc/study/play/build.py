@@ -22,7 +22,7 @@ BOTH = ("network.js", "switches.js", "scenario.js", "metrics.js")
 """Scripts that the worker and the page have."""
 WORKER = ("mine.js", "worker.js")
 """Scripts that only the worker has."""
-OWN = ("command.js", "presets.js", "draw.js", "controls.js", "page.js")
+OWN = ("command.js", "presets.js", "draw.js", "table.js", "controls.js", "page.js")
 """Scripts that only the page has."""
 
 

@@ -143,16 +143,14 @@ def _switches() -> list[dict[str, Any]]:
         ("spread_ns", round(bcc.spread_s * NS_PER_S), 1, 10**9, "ns: spread h of the thresholds, Kmax - Kmin = C N h"),
         ("max_prob_permille", round(bcc.max_prob_frac * 1000), 0, 1000, "1/1000: marking probability at Kmax"),
     )
-    fields = ("name", "default", "min", "max", "help")
+    fields, programs = ("name", "default", "min", "max", "help"), named("program of a switch")
     return [
         {"name": "plain", "params": []},
         {"name": "bcc", "params": [dict(zip(fields, row, strict=True)) for row in rows]},
         *(
             {
                 "name": name,
-                "params": [
-                    {field: getattr(one, field) for field in fields} for one in named("program of a switch")[name]
-                ],
+                "params": [{field: getattr(one, field) for field in fields} for one in programs[name]],
                 "program": True,
                 "symmetric": bool(program_needs()[name] & SYMMETRIC),
                 "orders": bool(program_needs()[name] & CHOOSES_NEXT),
