@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rows of the registered headers by name. With NCC_TESTS there are those of tests/native too.
+// Rows of the registered headers by name. With NCC_TESTS there are those of tests/native too, and with
+// NCC_PLAY the one that a browser's user writes.
 #include "controllers.h"
 #include "programs.h"
 
+#ifdef NCC_PLAY
+#include "mine.h"
+#endif
 #ifdef NCC_TESTS
 #include "test_program.h"
 #include "test_window.h"
@@ -13,6 +17,11 @@ namespace ncc
 
 const ncc_cc_ops *FindController(const std::string &name)
 {
+#ifdef NCC_PLAY
+    if (name == mine_ops.name) {
+        return &mine_ops;
+    }
+#endif
 #ifdef NCC_TESTS
     if (name == test_window_ops.name) {
         return &test_window_ops;

@@ -22,7 +22,7 @@ struct Rules {
 struct Host {
     size_t number;
     const float *now, *before;     // columns of all hosts and uplinks
-    size_t neighbours, width;      // number of neighbours, and of numbers in the message of each
+    size_t neighbours, width;      // number of neighbours, and of numbers from one's message to the next
     const float *shared;           // [neighbours, width]
     const float *uplink;           // numbers of the uplink
     const int64_t *age;            // [neighbours, and the uplink] in periods

@@ -43,19 +43,20 @@ struct Messages {
 class Observer
 {
   public:
-    Observer(Tables tables, size_t networks) : t_(std::move(tables)), networks_(networks)
+    Observer(Tables tables, size_t networks)
+        : t_(std::move(tables)), stride_((t_.Width() + kLanes - 1) / kLanes * kLanes), networks_(networks)
     {
         for (Network &network : networks_) {
             network.raw.resize(t_.size);
             network.ring.assign(t_.delay + 1, std::vector<float>(t_.size));
-            network.shared.resize(t_.n * t_.neighbours * t_.Width());
+            network.shared.resize(t_.n * t_.neighbours * stride_);
             network.uplink.resize(t_.n * t_.uplink.size());
             network.age.resize(t_.n * (t_.neighbours + 1));
             network.counts.resize(t_.n);
         }
-        sent_.resize(t_.n * t_.Width());
-        sum_.resize(t_.Width());
-        most_.resize(t_.Width());
+        sent_.resize(t_.n * stride_);
+        sum_.resize(stride_);
+        most_.resize(stride_);
         takes_much_.resize(t_.neighbours);
         takes_shorter_.resize(t_.neighbours);
     }
@@ -161,9 +162,9 @@ class Observer
     void Deliver(Network &network, bool anew, const Messages &messages, size_t begin, size_t end)
     {
         const std::vector<float> &state = Oldest(network);
-        const size_t width = t_.Width(), near = t_.neighbours;
+        const size_t near = t_.neighbours;
         for (size_t i = 0; i < t_.n; ++i) {
-            float *to = sent_.data() + i * width;
+            float *to = sent_.data() + i * stride_;
             for (const size_t column : t_.shared) {
                 *to++ = state[column + i];
             }
@@ -177,15 +178,18 @@ class Observer
                 age[j] = arrived && !arrived[j] ? age[j] + 1 : 0;
             }
             for (size_t j = 0; j < near; ++j) {
-                float *to = network.shared.data() + (i * near + j) * width;
+                float *to = network.shared.data() + (i * near + j) * stride_;
                 if (age[j]) {
                     continue;
                 }
                 const bool idle = !(to[t_.shared_flows] > 0);
                 if (!anew && t_.Lies(i, j)) {
-                    std::fill_n(to, width, 0.0F);
+                    std::fill_n(to, stride_, 0.0F);
                 } else {
-                    std::copy_n(sent_.data() + t_.near[i * near + j] * width, width, to);
+                    const float *from = sent_.data() + t_.near[i * near + j] * stride_;
+                    for (size_t k = 0; k < stride_; k += kLanes) {
+                        std::copy_n(from + k, kLanes, to + k);
+                    }
                 }
                 begun += idle && to[t_.shared_flows] > 0;
             }
@@ -227,14 +231,14 @@ class Observer
 
     Host Seen(const Network &network, size_t i)
     {
-        const size_t near = t_.neighbours, width = t_.Width();
+        const size_t near = t_.neighbours;
         Host host = {};
         host.number = i;
         host.now = network.ring[network.newest].data();
         host.before = Oldest(network).data();
         host.neighbours = near;
-        host.width = width;
-        host.shared = network.shared.data() + i * near * width;
+        host.width = stride_;
+        host.shared = network.shared.data() + i * near * stride_;
         host.uplink = network.uplink.data() + i * t_.uplink.size();
         const Counts &counts = network.counts[i];
         host.wasted = counts.wasted, host.begun = counts.begun, host.calm = counts.calm,
@@ -254,18 +258,24 @@ class Observer
         return host;
     }
 
-    // Sums up the neighbours' messages, all numbers of one at a time.
+    // Sums up the neighbours' messages, some numbers of all at a time.
     void Pool(Host &host)
     {
-        std::fill(sum_.begin(), sum_.end(), 0.0F);
-        std::fill(most_.begin(), most_.end(), host.neighbours ? std::numeric_limits<float>::lowest() : 0.0F);
-        for (size_t j = 0; j < host.neighbours; ++j) {
-            const float *from = host.shared + j * host.width;
-            for (size_t k = 0; k < host.width; ++k) {
-                sum_[k] += from[k];
-                most_[k] = std::max(most_[k], from[k]);
+        for (size_t first = 0; first < stride_; first += kLanes) {
+            float sum[kLanes] = {}, most[kLanes]; // in registers
+            std::fill_n(most, kLanes, host.neighbours ? std::numeric_limits<float>::lowest() : 0.0F);
+            for (size_t j = 0; j < host.neighbours; ++j) {
+                const float *from = host.shared + j * stride_ + first;
+                for (size_t k = 0; k < kLanes; ++k) {
+                    sum[k] += from[k];
+                    most[k] = std::max(most[k], from[k]);
+                }
             }
-            host.busy += from[t_.shared_flows] > 0;
+            std::copy_n(sum, kLanes, sum_.data() + first);
+            std::copy_n(most, kLanes, most_.data() + first);
+        }
+        for (size_t j = 0; j < host.neighbours; ++j) {
+            host.busy += host.Shared(j, t_.shared_flows) > 0;
         }
         host.sum = sum_.data(), host.most = most_.data();
     }
@@ -278,7 +288,7 @@ class Observer
         const float *own = host.before[t_.flows + i] > 0 ? host.before : host.now;
         const float left = std::expm1(own[t_.next + i] * t_.rules.gain);
         for (size_t j = 0; j < host.neighbours && host.busy; ++j) {
-            const float next = host.Shared(j, host.width - 1) * host.links[j];
+            const float next = host.Shared(j, Last()) * host.links[j];
             const bool wins_tie = place + 1 + j >= size; // neighbours come in the order of their numbers
             if (host.Shared(j, t_.shared_flows) > 0 && (next < left || (next == left && wins_tie))) {
                 host.ahead += next / host.uplink_frac;
@@ -300,7 +310,7 @@ class Observer
         const float left = std::expm1(own[t_.next + i] * t_.rules.gain);
         const float queue = std::expm1(host.uplink[t_.queue] * t_.queue_log[i]) * t_.queue_unit[i];
         const auto seen = [&](size_t j, Other<float> &other) {
-            const float next = host.Shared(j, host.width - 1) * host.links[j];
+            const float next = host.Shared(j, Last()) * host.links[j];
             other = {next, next, host.links[j]};
             return host.Shared(j, t_.shared_flows) > 0;
         };
@@ -326,19 +336,23 @@ class Observer
         const Rules &rules = t_.rules;
         const float left = std::expm1(host.now[t_.next + host.number] * rules.gain);
         for (size_t j = 0; j < host.neighbours; ++j) {
-            const float link = host.links[j], next = host.Shared(j, host.width - 1) * link;
-            const float takes = Takes(host, j);
+            const float link = host.links[j], next = host.Shared(j, Last()) * link;
             const bool busy = host.Shared(j, t_.shared_flows) > 0;
             const Place place = PlaceOf(next, rules.slack * link, left, rules.slack, rules.alike);
-            takes_much_[j] = busy && place == Place::kBefore ? takes : 0;
-            takes_shorter_[j] = busy && next < left ? takes : 0;
+            takes_much_[j] = busy && place == Place::kBefore ? Takes(host, j) : 0;
+            takes_shorter_[j] = busy && next < left ? Takes(host, j) : 0;
             host.alike += busy && place == Place::kAlike;
         }
         host.room_much = std::max(host.uplink_frac - PairwiseSum(takes_much_.data(), host.neighbours), 0.0F);
         host.room_shorter = std::max(host.uplink_frac - PairwiseSum(takes_shorter_.data(), host.neighbours), 0.0F);
     }
 
+    size_t Last() const { return t_.Width() - 1; } // place of the next flow's bytes in a message
+
+    static constexpr size_t kLanes = 8; // messages are padded to a multiple of it, for vectors of the processor
+
     Tables t_;
+    size_t stride_; // numbers from one message to the next
     std::vector<Network> networks_;
     std::vector<float> sent_, sum_, most_, takes_much_, takes_shorter_; // scratch memory for one network and host
 };

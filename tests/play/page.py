@@ -6,7 +6,7 @@ import math
 import random
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ MOST: Mapping[str, float] = {
     "n": 32, "size": 150, "rounds": 2, "flow": 2000, "time": 50, "period": 1000, "shared": 1000,
 }  # fmt: skip
 """Largest values of random settings, so that runs are short."""
+CHANGED_FRAC = 0.3
+"""Part of the parameters that random settings change."""
 LEAST: Mapping[str, float] = {"rate": 0.5, "uplink": 0.5, "load": 40, "period": 50, "time": 30}
 
 
@@ -63,10 +65,18 @@ class Page:
     def random_link(self, seed: int) -> str:
         """Return a link with random settings that the page can run."""
         rng = random.Random(seed)
-        names = self.browser.evaluate("FACTS.contenders.map((one) => one.name)")
+        of = "filter((one) => one.name !== 'mine').map((one) => [one.name, one.params])"
+        names, switches = (self.browser.evaluate(f"FACTS.{table}.{of}") for table in ("contenders", "switches"))
         while True:
             kind = rng.choice(("incast", "rack", "dumbbell"))
-            parts = [f"kind={kind}", f"a={rng.choice(['ncc', rng.choice(names)])}", f"b={rng.choice(names)}"]
+            picks = {"a": rng.choice([names[0], rng.choice(names)]), "b": rng.choice(names)}
+            picks |= {key: rng.choice([switches[0], rng.choice(switches)]) for key in ("sa", "sb")}
+            parts = [f"kind={kind}", *(f"{key}={name}" for key, (name, _) in picks.items())]
+            for key, (_, params) in picks.items():
+                for one in params:
+                    if rng.random() < CHANGED_FRAC:
+                        near = round((one["default"] or 1) * 4 ** rng.uniform(-1, 1))
+                        parts.append(f"p{key}.{one['name']}={min(max(near, one['min']), one['max'])}")
             for name, least, most, step, *_ in self.browser.evaluate(f"settingsOf({kind!r})"):
                 low, high = max(least, LEAST.get(name, least)), min(most, MOST.get(name, most))
                 at = rng.uniform(low, high) if rng.random() < 0.5 else low * (high / low) ** rng.random() if low else 0
@@ -83,28 +93,33 @@ class Page:
         return text
 
 
-def evaluated(command: str, folder: Path) -> dict[str, Any]:
-    """Do what a copied command does, in this process, and return its comparison on packetsim."""
-    scenario, _, line = command.partition("<<'END'\n")[2].partition("\nEND\n")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "play.yaml").write_text(scenario)
-    verb, name, *arguments = shlex.split(line)
-    assert (verb, name) == ("ncc", "evaluate")
-    done = here("evaluate", *arguments, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    (path,) = folder.glob("runs/*/comparison.json")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found["comparisons"]["packetsim"]  # type: ignore[no-any-return]
+def evaluated(command: str, folder: Path) -> list[dict[str, Any]]:
+    """Do what a copied command does, in this process; return the figures of each side, with that of the bound."""
+    scenario, _, lines = command.partition("<<'END'\n")[2].partition("\nEND\n")
+    sides = []
+    for number, line in enumerate(lines.splitlines()):
+        where = folder / str(number)
+        where.mkdir(parents=True)
+        (where / "play.yaml").write_text(scenario)
+        verb, name, *arguments = shlex.split(line)
+        assert (verb, name) == ("ncc", "evaluate")
+        done = here("evaluate", *arguments, cwd=where)
+        assert done.returncode == 0, done.stderr
+        (path,) = where.glob("runs/*/comparison.json")
+        found = json.loads(path.read_text())["comparisons"]["packetsim"]
+        bound = found["bounds"]["srpt_bound"]["fct_mean_s"]
+        sides += [found["values"][name] | {BOUND: bound} for name in found["controllers"]]
+    return sides
 
 
-def differing(shown: Mapping[str, Mapping[str, float]], found: Mapping[str, Any]) -> list[str]:
+def differing(shown: Mapping[str, Mapping[str, float]], found: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the figures of the page that differ in a digit from those of `ncc evaluate`."""
     wrong = []
-    for side, name in zip("ab", found["controllers"], strict=True):
+    for side, values in zip("ab", found, strict=True):
         for key, value in shown[side].items():
             metric = CATALOGUE["fct_mean_s" if key == BOUND else key]
-            other = found["bounds"]["srpt_bound"]["fct_mean_s"] if key == BOUND else found["values"][name][key]
+            other = values[key]
             expected = math.nan if other[0] is None else other[0]
             if metric.text(value) != metric.text(expected):
-                wrong.append(f"{name} {key}: {value} and {expected}")
+                wrong.append(f"{side} {key}: {value} and {expected}")
     return wrong

@@ -58,6 +58,27 @@ def test_a_parameter_counts_in_the_page_and_in_the_command(page: Page, tmp_path:
     assert not differing(shown, evaluated(page.command(), tmp_path))
 
 
+@pytest.mark.parametrize(
+    "link",
+    [
+        "n=48&size=64&buffer=20&shared=400&mark=370&alpha=8&a=dctcp&b=dctcp&sa=bcc&psa.spread_ns=20000",
+        "kind=rack&n=8&load=90&time=100&buffer=30&shared=300&alpha=4&mark=250&a=ncc&b=dctcp&sa=bcc&sb=bcc",
+        "n=24&size=64&a=cubic&b=cubic&sa=codel&psa.target_ns=100000&psa.interval_ns=1000000",
+        "n=24&size=64&mark=0&a=ncc&b=cubic&sa=fq_codel&psa.target_ns=100000&sb=fq_codel&psb.interval_ns=2000000",
+        "kind=dumbbell&n=4&flow=500&stagger=0.1&a=newreno&b=newreno&sa=rwndq",
+        "kind=dumbbell&n=4&flow=500&stagger=0.1&a=annulus&b=dctcp&sa=qcn&psa.target_bytes=15000&psa.sample_bytes=15000",
+        "n=24&size=64&mark=0&a=newreno&b=newreno&sa=trim&sb=trim&psa.over_bytes=30000",
+        "n=8&size=64&buffer=200&a=dcqcn&b=dctcp&sa=pfc&psa.xoff_bytes=6000",
+    ],
+)
+def test_switches_count_in_the_page_and_in_the_command(page: Page, tmp_path: Path, link: str) -> None:
+    shown = page.open(link)
+    assert shown is not None, page.words()
+    assert shown["a"] != shown["b"]
+    command = page.command()
+    assert not differing(shown, evaluated(command, tmp_path)), command
+
+
 def test_fractions_of_a_nanosecond_are_cut_alike(page: Page, tmp_path: Path) -> None:
     link = "kind=incast&n=3&size=9.0004&rounds=3&gap=1.0000003&delay=1.0005&period=33.33333&a=local&b=dctcp"
     shown = page.open(link)
@@ -86,6 +107,50 @@ def test_short_flows_have_pictures_and_steps_reach_the_end_of_the_longer_run(pag
         assert pictures > 50
         assert times[-1] == last
         assert times == sorted(set(times))
+
+
+def with_code(page: Page, old: str, new: str) -> dict[str, dict[str, float]] | None:
+    """Run the example of a controller with other words in place of `old`."""
+    page.browser.evaluate(f"$('code').value = EXAMPLE.replace({old!r}, {new!r}); run(false)")
+    return page.result()
+
+
+def test_a_controller_in_javascript_runs_beside_the_others(page: Page) -> None:
+    link = "kind=dumbbell&n=4&flow=3000&a=mine&b=dctcp"
+    shown = page.open(link)
+    assert shown is not None, page.words()
+    assert shown["a"]["unfinished"] == 0
+    assert shown["a"]["jain"] > 0.9
+    other = page.open(f"{link}&pa.knob=900")
+    assert other is not None
+    assert other["a"]["queue_delay_mean_s"] > shown["a"]["queue_delay_mean_s"]
+    assert other["b"] == shown["b"]
+    # A window of one packet: each packet waits for the ACK of the one before, so queues are empty and nothing is lost.
+    page.browser.evaluate("$('code').value = EXAMPLE.replaceAll('= s[WINDOW];', '= e.mss_bytes;'); run(false)")
+    alone = page.result()
+    assert alone is not None
+    assert alone["a"]["loss_frac"] == alone["a"]["mark_frac"] == 0 < shown["a"]["mark_frac"]
+    page.browser.evaluate("$('command').click()")
+    assert "this page alone" in page.words()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("+= (", "+= nothing(", "Line 11 of your controller: nothing is not defined"),
+        ("cut(s, e, 0.5)", "cut(s, e, 0.5", "Line 16 of your controller: missing )"),
+        ("function on_loss", "function lost", "lacks the function on_loss"),
+        ("o.cwnd_bytes = s[WINDOW]", "o.cwnd_bytes = -1", "init must set cwnd_bytes"),
+        ("o.cwnd_bytes = s[WINDOW]", "o.cwnd_bytes = 3", "allowed are 1460"),
+        ("// a packet in each round trip", "for (;;);", "a loop without an end"),
+    ],
+)
+def test_a_wrong_controller_in_javascript_gets_an_answer_in_words(page: Page, old: str, new: str, words: str) -> None:
+    page.browser.evaluate("$('code').value = EXAMPLE")
+    assert page.open("n=4&size=64&a=mine&b=dctcp") is not None, page.words()
+    assert with_code(page, old, new) is None
+    assert words in page.words()
+    assert with_code(page, "", "") is not None, page.words()
 
 
 def test_what_the_engine_refuses_comes_as_words(page: Page) -> None:
@@ -149,7 +214,7 @@ def test_all_that_a_screen_reader_meets_has_a_name(page: Page) -> None:
     nodes = page.browser.call("Accessibility.getFullAXTree")["nodes"]
     roles = ("button", "slider", "spinbutton", "combobox", "image", "table", "DisclosureTriangle")
     met = [(n["role"]["value"], n.get("name", {}).get("value")) for n in nodes if not n["ignored"]]
-    assert len({name for role, name in met if role == "combobox"}) == 5
+    assert len({name for role, name in met if role == "combobox"}) == 7
     assert not [role for role, name in met if role in roles and not name]
 
 
@@ -172,6 +237,12 @@ def test_ncc_is_ahead_in_an_incast_and_dctcp_shares_more_equally(page: Page) -> 
         ("n=2.5", "whole number"),
         ("n=many", "must be from 2 to 64"),
         ("a=nobody", "no controller called"),
+        ("sa=nothing", "no switch called"),
+        ("sa=bcc", "raise “Shared buffer”"),
+        ("sa=bcc&shared=10&buffer=50", "no room in the shared buffer"),
+        ("sb=fq_codel&shared=100", "buffers of their own"),
+        ("sb=pfc", "raise “Buffer of a port” to"),
+        ("psa.target_ns=1", "no parameter called"),
         ("a=dctcp&b=dctcp", "same controller"),
         ("mark=500", "below what a queue can hold"),
         ("mark=0", "needs marked packets"),

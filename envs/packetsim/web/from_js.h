@@ -133,6 +133,8 @@ inline Spec SpecOf(const FromJs &from)
     for (const FromJs &each : from.Objects("pools")) {
         PoolSpec pool;
         each.Set("size_bytes", pool.size_bytes), each.Set("alpha", pool.alpha);
+        each.Set("red_min_bytes", pool.red_min_bytes), each.Set("red_max_bytes", pool.red_max_bytes);
+        each.Set("red_max_prob", pool.red_max_prob);
         spec.pools.push_back(pool);
     }
     for (const FromJs &each : from.Objects("programs")) {
@@ -163,7 +165,8 @@ inline Spec SpecOf(const FromJs &from)
     from.Set("small_queue_bytes", spec.small_queue_bytes), from.Set("first_write_pkts", spec.first_write_pkts);
     from.Set("receivers", spec.receivers), from.Set("hold", spec.hold);
     from.Set("patience_ns", spec.patience_ns), from.Set("queue_ns", spec.queue_ns);
-    from.Set("period_ns", spec.period_ns), from.Set("transport", spec.transport);
+    from.Set("symmetric", spec.symmetric), from.Set("period_ns", spec.period_ns);
+    from.Set("transport", spec.transport);
     from.Set("order", spec.order), from.Set("tags", spec.tags);
     spec.params = from.Pairs("params"), spec.order_params = from.Pairs("order_params");
     spec.seed = std::stoull(from.Text("seed")); // in decimal: a number of JavaScript has 53 bits

@@ -18,9 +18,11 @@ CHECKOUT = Path(ncc.__file__).resolve().parent.parent
 SOURCES = Path(__file__).with_name("page")
 MOST_BYTES = 1_000_000
 """Size limit of the page."""
-BOTH = ("network.js", "scenario.js", "metrics.js")
+BOTH = ("network.js", "switches.js", "scenario.js", "metrics.js")
 """Scripts that the worker and the page have."""
-OWN = ("command.js", "presets.js", "draw.js", "controls.js", "page.js")
+WORKER = ("mine.js", "worker.js")
+"""Scripts that only the worker has."""
+OWN = ("command.js", "presets.js", "draw.js", "table.js", "controls.js", "page.js")
 """Scripts that only the page has."""
 
 
@@ -52,7 +54,7 @@ def page(script: str) -> str:
 
     parts = {path.name: path.read_text(encoding="utf-8") for path in SOURCES.iterdir()}
     known = f"const FACTS = {json.dumps(facts(), separators=(',', ':'))};"
-    worker = "\n".join([*(parts[name] for name in (*BOTH, "worker.js")), script])
+    worker = "\n".join([*(parts[name] for name in (*BOTH, *WORKER)), script])
     scripts = "\n".join([f"const ENGINE = {json.dumps(worker)};", known, *(parts[name] for name in (*BOTH, *OWN))])
     html = parts["page.html"]
     for mark, text in (

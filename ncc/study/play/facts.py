@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from ncc.agents.policy import load_policy, packaged_policy
-from ncc.baselines.registry import Ecn, controllers
+from ncc.baselines.registry import CHOOSES_NEXT, PAUSE_BYTES, PAUSES, SYMMETRIC, Ecn, controllers, named, program_needs
+from ncc.core.bcc import LAMBDA_ONE, Bcc
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
+from ncc.core.units import NS_PER_S
 from ncc.core.value import from_dict
 from ncc.envs.action import ActionSpec, rate_map
 from ncc.envs.observation import ObservationSpec
@@ -23,8 +25,10 @@ from ncc.metrics.catalogue import CATALOGUE
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 
-CONTENDERS = ("ncc", "local_both", "local", "dctcp", "cubic", "bbr", "vegas", "gemini", "newreno", "dcqcn")
+CONTENDERS = ("ncc", "local_both", "local", "dctcp", "cubic", "bbr", "vegas", "gemini", "newreno", "dcqcn", "annulus")
 """Controllers that the page offers, in this order."""
+PROGRAMS = ("codel", "fq_codel", "rwndq", "qcn", "trim", "pfc")
+"""Programs of switches that the page offers. The others need several paths, or tags that no contender sets."""
 SEEDS = 10
 """Seeds that the page offers, from 0 on."""
 DRAWN_FLOWS = 250
@@ -49,7 +53,9 @@ def facts() -> dict[str, Any]:
     return {
         "spec": {name: getattr(spec, name) for name in _SCALARS},
         "drain_s": scenario.drain_s,
-        "contenders": [_contender(controller) for controller in chosen],
+        "contenders": [*(_contender(controller) for controller in chosen), _mine(_contender(chosen[3]))],
+        "switches": _switches(),
+        "pause_bytes": PAUSE_BYTES,
         "policy": _policy(scenario, chosen[0]),
         "receivers": {
             "full_frac": receivers.FULL_FRAC,
@@ -119,6 +125,40 @@ def _contender(controller: Controller) -> dict[str, Any]:
             if plain["kind"] != "policy"  # a policy's stack is the one that it was trained on
         ],
     }
+
+
+def _mine(dctcp: dict[str, Any]) -> dict[str, Any]:
+    """Return the contender that the page's user writes in JavaScript (envs/packetsim/web/mine.h)."""
+    knob = {"name": "knob", "default": 500, "min": 0, "max": 10**6, "help": "a number that the code has as e.knob"}
+    own = {"name": "mine", "stack": dctcp["stack"] | {"transport": "mine"}, "marks": False, "params": [knob]}
+    return dctcp | own
+
+
+def _switches() -> list[dict[str, Any]]:
+    """Return what switches can do beyond marking above a threshold: BCC, and programs."""
+    bcc = Bcc(rtt_s=1.0)
+    rows = (
+        ("rtt_ns", 0, 0, 10**8, "ns: round-trip time without queues; 0: the network's"),
+        ("lambda_permille", round(bcc.lambda_bdp * LAMBDA_ONE), 0, 10**6, "1/1000 of C RTT that a busy port needs"),
+        ("spread_ns", round(bcc.spread_s * NS_PER_S), 1, 10**9, "ns: spread h of the thresholds, Kmax - Kmin = C N h"),
+        ("max_prob_permille", round(bcc.max_prob_frac * 1000), 0, 1000, "1/1000: marking probability at Kmax"),
+    )
+    fields, programs = ("name", "default", "min", "max", "help"), named("program of a switch")
+    return [
+        {"name": "plain", "params": []},
+        {"name": "bcc", "params": [dict(zip(fields, row, strict=True)) for row in rows]},
+        *(
+            {
+                "name": name,
+                "params": [{field: getattr(one, field) for field in fields} for one in programs[name]],
+                "program": True,
+                "symmetric": bool(program_needs()[name] & SYMMETRIC),
+                "orders": bool(program_needs()[name] & CHOOSES_NEXT),
+                "pauses": bool(program_needs()[name] & PAUSES),
+            }
+            for name in PROGRAMS
+        ),
+    ]
 
 
 def _policy(scenario: Scenario, controller: Controller) -> dict[str, Any]:

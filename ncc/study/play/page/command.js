@@ -43,14 +43,23 @@ function yamlOf(state, facts) {
   return lines.join("\n");
 }
 
-// The command that gives the page's numbers: a file of the scenario, and `ncc evaluate` on it.
+// The command that gives the page's numbers: a file of the scenario, and `ncc evaluate` on it, for each side if their
+// switches or their parameters differ.
 function commandOf(state, facts) {
-  const params = ["a", "b"].flatMap((side) =>
-    Object.entries(state["p" + side] || {}).map(([name, value]) => ` +params.${state[side]}.${name}=${value}`),
-  );
-  return (
-    `cat > play.yaml <<'END'\n# SPDX-License-Identifier: BSD-3-Clause\n${yamlOf(state, facts)}\nEND\n` +
-    `ncc evaluate scenario=play.yaml controller=${state.a},${state.b} datapath=packetsim seeds=1 first_seed=${state.seed}` +
-    ` table=full consent=true${params.join("")}\n`
-  );
+  if ([state.a, state.b].includes("mine")) {
+    throw new Error("Your controller runs in this page alone. For ncc evaluate, write it as a header: baselines/cc.h.");
+  }
+  const together = state.a !== state.b && alike(state.sa, state.sb) && alike(state.psa, state.psb);
+  const lines = (together ? ["ab"] : ["a", "b"]).map((group) => {
+    const all = [...group],
+      params = all.flatMap((side) =>
+        Object.entries(state["p" + side]).map(([name, value]) => ` +params.${state[side]}.${name}=${value}`),
+      );
+    return (
+      `ncc evaluate scenario=play.yaml controller=${all.map((side) => state[side])} datapath=packetsim seeds=1` +
+      ` first_seed=${state.seed} table=full consent=true${params.join("")}${switchWords(state, all[0], facts)}\n`
+    );
+  });
+  const yaml = `# SPDX-License-Identifier: BSD-3-Clause\n${yamlOf(state, facts)}`;
+  return `cat > play.yaml <<'END'\n${yaml}\nEND\n${lines.join("")}`;
 }

@@ -73,7 +73,29 @@ function option(select, value, text) {
   select.add(new Option(text, value));
 }
 
+// A row for a parameter; `given` has those that are not at their defaults.
+function inputOf(given, param) {
+  const row = document.createElement("label"),
+    input = document.createElement("input");
+  Object.assign(input, { type: "number", min: param.min, max: param.max, step: 1 });
+  input.value = own(given, param.name) ? given[param.name] : param.default;
+  row.title = param.help;
+  row.append(param.name.replaceAll("_", " "), input);
+  input.onchange = () => {
+    delete given[param.name];
+    if (input.value.trim() === "") {
+      input.value = param.default;
+    }
+    if (Number(input.value) !== param.default) {
+      given[param.name] = Number(input.value);
+    }
+    changed();
+  };
+  return row;
+}
+
 function fill() {
+  $("mine").hidden = ![state.a, state.b].includes("mine");
   const form = $("form"),
     kind = document.createElement("select"),
     label = document.createElement("label");
@@ -90,29 +112,11 @@ function fill() {
   form.replaceChildren(label, ...settingsOf(state.kind).map(slider));
   for (const side of ["a", "b"]) {
     const panel = panels[side],
-      select = panel.querySelector("select"),
-      contender = FACTS.contenders.find((one) => one.name === state[side]);
-    select.value = state[side];
-    panel.querySelector(".summary").textContent = ABOUT[state[side]];
-    const inputs = contender.params.map((param) => {
-      const row = document.createElement("label"),
-        input = document.createElement("input");
-      Object.assign(input, { type: "number", min: param.min, max: param.max, step: 1 });
-      input.value = own(state["p" + side], param.name) ? state["p" + side][param.name] : param.default;
-      row.title = param.help;
-      row.append(param.name.replaceAll("_", " "), input);
-      input.onchange = () => {
-        delete state["p" + side][param.name];
-        if (input.value.trim() === "") {
-          input.value = param.default;
-        }
-        if (Number(input.value) !== param.default) {
-          state["p" + side][param.name] = Number(input.value);
-        }
-        changed();
-      };
-      return row;
-    });
+      keys = [side, "s" + side];
+    keys.forEach((key) => (selects[key].value = state[key]));
+    const told = keys.filter((key) => state[key] !== "plain").map((key) => ABOUT[state[key]]);
+    panel.querySelector(".summary").textContent = told.join(" ");
+    const inputs = keys.flatMap((key) => chosen(state, key, FACTS).params.map((param) => inputOf(state["p" + key], param)));
     panel.querySelector(".params").hidden = !inputs.length;
     panel.querySelector(".params div").replaceChildren(...inputs);
   }

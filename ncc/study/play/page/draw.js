@@ -2,9 +2,19 @@
 // Pictures of a run on canvases: packets on their way, queue, windows, limits and flows over time.
 "use strict";
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const COLOURS = {}; // of the theme, by name
+const colour = (name) => COLOURS[name];
 let light = "45%";
 const hue = (i, n, alpha) => `hsl(${Math.round((360 * i) / Math.max(n, 1))} 70% ${light} / ${alpha || 1})`;
+
+// Reads the colours of the theme.
+function readColours() {
+  const style = getComputedStyle(document.documentElement);
+  ["--line", "--soft", "--accent", "--warn", "--ink", "--card", "--light"].forEach(
+    (name) => (COLOURS[name] = style.getPropertyValue(name).trim()),
+  );
+  light = COLOURS["--light"];
+}
 
 // Clears a canvas and returns what draws on it, in CSS pixels.
 function brush(canvas) {
@@ -61,31 +71,46 @@ function axes(canvas, lastMs, most) {
   return { pen, width, height, x, y };
 }
 
-function line(pen, points, style, width) {
+// Draws a line through n points; `place(i)` and `value(i)` are in pixels. A value that is NaN is left out, and of equal
+// ones the first and the last are drawn.
+function line(pen, n, place, value, style, width) {
   pen.strokeStyle = style;
   pen.lineWidth = width;
   pen.beginPath();
-  points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+  let last = NaN,
+    skipped = -1;
+  for (let i = 0; i < n; ++i) {
+    const now = value(i);
+    if (now === last) {
+      skipped = i;
+    } else if (!Number.isNaN(now)) {
+      if (skipped >= 0) {
+        pen.lineTo(place(skipped), last);
+        skipped = -1;
+      }
+      pen.lineTo(place(i), now);
+      last = now;
+    }
+  }
+  if (skipped >= 0) {
+    pen.lineTo(place(skipped), last);
+  }
   pen.stroke();
 }
 
-function ruled(pen, value, words, { x, y, lastMs, style }) {
-  pen.save();
+function ruled({ pen, x, y }, value, lastMs, style) {
   pen.setLineDash([5, 4]);
-  line(
-    pen,
-    [
-      [x(0), y(value)],
-      [x(lastMs), y(value)],
-    ],
-    style,
-    1,
-  );
-  pen.restore();
-  pen.fillStyle = style;
-  pen.textAlign = "right";
-  pen.textBaseline = "bottom";
-  pen.fillText(words, x(lastMs), y(value) - 1);
+  line(pen, 2, (i) => x(i * lastMs), () => y(value), style, 1);
+  pen.setLineDash([]);
+}
+
+// The largest of numbers, and 0.
+function largest(numbers) {
+  let most = 0;
+  for (let i = 0; i < numbers.length; ++i) {
+    most = numbers[i] > most ? numbers[i] : most;
+  }
+  return most;
 }
 
 const picturesOf = (result) => result.pictures.length / 3;
@@ -94,28 +119,25 @@ function drawQueue(canvas, side, lastMs, state, mostBytes) {
   const { result } = side,
     most = Math.max(mostBytes / KB, bytes(state.mark) / KB, 1) * 1.12;
   const plot = axes(canvas, lastMs, most),
-    { pen, x, y } = plot,
-    points = [];
-  for (let i = 0; i < picturesOf(result); ++i) {
-    points.push([x(result.pictures[3 * i] / 1e6), y(result.pictures[3 * i + 2] / KB)]);
-  }
-  line(pen, points, colour("--accent"), 1.5);
+    { pen, x, y } = plot;
+  const place = (i) => x(result.pictures[3 * i] / 1e6);
+  line(pen, picturesOf(result), place, (i) => y(result.pictures[3 * i + 2] / KB), colour("--accent"), 1.5);
   if (state.mark > 0) {
-    ruled(pen, bytes(state.mark) / KB, "marks above", { ...plot, lastMs, style: colour("--soft") });
+    ruled(plot, bytes(state.mark) / KB, lastMs, colour("--soft"));
   }
   const reach = reachBytes(state) / KB;
   if (reach <= most) {
-    ruled(pen, reach, "full", { ...plot, lastMs, style: colour("--warn") });
+    ruled(plot, reach, lastMs, colour("--warn"));
   }
   pen.fillStyle = colour("--warn");
-  result.uplink.forEach((value, i) => {
-    if (i % 5 === 4 && value > 0) {
-      pen.fillRect(x(((Math.floor(i / 5) + 1) * state.period) / 1e3) - 1, plot.height - BOTTOM, 2, 4);
+  for (let t = 0; t < result.epochs; ++t) {
+    if (result.uplink[5 * t + 4] > 0) {
+      pen.fillRect(x(((t + 1) * state.period) / 1e3) - 1, plot.height - BOTTOM, 2, 4);
     }
-  });
+  }
   canvas.setAttribute(
     "aria-label",
-    `Queue over time; largest ${short(Math.round(Math.max(0, ...side.queues) / KB))} KB.`,
+    `Queue over time; largest ${short(Math.round(largest(side.queues) / KB))} KB.`,
   );
 }
 
@@ -125,15 +147,10 @@ function drawWindows(canvas, side, lastMs, mostBytes) {
     n = picturesOf(result);
   const { pen, x, y } = axes(canvas, lastMs, (mostBytes / KB) * 1.05 || 1),
     stride = Math.max(1, Math.floor(n / 500));
+  const place = (i) => x(result.pictures[3 * stride * i] / 1e6);
   for (let flow = 0; flow < shown; ++flow) {
-    const points = [];
-    for (let i = 0; i < n; i += stride) {
-      const value = result.windows[i * shown + flow];
-      if (value > 0) {
-        points.push([x(result.pictures[3 * i] / 1e6), y(value / KB)]);
-      }
-    }
-    line(pen, points, hue(flow, shown, 0.75), 1);
+    const window = (i) => result.windows[i * stride * shown + flow];
+    line(pen, Math.ceil(n / stride), place, (i) => (window(i) > 0 ? y(window(i) / KB) : NaN), hue(flow, shown, 0.75), 1);
   }
   canvas.setAttribute("aria-label", `Congestion windows of ${shown} flows over time, in kilobytes.`);
 }
@@ -142,7 +159,7 @@ function drawLimits(canvas, side, lastMs, state) {
   const { result, net } = side,
     n = net.senders.length,
     top = rateOf(state.rate) / 1e9;
-  const finite = result.limit_bps.some((limit) => limit !== Infinity);
+  const finite = result.limit_bps.some(Number.isFinite);
   const { pen, x, y, width, height } = axes(canvas, lastMs, top * 1.05);
   if (!finite) {
     pen.fillStyle = colour("--soft");
@@ -151,12 +168,10 @@ function drawLimits(canvas, side, lastMs, state) {
     pen.fillText("no limits", (LEFT + width) / 2, (height - BOTTOM) / 2);
   }
   const stride = Math.max(1, Math.floor(result.epochs / 400));
+  const place = (i) => x((i * stride * state.period) / 1e3);
   for (let host = 0; host < n && finite; ++host) {
-    const points = [];
-    for (let t = 0; t < result.epochs; t += stride) {
-      points.push([x((t * state.period) / 1e3), y(Math.min(result.limit_bps[t * n + host] / 1e9, top))]);
-    }
-    line(pen, points, hue(host, n, 0.7), 1);
+    const limit = (i) => y(Math.min(result.limit_bps[i * stride * n + host] / 1e9, top));
+    line(pen, Math.ceil(result.epochs / stride), place, limit, hue(host, n, 0.7), 1);
   }
   canvas.setAttribute("aria-label", finite ? `Rate limits of ${n} hosts over time.` : "No rate limits.");
 }
@@ -257,7 +272,11 @@ function drawNetwork(canvas, side, picture) {
   pen.textAlign = "center";
   pen.textBaseline = "top";
   const queue = (result.pictures[3 * picture + 2] || 0) / KB;
-  pen.fillText(`waiting: ${queue.toFixed(1)} KB`, at[net.links[net.uplink >> 1][net.uplink % 2]][0], height / 2 + 12);
+  pen.strokeStyle = colour("--card");
+  pen.lineWidth = 4;
+  for (const write of ["strokeText", "fillText"]) {
+    pen[write](`waiting: ${queue.toFixed(1)} KB`, at[net.links[net.uplink >> 1][net.uplink % 2]][0], height / 2 + 12);
+  }
 }
 
 // The time next to now among those ahead of it (direction 1) or behind it (-1).

@@ -101,6 +101,10 @@ const NS = 1e9,
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 const own = (table, key) => Object.prototype.hasOwnProperty.call(table, key);
+const CHOICES = ["a", "b", "sa", "sb"]; // controllers, then switches
+const choicesOf = (key, facts) => (key[0] === "s" ? facts.switches : facts.contenders);
+const chosen = (state, key, facts) => choicesOf(key, facts).find(({ name }) => name === state[key]);
+const alike = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
 function settingsOf(kind) {
   return SETTINGS.filter((setting) => setting[5].split(" ").includes(kind));
@@ -120,27 +124,25 @@ function check(state, facts) {
       throw new Error(`${title} must be a whole number, and is ${value}.`);
     }
   }
-  for (const side of ["a", "b"]) {
-    const known = facts.contenders.map((contender) => contender.name);
-    if (!known.includes(state[side])) {
-      throw new Error(`There is no controller called "${state[side]}"; there are ${known.join(", ")}.`);
+  for (const key of CHOICES) {
+    const known = choicesOf(key, facts).map(({ name }) => name);
+    if (!known.includes(state[key])) {
+      const what = key[0] === "s" ? "switch" : "controller";
+      throw new Error(`There is no ${what} called "${state[key]}"; there are ${known.join(", ")}.`);
     }
-    const { params, marks } = facts.contenders.find((contender) => contender.name === state[side]);
-    if (marks && bytes(state.mark) === 0) {
-      throw new Error(`${state[side]} needs marked packets: raise the marking threshold above 0.`);
-    }
-    for (const [name, value] of Object.entries(state["p" + side] || {})) {
+    const { params } = chosen(state, key, facts);
+    for (const [name, value] of Object.entries(state["p" + key])) {
       const param = params.find((one) => one.name === name);
       if (!param) {
-        throw new Error(`${state[side]} has no parameter called "${name}".`);
+        throw new Error(`${state[key]} has no parameter called "${name}".`);
       }
       if (!Number.isInteger(value) || value < param.min || value > param.max) {
-        throw new Error(`${name} of ${state[side]} must be a whole number from ${param.min} to ${param.max}.`);
+        throw new Error(`${name} of ${state[key]} must be a whole number from ${param.min} to ${param.max}.`);
       }
     }
   }
-  if (state.a === state.b) {
-    throw new Error("Both sides have the same controller: choose another one on one side.");
+  if (["", "s", "p", "ps"].every((of) => alike(state[of + "a"], state[of + "b"]))) {
+    throw new Error("Both sides have the same controller and switches: choose another one on one side.");
   }
   const reach = reachBytes(state);
   if (bytes(state.mark) >= reach) {
@@ -149,6 +151,7 @@ function check(state, facts) {
   if (state.period * 1e-6 > durationS(state)) {
     throw new Error("The decision period must not be longer than the time in which flows arrive.");
   }
+  ["a", "b"].forEach((side) => checkSwitch(state, side, facts));
 }
 
 const bytes = (kb) => Math.round(kb * KB);

@@ -4,7 +4,8 @@
 
 const $ = (id) => document.getElementById(id);
 const panels = {},
-  fresh = () => JSON.parse(JSON.stringify(BASE));
+  selects = {},
+  fresh = (changes) => JSON.parse(JSON.stringify({ ...BASE, ...changes }));
 let state = fresh(),
   worker = null,
   asked = 0,
@@ -16,15 +17,17 @@ let state = fresh(),
   playing = false,
   before = 0,
   ticket = 0,
-  due = 0;
+  due = 0,
+  watching = 0;
+const WATCH_MS = 4000;
 
 // The text after # of a link with these settings.
 function linkOf(of) {
-  const parts = ["kind", ...settingsOf(of.kind).map((setting) => setting[0]), "a", "b"].map(
+  const parts = ["kind", ...settingsOf(of.kind).map((setting) => setting[0]), ...CHOICES].map(
     (name) => `${name}=${of[name]}`,
   );
-  ["a", "b"].forEach((side) =>
-    Object.entries(of["p" + side]).forEach(([name, value]) => parts.push(`p${side}.${name}=${value}`)),
+  CHOICES.forEach((key) =>
+    Object.entries(of["p" + key]).forEach(([name, value]) => parts.push(`p${key}.${name}=${value}`)),
   );
   return parts.join("&");
 }
@@ -32,7 +35,7 @@ function linkOf(of) {
 // The settings of a link; throws an error in words.
 function stateOf(text) {
   if (own(PRESETS, text)) {
-    return { ...fresh(), ...PRESETS[text][1] };
+    return fresh(PRESETS[text][1]);
   }
   const of = fresh();
   for (const part of text ? text.split("&") : []) {
@@ -42,14 +45,14 @@ function stateOf(text) {
       const presets = Object.keys(PRESETS).join(", ");
       throw new Error(`The link has “${part.slice(0, 40)}”, and must be name=value&name=value, or one of ${presets}.`);
     }
-    if (/^p[ab]\.\w+$/.test(name) && value.trim() !== "") {
+    if (/^ps?[ab]\.\w+$/.test(name) && value.trim() !== "") {
       Object.defineProperty(of[side], param, {
         value: Number(value),
         enumerable: true,
         writable: true,
         configurable: true,
       });
-    } else if (["kind", "a", "b"].includes(name)) {
+    } else if (["kind", ...CHOICES].includes(name)) {
       of[name] = value;
     } else if (SETTINGS.some((setting) => setting[0] === name) && value.trim() !== "") {
       of[name] = Number(value);
@@ -82,11 +85,30 @@ function newWorker() {
   worker = new Worker(address);
   worker.postMessage(FACTS);
   URL.revokeObjectURL(address);
-  worker.onmessage = ({ data }) => data.id === asked && heard(data);
+  worker.onmessage = ({ data }) => {
+    if (data.id === asked) {
+      clearTimeout(watching);
+      if (data.kind === "progress") {
+        watch();
+      }
+      heard(data);
+    }
+  };
   worker.onerror = () => {
     newWorker();
     refuse("The simulator failed: choose fewer or smaller flows.", "No result for these settings.");
   };
+}
+
+// Gives up a run with the user's controller if the worker says nothing for a while, as in a loop without an end.
+function watch() {
+  clearTimeout(watching);
+  if ([state.a, state.b].includes("mine")) {
+    watching = setTimeout(() => {
+      newWorker();
+      refuse("Your controller takes too long: is there a loop without an end?", "No result for this controller.");
+    }, WATCH_MS);
+  }
 }
 
 // Notes the number of the newest run with an answer; `refused`: the run has no result.
@@ -113,7 +135,7 @@ function refuse(words, verdict, buttons) {
 function run(sure) {
   clearTimeout(due);
   const link = linkOf(state);
-  const preset = Object.keys(PRESETS).find((name) => linkOf({ ...fresh(), ...PRESETS[name][1] }) === link);
+  const preset = Object.keys(PRESETS).find((name) => linkOf(fresh(PRESETS[name][1])) === link);
   $("preset").value = preset || "";
   try {
     check(state, FACTS);
@@ -121,14 +143,15 @@ function run(sure) {
     refuse(error.message, "No result for these settings.");
     return;
   }
+  askedMs = performance.now();
+  worker.postMessage({ id: ++asked, state, sure, code: $("code").value });
+  watch();
   say("");
   try {
     history.replaceState(null, "", `#${link}`);
   } catch {
     // Safari allows it 100 times in 30 s; the button makes its own link.
   }
-  askedMs = performance.now();
-  worker.postMessage({ id: ++asked, state, sure });
 }
 
 // Runs soon: once for all changes of one moment, and after a short run on its way, so that results follow a moved slider.
@@ -142,7 +165,7 @@ function changed(waitMs) {
     }
   };
   clearTimeout(due);
-  due = setTimeout(next, waitMs || 15);
+  due = setTimeout(next, waitMs || 0);
 }
 
 function stop() {
@@ -170,15 +193,16 @@ function heard(data) {
   } else {
     $("progress").hidden = true;
     $("results").classList.remove("old");
-    show(data.sides, data.state);
+    show(data);
   }
 }
 
-function show(given, settings) {
+function show({ sides: given, state: settings, flows, net }) {
   sides = given;
   shown = settings;
   const all = Object.values(sides);
   all.forEach((side) => {
+    Object.assign(side, { flows, net });
     side.queues = Array.from({ length: picturesOf(side.result) }, (_, i) => side.result.pictures[3 * i + 2]);
     side.placeOf = side.net.isHost.map((_, node) => side.net.senders.indexOf(node));
   });
@@ -189,68 +213,10 @@ function show(given, settings) {
   answered(false);
 }
 
-const textOf = (key, value) => {
-  const { scale, digits } = FACTS.metrics[key];
-  return Number.isNaN(value) ? "–" : (value * scale).toFixed(digits);
-};
-const titleOf = (key, title) => {
-  const unit = FACTS.metrics[key].unit.replace("us", "µs");
-  return unit ? `${title} (${unit})` : title;
-};
-
-function cell(row, tag, text, best) {
-  const made = document.createElement(tag);
-  made.textContent = text;
-  made.className = best ? "best" : "";
-  made.scope = tag === "th" ? (row.parentNode.tagName === "THEAD" ? "col" : "row") : "";
-  row.append(made);
-}
-
-function table() {
-  const of = [sides.a, sides.b],
-    head = document.createElement("thead"),
-    body = document.createElement("tbody");
-  const headRow = head.insertRow();
-  ["", ...of.map(({ name }) => NAMES[name]), "Bound"].forEach((text) => cell(headRow, "th", text));
-  for (const [key, title, better] of ROWS) {
-    const values = of.map(({ metrics }) => metrics[key]),
-      texts = values.map((value) => textOf(key, value));
-    const best =
-      texts[0] === texts[1] || values.some(Number.isNaN) ? NaN : better * values[0] > better * values[1] ? 0 : 1;
-    const row = body.insertRow();
-    cell(row, "th", titleOf(key, title));
-    texts.forEach((text, i) => cell(row, "td", text, better !== 0 && best === i));
-    cell(row, "td", key === "fct_mean_s" ? textOf(key, of[0].metrics.bound_s) : "");
-  }
-  $("table").replaceChildren(head, body);
-  for (const side of ["a", "b"]) {
-    const { metrics } = sides[side];
-    const [took, lost] = [textOf("fct_mean_s", metrics.fct_mean_s), textOf("loss_frac", metrics.loss_frac)];
-    panels[side].querySelector(".figures").textContent = `mean ${took} ms, lost ${lost} %`;
-  }
-  const [a, b] = of.map(({ metrics }) => metrics.fct_mean_s),
-    less = Math.round(100 * (1 - Math.min(a, b) / Math.max(a, b)));
-  const [winner, loser] = (a < b ? of : [of[1], of[0]]).map(({ name }) => NAMES[name]);
-  const missing = of.filter(({ metrics }) => metrics.unfinished > 0).map(({ name }) => NAMES[name]);
-  $("verdict").textContent = less
-    ? `${winner} finishes flows ${less} % sooner than ${loser}.`
-    : "Both finish flows equally soon.";
-  const [fair, other] = of.map(({ metrics }) => metrics.jain);
-  if (Math.abs(fair - other) >= 0.05) {
-    const first = fair > other ? 0 : 1;
-    const words = [first, 1 - first].map((i) => textOf("jain", of[i].metrics.jain)).join(" against ");
-    $("verdict").textContent += ` ${NAMES[of[first].name]} shares more equally: Jain’s index ${words}.`;
-  }
-  if (missing.length) {
-    $("verdict").textContent += ` Not all flows of ${missing.join(" and ")} ended in time.`;
-  }
-}
-
 function drawAll() {
-  light = colour("--light");
   const most = (pick) => Math.max(...["a", "b"].map((key) => pick(sides[key])));
-  const queue = most((side) => side.queues.reduce((one, other) => Math.max(one, other), 0));
-  const windows = most((side) => side.result.windows.reduce((one, other) => Math.max(one, other), 0));
+  const queue = most((side) => largest(side.queues)),
+    windows = most((side) => largest(side.result.windows));
   for (const key of ["a", "b"]) {
     const panel = panels[key],
       side = sides[key],
@@ -348,6 +314,7 @@ function openLink() {
 function setTheme(dark) {
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   $("theme").textContent = dark ? "Light theme" : "Dark theme";
+  readColours();
   if (sides) {
     drawAll();
   }
@@ -355,17 +322,18 @@ function setTheme(dark) {
 
 function begin() {
   for (const side of ["a", "b"]) {
-    const panel = $("side").content.cloneNode(true).firstElementChild,
-      select = panel.querySelector("select");
-    panels[side] = panel;
-    select.setAttribute("aria-label", `Controller on the ${side === "a" ? "left" : "right"}`);
-    FACTS.contenders.forEach(({ name }) => option(select, name, NAMES[name]));
-    select.onchange = () => {
-      state[side] = select.value;
-      state["p" + side] = {};
-      fill();
-      changed();
-    };
+    const panel = (panels[side] = $("side").content.cloneNode(true).firstElementChild);
+    for (const [key, select] of [side, "s" + side].map((key, i) => [key, panel.querySelectorAll("select")[i]])) {
+      selects[key] = select;
+      select.setAttribute("aria-label", `${select.title} on the ${side === "a" ? "left" : "right"}`);
+      choicesOf(key, FACTS).forEach(({ name }) => option(select, name, NAMES[name]));
+      select.onchange = () => {
+        state[key] = select.value;
+        state["p" + key] = {};
+        fill();
+        changed();
+      };
+    }
     $("sides").append(panel);
   }
   option($("preset"), "", "own settings");
@@ -407,6 +375,8 @@ function begin() {
       acts[event.key]();
     }
   });
+  $("code").value = EXAMPLE;
+  $("code").oninput = () => changed(600);
   $("settings").open = innerWidth > 900;
   window.addEventListener("resize", () => sides && drawAll());
   window.addEventListener("hashchange", openLink);

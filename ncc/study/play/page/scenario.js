@@ -156,14 +156,15 @@ function receiversOf(state, net, facts, contender, countsHeld) {
 function planOf(state, facts, side) {
   const net = networkOf(state),
     flows = flowsOf(state, net, facts),
-    reach = reachBytes(state);
-  const contender = facts.contenders.find((one) => one.name === state[side]),
+    reach = reachBytes(state),
+    equipped = equip(net, state, side, facts);
+  const contender = chosen(state, side, facts),
     { stack } = contender;
   const doubts = contender.limit.kind === "policy" ? outside(state, net, facts) : [];
   const countsHeld = contender.limit.kind === "policy" && !doubts.length,
     period = periodS(state);
   const wire = wireBytes(facts) / (facts.spec.mtu_bytes - HEADER),
-    given = state["p" + side] || {};
+    given = state["p" + side];
   const answer = (host) => ({
     ahead_bytes: stack.answer_frac * reach,
     ns_per_byte: (wire * 8 * NS) / net.rateOf(net.downPort(host)),
@@ -174,7 +175,7 @@ function planOf(state, facts, side) {
     is_host: net.isHost,
     links: net.links,
     pools: net.pools,
-    programs: [],
+    ...equipped,
     flows: flows.flat(),
     agents: net.senders,
     uplinks: [net.uplink],

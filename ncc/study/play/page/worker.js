@@ -51,27 +51,13 @@ async function runSide(loaded, state, plan, bound, id, facts, tell) {
       throw new Error(`The simulation stopped: ${why}.`);
     }
     const result = play.result();
-    const { net, doubts, contender } = plan;
-    const shown = {
-      links: net.links.map((link) => [link.a, link.b, link.rate_bps]),
-      isHost: net.isHost,
-      names: net.names,
-    };
-    Object.assign(shown, { senders: net.senders, receivers: net.receivers, uplink: net.uplink });
-    return {
-      flows,
-      doubts,
-      net: shown,
-      name: contender.name,
-      result,
-      metrics: metricsOf(plan, result, facts, periodS(state), bound),
-    };
+    return { doubts: plan.doubts, result, metrics: metricsOf(plan, result, facts, periodS(state), bound) };
   } finally {
     play.delete();
   }
 }
 
-async function run({ id, state, sure }, facts, tell) {
+async function run({ id, state, sure, code }, facts, tell) {
   newest = id;
   if (!state) {
     return; // only gives up what runs
@@ -87,6 +73,10 @@ async function run({ id, state, sure }, facts, tell) {
     }
     engine = engine || packetsim();
     loaded = await engine;
+    loaded.mine = [state.a, state.b].includes("mine") && mineOf(code, loaded);
+    const { net, flows } = plans[0], // the same on both sides
+      { isHost, senders, receivers, uplink } = net,
+      links = net.links.map((link) => [link.a, link.b]);
     const bound = srptMeanS(plans[0], facts, idealS(plans[0], facts)),
       sides = {};
     for (const [k, side] of ["a", "b"].entries()) {
@@ -101,7 +91,7 @@ async function run({ id, state, sure }, facts, tell) {
         .filter(ArrayBuffer.isView)
         .map((view) => view.buffer),
     );
-    tell({ kind: "done", id, state, sides }, buffers);
+    tell({ kind: "done", id, state, sides, flows, net: { isHost, senders, receivers, uplink, links } }, buffers);
   } catch (error) {
     const plain = error instanceof Error && !(error instanceof WebAssembly.RuntimeError);
     if (!plain) {
