@@ -90,7 +90,7 @@ class Nic
         const int64_t now_ns = network_.now_ns();
         network_.packets()[ref].joined_ns = now_ns;
         const auto &header = network_.packets().header(ref);
-        const bool data = header.has_payload(), limited = Limited(ref);
+        const bool data = header.in_flow_queue(), limited = Limited(ref);
         const bool idle = waiting_pkts() == 0 && !wire_pending_ && !paused_ && free_ps_ <= now_ns * kPsPerNs;
         if (idle && (!limited || bucket_.WaitNs(header.ip_bytes, now_ns) == 0)) {
             Transmit(ref, limited, now_ns);

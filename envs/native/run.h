@@ -35,6 +35,7 @@ class Run
     const Spec &spec() const { return spec_; }
     const std::vector<FlowRecord> &records() const { return records_; }
     const std::vector<FlowView> &views() const { return views_; } // by flow
+    const Routes &routes() const { return routes_; }
     int64_t flows_started() const { return static_cast<int64_t>(next_flow_); }
     int64_t flows_finished() const { return finished_; }
     uint64_t messages() const { return messages_; }

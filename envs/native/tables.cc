@@ -2,9 +2,11 @@
 // Rows of the registered headers by name. With NCC_TESTS there are those of tests/native too.
 #include "controllers.h"
 #include "programs.h"
+#include "transports.h"
 
 #ifdef NCC_TESTS
 #include "test_program.h"
+#include "test_transport.h"
 #include "test_window.h"
 #endif
 
@@ -29,6 +31,25 @@ const ncc_sw_ops &FindProgram(const std::string &name)
     }
 #endif
     return *RowIn(ncc_program_table, name);
+}
+
+const ncc_tp_ops *FindTransport([[maybe_unused]] const std::string &name)
+{
+#ifdef NCC_TESTS
+    if (name == test_transport_transport.name) {
+        return &test_transport_transport;
+    }
+#endif
+    return nullptr;
+}
+
+bool HasMessages(const Spec &spec)
+{
+    bool has = false;
+    for (size_t stack = 0; stack <= spec.stacks.size(); ++stack) {
+        has |= FindTransport(spec.stack(stack).transport) != nullptr;
+    }
+    return has;
 }
 
 } // namespace ncc

@@ -67,6 +67,10 @@ void Network::Handle(const Event &event)
         return transport_.gates().Leave(index);
     case EventKind::kProgram:
         return switches_.ProgramTimer(index);
+    case EventKind::kMessageTimer:
+        return transport_.messages().Timer(index, event.word);
+    case EventKind::kTurn:
+        return transport_.messages().Turn(index);
     }
 }
 

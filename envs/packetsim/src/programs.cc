@@ -21,7 +21,7 @@ ncc_sw_packet Network::Describe(uint32_t place)
             packet.hop,
             packet.prio,
             packet.rank,
-            static_cast<ncc_u64>(packet.window) << shift,
+            packet.message ? 0 : static_cast<ncc_u64>(packet.window) << shift,
             0};
 }
 
@@ -58,7 +58,7 @@ void Network::SendSignal(uint32_t port, uint32_t about, const ncc_cc_signal &sig
 void Network::WriteHop(uint32_t place, const ncc_cc_hop &hop)
 {
     Packet &packet = engine_.packets()[place].packet;
-    if (!(connections().tcp(packet.connection).ops->needs & NCC_CC_HOPS)) {
+    if (packet.message || !(connections().tcp(packet.connection).ops->needs & NCC_CC_HOPS)) {
         return;
     }
     packet.sack = packet.sack == kNone ? connections().telemetry().Take() : packet.sack;
