@@ -58,6 +58,22 @@ class Needs(IntFlag):
         return bool(self & (Needs.TIMER | Needs.HOPS))
 
 
+class TransportNeeds(IntFlag):
+    """Needs of a message transport, which the network must meet (`enum ncc_tp_needs` of transport.h).
+
+    SHAPED: a shaped queue in every port and NIC. SYMMETRIC: words come back the way of their data. ONE_WAY: packets of
+    a flow do not overtake each other. TRIMS, CLASSES, RANKED: what ports do. TURNS: hosts serve their flows by turns.
+    """
+
+    SHAPED = 1
+    SYMMETRIC = 2
+    ONE_WAY = 4
+    TRIMS = 8
+    CLASSES = 16
+    RANKED = 32
+    TURNS = 64
+
+
 @dataclass(frozen=True)
 class ParamInfo:
     """A parameter of a controller: an integer in [min, max], in the unit that `help` names."""
@@ -91,6 +107,31 @@ def controllers() -> dict[str, ControllerInfo]:
         )
         for name, summary, ecn, needs, state_bytes, params in _baselines.controllers()
     }
+
+
+@dataclass(frozen=True)
+class TransportInfo:
+    """One message transport, whose ends ask before they send."""
+
+    name: str
+    summary: str
+    needs: TransportNeeds
+    params: tuple[ParamInfo, ...]
+
+
+@cache
+def message_transports() -> dict[str, TransportInfo]:
+    """Return all message transports of `baselines/transports/` by name."""
+    return {
+        name: TransportInfo(name, summary, TransportNeeds(needs), tuple(ParamInfo(*row) for row in params))
+        for name, summary, needs, params in _baselines.transports()
+    }
+
+
+@cache
+def transport_params() -> dict[str, tuple[ParamInfo, ...]]:
+    """Return the parameters of every controller and every message transport, by name."""
+    return {name: info.params for table in (controllers(), message_transports()) for name, info in table.items()}
 
 
 @cache
@@ -127,13 +168,15 @@ def controller(name: str) -> ControllerInfo:
 
 
 def check_params(name: str, params: Mapping[str, object]) -> dict[str, int]:
-    """Return all parameters of controller `name` in table order: `params`, and defaults for the others.
+    """Return all parameters of a controller or message transport in table order, with defaults for those not given.
 
     Raises:
-        UnknownNameError: no such controller, or as `with_defaults`.
+        UnknownNameError: there is neither of this name, or as `with_defaults`.
         ConfigError: as `with_defaults`.
     """
-    return with_defaults(name, controller(name).params, params.items())
+    if name not in transport_params():
+        raise UnknownNameError("transport", name, transport_params())
+    return with_defaults(name, transport_params()[name], params.items())
 
 
 def check_named(kind: Kind, name: str, params: Params) -> dict[str, int]:

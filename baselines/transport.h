@@ -10,6 +10,9 @@
  *
  * A packet of data leaves when a permission (`grant`) is due, the host has room, and there is one to send: first those
  * that are to go again, lowest number first, then new ones. A permission is one transmission, not one number.
+ *
+ * To add one, write `transports/<name>.h` with NCC_TP_REGISTER(<name>, ...) at its end, by which the build finds it.
+ * No controller and no program may have the same name.
  */
 #ifndef NCC_TRANSPORT_H
 #define NCC_TRANSPORT_H

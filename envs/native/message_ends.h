@@ -21,9 +21,9 @@ namespace ncc
 {
 
 // `Network` is cheap to copy. It has the clock and the events (`now_ns`, `Schedule`), the `run`, the `slot_of` a flow
-// and the `line_bytes_per_s` of a node. `HasRoom(slot)` is true if the host takes one more packet of a flow.
-// `SendData(flow, packet)` and `SendWord(flow, packet, to_receiver, marks)` hand down. `Received(slot)` and
-// `Acknowledged(slot)` are called once for each flow.
+// and the `line_bytes_per_s` and `shaped_bytes_per_s` of a node. `HasRoom(slot)` is true if the host takes one more
+// packet of a flow. `SendData(flow, packet)` and `SendWord(flow, packet, to_receiver, marks)` hand down.
+// `Received(slot)` and `Acknowledged(slot)` are called once for each flow.
 template <class Network>
 class MessageEnds
 {
@@ -63,11 +63,13 @@ class MessageEnds
     void ToReceiver(uint32_t slot, const ncc_tp_packet &k)
     {
         MessageFlow &m = *flows_[slot];
+        FlowRecord &record = network_.run().record(m.flow);
         if (m.here == m.pkts) { // the sender does not know
             Say(m, Word(NCC_TP_ACK), false);
             return;
         }
         if (k.kind == NCC_TP_DATA && (k.flags & NCC_TP_TRIMMED) == 0) {
+            record.reordered_pkts += k.number < m.reached && (k.flags & NCC_TP_AGAIN) == 0;
             m.TakeIn(k.number);
         } else if (k.kind == NCC_TP_PROBE) {
             Answer(m, k.count);
@@ -84,7 +86,10 @@ class MessageEnds
     void ToSender(uint32_t slot, const ncc_tp_packet &k)
     {
         MessageFlow &m = *flows_[slot];
+        FlowRecord &record = network_.run().record(m.flow);
+        record.credits += k.kind == NCC_TP_CREDIT;
         if (m.acked == m.pkts) {
+            record.wasted_credits += k.kind == NCC_TP_CREDIT;
             return;
         }
         uint64_t bytes = 0;
@@ -98,6 +103,7 @@ class MessageEnds
         }
         network_.run().Delivered(m.flow, bytes);
         if (m.acked == m.pkts) {
+            record.wasted_credits += m.granted;
             m.sender_timer.due_ns = m.permitted.due_ns = MessageTimer::kOff;
             network_.Acknowledged(slot);
             return;
@@ -234,6 +240,7 @@ class MessageEnds
         ncc_tp_flow f{};
         f.now_ns = static_cast<ncc_u64>(network_.now_ns());
         f.line_bytes_per_s = network_.line_bytes_per_s(sender ? flow.src : flow.dst);
+        f.shaped_bytes_per_s = network_.shaped_bytes_per_s(sender ? flow.src : flow.dst);
         f.base_rtt_ns = m.base_rtt_ns;
         f.max_rtt_ns = max_rtt_ns_;
         f.mtu_bytes = spec().mtu_bytes;
@@ -268,6 +275,7 @@ class MessageEnds
     void Apply(MessageFlow &m, bool sender, ncc_tp_out &out)
     {
         if (sender) {
+            network_.run().record(m.flow).wasted_credits += out.wasted;
             if (out.timed_out != 0) {
                 network_.run().TimedOut(m.flow);
             }

@@ -69,6 +69,7 @@ class Run
         records_[flow].AddRtt(ns);
         SenderOf(flow).AddRtt(ns);
     }
+    FlowRecord &record(uint32_t flow) { return records_[flow]; }
     void TimedOut(uint32_t flow) { ++records_[flow].timeouts; }
     // Call when a data packet that ends at `end_bytes` has left the host.
     void Left(uint32_t flow, uint64_t end_bytes, bool retransmission, int64_t now_ns)

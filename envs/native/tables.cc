@@ -33,14 +33,14 @@ const ncc_sw_ops &FindProgram(const std::string &name)
     return *RowIn(ncc_program_table, name);
 }
 
-const ncc_tp_ops *FindTransport([[maybe_unused]] const std::string &name)
+const ncc_tp_ops *FindTransport(const std::string &name)
 {
 #ifdef NCC_TESTS
     if (name == test_transport_transport.name) {
         return &test_transport_transport;
     }
 #endif
-    return nullptr;
+    return RowIn(ncc_tp_table, name);
 }
 
 bool HasMessages(const Spec &spec)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ncc.baselines.registry import controllers
+from ncc.baselines.registry import transport_params
 from ncc.core.receivers import parts
 from ncc.harness.datapath import tell
 from ncc.harness.pool import Job, evaluate
@@ -40,7 +40,7 @@ EVERY = pytest.mark.parametrize("name", experiment_names())
 
 def has(name: str, cell: Cell) -> bool:
     """True if a datapath has the cell's transports: ours, or those that go by its name."""
-    return all(each in controllers() or each.startswith(f"{name}::") for each in cell.controller.stack.transports)
+    return all(each in transport_params() or each.startswith(f"{name}::") for each in cell.controller.stack.transports)
 
 
 @EVERY

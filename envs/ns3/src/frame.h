@@ -59,8 +59,10 @@ struct Frame final : ns3::EventImpl {
     Frame *behind = nullptr;           // the frame behind it in its list
 
     bool has_payload() const { return payload_bytes > 0; }
-    bool in_flow_queue() const { return has_payload() || (marks & kBehind) != 0; } // at its host
-    void Trim()                                                                    // cuts its payload off
+    bool in_flow_queue() const { return has_payload() || (marks & kBehind) != 0; }
+    bool shaped() const { return (marks & kInShaped) != 0; }
+    bool expendable() const { return (marks & kExpendable) != 0; }
+    void Trim() // cuts its payload off
     {
         ip_bytes = std::min<uint32_t>(ip_bytes, NCC_SW_TRIM_BYTES);
         payload_bytes = 0;

@@ -4,6 +4,7 @@
 #include "network.h"
 
 #include "message_ends.h"
+#include "shaped.h"
 
 namespace ncc
 {
@@ -25,6 +26,7 @@ struct EndsHost {
     Run &run() { return network; }
     static uint32_t slot_of(uint32_t flow) { return flow; }
     uint64_t line_bytes_per_s(uint32_t node) { return network.link(network.nic(node).port()).wire.BytesPerS(); }
+    uint64_t shaped_bytes_per_s(uint32_t node) { return network.nic(node).shaped_bytes_per_s(); }
     bool HasRoom(uint32_t flow) const { return network.HasRoom(flow); }
     void Received(uint32_t flow) { network.Received(flow, network.spec().flows[flow].size_bytes); }
     void Acknowledged(uint32_t flow) { network.Acknowledged(flow); }
@@ -56,7 +58,8 @@ struct EndsHost {
         Frame *frame = Made(flow, content, to_receiver, NCC_TP_SAY_BYTES);
         frame->marks = marks;
         const FlowSpec &spec = network.spec().flows[flow.flow];
-        network.nic(to_receiver ? spec.src : spec.dst).Send(frame);
+        auto &nic = network.nic(to_receiver ? spec.src : spec.dst);
+        frame->shaped() ? nic.SendShaped(frame) : nic.Send(frame);
     }
 };
 
@@ -99,5 +102,11 @@ void Messages::Send(uint32_t flow) { ends_->Send(flow); }
 void Messages::Timer(uint32_t flow, uint64_t number) { ends_->Timer(flow, number); }
 
 void Messages::Turn(uint32_t host) { ends_->Turn(host); }
+
+template void Switches<Network, Port>::JoinShaped(uint32_t, Frame *);
+template void Switches<Network, Port>::ServeShaped(uint32_t);
+template void Switches<Network, Port>::TransmittedShaped(uint32_t, uint64_t);
+template void Nic<Network, FramePool>::SendShaped(Frame *);
+template bool Nic<Network, FramePool>::ServeShaped();
 
 } // namespace ncc

@@ -213,7 +213,7 @@ void Network::Handle(EventKind kind, uint32_t index, uint64_t number)
 {
     switch (kind) {
     case EventKind::kTransmit:
-        return switches_.Transmitted(index);
+        return switches_.Transmitted(index, number);
     case EventKind::kWire:
         return nic(index).WireFree();
     case EventKind::kTokens:

@@ -4,6 +4,7 @@
 #include "network.h"
 
 #include "message_ends.h"
+#include "shaped.h"
 
 namespace ncc::packetsim
 {
@@ -24,6 +25,7 @@ struct Host {
     Run &run() { return transport; }
     uint32_t slot_of(uint32_t flow) const { return transport.connections().slot_of(flow); }
     uint64_t line_bytes_per_s(uint32_t node) { return network.link(network.nic(node).port()).wire.BytesPerS(); }
+    uint64_t shaped_bytes_per_s(uint32_t node) { return network.nic(node).shaped_bytes_per_s(); }
     bool HasRoom(uint32_t slot) const { return transport.HasRoom(slot); }
     void Received(uint32_t slot) { transport.Received(slot); }
     void Acknowledged(uint32_t slot) { transport.Acknowledged(slot); }
@@ -57,7 +59,12 @@ struct Host {
         const Kind kind = to_receiver ? Kind::kWordToReceiver : Kind::kWordToSender;
         Packet packet = Made(flow, content, kind, NCC_TP_SAY_BYTES);
         packet.window = marks;
-        transport.Send(packet);
+        if ((marks & kInShaped) == 0) {
+            transport.Send(packet);
+            return;
+        }
+        const Connection &connection = transport.connections()[flow.slot];
+        network.nic(to_receiver ? connection.src : connection.dst).SendShaped(transport.Start(packet));
     }
 };
 
@@ -98,3 +105,14 @@ void Messages::Timer(uint32_t slot, uint64_t word) { ends_->Timer(slot, word); }
 void Messages::Turn(uint32_t host) { ends_->Turn(host); }
 
 } // namespace ncc::packetsim
+
+namespace ncc
+{
+
+template void Switches<packetsim::Network, packetsim::Port>::JoinShaped(uint32_t, uint32_t);
+template void Switches<packetsim::Network, packetsim::Port>::ServeShaped(uint32_t);
+template void Switches<packetsim::Network, packetsim::Port>::TransmittedShaped(uint32_t, uint64_t);
+template void Nic<packetsim::Network, packetsim::PacketPool>::SendShaped(uint32_t);
+template bool Nic<packetsim::Network, packetsim::PacketPool>::ServeShaped();
+
+} // namespace ncc

@@ -61,6 +61,8 @@ struct Packet {
     }
     bool has_payload() const { return kind == Kind::kData && !trimmed; }
     bool in_flow_queue() const { return has_payload() || (message && (window & kBehind) != 0); } // at its host
+    bool shaped() const { return message && (window & kInShaped) != 0; }
+    bool expendable() const { return message && (window & kExpendable) != 0; }
     unsigned way() const { return static_cast<unsigned>(kind) & 1; } // 0: to the receiver, 1: to the sender
     bool to_receiver() const { return way() == 0; }
 };

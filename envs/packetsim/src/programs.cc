@@ -12,7 +12,8 @@ ncc_sw_packet Network::Describe(uint32_t place)
     const Packet &packet = engine_.packets()[place].packet;
     const bool ack = packet.kind == Kind::kAck, window = ack || packet.kind == Kind::kSynAck;
     const uint32_t flags = SwitchFlags(packet.to_receiver(), packet.kind == Kind::kSynAck,
-                                       packet.fin && !packet.trimmed, packet.ecn_capable, packet.marked, window);
+                                       packet.fin && !packet.trimmed, packet.ecn_capable, packet.marked, window) |
+                           (packet.expendable() ? static_cast<uint32_t>(NCC_SW_EXPENDABLE) : 0U);
     const uint32_t shift = ack ? connections().tcp(packet.connection).window_shift : 0;
     return {connections().flow_of(packet.connection),
             packet.ip_bytes,
