@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ncc.core.scenario import Nic, Scenario, Transport
-from ncc.core.topologies import ManyToOne
+from ncc.core.topologies import AnyTopology, ManyToOne
 from ncc.core.topology import Program
 from ncc.core.units import GBPS, MS, US
 from ncc.envs.native.base import NativeDatapath
@@ -25,7 +25,7 @@ PLAIN = (("alpha_permille", 1000), ("small_pkts", 0), ("jitter_permille", 0), ("
 """Full rate from the first credit on, and no jitter."""
 
 
-def crediting(topology: ManyToOne, *flows: Any, **settings: Any) -> Scenario:
+def crediting(topology: AnyTopology, *flows: Any, **settings: Any) -> Scenario:
     values = {"transport": Transport(handshake=False, recovery="classic"), "routing": "symmetric"}
     return fixed(topology, *flows, nic=Nic(shaped_frac=SHARE), **(values | settings))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ncc.core.scenario import Nic, Scenario, Transport
-from ncc.core.topologies import ManyToOne
+from ncc.core.topologies import AnyTopology, ManyToOne
 from ncc.core.topology import Program
 from ncc.core.units import GBPS, MS, US
 from ncc.envs.packetsim import PacketsimDatapath
@@ -22,7 +22,7 @@ SHARE = 84 / (2 * 84 + 1538)
 SELECTIVE = (Program(name="selective"),)
 
 
-def rehearsing(topology: ManyToOne, *flows: Any, share: float = SHARE, **settings: Any) -> Scenario:
+def rehearsing(topology: AnyTopology, *flows: Any, share: float = SHARE, **settings: Any) -> Scenario:
     values = {"transport": Transport(handshake=False, recovery="classic"), "routing": "symmetric"}
     return fixed(topology, *flows, nic=Nic(shaped_frac=share), **(values | settings))
 
