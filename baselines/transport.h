@@ -23,7 +23,7 @@
 #define NCC_TP_TOP 16        /* most flows that a turn sees */
 #define NCC_TP_SAYS 4        /* most words of an answer */
 #define NCC_TP_SAY_BYTES 46  /* IP packet of a word: payload of the smallest Ethernet frame (IEEE 802.3) */
-#define NCC_TP_PROBED 64     /* most holes that the answer to a PROBE names */
+#define NCC_TP_PROBED 64     /* most holes that are named at once */
 #define NCC_TP_OFF (~0ULL)   /* of a timer: it stops; of an urgency: the flow asks for no turn */
 #define NCC_TP_ALL (~0U)     /* of a number: no packet; of a count: to the last that has left */
 
@@ -106,6 +106,7 @@ struct ncc_tp_out {
     ncc_u32 lost_go;   /* 1: each of them that was not to go again already brings a permission like `grant` */
     ncc_u32 wasted;    /* credits that could not be used, for records */
     ncc_u32 timed_out; /* 1: a timeout, for records */
+    ncc_u32 holes;     /* receiver: says a NACK for each hole below it, at most NCC_TP_PROBED; 0: none */
     ncc_u32 n_says;
     ncc_u64 timer_ns; /* time until this end's timer is due; 0: as it was; NCC_TP_OFF */
     ncc_u64 urgency;  /* receiver: key among the host's incoming flows, smallest first; 0: as it was; NCC_TP_OFF */

@@ -48,19 +48,38 @@ NCC_CC_FN ncc_u64 ncc_credit_rate(const struct ncc_tp_flow *f, ncc_u64 rate, ncc
     return ncc_max_u64(ncc_min_u64(rate, most), f->say_wire_bytes * NCC_NS_PER_S / rtt_ns + 1);
 }
 
-/* Says that everything is here, or which packets the data `k` has jumped over; `reached`: what had come before it. */
-NCC_CC_FN void ncc_say_holes(ncc_u32 *reached, const struct ncc_tp_flow *f, const struct ncc_tp_packet *k,
-                             struct ncc_tp_out *o)
+/* What a receiver has said of holes. */
+struct ncc_credit_holes {
+    ncc_u32 reached; /* end of what had come before the packet that has come now */
+    ncc_u32 said;    /* holes below it were said before credit `since` was */
+    ncc_u32 since;
+};
+
+/*
+ * Says that everything is here, or which packets the data `k` has jumped over. No jump tells of a repair that is lost.
+ * But data carries the number of its credit, and a sender repairs first, lowest number first: data of a credit that was
+ * said after the holes left after their repairs. It finds those open again that are below it. `next`: number of the
+ * next credit.
+ */
+NCC_CC_FN void ncc_say_holes(struct ncc_credit_holes *s, ncc_u32 next, const struct ncc_tp_flow *f,
+                             const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
     if (f->here == f->pkts) {
         ncc_tp_say(o, NCC_TP_ACK);
-    } else if (k->kind == NCC_TP_DATA && !(k->flags & NCC_TP_AGAIN) && k->number > *reached) {
-        struct ncc_tp_packet *nack = ncc_tp_say(o, NCC_TP_NACK);
+    } else if (k->kind == NCC_TP_DATA) {
+        if (!(k->flags & NCC_TP_AGAIN) && k->number > s->reached) {
+            struct ncc_tp_packet *nack = ncc_tp_say(o, NCC_TP_NACK);
 
-        nack->number = *reached;
-        nack->count = k->number - *reached;
+            nack->number = s->reached;
+            nack->count = k->number - s->reached;
+        }
+        if (k->stamp && ncc_stamp_from(s->since, ncc_stamp_seq(k->stamp)) < NCC_STAMP_SEQ / 2) {
+            o->holes = k->number < s->said ? k->number : s->said;
+            s->said = f->reached;
+            s->since = next;
+        }
     }
-    *reached = f->reached;
+    s->reached = f->reached;
 }
 
 #endif

@@ -145,7 +145,7 @@ struct expresspass_receiver {
     ncc_u32 seq, expected; /* numbers of the next credit, and of the next that data is to echo */
     ncc_u32 seen, lost;    /* credits of this update, by what data echoes */
     ncc_u32 quota;         /* credits left to send; 0: no bound */
-    ncc_u32 reached;
+    struct ncc_credit_holes holes;
 };
 
 NCC_CC_FN void expresspass_update(struct expresspass_receiver *s, const ncc_u64 *p, const struct ncc_tp_flow *f)
@@ -194,7 +194,7 @@ NCC_CC_FN void expresspass_asked(struct expresspass_receiver *s, const ncc_u64 *
 NCC_CC_FN void expresspass_got(struct expresspass_receiver *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
-    ncc_say_holes(&s->reached, f, k, o);
+    ncc_say_holes(&s->holes, s->seq, f, k, o);
     if (k->kind == NCC_TP_REQUEST && f->here < f->pkts) {
         expresspass_asked(s, p, f, k->count, o);
     } else if (k->kind == NCC_TP_DATA && k->stamp) {

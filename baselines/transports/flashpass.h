@@ -159,16 +159,19 @@ NCC_CC_FN void flashpass_sender_timer(struct flashpass_sender *s, const ncc_u64 
 }
 
 struct flashpass_receiver {
-    ncc_u32 reached;
+    ncc_u32 next; /* after the last request that was answered */
+    struct ncc_credit_holes holes;
 };
 
 NCC_CC_FN void flashpass_got(struct flashpass_receiver *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                              const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
     (void)p;
-    ncc_say_holes(&s->reached, f, k, o);
-    if (k->kind == NCC_TP_REQUEST)
+    ncc_say_holes(&s->holes, s->next, f, k, o);
+    if (k->kind == NCC_TP_REQUEST) {
         ncc_tp_say(o, NCC_TP_CREDIT)->stamp = k->stamp;
+        s->next = ncc_stamp_seq(k->stamp) + 1;
+    }
 }
 
 NCC_TP_NO_RECEIVER_TIMER(flashpass)

@@ -72,7 +72,10 @@ class MessageEnds
             record.reordered_pkts += k.number < m.reached && (k.flags & NCC_TP_AGAIN) == 0;
             m.TakeIn(k.number);
         } else if (k.kind == NCC_TP_PROBE) {
-            Answer(m, k.count);
+            m.reached = std::max(m.reached, k.count);
+            if (SayHoles(m, k.count) == 0) {
+                Say(m, Word(NCC_TP_ACK), false);
+            }
         }
         Call(m, false, m.ops->got, k);
         if (m.here == m.pkts) {
@@ -217,21 +220,18 @@ class MessageEnds
         probe.count = m.nxt;
         Say(m, probe, true, kBehind);
     }
-    // Says which of the packets below `count`, all of which have left, are not here.
-    void Answer(MessageFlow &m, uint32_t count)
+    // Says which of the packets below `end` are not here. Returns how many holes were said.
+    uint32_t SayHoles(MessageFlow &m, uint32_t end)
     {
-        m.reached = std::max(m.reached, count);
         uint32_t said = 0;
-        for (uint32_t at = m.below; at < count && said < NCC_TP_PROBED; ++said) {
+        for (uint32_t at = m.below; at < end && said < NCC_TP_PROBED; ++said) {
             ncc_tp_packet nack = Word(NCC_TP_NACK);
             nack.number = at;
-            nack.count = m.got.FirstOf(at, count) - at;
+            nack.count = m.got.FirstOf(at, end) - at;
             Say(m, nack, false);
-            at = m.got.FirstGap(at + nack.count, count);
+            at = m.got.FirstGap(at + nack.count, end);
         }
-        if (said == 0) {
-            Say(m, Word(NCC_TP_ACK), false);
-        }
+        return said;
     }
 
     ncc_tp_flow View(MessageFlow &m, bool sender)
@@ -283,8 +283,11 @@ class MessageEnds
             if (m.Permit(out.grant, out.revoke != 0)) {
                 Probe(m);
             }
-        } else if (out.urgency != 0) {
-            SetUrgency(m, out.urgency);
+        } else {
+            SayHoles(m, out.holes);
+            if (out.urgency != 0) {
+                SetUrgency(m, out.urgency);
+            }
         }
         for (uint32_t i = 0; i < out.n_says; ++i) {
             Say(m, out.says[i], sender);

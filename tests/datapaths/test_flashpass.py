@@ -12,7 +12,7 @@ from ncc.core.topology import Program
 from ncc.core.units import GBPS, MS, US
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, run
+from tests.datapaths.runs import MSS, Simulator, drops, engine, fixed, flow, run
 from tests.datapaths.test_expresspass import SHARE as CREDITS_SHARE
 from tests.datapaths.test_expresspass import loses
 from tests.datapaths.test_same_packets import random_flows, random_topology, run_alike
@@ -96,6 +96,18 @@ def test_one_packet_of_any_kind_is_lost(transport: str, blind: int, port: str, c
     assert np.isfinite(datapath.finish().flows.finish_s[0])
     assert engine(datapath).live_connections == 0
     datapath.close()
+
+
+@pytest.mark.parametrize("transport", ["flashpass", "expresspass"])
+def test_a_repair_that_is_lost_goes_again(transport: str) -> None:
+    """The tenth packet and one of the next are lost, and this one is in one of the runs the tenth's repair."""
+    scenario = rehearsing(star(1), flow("s0", "receiver", 400 * MSS))
+    clean = run(PacketsimDatapath, scenario, stack(transport))
+    for nth in range(11, 80):
+        done = run(PacketsimDatapath, scenario, stack(transport), prepare=drops(scenario, tor__receiver=(10, nth)))
+        assert done.records.flows.timeouts[0] == 0
+        assert done.records.flows.retransmitted_pkts[0] == 2
+        assert done.fct_s[0] < clean.fct_s[0] + 100 * US
 
 
 @pytest.mark.parametrize("seed", range(6))

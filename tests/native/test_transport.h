@@ -24,12 +24,12 @@ static const struct ncc_cc_param test_transport_params[] = {
     {"turn_ns", 0, 0, ~0ULL,
      "ns between pulls of a receiving host, for the flow with the fewest packets missing; 0: no "
      "pulls, an ACK is a permission"},
-    {"timeout_ns", 1000000, 1, ~0ULL, "ns without a word, after which everything without an ACK is sent again"},
+    {"timeout_ns", 1000000, 1, ~0ULL, "ns without progress, after which everything without an ACK is sent again"},
 };
 
 struct test_transport_sender {
     ncc_u64 due_ns;
-    ncc_u32 pulled, heard;
+    ncc_u32 pulled, heard, acked;
 };
 
 NCC_CC_FN void test_transport_permit(struct test_transport_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
@@ -55,7 +55,9 @@ NCC_CC_FN void test_transport_heard(struct test_transport_sender *s, const ncc_u
 {
     o->revoke = p[TEST_TRANSPORT_REVOKE] && !s->heard;
     s->heard = 1;
-    o->timer_ns = p[TEST_TRANSPORT_TIMEOUT];
+    if (f->acked > s->acked || k->kind == NCC_TP_NACK) /* a pull is no progress: it comes whatever was lost */
+        o->timer_ns = p[TEST_TRANSPORT_TIMEOUT];
+    s->acked = f->acked;
     if (k->kind == NCC_TP_NACK) {
         o->lost = k->number;
         o->lost_pkts = k->count;
