@@ -31,8 +31,8 @@ from tests.support.here import Here
 
 SIMULATORS = ("packetsim", "ns3")
 LONG = {
-    "bcc_b2", "bcc_b3", "gemini_g2", "gemini_g3", "gemini_g6", "letflow_asymmetry", "pfabric_websearch", "pias_lab",
-    "pias_websearch",
+    "bcc_b2", "bcc_b3", "credit_dumbbell", "gemini_g2", "gemini_g3", "gemini_g6", "letflow_asymmetry",
+    "pfabric_websearch", "pias_lab", "pias_websearch",
 }  # fmt: skip
 """Experiments of which a fifth of a run is enough for every measure, and a whole one takes most of a second."""
 EVERY = pytest.mark.parametrize("name", experiment_names())
