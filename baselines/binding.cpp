@@ -179,6 +179,8 @@ NB_MODULE(_baselines, m)
     m.attr("PROGRAM_SYMMETRIC") = static_cast<ncc_u32>(NCC_SW_SYMMETRIC);
     m.attr("PROGRAM_COUNTS") = static_cast<ncc_u32>(NCC_SW_COUNTS);
     m.attr("PROGRAM_ROUTES") = static_cast<ncc_u32>(NCC_SW_ROUTE);
+    m.attr("PROGRAM_TRIMS") = static_cast<ncc_u32>(NCC_SW_TRIMS);
+    m.attr("PROGRAM_RANKED") = static_cast<ncc_u32>(NCC_SW_RANKED);
     m.attr("PROGRAM_PAUSES") = static_cast<ncc_u32>(NCC_SW_INGRESS);
     m.attr("PROGRAM_KERNEL") = static_cast<ncc_u32>(NCC_SW_KERNEL);
     m.attr("PAUSE_BYTES") = NCC_SW_PAUSE_BYTES;

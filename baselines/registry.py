@@ -24,6 +24,10 @@ COUNTS: int = _baselines.PROGRAM_COUNTS
 """Bit of programs that count flows by SYN-ACKs and FINs."""
 ROUTES: int = _baselines.PROGRAM_ROUTES
 """Bit of programs that choose among ways of equal length."""
+TRIMS: int = _baselines.PROGRAM_TRIMS
+"""Bit of programs that may cut the payload off a packet."""
+RANKED: int = _baselines.PROGRAM_RANKED
+"""Bit of programs whose ports serve by ranks."""
 PAUSES: int = _baselines.PROGRAM_PAUSES
 """Bit of programs that may pause the far end of their port's link."""
 PAUSE_BYTES: int = _baselines.PAUSE_BYTES

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks that message transports (`baselines/transport.h`) have the network that they need."""
 
-from ncc.baselines.registry import ROUTES, TransportNeeds, message_transports, program_needs
+from ncc.baselines.registry import RANKED, ROUTES, TRIMS, TransportNeeds, message_transports, program_needs
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
-from ncc.core.topology import Buffer
+from ncc.core.topology import MOST_CLASSES, Buffer
 from ncc.harness.datapath import HostStack
 
 
@@ -16,6 +16,7 @@ def check_transports(scenario: Scenario, stack: HostStack) -> None:
     ports = [buffer for link in scenario.network().links for buffer in (link.a_buffer, link.b_buffer) if buffer]
     for name, info in used.items():
         _check_ports(name, info.needs, scenario, ports)
+        _check_queues(name, info.needs, stack, ports)
         _check_routes(name, info.needs, scenario, ports)
         _check_hosts(name, scenario, stack)
     _check_beside(tuple(used), scenario, stack, ports)
@@ -27,6 +28,27 @@ def _check_ports(name: str, needs: TransportNeeds, scenario: Scenario, ports: li
             f"Transport {name} needs a shaped queue in every port and NIC: set shaped_frac of Scenario.topology and of "
             "Scenario.nic above 0"
         )
+
+
+def _check_queues(name: str, needs: TransportNeeds, stack: HostStack, ports: list[Buffer]) -> None:
+    if needs & TransportNeeds.TRIMS and not all(_has(port, TRIMS) for port in ports):
+        raise ConfigError(
+            f"Transport {name} needs ports that trim: set programs of Scenario.topology to a list with trim in it"
+        )
+    if needs & TransportNeeds.CLASSES and any(port.classes < MOST_CLASSES for port in ports):
+        raise ConfigError(
+            f"Transport {name} needs {MOST_CLASSES} classes in every port: set classes of Scenario.topology to "
+            f"{MOST_CLASSES}"
+        )
+    if needs & TransportNeeds.RANKED and (stack.tags == "none" or not all(_has(port, RANKED) for port in ports)):
+        raise ConfigError(
+            f"Transport {name} needs ranks and ports that serve by them: set stack.tags, such as to remaining, and "
+            "programs of Scenario.topology to a list with pfabric in it"
+        )
+
+
+def _has(port: Buffer, need: int) -> bool:
+    return any(program_needs()[program.name] & need for program in port.programs)
 
 
 def _check_routes(name: str, needs: TransportNeeds, scenario: Scenario, ports: list[Buffer]) -> None:

@@ -20,7 +20,8 @@ from ncc.core.value import Count, Delay, Fraction, LineRate, Name, Natural, Valu
 
 Alpha = Annotated[float, Meta(ge=1 / 1024, le=1024)]
 """Alpha of dynamic thresholds, in steps of 1/1024. Chips offer powers of 2 from 1/128 to 8 (bai2020 section IV-B)."""
-Classes = Annotated[int, Meta(ge=1, le=8)]
+MOST_CLASSES = 8
+Classes = Annotated[int, Meta(ge=1, le=MOST_CLASSES)]
 """Number of classes of a port; switches have up to 8 (IEEE 802.1Q)."""
 Share = Annotated[float, Meta(ge=0, lt=1)]
 """Share of a line; 0: nothing."""

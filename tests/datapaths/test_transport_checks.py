@@ -51,6 +51,33 @@ def test_what_it_cannot_have_is_refused(changes: dict[str, Any], said: str) -> N
         check_transports(fixed(topology, flow("s0", "receiver", 1000), **values), STACK)
 
 
+@pytest.mark.parametrize(
+    ("stack", "said"),
+    [
+        (HostStack(transport="ndp"), "ndp needs ports that trim.*list with trim in it"),
+        (HostStack(transport="eqds"), "eqds needs ports that trim"),
+        (HostStack(transport="homa"), "homa needs 8 classes in every port"),
+        (HostStack(transport="pfabric_host", tags="remaining"), "pfabric_host needs ranks and ports that serve"),
+    ],
+)
+def test_queues_that_it_lacks_are_named(stack: HostStack, said: str) -> None:
+    scenario = fixed(TOPOLOGY.replace(classes=7), flow("s0", "receiver", 1000), **SETTINGS)
+    with pytest.raises(ConfigError, match=said):
+        check_transports(scenario, stack)
+
+
+def test_queues_that_it_needs_are_enough() -> None:
+    trims, ranks = (TOPOLOGY.replace(programs=(Program(name=name),)) for name in ("trim", "pfabric"))
+    for topology, stack in (
+        (trims, HostStack(transport="ndp")),
+        (TOPOLOGY.replace(classes=8), HostStack(transport="homa")),
+        (ranks, HostStack(transport="pfabric_host", tags="remaining")),
+    ):
+        check_transports(fixed(topology, flow("s0", "receiver", 1000), **SETTINGS), stack)
+    with pytest.raises(ConfigError, match=r"set stack\.tags"):
+        check_transports(fixed(ranks, flow("s0", "receiver", 1000), **SETTINGS), HostStack(transport="pfabric_host"))
+
+
 def test_tcp_needs_a_class_of_its_own() -> None:
     stack = STACK.replace(components=(ComponentStack(component="fixed", transport="dctcp"),))
     scenario = fixed(TOPOLOGY, flow("s0", "receiver", 1000), **SETTINGS)
