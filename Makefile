@@ -123,11 +123,14 @@ lint: $(VENV)/.built ## style, types, import directions, licences
 	  | xargs -0 $(BIN)/clang-format --dry-run -Werror
 	$(BIN)/python -m pytest -q tests/house
 
-docs: $(VENV)/.built ## build the site of documentation into build/site; a warning is an error, a dead link a warning
+docs: $(VENV)/.built $(if $(shell command -v em++),play) ## build the site of documentation into build/site; a warning is an error, a dead link a warning
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 
 docs-serve: $(VENV)/.built ## the same on 127.0.0.1:8000, again whenever a page changes
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --livereload $(ARGS)
+
+play: $(VENV)/.built ## build the page with packetsim in a browser (the package emscripten); `ncc play` opens it
+	$(BIN)/python -m ncc.study.play.build
 
 build: $(VENV)/.packages ## rebuild the extension modules in place
 	@$(INSTALL)
@@ -150,4 +153,4 @@ $(VENV)/.built: $(VENV)/.packages $(NATIVE) $(TOOLS)
 	@echo "Building the extension modules (a minute or two the first time)."
 	@$(INSTALL)
 
-.PHONY: help train test test-changed test-timing attack check-experiments bench agreement ncc-report linux-report sanitize wheel wheel-test lint docs docs-serve build clean
+.PHONY: help train test test-changed test-timing attack check-experiments bench agreement ncc-report linux-report sanitize wheel wheel-test lint docs docs-serve play build clean

@@ -22,9 +22,12 @@ REMEDY = "copy it again, or make it again"
 
 
 def packed_arrays(kind: str, header: Mapping[str, Any], arrays: Arrays) -> bytes:
-    """Return the bytes of a file of this kind; a SHA-256 digest of header and arrays is added to the header.
+    """Return the bytes of a safetensors file; a SHA-256 digest of header and arrays is added to the header.
 
     All metadata is one entry, because safetensors writes several entries in no fixed order.
+
+    Args:
+        kind: kind of file, and key of that entry: `policy file`, for instance.
 
     Raises:
         ConfigError: the header is not JSON.

@@ -12,6 +12,14 @@ from ncc.agents.policy import Layer, save_policy
 from ncc.core.errors import ResultError
 from ncc.harness.atomic import remove, sync_folder
 
+POLICIES = "policies"
+"""Folder, within a run, of the checkpoints' policy files. Their names are the numbers of periods learnt from."""
+
+
+def checkpoint_policies(run: Path) -> dict[int, Path]:
+    """Policy files of the checkpoints in a run folder, by the number of periods learnt from, ascending."""
+    return {int(path.stem): path for path in sorted((run / POLICIES).glob("*.ncc"))}
+
 
 class Checkpoints:
     """The checkpoints and policy files of a run.
@@ -40,13 +48,14 @@ class Checkpoints:
             raise ResultError(f"{known[-1]} belongs to an earlier training; resume that run or choose another folder")
         return known[-1] if known else None
 
-    def add(self, epochs: int, write: Callable[[Path], None]) -> Path:
-        """Let `write` make a checkpoint after `epochs` periods, then delete all but the newest `keep`; return its path.
+    def add(self, epochs: int, layers: Sequence[Layer], write: Callable[[Path], None]) -> Path:
+        """Let `write` make a checkpoint after `epochs` periods, and write its policy file; return the former's path.
 
-        If `write` fails, earlier checkpoints stay.
+        All checkpoints but the newest `keep` are deleted; policy files stay. If `write` fails, earlier ones stay.
         """
         path = self._folder / f"checkpoint-{epochs:015d}"
         write(path)
+        self.save_policy(f"{POLICIES}/{epochs:015d}.ncc", layers, epochs)
         for old in self._all()[: -self._keep]:
             if old.is_dir():
                 shutil.rmtree(old)
@@ -97,6 +106,6 @@ def damaged(path: Path, error: Exception) -> ResultError:
 
 
 def check_same(where: object, found: object, asked: object) -> None:
-    """Raise `ResultError` unless `found`, which the checkpoint `where` was made with, equals `asked`."""
+    """Raise `ResultError` unless the values `found` in the checkpoint `where` equal `asked`."""
     if found != asked:
         raise ResultError(f"{where} was made with {found}, not {asked}; resume with the configuration that made it")

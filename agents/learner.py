@@ -11,7 +11,7 @@ from ncc.harness.learner import Report
 
 
 class Trains(Protocol):
-    """Settings that train: those of `ncc.agents.settings.LearnerSettings`, and what each learner adds."""
+    """Settings of a learner with a method `fit` that trains: `ncc.agents.settings.LearnerSettings` and its own."""
 
     @property
     def racks(self) -> int | None: ...

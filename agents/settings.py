@@ -21,7 +21,7 @@ def scheduled(start: float, final: float | None, fraction: float) -> float:
 
 
 class LearnerSettings(Value, frozen=True):
-    """Settings of a policy gradient for hosts that share one policy; each host of each rack is one sample.
+    """Settings of a policy gradient for hosts that share one policy; each host gives one sample per period.
 
     Rewards are multiplied by 1 - gamma, so that values are in units of the mean reward per period whatever the horizon.
     Advantages are scaled to mean square 1 in each update, so that `entropy_coef` means the same for every reward.
@@ -45,11 +45,11 @@ class LearnerSettings(Value, frozen=True):
     entropy_coef_final: NonNegative | None = None
     """Value that `entropy_coef` reaches linearly at the end of training; null: it stays constant."""
     noise: Positive = 0.17
-    """Standard deviation of actions that are numbers (`env.action.kind` residual, linear or log)."""
+    """Standard deviation of real-valued actions (`env.action.kind` residual, linear or log)."""
     noise_final: Positive | None = 0.08
     """Value that `noise` reaches linearly at the end of training; null: it stays constant."""
     value_coef: NonNegative = 0.5
-    """Weight of the critic's error; 0: there is no critic. Rewards over copies (`env.pairs`) need none."""
+    """Weight of the critic's error; 0: no critic. Rewards that compare copies of a network (`env.pairs`) need none."""
     passes: Annotated[int, Meta(ge=1, le=1000)] = 1
     """Passes of an update over its samples. With 1, A3C uses the loss of its paper; with more, PPO's."""
     max_advantage: Positive | None = None

@@ -58,7 +58,7 @@ class Needs(IntFlag):
 
     @property
     def simulated(self) -> bool:
-        """True if a timer or telemetry is among them, which only simulators offer."""
+        """True if the controller needs a timer or telemetry, which only simulators offer."""
         return bool(self & (Needs.TIMER | Needs.HOPS))
 
 

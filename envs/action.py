@@ -105,13 +105,15 @@ class _Rates:
     """Base of the maps from actions to rate limits. rates.h computes them alike for training, evaluation and hosts."""
 
     spec: ActionSpec
+    parameters: dict[str, Any]
+    """Numbers that rates.h reads, by name; known after `reset`."""
     _names: tuple[str, ...]
     _rates: Any  # made when it is first needed: until then this object can be pickled
 
     def _take(self, names: tuple[str, ...], link_bps: FloatArray, numbers: Mapping[str, Any]) -> None:
         """Set the hosts, the rates [n_agents] of their links, and the numbers that rates.h needs."""
         self._names, self._first, self._rates = names, 0, None
-        self._given = {"link_bps": link_bps, **numbers}
+        self.parameters = {"link_bps": link_bps, **numbers}
 
     def among(self, begin: int, end: int) -> None:
         """From now on, take actions and return limits for hosts `begin` to `end` - 1 only."""
@@ -120,10 +122,10 @@ class _Rates:
     def rates_bps(self, actions: npt.ArrayLike, obs: ObsArray, first: int = 0) -> FloatArray:
         """Return limits in bits/s for actions [..., n_agents] on observations [..., n_agents, obs_dim].
 
-        Numbers are clipped to [-1, 1]. A limit of inf means no limit.
+        A limit of inf means no limit.
 
         Args:
-            actions: indices, or numbers.
+            actions: indices or, for continuous actions, real numbers, which are clipped to [-1, 1].
             obs: the observations that the actions were chosen on, with a leading axis if there are several racks.
             first: number of the first of several racks, for errors.
 
@@ -143,7 +145,7 @@ class _Rates:
         return self._limits(given if self.spec.n_actions else np.clip(given, -1, 1), obs)
 
     def _limits(self, given: npt.NDArray[Any], obs: ObsArray) -> FloatArray:
-        self._rates = self._rates or extension().Rates(self._given)
+        self._rates = self._rates or extension().Rates(self.parameters)
         limits: FloatArray = np.empty(given.shape)
         self._rates.limits(given.astype(np.float64, copy=False), obs, limits, self._first)
         return limits
@@ -182,7 +184,7 @@ class RateTable(_Rates):
         self._take(scales.names, scales.link_rate_bps, self._numbers(self._unit_bps))
 
     def over_link(self, obs: ObsArray) -> FloatArray:
-        """Return the rate of every action over the link's rate, [..., n_actions], without a scenario.
+        """Return the rate of every action as a fraction of the link's rate, [..., n_actions]; no scenario is needed.
 
         `obs` [..., obs_dim] are the observations of any host. With `shares` they must contain the fair share. Call
         `reset` before `rates_bps` is used again.
@@ -226,10 +228,10 @@ class RateScale(_Rates):
         self.spec, self._seen = spec, formula_columns(observation) if spec.kind == "residual" else ()
 
     def reset(self, scenario: Scenario) -> None:
-        """Take the hosts of a scenario.
+        """Prepare for the hosts of a scenario.
 
         Raises:
-            ConfigError: a residual cannot be trusted there (`ncc.envs.residual`).
+            ConfigError: messages may get lost there, and a residual does not observe their age (`ncc.envs.residual`).
         """
         spec = self.spec
         numbers: dict[str, Any] = {"kind": spec.kind, "seen": self._seen, "floor_frac": spec.min_rate_frac}
@@ -246,7 +248,7 @@ AnyRateMap = RateTable | RateScale
 
 
 def rate_map(spec: ActionSpec, observation: ObservationSpec) -> AnyRateMap:
-    """Make the map that a spec describes, for hosts with such observations."""
+    """Make the map from actions to rate limits that `spec` describes, for hosts with these observations."""
     return RateTable(spec, observation) if spec.n_actions else RateScale(spec, observation)
 
 

@@ -137,22 +137,23 @@ class Family(Value, frozen=True):
 
 
 class Families(Value, frozen=True):
-    """The families that episodes are drawn from. Each slot of an environment plays one scenario at a time.
+    """Families of scenarios, from which each episode of training draws its own scenario.
 
-    All episodes have the same number of periods, and all slots the same number of hosts: a slot has several networks of
-    its scenario, each with flows of its own, that together have `hosts_per_slot` hosts.
+    An environment has several slots, each of which plays one scenario at a time. All slots have `hosts_per_slot` hosts:
+    if a scenario has fewer, its slot runs several networks of it, each with flows of its own. All episodes have the
+    same number of periods.
     """
 
     hosts_per_slot: Annotated[int, Meta(ge=1, le=4096)] = 64
     epochs: Annotated[int, Meta(ge=1, le=MAX_EPOCHS)] = 500
     """Periods of every episode in which flows arrive, whatever its `Scenario.period_s`."""
     drain_epochs: Annotated[int, Meta(ge=0, le=MAX_EPOCHS)] = 0
-    """Periods after these, without new flows, so that flows that hosts have postponed cost reward too."""
+    """Periods after `epochs`, without new flows, so that flows that hosts have postponed cost reward too."""
     of: dict[Name, Family] = field(default_factory=dict)
     """The families by name; empty: training uses one scenario."""
 
     def draw(self, seed: int, slot: int, episode: int) -> Scenario:
-        """Draw the scenario of an episode, which has its family's name. Equal arguments give equal scenarios.
+        """Draw the scenario of an episode; its name is that of its family. Equal arguments give equal scenarios.
 
         Raises:
             ConfigError: there are no families, or the drawn scenario cannot be an episode; the message then names the

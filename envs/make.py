@@ -36,7 +36,7 @@ class RackSettings(TypedDict, total=False):
     period_s: float | None
     """Time between two decisions."""
     load_frac: float | None
-    """Load of the scenario's Poisson traffic, over the rate of its link."""
+    """Load of the scenario's Poisson traffic, as a fraction of the rate of its link."""
     stack: HostStack | Settings | str | None
     """Transport below the rate limit: its name (``cubic``); or a mapping of `ncc.harness.datapath.HostStack`'s
     fields."""
@@ -49,7 +49,7 @@ class RackSettings(TypedDict, total=False):
     reward: AnyReward | Settings | str | None
     """Reward of a host: a ``tag`` of `ncc.envs.reward`, such as ``utility``; or a mapping of its fields."""
     pairs: Pairs | Settings | str | None
-    """Copies of each rack with the same flows, and the reward over them: ``mean`` or ``mirror``; or a mapping of
+    """Copies of each rack with the same flows, and how rewards compare them: ``mean`` or ``mirror``; or a mapping of
     `ncc.envs.pairs.Pairs`' fields. Hosts get their own rewards if it is not given."""
     purpose: str
     """Name of the stream of seeds, ``train`` if not given: training and evaluation never meet the same flows."""

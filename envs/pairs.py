@@ -63,7 +63,7 @@ class Pairs(Value, frozen=True):
         return paid.reshape(own.shape)
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, int]) -> Float:
-        """Draw standard normal noise [n_racks, n_agents]; the second half of a group of copies has it with minus."""
+        """Draw standard normal noise [n_racks, n_agents]; each group's second half has minus the noise of the first."""
         groups, half = shape[0] // self.copies, self.copies // 2
         drawn = rng.normal(size=(groups, half, shape[1])).astype(np.float32)
         return np.concatenate([drawn, -drawn], axis=1).reshape(shape)
@@ -95,7 +95,7 @@ class Paired:
     Args:
         env: racks of which `Pairs.copies` at a time have the same flows.
         pairs: definition of the rewards.
-        seed: seed of the noise, with `index` and the number of the episode given to `reset`.
+        seed: seed of the noise, which also depends on `index` and on the episode number given to `reset`.
         index: number of the worker.
     """
 
@@ -118,9 +118,9 @@ class Paired:
         return self._noise.onto(obs)
 
     def step(self, actions: ActionArray) -> Transition:
-        """Run one period with actions [n_racks, n_agents]; numbers are clipped to [-1, 1].
+        """Run one period with actions [n_racks, n_agents]; continuous actions are clipped to [-1, 1].
 
-        The rewards are differences between copies; `Transition.earned` has the hosts' own rewards.
+        Rewards are differences between copies (see the module); `Transition.earned` has the hosts' own rewards.
         """
         moved = self._env.step(actions if self.n_actions else np.clip(actions, -1, 1))
         paid = self._pairs.reward(moved.reward)

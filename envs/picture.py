@@ -130,7 +130,7 @@ class RackScreen:
     """A rack on the terminal, drawn anew after every measurement, `render_fps` times a second at most.
 
     Args:
-        console: output; None: standard output. What is no terminal gets the last state only, at `close`.
+        console: output; None: standard output. If it is no terminal, it gets only the last state, at `close`.
     """
 
     def __init__(self, scenario: Scenario, console: Console | None = None) -> None:

@@ -181,7 +181,7 @@ class Racks:
         return [self._begun[row] if row in self._begun or m is None else m[row] for row in self._rows]
 
     def frames(self) -> list[Frame]:
-        """Draw each rack [height, width, 3] at the end of its last period; nothing unless it is to be `rgb_array`.
+        """Draw each rack [height, width, 3] at the end of its last period; empty unless the mode is `rgb_array`.
 
         Raises:
             DatapathError: no episode has begun.

@@ -31,7 +31,7 @@ class Ranges(Value, frozen=True, kw_only=True):
     hosts: tuple[Annotated[int, Meta(ge=1)], Annotated[int, Meta(ge=1)]]
     """Number of hosts in a neighbourhood."""
     uplink_frac: Range
-    """Total rate of a neighbourhood's uplinks over the rate of one host's link."""
+    """Total rate of a neighbourhood's uplinks, divided by the rate of one host's link."""
     knows: Annotated[tuple[Knows, ...], Meta(min_length=1)] = ("sizes",)
     """Settings of `Nic.knows`: knowledge of hosts about their flows."""
 
@@ -41,7 +41,7 @@ class Ranges(Value, frozen=True, kw_only=True):
         return tuple(name for name in _PHRASES if name in cls.__struct_fields__)
 
     def check(self) -> None:
-        """Check that each range rises."""
+        """Check that no range has a lower end above its upper end."""
         for name in self.names():
             least, most = getattr(self, name)
             if least > most:
@@ -69,10 +69,10 @@ class Ranges(Value, frozen=True, kw_only=True):
         return tuple(sentences)
 
     def narrowed(self, plain: Mapping[str, Any]) -> Self:
-        """Return these ranges with some changed, none of which may be wider.
+        """Return a copy with the ranges in `plain`, none of which may be wider than before.
 
         Raises:
-            ConfigError: a range is wider, or not one.
+            ConfigError: a range is wider, or is not a range.
         """
         made = from_dict(type(self), {**self.to_dict(), **plain}, "within")
         for name in self.names():
@@ -92,7 +92,7 @@ class TrainedRanges(Ranges, frozen=True, kw_only=True):
     base_rtt_s: Range
     """Base RTT (`ncc.envs.scales.Scales.base_rtt_s`)."""
     load_frac: tuple[NonNegative, NonNegative]
-    """Payload offered to the uplink by random arrivals, over its rate; 0: no random arrivals."""
+    """Payload rate offered to the uplink by random arrivals, divided by its line rate; 0: no random arrivals."""
     period_s: Range
     """Time between two decisions."""
     buffer_bytes: Range
@@ -105,9 +105,9 @@ class TrustedRanges(Ranges, frozen=True, kw_only=True):
     where = "its policy is trusted with"
 
     rtt_periods: Range
-    """Base RTT over the time between two decisions."""
+    """Base RTT, in periods between two decisions."""
     buffer_periods: Range
-    """Buffer of the uplink over the bytes that it carries in a period."""
+    """Buffer of the uplink, in periods at the uplink's rate."""
     delay_periods: tuple[Natural, Natural] = (0, 1000)
     """Age of messages that arrive, `Scenario.sharing_delay_periods`."""
 
@@ -159,7 +159,7 @@ _MEASURES: Mapping[str, Callable[[Scenario, Scales], npt.ArrayLike]] = {
     "buffer_periods": _buffer_periods,
     "delay_periods": lambda scenario, _: scenario.sharing_delay_periods,
 }
-"""Functions from a scenario to the values that a range must contain: one, one of each host or uplink, or none."""
+"""Functions from a scenario to the values that a range must contain: a single one, one per host or uplink, or none."""
 
 
 def _span(name: str, *scenarios: Scenario) -> tuple[float, float]:

@@ -37,7 +37,7 @@ class Recording:
 
 
 class Recorder:
-    """Keeps the measurements and decisions of a run, and computes the episode once it is over.
+    """A recorder that keeps the measurements and decisions of a run, and computes the episode after its end.
 
     An episode is as long as in the environment: until every flow of a finite list is delivered (*terminated*), or until
     the scenario's `duration_s`, without drain (*truncated*). A run with random arrivals may end earlier, with the last

@@ -11,7 +11,7 @@ A guard bounds the decision of a policy. Training, evaluations and hosts share i
 
 - **Alone.** If no neighbour was busy in the last messages, a host that was busy itself gets at least the rate of its
   port: the lower one of uplink and link. The policy may hold back a host that was idle then, until its first period
-  with flows is over. It may not do so if recent bursts had fewer than `LONE` other senders on average.
+  with flows is over. It may not do so if recent bursts had less than half another sender on average (`LONE`).
 - **First.** The host whose next flow is first in the shared order has that rate too, from its second period on, while
   the queue of the uplink is short.
 - **Stale.** A host that has missed a neighbour's messages for `STALE_PERIODS` gets the limit of ``local``. It must
@@ -42,7 +42,8 @@ HOLD_FRAC = 0.1
 STALE_PERIODS = 3
 """Age of a neighbour's last message, beyond the delay of sharing, from which a policy is not trusted."""
 LONE = 0.5 / 8
-"""Value of the observed "begin together" below which hosts count as beginning alone: half another host on average."""
+"""Value of the observed "begin together" below which a host counts as the only sender of its bursts: it stands for half
+another sender on average."""
 SHORT_QUEUE = 0.3
 """Value of the observed "uplink queue" below which the queue is short: 2.5 packets where the buffer holds 67. The scale
 is logarithmic, so a larger buffer has a longer short queue."""
@@ -67,7 +68,7 @@ _SEEN = (
 
 
 def formula_columns(observation: ObservationSpec) -> tuple[int, ...]:
-    """Return the columns of an observation from which rates.h computes the formulas; the age comes last if it is seen.
+    """Return the columns of an observation from which rates.h computes the formulas; an observed age comes last.
 
     Raises:
         ConfigError: the observation lacks one of them.

@@ -26,8 +26,8 @@ RewardArray = npt.NDArray[np.float32]
 class Utility(Value, frozen=True, tag_field="kind", tag="utility"):
     """Throughput against delay, U = ln x - rho ln d (wang2021 eq. 5.1, 5.2).
 
-    x is goodput over link rate, clipped to [`floor_frac`, 1] (a busy host that delivered nothing would have ln 0);
-    d is mean RTT over base RTT, at least 1. Host n gets (1 - team_frac) U_n + team_frac * mean of U over its
+    x is goodput / link rate, clipped to [`floor_frac`, 1] (a busy host that delivered nothing would have ln 0);
+    d is mean RTT / base RTT, at least 1. Host n gets (1 - team_frac) U_n + team_frac * mean of U over its
     neighbourhood.
 
     `team_frac` 1 is the global objective (5.2). In the paper's M/M/1 model, d = 1/(C - sum x), its maximum is at
@@ -42,7 +42,7 @@ class Utility(Value, frozen=True, tag_field="kind", tag="utility"):
     floor_frac: Annotated[float, Meta(gt=0, lt=1)] = 1e-3
 
     def build(self) -> "UtilityReward":
-        """Make the function of this spec."""
+        """Make the reward function that these settings describe."""
         return UtilityReward(self)
 
 
@@ -56,10 +56,10 @@ class ProfitPenalty(Value, frozen=True, tag_field="kind", tag="profit_penalty"):
     reward for the action just taken cannot do. g is goodput, where the paper has the actual sending rate. It is the
     goodput of everything that the host sends, also to neighbours, while b limits packets that leave the neighbourhood.
 
-    Profit_n = mean over the neighbourhood of (b_i/g_i) ln b_i - rho ln d_i, 0 for an idle host. b and g are over the
-    link rate, so ln b <= 0: a limit that leaves much undelivered (b/g > 1) costs more. Guards: b/g in [0, `ratio_max`],
-    d at least one base RTT. It is the mean, not the sum, so that the size of the rack does not change its scale; the
-    sum of g_z in the penalty is divided by the uplink's rate, which makes it a utilisation.
+    Profit_n = mean over the neighbourhood of (b_i/g_i) ln b_i - rho ln d_i, 0 for an idle host. b and g are fractions
+    of the link rate, so ln b <= 0: a limit that leaves much undelivered (b/g > 1) costs more. Guards: b/g in [0,
+    `ratio_max`], d at least one base RTT. It is the mean, not the sum, so that the size of the rack does not change its
+    scale; the sum of g_z in the penalty is divided by the uplink's rate, which makes it a utilisation.
 
     Penalty_n = sigma1 * (sum_{z != n} g_z / C) / max(1 - b_n/C, `slack_min_frac`) * b_n/C
     + sigma2 * max(max_{z != n} d_z / sla_delay_s - 1, 0) * d_n / sla_delay_s, 0 for an idle host. Guards: the divisor's
@@ -75,12 +75,14 @@ class ProfitPenalty(Value, frozen=True, tag_field="kind", tag="profit_penalty"):
     slack_min_frac: Annotated[float, Meta(gt=0, le=1)] = 0.05
 
     def build(self) -> "ProfitPenaltyReward":
-        """Make the function of this spec."""
+        """Make the reward function that these settings describe."""
         return ProfitPenaltyReward(self)
 
 
 class Backlog(Value, frozen=True, tag_field="kind", tag="backlog"):
-    """Minus the host's unfinished flows over `flows_scale`; `team_frac` mixes in the neighbourhood's mean.
+    """Minus the number of the host's unfinished flows, divided by `flows_scale`.
+
+    `team_frac` is the weight of the neighbourhood's mean in the reward; the host's own part has the rest.
 
     By Little's law the time average of unfinished flows is the arrival rate times the mean flow completion time, so the
     sum of this reward over an episode is that metric itself, up to a constant.
@@ -103,7 +105,7 @@ class Backlog(Value, frozen=True, tag_field="kind", tag="backlog"):
             )
 
     def build(self) -> "BacklogReward":
-        """Make the function of this spec."""
+        """Make the reward function that these settings describe."""
         return BacklogReward(self)
 
 
@@ -140,7 +142,7 @@ def busy(m: Measured) -> npt.NDArray[np.bool_]:
 
 
 class UtilityReward(Reward):
-    """Function of `Utility`; like the others it takes one rack [n_agents] or several [n_racks, n_agents]."""
+    """Reward function of `Utility`; like the others, it takes one rack [n_agents] or several [n_racks, n_agents]."""
 
     def __init__(self, spec: Utility) -> None:
         self.spec = spec
@@ -172,7 +174,7 @@ class UtilityReward(Reward):
 
 
 class ProfitPenaltyReward(Reward):
-    """Function of `ProfitPenalty`."""
+    """Reward function of `ProfitPenalty`."""
 
     def __init__(self, spec: ProfitPenalty) -> None:
         self.spec = spec
@@ -197,7 +199,7 @@ class ProfitPenaltyReward(Reward):
 
 
 class BacklogReward(Reward):
-    """Function of `Backlog`."""
+    """Reward function of `Backlog`."""
 
     def __init__(self, spec: Backlog) -> None:
         self.spec = spec

@@ -14,7 +14,7 @@ from ncc.metrics.fct import base_rtt_s
 
 @dataclass(frozen=True)
 class Scales:
-    """Constants of a scenario; agent columns have shape [n_agents], area columns [n_neighbourhoods]."""
+    """Constants of a scenario. Columns have shape [n_agents] unless their text says [n_neighbourhoods]."""
 
     names: tuple[str, ...]
     """Host names, in the order of `Topology.agent_hosts`."""
@@ -42,7 +42,7 @@ class Scales:
 
     @property
     def fair_share_bps(self) -> FloatArray:
-        """Share [n_agents] of the uplinks in bits/s if all hosts of the neighbourhood send alike."""
+        """Rate [n_agents] in bits/s if all hosts of a neighbourhood share its uplinks equally."""
         share_bps: FloatArray = self.uplink_capacity_bps[self.area] / (self.neighbours.shape[1] + 1)
         return share_bps
 

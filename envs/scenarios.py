@@ -33,7 +33,7 @@ def scenario_names() -> tuple[str, ...]:
 
 
 def names_file(given: str) -> bool:
-    """Tell a path, ``my/own.yaml``, from the name of a scenario: it has a slash or ends in ``.yaml``."""
+    """True for the path of a scenario's file: a text with a slash, or that ends in ``.yaml`` or ``.yml``."""
     return re.search(r"[/\\]|\.ya?ml$", given) is not None
 
 

@@ -20,9 +20,10 @@ SPACES: tuple[ActionSpace, ...] = ("multi_discrete", "box", "discrete")
 
 
 def host_spaces(view: EnvView, obs_dim: int) -> tuple[spaces.Box, spaces.Space[Any]]:
-    """Return the space of a host's observation of `obs_dim` numbers, any noise of `pairs` included, and of its action.
+    """Return the spaces of a host's observation and of its action.
 
-    They are a Box of shape (obs_dim,), and Discrete(d + 1), or Box(-1, 1, (1,)) for numbers.
+    The first is a Box of shape (obs_dim,), with the noise of `pairs` if there is any. The second is Discrete(d + 1) or,
+    for continuous actions, Box(-1, 1, (1,)).
     """
     n_actions, low, high = view.action.n_actions, np.full(obs_dim, LOW), np.full(obs_dim, HIGH)
     if view.n_noise:

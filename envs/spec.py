@@ -24,7 +24,7 @@ class EnvView(Value, frozen=True):
     action: ActionSpec = ActionSpec()
     reward: AnyReward = Utility()
     pairs: Pairs | None = None
-    """Copies with the same flows, over which rewards are differences; null: a host gets its own reward."""
+    """Copies of each rack with the same flows, with rewards that are differences between them; null: no copies."""
 
     def check(self) -> None:
         if self.pairs is not None and self.pairs.n_noise and self.action.n_actions:
@@ -73,7 +73,7 @@ class EnvSpec(Value, frozen=True):
             )
 
     def copies(self, n_racks: int) -> int:
-        """Return how many of `n_racks` racks at a time have the same flows.
+        """Return the number of consecutive racks, of `n_racks`, that have the same flows; 1 without `pairs`.
 
         Raises:
             ConfigError: racks are not a multiple of the copies, or copies may end at different times.

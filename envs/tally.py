@@ -13,7 +13,7 @@ EVERY = 10
 
 
 class Tally:
-    """Counts flows, goodput, queueing delay and limits of the racks of one scenario, all together."""
+    """Sums of flows, goodput, queueing delays and limits over all racks of one scenario."""
 
     def __init__(self, scenario: Scenario, n_racks: int) -> None:
         self._stride_s = EVERY * scenario.period_s
@@ -30,7 +30,7 @@ class Tally:
         self._finished[row] = 0
 
     def add(self, m: Measurement | Measurements, limits_bps: FloatArray) -> None:
-        """Count a period of every rack under limits [n_racks, n_agents]."""
+        """Take a period of every rack under limits [n_racks, n_agents] in bits/s; one call in `EVERY` is counted."""
         self._calls += 1
         if self._calls % EVERY:
             return
@@ -53,10 +53,10 @@ def means(sums: FloatArray) -> dict[str, float]:
     """Return the means of `Tally.sums` by name with SI unit; a mean of nothing is left out.
 
     Keys:
-        network/fct_s: mean flow completion time by Little's law, flows under way over flows finished per second.
+        network/fct_s: mean flow completion time by Little's law: flows under way, divided by flows finished per second.
         network/goodput_bps: payload acknowledged to all hosts of a rack per second.
         network/queue_delay_s: mean wait at the uplink.
-        network/limit_frac: mean rate limit over the rate of the host's link; 1: no host is limited.
+        network/limit_frac: mean rate limit as a fraction of the host's link rate; 1: no host is limited.
     """
     racks, under_way_s, finished, goodput, delay, limits = sums.tolist()
     if not racks:

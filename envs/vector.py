@@ -140,7 +140,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         return self._flat(), rewards.mean(axis=1).astype(np.float64), terminated, truncated, info
 
     def render(self) -> tuple[Frame, ...] | None:  # type: ignore[override] # Gymnasium's type is any frame's
-        """Draw each rack like `ncc.envs.gym.RackEnv.render`.
+        """Draw each rack like `ncc.envs.gym.RackEnv.render`; None unless the mode is ``rgb_array``.
 
         Raises:
             DatapathError: no episode has begun.
@@ -157,7 +157,7 @@ class RackVectorEnv(VectorEnv[ObsArray, Array, Array]):
         self._racks.begin_next(row, seed, self.np_random)
 
     def _flat(self) -> ObsArray:
-        """Return flat observations: a copy, because the next action may be a share of them and users may change it."""
+        """Return a copy of the observations, flat: users may change it, and limits may be shares of observed values."""
         return self._racks.obs.reshape(self.num_envs, -1).copy()
 
     def _info(self, *, began: bool) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class EvaluateSpec(JudgingSpec, frozen=True):
 
 
 FIRST = ("ncc", "local_tuned", "dctcp_tuned")
-"""Controllers to begin with: NCC, the formula without a network, and the TCP that both have to beat."""
+"""Controllers to begin with: NCC, the formula without a neural network, and the TCP that both have to beat."""
 BEGIN, FORMULAS, TRANSPORTS = "To begin with", "Formulas without a network", "TCP and the like, without a rate limit"
 OTHERS = "Perfect knowledge, and parts of NCC alone"
 KINDS = {FORMULAS: (LocalLimit, ReceiverRuleLimit), TRANSPORTS: (NoLimit,)}

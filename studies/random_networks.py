@@ -25,7 +25,7 @@ from ncc.core.options import Parser, exit_status
 from ncc.core.seeding import generator
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import Decider, LimiterFactory
-from ncc.study.random_networks import DRAIN, Met, drawn, load_families, play
+from ncc.study.random_networks import DRAIN, Outcomes, drawn, load_families, play
 
 BOUNDS = (1.05, 1.2)
 """Ratios of mean FCTs. For each of them, the share of networks with a larger ratio is printed."""
@@ -38,7 +38,7 @@ def geometric(logs: FloatArray, seed: int = 0) -> tuple[float, float, float]:
     return float(np.exp(logs.mean())), float(low), float(high)
 
 
-def lines(name: str, other: str, met: Met, base: Met, groups: dict[str, Any]) -> list[str]:
+def lines(name: str, other: str, met: Outcomes, base: Outcomes, groups: dict[str, Any]) -> list[str]:
     """Make the rows of the table that compare one controller with another, a row for each group of networks.
 
     Args:

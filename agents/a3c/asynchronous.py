@@ -54,7 +54,7 @@ def work(
     seed: int,
     lock: Lock,
 ) -> None:
-    """Run a worker process: send the shape of the networks, then each update, and None at the end.
+    """Run a worker process: send the shape of the networks, then each update, and None when all periods are used.
 
     An update takes some milliseconds and holds the lock for about 45 us of them. Updating without a lock (Hogwild)
     would save no more than that, and counts and checkpoints would no longer be exact.

@@ -81,7 +81,7 @@ class NetShape:
 
 
 class Losses(NamedTuple):
-    """Means over all samples of a rollout."""
+    """Losses and entropy, as means over all samples of a rollout."""
 
     policy: float
     """-log pi(a) times the advantage"""
@@ -117,14 +117,14 @@ class ActorCritic:
         self._value.load(weights[self._policy.size :])
 
     def act(self, obs: ObsArray, drawn: npt.NDArray[np.float64], actions: ActionArray, values: Float) -> bool:
-        """Draw actions for the next samples of the rollout; return False if a logit or a number is not finite.
+        """Draw actions for the next samples of the rollout; return False if a logit or an action is not finite.
 
         Args:
             obs: [rows, obs_dim]
             drawn: [rows] numbers in [0, 1): the action is the first whose cumulative probability exceeds it. For
                 real-valued actions: noise in standard deviations.
-            actions: [rows] filled.
-            values: [rows] filled with the values of the observations, in units of the mean reward per period.
+            actions: [rows] array to which the actions are written.
+            values: [rows] array for the values of the observations, in units of the mean reward per period.
         """
         values[:] = self._value.forward(obs)[:, 0] if self._critic else 0
         if self.n_actions:
@@ -133,7 +133,7 @@ class ActorCritic:
         return bool(np.isfinite(actions).all())
 
     def value(self, obs: ObsArray) -> Float:
-        """Return values [...] of observations [..., obs_dim] that are not samples, as those after the last action."""
+        """Return values [...] of observations [..., obs_dim] that are not samples, such as the one after a rollout."""
         if not self._critic:
             return np.zeros(obs.shape[:-1], np.float32)
         rows = np.ascontiguousarray(obs.reshape(-1, obs.shape[-1]))

@@ -146,7 +146,7 @@ class Collector:
 
 
 def require_finite(rewards: Float) -> Float:
-    """Return rewards [T, n_racks, n_agents] as they are, once all are known to be finite.
+    """Return rewards [T, n_racks, n_agents] unchanged, if all are finite.
 
     Raises:
         InvalidRunError: one is not finite.

@@ -42,11 +42,11 @@ class TrainState:
 
     @classmethod
     def fresh(cls, params: Tensor) -> "TrainState":
-        """The state before the first update."""
+        """Make the state before the first update, from the weights [size]."""
         return cls(params, torch.zeros_like(params), torch.zeros_like(params), torch.zeros(3, dtype=torch.int64))
 
     def share(self) -> None:
-        """Move to shared memory."""
+        """Move the vectors to shared memory."""
         for tensor in (self.params, self.mean, self.square, self.counts):
             tensor.share_memory_()  # type: ignore[no-untyped-call]
 
@@ -140,7 +140,8 @@ class TrainingRun:
         header = Header(FORMAT, dict(self._checkpoints.made_by), shape, state.updates, state.epochs, episode, drawn)
         arrays = {name: getattr(state, name).numpy() for name in ("params", "mean", "square")}
         data = packed_arrays(KIND, asdict(header), arrays)
-        return self._checkpoints.add(state.epochs, lambda path: write_bytes(path, data))
+        layers = policy_layers(shape, state.params)
+        return self._checkpoints.add(state.epochs, layers, lambda path: write_bytes(path, data))
 
     def finish(self, shape: NetShape, state: TrainState) -> Path:
         """Write the trained policy; return its path."""

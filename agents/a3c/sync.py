@@ -18,7 +18,7 @@ def train_sync(run: TrainingRun, make_env: EnvFactory, report: Report) -> Path:
     """Train on ``make_env(0)``; see `A3cConfig.fit`.
 
     An environment cannot be stored, so checkpoints are made only between episodes: a due checkpoint waits until all
-    racks end theirs together. If that does not happen within another `checkpoint_epochs`, all racks start a new
+    racks end an episode together. If that does not happen within another `checkpoint_epochs`, all racks start a new
     episode. Either way, an uninterrupted run resets to the same episode as a resumed one.
     """
     with one_thread():

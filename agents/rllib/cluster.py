@@ -38,7 +38,7 @@ EXIT_S = 20.0
 """Seconds that Ray's processes get to exit after `ray.shutdown` before they are killed."""
 REMOVER = 'read -r folder; read -r over && exit; sleep 5; rm -rf "$folder"'
 """Shell commands that read the path of a folder from a pipe, and remove the folder if the pipe closes without a second
-line. It does when the process that wrote the path is killed; Ray's processes die then too. The path must not be an
+line. That happens when the process that wrote the path is killed; Ray's processes die then too. The path must not be an
 argument of the shell, because every process with it in its arguments counts as one of Ray's."""
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",

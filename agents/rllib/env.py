@@ -86,7 +86,7 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[ObsArray, dict[str, Any]]:
-        """Begin a rollout. The first call begins the racks' first episode; later calls let the racks go on."""
+        """Begin a rollout. The first call begins the racks' first episodes; later calls continue their episodes."""
         self._left = self._settings.rollout
         if self._obs is None:
             episode = self._settings.episode
@@ -101,21 +101,21 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
 
     def step(self, actions: Any) -> tuple[ObsArray, Any, Any, Any, dict[str, Any]]:
         """Run one period of all racks. After an error nothing runs any more, and the info tells the learner of it."""
-        told: Period | str = self._failed
+        outcome: Period | str = self._failed
         if not self._failed:
             try:
                 discrete = self._env.n_actions > 0
                 moved = self._env.step(actions[0].astype(np.int64) if discrete else np.clip(actions[0], -1, 1))
                 self._obs, ended = moved.obs, self._returns.add(moved)
                 final = moved.final_obs.copy() if ended else None  # environments may use their arrays again
-                told = Period(moved.reward.copy(), moved.terminated.copy(), moved.truncated.copy(), final)
+                outcome = Period(moved.reward.copy(), moved.terminated.copy(), moved.truncated.copy(), final)
                 self._ended += ended
             except NccError as error:
-                told = self._failed = f"env runner {self._worker}: {error}"
+                outcome = self._failed = f"env runner {self._worker}: {error}"
         assert self._obs is not None
         self._left -= 1
         info = {PERIOD: np.empty(1, object), f"_{PERIOD}": np.ones(1, np.bool_)}
-        info[PERIOD][0] = told
+        info[PERIOD][0] = outcome
         return self._obs[None].copy(), np.zeros(1), np.zeros(1, np.bool_), np.array([not self._left]), info
 
     def take_metrics(self) -> tuple[list[float], dict[str, float]]:

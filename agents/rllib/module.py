@@ -35,7 +35,7 @@ class HostModule(TorchRLModule, InferenceOnlyAPI, ValueFunctionAPI):
         self.policy, self.value = _layers(policy), _layers(value)
 
     def _forward(self, batch: Mapping[str, Any], t: int = 0, **_: Any) -> dict[str, Tensor]:
-        """Return logits [..., n_actions], or mean and log-deviation [..., 2] of numbers after `t` steps of RLlib."""
+        """Return logits [..., n_actions]; for real-valued actions mean and log-deviation [..., 2] after `t` steps."""
         outputs: Tensor = self.policy(batch[Columns.OBS][..., : self.shape.obs_dim])
         if not self.shape.n_actions:
             first, last, total = self.model_config["noise"]

@@ -61,7 +61,7 @@ class HostBatches(ConnectorV2):
 
 
 def samples(module: HostModule, episode: SingleAgentEpisode, gamma: float) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays [periods * racks * hosts, ...] of a rollout by RLlib's names; advantages are not normalised.
+    """Return a rollout as arrays [periods * racks * hosts, ...] by RLlib's names; advantages are not normalised.
 
     Raises:
         InvalidRunError: a reward is not finite, or the environment could not continue.

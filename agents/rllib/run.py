@@ -146,7 +146,7 @@ class Run:
                 self.algorithm.save_to_path(str(folder.resolve()))
                 (folder / RUN).write_text(json.dumps(state) + "\n")
 
-        self._checkpoints.add(self.epochs, write)
+        self._checkpoints.add(self.epochs, policy_layers(network(self.algorithm)), write)
 
 
 def _stop(env_runner: Any) -> None:

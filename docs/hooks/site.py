@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Functions that mkdocs calls (`hooks` in mkdocs.yml), in order. `make docs` builds the site."""
 
+import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -9,6 +10,7 @@ from mkdocs.structure.pages import Page
 
 from docs.hooks import figures, navigation, pages
 from docs.hooks.links import Links
+from ncc.study.play import PAGE
 
 BEGIN = """
 Where to begin:
@@ -19,6 +21,10 @@ Where to begin:
 - `ncc.harness.results`, `ncc.metrics.summary`, `ncc.results.plot`: runs read, counted and drawn.
 """
 """Modules to start from, shown below the package's docstring."""
+PRESET = re.compile(r"`ncc play (\w+)`")
+"""A command that opens the page with packetsim in a browser with one of its presets."""
+EMBEDDED = "<!-- the page -->"
+"""Place of that page in docs/play.md."""
 links = Links()
 
 
@@ -36,6 +42,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path, to in pages.outside().items():
         addresses[path] = to
         files.append(File.generated(config, to, abs_src_path=str(pages.ROOT / path)))
+    if PAGE.is_file():
+        files.append(File.generated(config, PAGE.name, abs_src_path=str(PAGE)))
     documents = {path for path in addresses if path.endswith(".md")}
     for path, name in pages.modules().items():
         addresses[path] = pages.address(path, name)
@@ -63,7 +71,16 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     links.page, links.path = page, of.get(page.file.src_uri, "")
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]  # its only entry there is itself
-    return figures.filled(markdown, page.file.src_uri)
+    return figures.filled(with_player(markdown, page.url) if PAGE.is_file() else markdown, page.file.src_uri)
+
+
+def with_player(markdown: str, url: str) -> str:
+    """Embed the page with packetsim in a browser, and let commands that open it link to it."""
+    at = f"{'../' * url.count('/')}{PAGE.name}"
+    frame = f'<iframe src="{at}" title="packetsim in a browser" style="width: 100%; height: 60rem; border: 0"></iframe>'
+    alone = f'<p><a href="{at}">Open it in a window of its own</a></p>'
+    linked = PRESET.sub(rf'<a href="{at}#\1"><code>ncc play \1</code></a>', markdown)
+    return linked.replace(EMBEDDED, f"{alone}\n\n{frame}")
 
 
 def on_page_content(html: str, **_: object) -> str:

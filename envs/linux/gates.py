@@ -26,18 +26,18 @@ from ncc.harness.messages import Messages, patience_s
 
 
 class Gates:
-    """Knowledge and grants of every pair of sender and receiver that has flows.
+    """State of every sender-receiver pair with flows: the flows that the receiver knows of, and its last grant.
 
     Args:
         scenario: scenario of the run.
         flows: flows of the run.
-        seed: decides which messages are late or lost, if the scenario has such.
-        wakers: waker of each sending host, by node; empty if no flow is held.
+        seed: seed of the messages that are late or lost, if the scenario allows that.
+        wakers: object that starts the held flows of each sending host, by node; empty if no flow is held.
         addresses: IPv4 address of each host, by node.
 
     Attributes:
-        counts: `messages` of receivers that arrived; flows `woken` to begin; and how many of these had waited for a
-            grant in vain (`unanswered`).
+        counts: number of `messages` of receivers that arrived, of flows that were started (`woken`), and of those among
+            them that started without a grant (`unanswered`).
     """
 
     def __init__(

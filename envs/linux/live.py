@@ -121,6 +121,14 @@ class Live:
                 self.queues.decide(np.full(self._n, np.inf), time.monotonic_ns(), self.shim)
 
     @property
+    def fallen(self) -> tuple[int, int]:
+        """Numbers of connections that stopped obeying, and of packets that left outside the limits, for want of a beat.
+
+        Both are since the beginning.
+        """
+        return self.shim.fallbacks, 0 if self.queues is None else self.queues.silent_pkts
+
+    @property
     def listed(self) -> IntArray:
         """Columns (`LIVE_COLUMNS`) of the connections that lived at the last measurement."""
         return self._columns[:, : self._n_live]

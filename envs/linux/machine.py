@@ -5,6 +5,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import resource
 import socket
 import stat
 import sys
@@ -183,14 +184,21 @@ def go_second() -> None:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(DECISIONS_PRIORITY - 1))  # to lower it takes no right
 
 
-def stay_in_memory(undo: ExitStack) -> None:
+def stay_in_memory(undo: ExitStack) -> str:
     """Keep each page that this process uses, from its first use on, in memory until `undo` is closed.
 
-    It takes an infinite RLIMIT_MEMLOCK, or CAP_IPC_LOCK for as long as the process takes memory.
+    Returns:
+        Reason for which its pages may leave memory: its RLIMIT_MEMLOCK is finite (a right to more could be given up
+        later), or the kernel refuses. The text is empty if they stay.
     """
-    libc = ctypes.CDLL(None)
+    limit_bytes, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if limit_bytes != resource.RLIM_INFINITY:
+        return f"RLIMIT_MEMLOCK is {limit_bytes} bytes"
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mlockall(LOCKED):
+        return f"the kernel refuses mlockall: {os.strerror(ctypes.get_errno())}"
     undo.callback(libc.munlockall)
-    libc.mlockall(LOCKED)
+    return ""
 
 
 def _give_back(call: Callable[..., None], *before: object) -> None:

@@ -73,6 +73,7 @@ class OrderProgram:
         self._config = memory(self._object, "config", CONFIG)
         self._beat_ns = self._config["beat_ns"]
         self._counts = memory(self._object, "counts", COUNTS)
+        self._silent_pkts = self._counts["silent_pkts"]
         self.fd: int = self._object.programs["ncc_order"]
         self.takes_sizes = mode == "known" and take_sizes(self._object)
         self._config["timeout_ns"] = round(timeout_s * NS_PER_S)
@@ -82,6 +83,11 @@ class OrderProgram:
     def beat(self, now_ns: int | None = None) -> None:
         """Renew limits and order for another `timeout_s`; `now_ns` is `time.monotonic_ns()`."""
         self._beat_ns[0] = time.monotonic_ns() if now_ns is None else now_ns
+
+    @property
+    def silent_pkts(self) -> int:
+        """Number of packets that have left outside the limits because no `beat` came, as in `counters`."""
+        return int(self._silent_pkts.item())
 
     def counters(self) -> dict[str, int]:
         """Return the program's counts since it was loaded, by the names in `COUNTERS`."""

@@ -68,7 +68,7 @@ limit is low if a full packet takes more than `PROMPT_S` at it. Instead of a low
 `PROMPT_S` is in force at first; the low limit itself follows `SETTLED_S` after the last limit that was not low."""
 HELD_BYTES = 65_536
 """Bytes of a message that may wait in the queue of a host with a limit."""
-GROWING = ("limited_bytes", "open_bytes", "dropped_pkts")
+GROWING = ("limited_bytes", "open_bytes", "dropped_pkts", "silent_pkts")
 QUEUE_PKTS = 20_000
 """Packets that each other class holds."""
 _PARMS, _RATE64, _CEIL64 = 1, 6, 7
@@ -282,8 +282,8 @@ class Queues:
     """Queues of hosts 0 to k - 1 that enforce limits and an order.
 
     Attributes:
-        counts: bytes sent under the limits and outside them, with link-layer headers, and packets dropped, as of the
-            last `check`.
+        counts: bytes sent under the limits and outside them, with link-layer headers, packets dropped, and packets that
+            have left outside because no beat came, as of the last `check`.
     """
 
     def __init__(self, program: OrderProgram, queues: Sequence[HostQueue]) -> None:
@@ -297,9 +297,9 @@ class Queues:
 
         On hosts with a limit, `shim` lets connections send whole messages into the queue, which orders them.
         """
-        if self._silent_pkts is None:  # packets before the first decision do not count
-            self._silent_pkts = self.program.counters()["silent_pkts"]
         self.program.beat(now_ns)
+        if self._silent_pkts is None:  # packets before the first decision do not count
+            self._silent_pkts = self.program.silent_pkts
         limits = limits_bps.tolist()
         windows = [HELD_BYTES if limit < math.inf else 0 for limit in limits]
         if shim is not None and windows != self._windows:
@@ -308,10 +308,15 @@ class Queues:
         for queue, limit_bps in zip(self._queues, limits, strict=True):
             queue.limit(limit_bps, now_ns)
 
+    @property
+    def silent_pkts(self) -> int:
+        """Number of packets that have left outside the limits since the first decision because no beat came."""
+        return 0 if self._silent_pkts is None else self.program.silent_pkts - self._silent_pkts
+
     def counters(self) -> dict[str, int]:
         """Return counts of the program since the first decision, and of all queues."""
         counts = self.program.counters()
-        counts["silent_pkts"] -= self._silent_pkts or 0
+        counts["silent_pkts"] = self.silent_pkts
         for queue in self._queues:
             for name, count in queue.counters().items():
                 counts[name] = counts.get(name, 0) + count

@@ -110,7 +110,7 @@ class Shim:
     def hold(self, window_bytes: Sequence[int] | IntArray) -> None:
         """Give connections of hosts 0 to n - 1 a window of at least `window_bytes` [n]; 0: the controller's window.
 
-        It holds from a connection's first packet until the first mark or loss, and again after a pause.
+        This window holds from a connection's first packet until the first mark or loss, and again after a pause.
         """
         self._windows[: len(window_bytes)] = window_bytes
 
@@ -144,7 +144,7 @@ class Shim:
         return {name: int(self.agent[name][0]) for name in layout.COUNTERS}
 
     @property
-    def heard(self) -> int:
+    def signals_received(self) -> int:
         """Number of switches' signals that connections have received; 0 for controllers without signals."""
         return int(self._heard["words"][0])
 

@@ -30,6 +30,12 @@ class Stepped
     // Runs one period with these limits, by agent. Throws std::runtime_error if a controller or flow has failed.
     void Step(const double *limits_bps)
     {
+        Step(limits_bps, [this](int64_t end_ns) { network().RunUntil(end_ns); });
+    }
+    // The same, to watch what happens within the period: `run_until(end_ns)` calls `RunUntil`, at last with `end_ns`.
+    template <class Until>
+    void Step(const double *limits_bps, Until run_until)
+    {
         const Spec &spec = network().run().spec();
         if (network().fault().empty()) {
             limits_bps_.assign(limits_bps, limits_bps + spec.agents.size());
@@ -38,7 +44,7 @@ class Stepped
             } else {
                 ApplyLimits();
             }
-            network().RunUntil((epoch_ + 1) * spec.period_ns);
+            run_until((epoch_ + 1) * spec.period_ns);
         }
         if (network().fault().empty()) {
             network().Fail(network().switches().Deadlock());

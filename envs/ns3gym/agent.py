@@ -28,7 +28,7 @@ class AgentLink:
     Args:
         port: port of this machine on which the agent listens.
         obs_space: observation space, as `ncc.envs.ns3gym.containers.wire_space` gives it.
-        act_space: action space, likewise.
+        act_space: action space, also by `wire_space`.
         wait_s: longest time to wait for an agent.
         answer_s: longest time that an agent may take for an action.
 
@@ -64,7 +64,7 @@ class AgentLink:
         """Send a state and return the agent's action; None if the agent says stop or the episode is over.
 
         Raises:
-            DatapathError: the agent has gone, gave no action in time, or broke the protocol.
+            DatapathError: the agent disconnected, gave no action in time, or broke the protocol.
         """
         pb = messages()
         over = terminated or truncated
@@ -94,8 +94,8 @@ class AgentLink:
     def leave(self) -> None:
         """Tell the agent that the simulation is over, if it has received a state.
 
-        Without this message, ns3-gym's agent would wait for ever. It reads it as the answer to its next action, which
-        has no effect any more.
+        Without this message, ns3-gym's agent would wait for ever. The agent reads the message as the answer to its next
+        action; that action has no effect.
         """
         if self._last_state is not None and not self.stopped:
             pb = messages()

@@ -19,7 +19,7 @@ from ncc.envs.ns3gym.process import SimulationProcess, split_command
 SEEDS = 2**32
 """Number of seeds: simSeed is an unsigned number of 32 bits in ns-3's scripts."""
 STOP_S = 5.0
-"""Seconds that a simulation that was told to stop may take to end, before it is killed."""
+"""Seconds to wait for the end of a simulation after the request to stop; then it is killed."""
 
 
 class Ns3GymEnv(gymnasium.Env[Any, Any]):
@@ -89,8 +89,8 @@ class Ns3GymEnv(gymnasium.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode in a simulation with simSeed `seed`.
 
-        None: the first episode has the seed of the constructor; later ones draw theirs from the random generator. An
-        attached simulation cannot be told a seed; a warning says so.
+        If `seed` is None, the first episode has the seed of the constructor, and later ones draw theirs from the random
+        generator. An attached simulation cannot be given a seed; a warning says so.
 
         Raises:
             ConfigError: ns-3 cannot take this seed.

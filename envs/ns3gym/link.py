@@ -27,7 +27,7 @@ class TimedOut(DatapathError):  # noqa: N818
 
 
 class Ended(DatapathError):  # noqa: N818
-    """Error: the process behind the watched descriptor has ended, which made it readable."""
+    """Error: the watched descriptor became readable, because the process behind it has ended."""
 
 
 class Link:

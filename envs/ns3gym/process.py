@@ -91,7 +91,7 @@ class SimulationProcess:
         return f"ended by itself with status {self._status}"
 
     def last_words(self) -> str:
-        """Return the end of its output on one line; empty if there is none, or if it went to the terminal."""
+        """Return the end of the command's output on one line; empty if there is none, or if it went to the terminal."""
         if self._output is None or self._output.closed:
             return ""
         self._output.seek(max(0, self._output.seek(0, os.SEEK_END) - LAST_WORDS))

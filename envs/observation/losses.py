@@ -17,7 +17,7 @@ class Losses:
     """Random draws that decide which messages arrive.
 
     In every period each neighbour, and the uplink, sends its state to each host in a separate message. A message is
-    lost with probability `Scenario.sharing_loss_frac`; the receiver then goes on using the one before. Hosts of
+    lost with probability `Scenario.sharing_loss_frac`; the receiver then keeps using the one before. Hosts of
     `sharing_silent` send nothing, so others see them as they were at the start: idle. Hosts of `sharing_lying` always
     report that they are idle.
     """
@@ -31,7 +31,7 @@ class Losses:
         self._rngs = [np.random.default_rng(seed) for _ in range(lead[0] if lead else 1)]
 
     def begin(self, row: int, seed: int) -> None:
-        """Restart one of several racks."""
+        """Restart the random draws of rack `row` with a new seed."""
         self._rngs[row] = np.random.default_rng(seed)
 
     def arrivals(self) -> BoolArray:

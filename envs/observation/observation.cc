@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Module ncc.envs.observation._observation. `Observer` makes the observations of hosts. `Rates` turns their decisions
 // into limits.
+#include "from_python.h"
 #include "observer.h"
 #include "rates.h"
 
@@ -27,11 +28,11 @@ using Rows = nb::ndarray<float, nb::c_contig, nb::device::cpu>;
 using Arrivals = nb::ndarray<const bool, nb::c_contig, nb::device::cpu>;
 using Ages = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-ncc::Signals SignalsOf(const std::vector<ncc::Signal::Any> &arrays, size_t networks, const ncc::Tables &tables)
+ncc::Signals SignalsOf(const std::vector<ncc::AnySignal> &arrays, size_t networks, const ncc::Tables &tables)
 {
     ncc::Signals signals;
     for (const auto &array : arrays) {
-        signals.emplace_back(array, networks);
+        signals.push_back(ncc::SignalOf(array, networks));
     }
     for (const ncc::Column &column : tables.columns) {
         if (signals.at(column.signal).Size() != column.size ||
@@ -47,13 +48,13 @@ class Observer
 {
   public:
     Observer(const nb::dict &tables, size_t networks)
-        : observer_(ncc::Tables(tables), networks), networks_(networks), end_(observer_.tables().n)
+        : observer_(ncc::Tables(ncc::FromPython(tables)), networks), networks_(networks), end_(observer_.tables().n)
     {
     }
 
     // Fills obs [networks, n, entries]. Returns the first network that measured a number that is not finite, and
     // then changes nothing; or -1.
-    int Observe(const std::vector<ncc::Signal::Any> &arrays, const std::optional<Arrivals> &arrivals, Rows obs)
+    int Observe(const std::vector<ncc::AnySignal> &arrays, const std::optional<Arrivals> &arrivals, Rows obs)
     {
         const ncc::Tables &t = observer_.tables();
         const ncc::Signals signals = SignalsOf(arrays, networks_, t);
@@ -74,7 +75,7 @@ class Observer
     }
 
     // Begins one of the networks anew and fills obs [n, entries]; false: as above.
-    bool Begin(size_t row, const std::vector<ncc::Signal::Any> &arrays, Rows obs)
+    bool Begin(size_t row, const std::vector<ncc::AnySignal> &arrays, Rows obs)
     {
         const ncc::Tables &t = observer_.tables();
         if (row >= networks_ || obs.size() != t.n * t.entries.size()) {
@@ -90,7 +91,7 @@ class Observer
 
     // Replaces the state that was observed last, with messages that arrived since. False, without a change, if a number
     // is not finite.
-    bool Correct(const std::vector<ncc::Signal::Any> &arrays)
+    bool Correct(const std::vector<ncc::AnySignal> &arrays)
     {
         if (!observer_.Measure(0, SignalsOf(arrays, 1, observer_.tables()), 0)) {
             return false;
@@ -101,7 +102,7 @@ class Observer
 
     // Fills the rows of `Among` in period number `period` from messages; `ages` [hosts, and uplinks] are extra periods
     // of the states of others. False: as above.
-    bool ObserveMessages(const std::vector<ncc::Signal::Any> &arrays, const Ages &ages, size_t period, Rows obs)
+    bool ObserveMessages(const std::vector<ncc::AnySignal> &arrays, const Ages &ages, size_t period, Rows obs)
     {
         const ncc::Tables &t = observer_.tables();
         if (ages.size() != t.n + t.Areas() || obs.size() != (end_ - begin_) * t.entries.size()) {
@@ -155,6 +156,9 @@ NB_MODULE(_observation, m)
         .def("observe_messages", &Observer::ObserveMessages, "signals"_a, "ages"_a, "period"_a, "obs"_a.noconvert())
         .def("among", &Observer::Among, "begin"_a, "end"_a);
     nb::class_<ncc::Rates>(m, "Rates")
-        .def(nb::init<const nb::dict &>(), "numbers"_a)
+        .def(
+            "__init__",
+            [](ncc::Rates *made, const nb::dict &numbers) { new (made) ncc::Rates(ncc::FromPython(numbers)); },
+            "numbers"_a)
         .def("limits", &Limits, "given"_a, "obs"_a, "limits"_a.noconvert(), "first"_a = 0);
 }

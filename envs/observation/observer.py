@@ -48,8 +48,8 @@ class SharedObserver:
 
         Args:
             scenario: the scenario of the hosts.
-            racks: numbers of the racks observed together, for a leading axis; None: one, without that axis.
-            seed: decides which messages get lost, if any do; with several racks, `restart` takes the seed of each.
+            racks: numbers of the racks that are observed together; arrays then have a leading axis. None: one rack.
+            seed: seed of the messages that get lost; with several racks, `restart` takes the seed of each.
 
         Raises:
             ConfigError: neighbourhoods of different sizes.

@@ -3,12 +3,6 @@
 // and its guard here. ncc/envs/action.py and ncc/envs/residual.py define both, and give the numbers.
 #pragma once
 
-#include "tables.h"
-
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -23,27 +17,26 @@ namespace ncc
 class Rates
 {
   public:
-    explicit Rates(const nanobind::dict &from)
+    // `From` reads numbers by name, as for `Tables`.
+    template <typename From>
+    explicit Rates(const From &from)
     {
-        const auto kind = nanobind::cast<std::string>(from["kind"]);
-        const auto real = [&](const char *name) { return nanobind::cast<double>(from[name]); };
-        const auto each = [&](const char *name) {
-            const auto array = nanobind::cast<Array<double>>(from[name]);
-            return Copy(array, array.size(), name);
-        };
+        const std::string kind = from.Text("kind");
+        const auto real = [&](const char *name) { return from.Real(name); };
+        const auto each = [&](const char *name) { return from.template Array<double>(name); };
         link_bps_ = each("link_bps");
         floor_frac_ = real("floor_frac");
-        seen_ = nanobind::cast<std::vector<size_t>>(from["seen"]);
+        seen_ = from.template Array<size_t>("seen");
         width_ = seen_.empty() ? 0 : *std::max_element(seen_.begin(), seen_.end()) + 1;
         table_ = kind == "table", residual_ = kind == "residual", linear_ = kind == "linear";
         if (table_) {
             multiples_ = each("multiples"), unit_bps_ = each("unit_bps");
             guard_frac_ = real("guard_frac");
         } else if (residual_) {
-            const auto formula = nanobind::cast<std::string>(from["formula"]);
+            const std::string formula = from.Text("formula");
             holds_ = formula == "local_hold", tuned_ = formula == "local_tuned";
             port_ = each("port"), held_ = each("held");
-            trusted_ = nanobind::cast<bool>(from["trusted"]);
+            trusted_ = from.Flag("trusted");
             use_frac_ = real("use_frac"), least_share_ = real("least_share"), scale_ = real("scale");
             stale_ = static_cast<float>(real("stale")), wasted_ = real("wasted"), lone_ = real("lone");
             short_queue_ = real("short_queue"), line_rate_ = real("line_rate");

@@ -48,19 +48,19 @@ class ObservationSpec(Value, frozen=True):
     `neighbours` chooses how neighbours are observed:
 
     - ``each``: one after the other, as in the paper. A policy then fits neighbourhoods of one size.
-    - ``pooled``: mean and maximum over them, the share of busy ones, and the uplink's rate for each busy host over the
-      link's rate. These numbers mean the same for any number and order of hosts.
+    - ``pooled``: mean and maximum over them, the share of busy ones, and the uplink's rate per busy host, divided by
+      the link's rate. These numbers mean the same for any number and order of hosts.
     - ``ranked``: also the host's shortest queued flow in comparison with those of its neighbours.
     - ``ordered``: also the bytes and hosts that go before the host's next flow. The order is fewest bytes first, equal
-      flows in turn. It is the same for all hosts, because each host takes its own flow as it was in its last message
+      flows in turn. It is the same for all hosts, because each host ranks its own flow as its last message stated it
       (as it is now, if it was idle then).
-    - ``none``: not at all; only the uplink is observed.
+    - ``none``: neighbours are not observed, only the uplink is.
 
     The file features.yaml has the features of each by name.
 
     `ages` adds the age of the last message of each neighbour and of the uplink, beyond the delay of sharing: ln(1 +
-    periods) / ln(1 + 100). Of pooled neighbours it adds the mean and the maximum. This is of use where messages get
-    lost (`Scenario.sharing_loss_frac`).
+    periods) / ln(1 + 100). For pooled neighbours it adds the mean and the maximum. Ages help where messages get lost
+    (`Scenario.sharing_loss_frac`).
     """
 
     neighbours: Literal["each", "pooled", "ranked", "ordered", "none"] = "each"
@@ -94,7 +94,7 @@ class Entry(NamedTuple):
 
 
 def entries(spec: ObservationSpec, n_neighbours: int) -> list[Entry]:
-    """Return the numbers of a host's observation, in order.
+    """Return the entries of a host's observation, in order.
 
     Raises:
         ConfigError: features.yaml is wrong.
@@ -131,7 +131,9 @@ def obs_dim(spec: ObservationSpec, scenario: Scenario) -> int:
 
 
 def fair_share_at(spec: ObservationSpec) -> int | None:
-    """Return the column with a host's fair share of the uplink, over its link's rate; None: no neighbour is observed.
+    """Return the column of a host's fair share of the uplink, as a fraction of its link's rate.
+
+    The result is None if neighbours are not observed.
 
     Raises:
         ConfigError: neighbours are observed, but the fair share is not among the numbers.
@@ -164,7 +166,7 @@ def columns_of(spec: ObservationSpec, needed: Sequence[str]) -> tuple[int, ...] 
 
 
 def check_on_hosts(spec: ObservationSpec) -> None:
-    """Raise `ConfigError` if a feature needs a signal that agents on hosts neither measure nor are sent."""
+    """Raise `ConfigError` if a feature needs a signal that agents on hosts neither measure nor receive."""
     for name in _seen(spec):
         feature = _feature(name)
         column = TABLE["columns"].get(feature.get("of"), {})
@@ -180,7 +182,7 @@ def check_on_hosts(spec: ObservationSpec) -> None:
 
 
 def aged(periods: float) -> float:
-    """Return the number by which an age in periods is observed."""
+    """Return the number that hosts observe for an age in periods."""
     return math.log1p(periods) / math.log1p(AGE_SCALE)
 
 

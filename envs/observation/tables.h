@@ -5,63 +5,39 @@
 #include "kinds.h"
 #include "local.h"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ncc
 {
 
-template <typename T>
-using Array = nanobind::ndarray<const T, nanobind::c_contig, nanobind::device::cpu>;
-
-template <typename T>
-std::vector<T> Copy(const Array<T> &array, size_t size, const char *name)
-{
-    if (array.size() != size) {
-        throw std::invalid_argument(std::string(name) + " has the wrong size");
-    }
-    return std::vector<T>(array.data(), array.data() + size);
-}
-
-// A signal of a measurement: an array [hosts] or [uplinks], or with a leading axis of networks, of any strides.
+// A signal of a measurement: an array [hosts] or [uplinks] of doubles, or of int64_t if it counts. With several
+// networks they are `row` bytes apart; numbers of one network are `step` bytes apart.
 class Signal
 {
   public:
-    using Any = nanobind::ndarray<nanobind::ro, nanobind::device::cpu>;
-
-    Signal(const Any &array, size_t networks) : data_(array.data())
+    Signal(const void *data, bool counts, size_t size, int64_t step, int64_t row = 0)
+        : data_(static_cast<const char *>(data)), size_(size), row_(row), step_(step), count_(counts)
     {
-        const bool several = array.ndim() == 2;
-        count_ = array.dtype() == nanobind::dtype<int64_t>();
-        if ((!count_ && array.dtype() != nanobind::dtype<double>()) || (!several && array.ndim() != 1) ||
-            (several ? array.shape(0) : 1) != networks) {
-            throw std::invalid_argument("a signal has the wrong type or shape");
-        }
-        size_ = array.shape(several);
-        row_ = several ? array.stride(0) : 0;
-        step_ = array.stride(several);
     }
 
     size_t Size() const { return size_; }
 
     double At(size_t row, size_t i) const
     {
-        const auto at = static_cast<int64_t>(row) * row_ + static_cast<int64_t>(i) * step_;
-        return count_ ? static_cast<double>(static_cast<const int64_t *>(data_)[at])
-                      : static_cast<const double *>(data_)[at];
+        const char *at = data_ + static_cast<int64_t>(row) * row_ + static_cast<int64_t>(i) * step_;
+        return count_ ? static_cast<double>(*reinterpret_cast<const int64_t *>(at))
+                      : *reinterpret_cast<const double *>(at);
     }
 
   private:
-    const void *data_;
+    const char *data_;
     size_t size_;
     int64_t row_, step_;
     bool count_;
@@ -82,52 +58,52 @@ struct Entry {
     Where where;
 };
 
+// The name of a feature's kind (kinds.h), and its places.
+using NamedEntry = std::pair<std::string, std::array<size_t, 5>>;
+
 struct Tables {
-    explicit Tables(const nanobind::dict &from)
-        : n(Get<size_t>(from, "n")), neighbours(Get<size_t>(from, "neighbours")), size(Get<size_t>(from, "size")),
-          delay(Get<size_t>(from, "delay")), ceiling(static_cast<float>(Get<double>(from, "ceiling")))
+    // `From` reads parameters by name: `Real`, `Size`, `Flag`; `Array<T>`; and `Columns`, `Entries` and `Constants`.
+    template <typename From>
+    explicit Tables(const From &from)
+        : n(from.Size("n")), neighbours(from.Size("neighbours")), size(from.Size("size")), delay(from.Size("delay")),
+          ceiling(static_cast<float>(from.Real("ceiling")))
     {
-        for (const auto &each : Get<std::vector<std::vector<int>>>(from, "columns")) {
+        for (const std::vector<int> &each : from.Columns()) {
             columns.push_back({static_cast<size_t>(each.at(0)), each.at(1), static_cast<size_t>(each.at(2)),
                                static_cast<size_t>(each.at(3)), each.at(4) != 0});
         }
-        for (const nanobind::handle each : from["entries"]) {
-            const auto kind = nanobind::cast<std::string>(each[0]);
+        for (const auto &[kind, at] : from.Entries()) {
             const auto found = Features().find(kind);
             if (found == Features().end()) {
                 throw std::invalid_argument("kinds.h had no function " + kind +
                                             " when it was built: write it, and run make build");
             }
-            const auto at = [&](int k) { return nanobind::cast<size_t>(each[k]); };
-            entries.push_back({found->second, {at(1), at(2), at(3), at(4), at(5)}});
+            entries.push_back({found->second, {at[0], at[1], at[2], at[3], at[4]}});
         }
-        const auto reals = [&](const char *name, std::vector<double> &to) {
-            to = Copy(Get<Array<double>>(from, name), size, name);
+        const auto sized = [&]<typename T>(std::vector<T> &to, const char *name, size_t length) {
+            to = from.template Array<T>(name);
+            if (to.size() != length) {
+                throw std::invalid_argument(std::string(name) + " has the wrong size");
+            }
         };
-        reals("cut", cut), reals("unit", unit), reals("offset", offset);
-        reals("least", least), reals("most", most), reals("gain", gain);
-        area = Copy(Get<Array<int64_t>>(from, "area"), n, "area");
-        near = Copy(Get<Array<int64_t>>(from, "near"), n * neighbours, "near");
-        lies = Copy(Get<Array<bool>>(from, "lies"), n, "lies");
-        uplink_frac = Copy(Get<Array<float>>(from, "uplink_frac"), n, "uplink_frac");
-        links = Copy(Get<Array<float>>(from, "links"), n * neighbours, "links");
-        for (const auto &each : Get<std::vector<Array<float>>>(from, "constants")) {
-            constants.push_back(Copy(each, n, "constants"));
-        }
-        shared = Get<std::vector<size_t>>(from, "shared");
-        uplink = Get<std::vector<size_t>>(from, "uplink");
-        shared_flows = Get<size_t>(from, "shared_flows");
-        shared_throughput = Get<size_t>(from, "shared_throughput");
-        shared_limit = Get<size_t>(from, "shared_limit");
-        next = Get<size_t>(from, "next");
-        flows = Get<size_t>(from, "flows");
-        used = Get<size_t>(from, "used");
-        queue = Get<size_t>(from, "queue");
-        queue_log = Copy(Get<Array<float>>(from, "queue_log"), n, "queue_log");
-        queue_unit = Copy(Get<Array<float>>(from, "queue_unit"), n, "queue_unit");
-        ranked = Get<bool>(from, "ranked");
-        ordered = Get<bool>(from, "ordered");
-        const auto rule = [&](const char *name) { return static_cast<float>(Get<double>(from, name)); };
+        sized(cut, "cut", size), sized(unit, "unit", size), sized(offset, "offset", size);
+        sized(least, "least", size), sized(most, "most", size), sized(gain, "gain", size);
+        sized(area, "area", n), sized(near, "near", n * neighbours), sized(lies, "lies", n);
+        sized(uplink_frac, "uplink_frac", n), sized(links, "links", n * neighbours);
+        constants = from.Constants();
+        shared = from.template Array<size_t>("shared");
+        uplink = from.template Array<size_t>("uplink");
+        shared_flows = from.Size("shared_flows");
+        shared_throughput = from.Size("shared_throughput");
+        shared_limit = from.Size("shared_limit");
+        next = from.Size("next");
+        flows = from.Size("flows");
+        used = from.Size("used");
+        queue = from.Size("queue");
+        sized(queue_log, "queue_log", n), sized(queue_unit, "queue_unit", n);
+        ranked = from.Flag("ranked");
+        ordered = from.Flag("ordered");
+        const auto rule = [&](const char *name) { return static_cast<float>(from.Real(name)); };
         rules = {rule("gain_of_next"), rule("ranks_alike"), rule("ranks_slack")};
         formula = Formula<float>::Of(rule);
     }
@@ -160,13 +136,6 @@ struct Tables {
     bool ranked, ordered;
     Rules rules;
     Formula<float> formula;
-
-  private:
-    template <typename T>
-    static T Get(const nanobind::dict &from, const char *name)
-    {
-        return nanobind::cast<T>(from[name]);
-    }
 };
 
 } // namespace ncc

@@ -9,7 +9,7 @@ from pathlib import Path
 import ncc
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Learn, compare, show": ("train", "evaluate", "report"),
+    "Learn, compare, show": ("train", "evaluate", "report", "play"),
     "Bring a policy to hosts, or a rack to an agent": ("export", "host", "serve"),
     "Many runs at once": ("sweep", "learners"),
     "Check ncc itself": ("agreement", "bench"),

@@ -17,7 +17,7 @@ from ncc.core.value import Fraction, Value
 ALPHA_ONE = 1024
 """Steps per unit of alpha, which is rounded to whole steps before thresholds are computed."""
 LAMBDA_ONE = 1000
-"""Steps per unit of lambda, which is rounded likewise."""
+"""Steps per unit of lambda, which is rounded in the same way."""
 
 
 class Bcc(Value, frozen=True):

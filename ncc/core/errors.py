@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 LISTED = 40
 """Largest number of known names in a message; a fat tree has thousands of ports."""
 MEANT = 3
-"""Fewest letters of a name that is looked for within longer names."""
+"""Minimum length of a name for which `hint` also looks inside longer names."""
 
 
 def hint(given: str, known: Iterable[str]) -> str:
@@ -59,10 +59,11 @@ class ConfigError(NccError, ValueError):
 
 
 class UnknownNameError(ConfigError):
-    """A name that does not exist; the message may suggest a `known` one, and lists them all.
+    """A name that does not exist. The message suggests a close name if there is one, and lists up to `LISTED` names.
 
     Args:
         what: kind of the name, such as ``controller``.
+        known: names that exist.
     """
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:

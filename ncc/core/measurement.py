@@ -25,7 +25,7 @@ class Measurement(Progress, Measured):
     """The measurement of one network over one period, (time_s - period_s, time_s]."""
 
     edges: Edges = NO_EDGES
-    """The receivers' knowledge of flows to them; empty unless the scenario has receivers. Results do not keep it."""
+    """Flows as their receivers know them; empty unless `Scenario.has_receivers`. Results do not store them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ def require_shared_memory(what: str, least_bytes: int) -> None:
 
     Args:
         what: the part of ncc that needs shared memory, as the subject of the error's sentence.
-        least_bytes: most bytes that it may need.
+        least_bytes: room to require: the most bytes that this part may need.
 
     Raises:
         ConfigError: /dev/shm cannot be written, or has less room.

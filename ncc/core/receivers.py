@@ -20,7 +20,7 @@ MAX_START_S = 9e9
 
 @dataclass(frozen=True)
 class Edges:
-    """The knowledge of all receivers at the end of a period, a row for each edge; columns have shape [E]."""
+    """Flows as their receivers know them at the end of a period, a row for each edge; columns have shape [E]."""
 
     src: IntArray
     """Node id of the sender."""

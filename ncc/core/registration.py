@@ -41,7 +41,7 @@ def _register() -> None:
 
 
 class _AfterGymnasium:
-    """An import finder that finds Gymnasium as the others do, and calls `_register` after its import."""
+    """An import finder that finds Gymnasium by the other finders, and calls `_register` after its import."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

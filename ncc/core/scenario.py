@@ -280,10 +280,10 @@ class Scenario(Value, frozen=True):
             raise ConfigError(f"Scenario.neighbourhoods={self.neighbourhoods}: {error}") from None
 
     def digest(self) -> str:
-        """Compute the digest, as for any value, without the keys of later versions that have their defaults.
+        """Compute the digest (`Value.digest`), without the newer keys whose values are the defaults.
 
-        So a scenario that does not use these keys keeps its digest, and its stored results stay valid. Buffers left
-        open count with the sizes that `sockets` gives them.
+        So a scenario keeps its digest, and its stored results stay valid, when a new version of ncc adds a key. A
+        buffer size of null counts as the size that `sockets` gives it.
         """
         plain = self.to_dict()
         traffic = [part for _, part in plain["workload"]]
@@ -315,9 +315,9 @@ class Scenario(Value, frozen=True):
 
     @property
     def sockets(self) -> Transport:
-        """The transport with a size for each buffer that is left open (null).
+        """The transport with a size for each buffer whose setting is null.
 
-        That is `BUFFER_BYTES`, or `PIPES` bandwidth-delay products of the network's longest path if this path needs
+        The size is `BUFFER_BYTES`, or `PIPES` bandwidth-delay products of the network's longest path if these are
         more; at most `MAX_BUFFER_BYTES`.
         """
         network = self.network()

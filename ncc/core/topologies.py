@@ -99,8 +99,8 @@ class SingleSwitch(TopologySpec, frozen=True, tag="single_switch"):
 class LeafSpine(TopologySpec, frozen=True, tag="leaf_spine"):
     """`leaves` x `hosts_per_leaf` hosts, every leaf linked to every spine (ECMP).
 
-    The neighbours are the hosts of one leaf. The uplink port of a leaf is its port to the first spine, which represents
-    all of them because flows spread by hash.
+    The neighbours are the hosts of one leaf. The uplink port of a leaf is its port to the first spine; it stands for
+    the ports to all spines, because flows spread by hash.
     """
 
     leaves: Annotated[int, Meta(ge=2)] = 8
@@ -160,8 +160,8 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
 
     Each datacentre has `hosts` hosts, spread equally over `switches` top-of-rack switches, which are linked to a border
     switch. The WAN joins the two borders. As in the paper, ports inside have shallow buffers with ECN marks and may
-    share pools, and ports to the WAN have deep buffers without. To congest the WAN takes two top-of-rack switches: if
-    there were one, with an uplink as fast as the WAN, the queue would be at this uplink.
+    share pools; ports to the WAN have deep buffers without marks or pools. Congestion of the WAN needs two top-of-rack
+    switches: with one, whose uplink is as fast as the WAN, the queue would be at this uplink.
     """
 
     hosts: Count = 4
@@ -172,7 +172,7 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
     wan_delay_s: Delay = 4.85 * MS
     wan_buffer_bytes: Count = 15_000_000
     deep_borders: bool = False
-    """Give the borders' ports towards their own datacentre the buffers of those to the WAN: deep, without marks."""
+    """Give the borders' ports towards their own datacentre the buffers of ports to the WAN: deep, without marks."""
 
     def check(self) -> None:
         super().check()

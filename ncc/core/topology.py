@@ -344,7 +344,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def path(self, src: int, dst: int) -> tuple[int, ...]:
         """Find the shortest path from node `src` to node `dst`, as directed ports.
 
-        Length is counted in hops. Of several such paths it is the one through the lowest node ids.
+        Length is counted in hops. Among equally short paths, it is the one through the lowest node ids.
 
         Raises:
             ConfigError: there is no path.

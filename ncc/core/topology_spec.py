@@ -152,7 +152,7 @@ class Builder:
         """
         switch = self.switch(name)
         rates_bps = up_bps or [rate_bps] * len(above)
-        up = [self.link(switch, each, its) for each, its in zip(above, rates_bps, strict=True)]
+        up = [self.link(switch, upper, upper_bps) for upper, upper_bps in zip(above, rates_bps, strict=True)]
         return self.leaves(prefix, hosts, switch, rate_bps), up[0]
 
     def aggregation(self, pod: int, n: int, cores: list[int], rate_bps: float) -> list[int]:

@@ -54,9 +54,9 @@ class Traffic(Value, frozen=True, kw_only=True, tag_field="kind"):
 class Poisson(Traffic, frozen=True, tag="poisson"):
     """Flows that arrive as a Poisson process, with sizes from a table.
 
-    `load_frac` is the payload offered to `link` over its line rate: arrival rate = load_frac * rate / (8 * mean size).
-    Headers are not included (about 5 % at 1500-byte packets). Sources and destinations are drawn uniformly from the two
-    groups. An empty `link` means the uplink port of the first neighbourhood.
+    `load_frac` is the payload rate offered to `link`, divided by its line rate: flows arrive at the rate load_frac *
+    line rate / (8 * mean size). Headers are not included (about 5 % at 1500-byte packets). Sources and destinations are
+    drawn uniformly from the two groups. An empty `link` means the uplink port of the first neighbourhood.
     """
 
     distribution: Name | SizeDistribution
@@ -260,8 +260,8 @@ class Queries(Traffic, frozen=True, tag="queries"):
 class Long(Traffic, frozen=True, tag="long"):
     """Endless flows, `flows` of them; each has ten times the bytes that its sender's link can carry during the run.
 
-    Flow i goes from host `first` + i of `sources` to host `first` + `shift` + i of `destinations`. Past the last host
-    of a group, counting goes on with its first. With a shift, sources and destinations may be one group. Flows start at
+    Flow i goes from host `first` + i of `sources` to host `first` + `shift` + i of `destinations`. After the last host
+    of a group, counting continues at its first. With a shift, sources and destinations may be one group. Flows start at
     random times within `spread_s` after `start_s`.
     """
 
@@ -342,7 +342,7 @@ def endless(workload: Workload, flows: FlowTable) -> BoolArray:
 
 
 def offered_load(workload: Workload, topology: Topology) -> dict[int, float]:
-    """Load by port id, for every port that a component names: long-run payload rate offered, over the line rate."""
+    """Return the load of every port that a component names, by port id: offered payload rate divided by line rate."""
     load: dict[int, float] = {}
     for _, traffic in workload:
         for port, rate_bps in traffic.offered_bps(topology).items():

@@ -14,6 +14,8 @@ from ncc.harness.local import Local, ShortestFirst
 from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin
 from ncc.harness.receivers import AHEAD_FRAC, FLOOR_FRAC, WINDOW_FRAC, ReceiverRule
 
+OPPONENT = "dctcp"
+"""Name of the controller that others are compared with."""
 TUNED = "_tuned"
 """Suffix of the name of a controller that has the settings of a tuned set (`ncc.run.controllers`)."""
 Headroom = Annotated[float, Meta(ge=0, lt=1)]
@@ -31,7 +33,7 @@ class Formula(Limit, frozen=True):
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
     def build(self) -> RateLimiter:
-        """Build the limiter that this describes."""
+        """Build the limiter that these settings describe."""
         raise TypeError(f"{type(self).__name__} must define build()")
 
 
@@ -70,7 +72,7 @@ class ShortestFirstLimit(Formula, frozen=True, tag="shortest_first"):
     alike: Annotated[float, Meta(ge=1)] = ALIKE
     """Factor within which the next flows of two hosts count as equally long."""
     slack_periods: NonNegative = SLACK_PERIODS
-    """Difference within which they count as equally long too: the bytes that a link carries in so many periods."""
+    """Difference that is allowed in addition to `alike`, in periods at the rate of the host's link."""
     floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.1
     """Lower bound of a host's limit, as a share of its fair share."""
 
@@ -90,7 +92,7 @@ class LocalLimit(Formula, frozen=True, tag="local"):
     alike: Annotated[float, Meta(ge=1)] = ALIKE
     """Factor within which the next flows of two hosts count as equally long."""
     slack_periods: NonNegative = SLACK_PERIODS
-    """Difference within which they count as equally long too: the bytes that a link carries in so many periods."""
+    """Difference that is allowed in addition to `alike`, in periods at the rate of the host's link."""
     floor_frac: Annotated[float, Meta(gt=0, le=1)] = 0.1
     """Lower bound of a host's limit after `hold_periods`, as a share of its fair share."""
     tie_frac: Annotated[float, Meta(ge=0, le=1)] = 0.0
@@ -203,10 +205,12 @@ class Controller(Value, frozen=True):
             raise ConfigError(f"controller {self.name!r} has the rule of receivers as its limit: leave `receivers` out")
 
     def placed(self, scenario: Scenario) -> Scenario:
-        """Return the scenario with neighbourhoods of both kinds if `receivers` is set, else the scenario as it is.
+        """Return the scenario that the controller runs in: if `receivers` is set, receivers exchange messages as well.
+
+        `Scenario.neighbourhoods` is then `both`; else the scenario is unchanged.
 
         Raises:
-            ConfigError: a host of the scenario has no switch in front of it, which a receiver rule needs.
+            ConfigError: a host of the scenario is not linked to a switch, which a receiver rule needs.
         """
         if self.receivers is None or scenario.neighbourhoods == "both":
             return scenario

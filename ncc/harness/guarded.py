@@ -15,7 +15,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Replace this process by that of the module."""
+    """Replace this process by one that runs the module."""
     parent, *command = sys.argv[1:]
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0):

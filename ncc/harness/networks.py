@@ -22,7 +22,7 @@ DatapathFactory = Callable[[], Datapath]
 class Networks:
     """Networks that are stepped together and started one by one. They have equal shapes, and each has its own flows.
 
-    This class steps them one after the other in the calling thread; classes that derive from it do so elsewhere. Each
+    This class steps them one after the other in the calling thread; derived classes use other threads or processes. A
     network gives bit for bit the results of a single `Datapath`. Errors are those of `Datapath`. With several networks,
     an error begins with the name of its network (``rack 3: ...``), and then all networks must be started again.
 
@@ -187,8 +187,8 @@ class InProcesses:
 class WhereFree(Networks):
     """A single network of a datapath that allows one run at a time in a process (`OnePerProcess`).
 
-    It runs in this process if that has no run when the network is first started, else in a process of its own. In a
-    daemon, which may not start processes, it always runs in this process.
+    It runs in this process if this process has no run when the network is first started, else in a process of its own.
+    In a daemon, which may not start processes, it always runs in this process.
     """
 
     def __init__(self, datapath: DatapathFactory, taken: Callable[[], bool], *, first: int = 0) -> None:

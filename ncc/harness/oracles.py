@@ -16,7 +16,7 @@ from ncc.core.units import BITS_PER_BYTE
 LOCAL_MODULE = "ncc.harness.native._local"
 ALIKE = 1.5
 SLACK_PERIODS = 2.0
-"""Factor, and periods of a link's capacity, within which the next flows of two hosts count as equally long.
+"""Factor, and slack in periods of a link's capacity, within which the next flows of two hosts count as equally long.
 
 A host's next flow is the queued flow with the least payload left. `ShortestFirst` and observations that rank hosts use
 these bounds.
@@ -59,7 +59,9 @@ def water_level(demand: FloatArray, capacity: float) -> float:
 
 
 def claims(sent: FloatArray, limit: FloatArray, link: FloatArray) -> FloatArray:
-    """Return the rates [n] that hosts with queued flows may need of a port (`Claim` in native/local.h).
+    """Estimate the rates [n] at which hosts with queued flows will send to a port (`Claim` in native/local.h).
+
+    A host that used most of its limit or link counts with its link's rate, any other with about twice its last rate.
 
     Args:
         sent: [n] last sending rates.

@@ -53,7 +53,7 @@ def interrupting(*numbers: signal.Signals) -> Iterator[None]:
 
 
 class StopRequest:
-    """A request to end, which a service gets by one of the signals `ENDS`. It first has to undo its changes.
+    """A request to end a service by one of the signals `ENDS`. The service first has to undo its changes.
 
     SIGHUP does not end a service; it asks it to read files again.
 
@@ -71,7 +71,7 @@ class StopRequest:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Note the signals that come in the context; by themselves they end nothing."""
+        """Note the signals that come in the context; they do not end the process."""
         with _handled((*ENDS, signal.SIGHUP), self._note):
             yield
 
@@ -82,14 +82,14 @@ class StopRequest:
             self._reread()
 
     @contextmanager
-    def insisted(self) -> Iterator[None]:
-        """Let a further signal in the context end a process that hangs: it raises an error, once.
+    def exits_on_second(self) -> Iterator[None]:
+        """Let a second signal interrupt the block of this context, in case the process hangs.
 
-        The signal must come more than `INSISTS_S` after the first. Nothing is raised after the context, because there
-        all changes have to be undone completely.
+        The signal must come more than `INSISTS_S` after the first. After the block no signal interrupts, because all
+        changes must then be undone completely.
 
         Raises:
-            DatapathError: a further signal came.
+            DatapathError: a second signal came; it is raised only once.
         """
         self._may_raise = True
         try:

@@ -2,6 +2,7 @@
 """The check of a start: all that ``ncc host run`` would refuse with some options, said before anything changes."""
 
 import argparse
+import errno
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -12,7 +13,7 @@ from ncc.envs.linux import device, machine
 from ncc.envs.linux.netlink import Route
 from ncc.envs.linux.objects import congestion_name, require_built
 from ncc.harness.atomic import require_writable
-from ncc.host import plan, privileges, reload, run
+from ncc.host import plan, privileges, reload, run, sockets
 from ncc.host.record import AgentRecord, alive, records
 
 Step = Callable[[ExitStack], object]
@@ -42,6 +43,7 @@ def check_start(options: argparse.Namespace) -> int:
     print("A start with these options is possible.")
     if agent is not None:
         needs = reload.refusal(agent.fixed, reload.fixed_options(options) | reload.fixed_plan(made))
+        needs = needs or _lacks_right(agent, made)
         print(f"The agent that runs (process {agent.pid}) takes them over by a reload." if not needs else f"{needs}.")
     return 0
 
@@ -71,10 +73,19 @@ def _steps(options: argparse.Namespace, made: plan.Plan | None, agent: AgentReco
         return
     if options.receivers is not None:
         yield partial(run.waker, made)
+    if agent is None or agent.alone:
+        yield lambda undo: undo.callback(reload.exchange_of(made, options.receivers).close)
     if agent is None:
         yield partial(run.sysctls, options, made)
-        yield lambda undo: undo.callback(reload.exchange_of(made, options.receivers).close)
         yield partial(_check_name, options.name or congestion_name(made.file.header.stack.transport))
+
+
+def _lacks_right(agent: AgentRecord, made: plan.Plan) -> str:
+    """Return why a running agent cannot open the port that a plan needs; empty: it can, has it, or needs none."""
+    address = made.own[0].address
+    if not agent.alone or made.keys is None or address.port >= int(sockets.UNPRIVILEGED.read_text()):
+        return ""
+    return str(sockets.refused(address, errno.EACCES))
 
 
 def _check_queue(interface: str, _: ExitStack) -> None:

@@ -17,7 +17,8 @@ def expanded(arguments: Sequence[str]) -> list[str]:
     """Return arguments with the words of the file of `FLAG`, if it is given, after the command, which comes first.
 
     Raises:
-        ConfigError: there are two files, or the file cannot be read, has a quotation without an end, or a zero byte.
+        ConfigError: there are two files, or the file cannot be read, is no plain file, or has a quotation without an
+            end or a zero byte.
     """
     if not arguments or arguments[0] not in COMMANDS:
         return list(arguments)
@@ -29,6 +30,8 @@ def expanded(arguments: Sequence[str]) -> list[str]:
     if len(found.config) > 1:
         raise ConfigError(f"{FLAG} names one file, got {', '.join(map(str, found.config))}")
     (path,) = found.config
+    if path.exists() and not path.is_file():  # a pipe may never end, and the next reload would wait for it
+        raise ConfigError(f"{path}, the file of {FLAG}, is not a plain file; name one that holds options")
     try:
         if "\0" in (text := path.read_text()):
             raise ValueError("A zero byte")

@@ -125,15 +125,17 @@ class Guard:
         if len(self._missed) == window and (share := self._n_missed / window) > self.settings.missed_frac:
             self.suspend(f"{share:.0%} of the last {window} periods were missed: the machine is too loaded", now_ns)
 
-    def fell_back(self, connections: int, now_ns: int) -> None:
-        """Suspend the policy if connections have stopped obeying the agent because its heartbeat did not come in time.
+    def fell_back(self, connections: int, pkts: int, now_ns: int) -> None:
+        """Suspend the policy if limits did not hold because the agent's heartbeat did not come in time.
 
         Args:
-            connections: number of connections to which this happened since the last period; 0: do nothing.
+            connections: number of connections that have stopped obeying since the last period.
+            pkts: number of packets that have left outside the limits since then; if both are 0, do nothing.
             now_ns: monotonic time.
         """
-        if connections:
-            self.suspend(f"no heartbeat came, and {connections} connections stopped obeying", now_ns)
+        if connections or pkts:
+            said = f"packets that left outside the limit: {pkts}, connections that stopped obeying: {connections}"
+            self.suspend(f"no heartbeat came in time ({said})", now_ns)
 
     def suspend(self, reason: str, now_ns: int) -> None:
         """Suspend the policy: hosts are limited to their fair shares until `hold_off_s` after the last such call."""

@@ -38,7 +38,7 @@ class Loop:
         self.own: HostColumns | None = None
         self.limits_bps: FloatArray = agent.guard.held_bps
         self.suspended = False
-        self._fallbacks = live.shim.fallbacks
+        self._fallen = live.fallen
 
     def begin(self) -> None:
         """Sleep until the first period begins, and measure its start."""
@@ -65,9 +65,8 @@ class Loop:
         self.own = own = live.measure(now_ns)
         if receivers is not None:
             receivers.measure(live.listed, now_ns)
-        fallbacks = live.shim.fallbacks
-        guard.fell_back(fallbacks - self._fallbacks, now_ns)
-        self._fallbacks = fallbacks
+        (connections, pkts), self._fallen = self._fallen, live.fallen
+        guard.fell_back(self._fallen[0] - connections, self._fallen[1] - pkts, now_ns)
         guard.may_return(now_ns)
         self.limits_bps = agent.decide(own.columns, now_ns)
         live.put(self.limits_bps, time.monotonic_ns())

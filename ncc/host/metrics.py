@@ -91,7 +91,7 @@ class AgentCollector:
             help_ = "messages to receivers and senders, flows woken and unanswered, receivers that fell silent"
             counters.append(("ncc_receivers", help_, "what", loop.receivers.counters))
         if loop.live.queues is not None:
-            help_ = "of interfaces: bytes sent under the limits and outside them, packets dropped"
+            help_ = "bytes sent under the limits and outside them, packets dropped, packets that no beat held in time"
             counters.append(("ncc_queue", help_, "what", loop.live.queues.counts))
         gauges: Families = [
             ("ncc_info", "the policy, by its SHA-256", "policy_sha256", {self._now.plan.file.sha256: 1}),

@@ -97,6 +97,8 @@ class AgentRecord(msgspec.Struct, frozen=True):
     uplink_age_s: float | None
     """Age of the uplink's state in seconds; null: nobody sends it, or none has come."""
     uplink_stale: bool
+    alone: bool
+    """True if it exchanges messages with nobody, and so has no port."""
     refused: str
     """Reason for which the last reload was refused; empty: it was not."""
     fixed: dict[str, str]
@@ -141,7 +143,7 @@ class Recorder:
         decider: str = agent.guard.decider
         why = agent.why if agent.guard.active else agent.guard.reason
         if decider == "policy" and self._now.outside:
-            decider, why = "formula", self._now.outside
+            decider, why = "formula", f"{self._now.outside} (by the options of the network: --knows, --base-rtt, ...)"
         elif decider == "policy" and plan.file.header.action.kind == "residual" and agent.oldest >= FORMULA_PERIODS:
             decider, why = "formula", "messages of a neighbour are missing"
         if decider != self._decider:
@@ -163,6 +165,7 @@ class Recorder:
             uplink_bps=plan.network.uplink_rate_bps,
             uplink_age_s=(now_ns - uplink_ns) / NS_PER_S if uplink_ns else None,
             uplink_stale=agent.uplink_stale,
+            alone=agent.exchange.alone,
             refused=self._now.refused,
             fixed=self._now.fixed,
             hosts=list(self._hosts(now_ns)),

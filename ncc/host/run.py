@@ -4,10 +4,9 @@
 import argparse
 import gc
 import math
-import resource
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from ncc import __version__
@@ -41,6 +40,7 @@ from ncc.host.restore import AUTOCORKING, DEFAULT, ECN, SEND_BUFFER, alone, chan
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 SWITCH_S = 1e-4
 """Longest time in seconds for which another thread holds the interpreter while a decision is due."""
+LOCKS = "the unit has LimitMEMLOCK=infinity (prlimit --memlock=unlimited)"
 USER_SLOTS = layout.FLOWS_MAX // 2
 """Largest number of slots, each for a connection, that one user of the machine may hold: half of all."""
 
@@ -59,15 +59,14 @@ def command(options: argparse.Namespace) -> int:
         now = InForce(options, plan, log, undo)
         stop = StopRequest(now.read_again)
         undo.enter_context(stop.noted())
-        notifier = Notifier()
-        undo.callback(notifier.close)
+        notifier = undo.enter_context(closing(Notifier()))
         exchange = exchange_of(plan, options.receivers)
         undo.callback(exchange.close)
         agent = Agent(neighbourhood, guard_of(plan, neighbourhood, log), exchange, in_force=not options.dry_run)
         privileges.check()
         require_built()
         settings = sysctls(options, plan, undo)
-        schedule(options, undo)
+        swaps = schedule(options, undo)
         undo.enter_context(machine.taken(shared=True))
         queues = _queues(options, plan, neighbourhood, exchange, undo)
         live = _live(options, plan, neighbourhood, queues, undo)
@@ -82,7 +81,7 @@ def command(options: argparse.Namespace) -> int:
         undo.callback(recorder.close)
         undo.callback(live.lift)
         undo.enter_context(changed({path: value or live.shim.name for path, value in settings.items()}))
-        undo.enter_context(stop.insisted())
+        undo.enter_context(stop.exits_on_second())
         recorder.write(time.monotonic_ns())
         log.info(
             "started",
@@ -99,6 +98,8 @@ def command(options: argparse.Namespace) -> int:
             takes_sizes=queues is not None and queues.program.takes_sizes,
             receivers_bytes=options.receivers,
         )
+        if swaps:
+            log.warning("memory", said=f"memory is not locked, so decisions may wait for a disk: {swaps}; {LOCKS}")
         now.look()
         notifier.ready(f"{header.name} decides for {', '.join(plan.addresses)}")
         cost: dict[str, float] = {}
@@ -266,10 +267,13 @@ def _serve(
     return {"cpu_frac": round(cpu_frac, 4), "waited_s": round(machine.waited_s() - waited_s, 6)}
 
 
-def schedule(options: argparse.Namespace, undo: ExitStack) -> None:
+def schedule(options: argparse.Namespace, undo: ExitStack) -> str:
     """Put this thread before the process's others until `undo` is closed, and give it SCHED_FIFO if the options say so.
 
     With SCHED_FIFO all pages of this process also stay in memory, where its limits allow that, as those of the unit do.
+
+    Returns:
+        Reason for which they do not stay there; empty: they do, or the options ask for no SCHED_FIFO.
 
     Raises:
         DatapathError: this process may not have SCHED_FIFO.
@@ -277,7 +281,7 @@ def schedule(options: argparse.Namespace, undo: ExitStack) -> None:
     undo.callback(sys.setswitchinterval, sys.getswitchinterval())
     sys.setswitchinterval(SWITCH_S)
     if not options.realtime:
-        return
+        return ""
     try:
         machine.go_first(undo, inherited=True)
     except DatapathError:
@@ -285,5 +289,4 @@ def schedule(options: argparse.Namespace, undo: ExitStack) -> None:
             "--realtime is refused: it takes CAP_SYS_NICE and a control group that allows SCHED_FIFO; leave it out "
             "and expect missed periods on a machine with other work."
         ) from None
-    if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY:  # root's right to more is given up
-        machine.stay_in_memory(undo)
+    return machine.stay_in_memory(undo)

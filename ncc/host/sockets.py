@@ -8,6 +8,7 @@ import socket
 import struct
 from collections.abc import Sequence
 from ipaddress import IPv4Address
+from pathlib import Path
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.host.message import MAGIC, SIZE, VERSION
@@ -24,6 +25,8 @@ _LENGTH, _BYTE, _HALF, _WORD, _EQUAL, _JUMP, _RETURN = 0x80, 0x30, 0x28, 0x20, 0
 _UDP_BYTES, _SOURCE_AT = 8, 0xFFF0_0000 + 12
 """Size of the UDP header, with which a filter's data begins; and offset of the source address in IP's header, which a
 filter reaches by SKF_NET_OFF."""
+UNPRIVILEGED = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+"""File with the least port that takes no right."""
 _REMEDIES = {
     errno.EADDRINUSE: "the port is in use; is an agent running already? Stop what has it, or name another port",
     errno.EADDRNOTAVAIL: "this machine has no such address; name one that `ip address` shows",
@@ -46,10 +49,14 @@ def opened(address: Address, messages: int, senders: Sequence[Address]) -> socke
         made.bind(address)
     except OSError as error:
         made.close()
-        number = error.errno or 0
-        kind = DatapathError if number == errno.EADDRINUSE else ConfigError
-        raise kind(f"cannot listen on {address}: {_REMEDIES.get(number, os.strerror(number))}") from None
+        raise refused(address, error.errno or 0) from None
     return made
+
+
+def refused(address: Address, number: int) -> ConfigError | DatapathError:
+    """Return the error of an address whose port cannot be opened, by the kernel's error number."""
+    kind = DatapathError if number == errno.EADDRINUSE else ConfigError
+    return kind(f"cannot listen on {address}: {_REMEDIES.get(number, os.strerror(number))}")
 
 
 def take_from(opened: socket.socket, messages: int, senders: Sequence[Address]) -> None:

@@ -15,6 +15,7 @@ from ncc.core.units import NS_PER_S
 from ncc.envs.linux import device
 from ncc.envs.linux.queue import kernel_limits_bps
 from ncc.host import restore
+from ncc.host.agent import HELD_NS
 from ncc.host.record import AgentRecord, Demand, HostRecord, alive, records
 
 COLUMNS = 80
@@ -168,8 +169,10 @@ def _peers(agent: AgentRecord, later_s: float) -> Iterator[str]:
         if peer.age_s is None:
             yield f"{peer.name} never heard, counts as idle"
         else:
-            does = _does(peer.demand, peer.demand.throughput_bps)
-            yield f"{peer.name} heard {_time(peer.age_s + later_s * peer.stale)} ago, {does}"
+            age_s = peer.age_s + later_s * peer.stale
+            idle = peer.stale and age_s > HELD_NS / NS_PER_S
+            does = "counts as idle" if idle else _does(peer.demand, peer.demand.throughput_bps)
+            yield f"{peer.name} heard {_time(age_s)} ago, {does}"
     if (more := len(by_age) - PEERS_MOST) > 0:
         yield f"and {more} others, heard later"
     if agent.uplink_age_s is not None or agent.uplink_stale:

@@ -160,7 +160,7 @@ def command(options: argparse.Namespace) -> int:
         sender = undo.enter_context(closing(UplinkSender(keys, own, agents)))
         notifier = undo.enter_context(closing(Notifier()))
         undo.enter_context(stop.noted())
-        undo.enter_context(stop.insisted())
+        undo.enter_context(stop.exits_on_second())
         log.info("started", interface=options.interface, to=[str(agent) for agent in agents])
         notifier.ready(f"tells of {options.interface}")
         try:

@@ -58,6 +58,6 @@ def bound_summary(scenario: Scenario, flow_seed: int, bound: str) -> dict[str, f
 
 
 def bound_slowdowns(scenario: Scenario, flow_seed: int, bound: str) -> FloatArray:
-    """FCT under a bound over ideal FCT, for every flow that `flow_seed` draws, [n_flows], >= 1."""
+    """FCT under a bound divided by ideal FCT, for every flow that `flow_seed` draws, [n_flows], >= 1."""
     flows = scenario.flows(flow_seed)
     return np.asarray(bound_fct_s(scenario, flow_seed, BOUNDS[bound]) / ideal_fct_s(scenario, flows))

@@ -30,10 +30,10 @@ def windowed_jain(scenario: Scenario, epochs: Epochs) -> float:
     """Mean Jain index of goodput among neighbours that compete.
 
     The run is cut into windows of `WINDOW_S` (whole periods, at least one; a remainder at the end is left out). A host
-    counts in a window if it was backlogged (`queued_bytes` > 0) at the end of each of its periods: it wanted more than
-    it got. Its goodput includes bytes to neighbours, although these never make it backlogged. An index is computed for
-    each window and neighbourhood with at least two such hosts and some goodput, from the hosts' mean goodputs. The
-    result is the mean of these indices, NaN if there are none.
+    counts in a window if it was backlogged (`queued_bytes` > 0) at the end of each period of the window. Its goodput
+    includes bytes to neighbours, although these never make it backlogged. An index is computed for each window and
+    neighbourhood with at least two such hosts and some goodput, from the hosts' mean goodputs. The result is the mean
+    of these indices, NaN if there are none.
     """
     network = scenario.network()
     per_window = max(1, round(WINDOW_S / scenario.period_s))

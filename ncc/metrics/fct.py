@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Flow completion time (FCT), and the definition of the ideal FCT, by which every slowdown divides.
+"""Flow completion time (FCT), and the definition of the ideal FCT. A slowdown is an FCT divided by its ideal FCT.
 
 **Ideal FCT**: what the flow would take alone in the network, with no window, no queue and no processing time:
 
@@ -69,7 +69,7 @@ def fct_s(flows: FlowTable, records: FlowRecords, until_s: float | None = None) 
 def fct_slowdown(
     scenario: Scenario, flows: FlowTable, records: FlowRecords, until_s: float | None = None
 ) -> FloatArray:
-    """FCT over ideal FCT, shape [n_flows], >= 1; unfinished flows count as in `fct_s`, with at least 1."""
+    """FCT divided by ideal FCT, shape [n_flows], >= 1; unfinished flows count as in `fct_s`, with at least 1."""
     slowdown = fct_s(flows, records, until_s) / ideal_fct_s(scenario, flows)
     return np.where(np.isnan(records.finish_s), np.maximum(slowdown, 1.0), slowdown)
 

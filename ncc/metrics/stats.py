@@ -47,13 +47,13 @@ def interval(values: npt.ArrayLike) -> Interval:
     return _bootstrap((x[~np.isnan(x)],), np.mean, len(x))
 
 
-def paired_ratio(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> Interval:
-    """Interval of mean(ours) / mean(theirs) where value i of both comes from the same flows.
+def paired_ratio(values: npt.ArrayLike, reference: npt.ArrayLike) -> Interval:
+    """Interval of mean(values) / mean(reference) where value i of both comes from the same flows.
 
     Seeds are resampled in pairs, so their common variation cancels. Pairs with a NaN are left out and counted. If any
-    of `theirs` is 0, estimate and bounds are NaN: there is nothing to compare with. Otherwise see `interval`.
+    of `reference` is 0, estimate and bounds are NaN: there is nothing to compare with. Otherwise see `interval`.
     """
-    a, b = np.asarray(ours, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
+    a, b = np.asarray(values, dtype=np.float64), np.asarray(reference, dtype=np.float64)
     both = ~(np.isnan(a) | np.isnan(b))
     n = int(both.sum())
     if (b[both] == 0).any():

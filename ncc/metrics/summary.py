@@ -40,17 +40,17 @@ def summarise(
     neither in FCT and slowdown nor in `unfinished`.
 
     Keys:
-        slowdown_{all,small,medium,large}_{mean,p50,p95,p99}: FCT over ideal FCT (`ncc.metrics.fct`), by size of flow.
+        slowdown_{all,small,medium,large}_{mean,p50,p95,p99}: FCT / ideal FCT (`ncc.metrics.fct`), by size of flow.
         fct_mean_s, fct_p99_s: mean and 99th percentile over all flows.
         goodput_bps: payload acknowledged to all agent hosts per second, over the periods that overlap
             [first arrival, min(duration_s, last finish)).
         queue_delay_mean_s: wait in the uplink ports' queues, mean over the packets that they sent.
         queue_delay_p99_s: 99th percentile over periods and uplinks of the period's mean wait, periods without a packet
             left out.
-        timeouts_per_flow: retransmission timeouts over flows.
-        loss_frac: data packets dropped at any port over data packets sent.
-        retransmit_frac: retransmissions over data packets sent.
-        mark_frac: data packets that arrived with Congestion Experienced over data packets sent.
+        timeouts_per_flow: retransmission timeouts / flows.
+        loss_frac: data packets dropped at any port / data packets sent.
+        retransmit_frac: retransmissions / data packets sent.
+        mark_frac: data packets that arrived with Congestion Experienced / data packets sent.
         jain: `ncc.metrics.fairness.windowed_jain`.
         unfinished: flows without every byte delivered.
     """
@@ -80,7 +80,7 @@ def fct_summary(
 
     Args:
         took_s: completion times in seconds [n_flows].
-        slowdown: completion times over ideal ones [n_flows].
+        slowdown: completion times divided by ideal ones [n_flows].
         ends: mask [n_flows] of the flows that count; None: all.
     """
     counted = np.ones(len(flows), dtype=np.bool_) if ends is None else ends

@@ -58,8 +58,8 @@ def export(spec: ExportSpec, fallback: Controller | None = None) -> Path:
     """Write a policy file and, if asked for, its ONNX model; each is written completely or not at all.
 
     Args:
-        fallback: controller to which hosts are handed back. None: for a packaged policy whose stack is not changed, the
-            one that it names; otherwise the stack's transport alone.
+        fallback: controller that hosts run after the agent ends. None: for a packaged policy whose stack is not
+            changed, the one that it names; otherwise the stack's transport alone.
 
     Returns:
         path of the policy file.

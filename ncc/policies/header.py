@@ -61,7 +61,7 @@ class PolicyHeader(Value, frozen=True):
     stack: HostStack
     """Transport and order of flows below the limit."""
     fallback: Controller
-    """Controller to which hosts are handed back; it has no rate limits."""
+    """Controller that hosts run after the agent ends; it has no rate limits."""
     scenario: dict[str, Any]
     """Scenario of the training."""
     origin: Origin

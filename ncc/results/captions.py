@@ -49,7 +49,7 @@ def warnings_of(judgement: Judgement, name: str) -> list[str]:
 
 
 def warning_lines(judgement: Judgement) -> list[Line]:
-    """A line for each controller with warnings, then one for each with invalid runs: number and first."""
+    """A line for each controller with warnings, then one for each with invalid runs: their number, and the first."""
     lines = [
         (f"{WARNED} {label(name)}: {'; '.join(warnings)}.", "yellow")
         for name in judgement.any.controllers

@@ -27,7 +27,7 @@ BEFORE_FRAC = 0.02
 
 
 @dataclass(frozen=True)
-class Stretch:
+class TimeWindow:
     """A part of several runs of the same flows: some flows, and the time to show."""
 
     flows: IntArray
@@ -39,8 +39,8 @@ class Stretch:
     all of the flows, but within the limits of `busiest`."""
 
 
-def busiest(runs: Sequence[Run], flows: int = 32, *, longest_s: float = 0.03) -> Stretch:
-    """Find the shortest time in which so many flows arrive; if there are several such times, the first.
+def busiest(runs: Sequence[Run], flows: int = 32, *, longest_s: float = 0.03) -> TimeWindow:
+    """Find the shortest time in which `flows` flows arrive; if there are several such times, the first.
 
     Args:
         runs: runs of the same flows.
@@ -55,7 +55,7 @@ def busiest(runs: Sequence[Run], flows: int = 32, *, longest_s: float = 0.03) ->
     ends = [float(np.nan_to_num(run.records.flows.finish_s[chosen], nan=run.epochs.time_s[-1]).max()) for run in runs]
     least_s = LEAST_EPOCHS * max(run.scenario.period_s for run in runs)
     long_s = max(least_s, last_s - begin_s, min(longest_s, max(ends) - begin_s))
-    return Stretch(
+    return TimeWindow(
         flows=chosen,
         arrivals_s=(begin_s, float(np.nextafter(last_s, np.inf))),
         window_s=(begin_s - BEFORE_FRAC * long_s, begin_s + long_s),
@@ -142,7 +142,7 @@ class Drawing:
     """Description for those who cannot see it; empty: the caption."""
 
 
-def closeup(runs: Sequence[Run], part: Stretch, traces: Sequence[WindowTrace] = ()) -> dict[str, Drawing]:
+def closeup(runs: Sequence[Run], part: TimeWindow, traces: Sequence[WindowTrace] = ()) -> dict[str, Drawing]:
     """Make the figures of several controllers side by side: their port, flows, windows and limits.
 
     Args:
@@ -170,7 +170,7 @@ def closeup(runs: Sequence[Run], part: Stretch, traces: Sequence[WindowTrace] = 
     return {drawing.name: drawing for drawing in drawn}
 
 
-def _port_caption(runs: Sequence[Run], part: Stretch) -> str:
+def _port_caption(runs: Sequence[Run], part: TimeWindow) -> str:
     """Text with the largest mean queue of a period, and the lost packets, of each controller."""
     texts = []
     for run in runs:
@@ -182,7 +182,7 @@ def _port_caption(runs: Sequence[Run], part: Stretch) -> str:
     return f"The port {network.port_name(network.neighbourhoods[0].uplink_port)}. {'; '.join(texts)}."
 
 
-def _flows_caption(runs: Sequence[Run], part: Stretch) -> str:
+def _flows_caption(runs: Sequence[Run], part: TimeWindow) -> str:
     """Text with the mean and the largest FCT, and the number of undelivered flows, of each controller."""
     texts = []
     for run in runs:

@@ -13,7 +13,7 @@ import numpy as np
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
-from ncc.harness.controller import TUNED, AnyLimit, Controller, Formula, NoLimit
+from ncc.harness.controller import OPPONENT, TUNED, AnyLimit, Controller, Formula, NoLimit
 from ncc.harness.results import Evaluation, StoredRun
 from ncc.harness.run import eval_flow_seed
 from ncc.metrics.bounds import LOWEST, bound_summary, bounds_for
@@ -23,7 +23,7 @@ from ncc.metrics.stats import Interval, gap_closed, interval, paired_ratio
 MIN_SEEDS = 5
 """Smallest number of paired seeds that can distinguish controllers: with fewer, bootstrap intervals are too narrow."""
 
-GAP_START, GAP_METRIC = "dctcp", "fct_mean_s"
+GAP_START, GAP_METRIC = OPPONENT, "fct_mean_s"
 """Controller from which the gap to the lowest bound is measured, and the metric in which it is measured."""
 
 Values = list[float]
@@ -93,7 +93,7 @@ class Comparison:
         return _interval(tuple(values[metric]))
 
     def ratio(self, one: str, other: str, metric: str) -> Interval:
-        """Mean of `one` over the mean of `other`, with the bootstrap interval over pairs of the same seed."""
+        """Mean of `one` divided by the mean of `other`, with the bootstrap interval over pairs of the same seed."""
         return ratio_of(tuple(self.values[one][metric]), tuple(self.values[other][metric]))
 
     @cached_property
@@ -225,7 +225,7 @@ def _flows(run: StoredRun) -> str:
 
 
 def base_scenario(evaluation: Evaluation) -> Mapping[str, Any]:
-    """Plain scenario of the first controller that is not a tuned one or, if all are tuned, of the first controller."""
+    """Scenario, as plain data, of the first controller that is not tuned or, if all are tuned, of the first one."""
     runs = [run for run in evaluation.runs if not run.controller.endswith(TUNED)] or evaluation.runs
     scenario: Mapping[str, Any] = runs[0].manifest.facts["scenario"]
     return scenario

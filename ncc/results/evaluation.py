@@ -155,7 +155,7 @@ def run_controllers(
 def bound_points(scenario: Scenario, seeds: Sequence[int]) -> dict[str, FlowPoints]:
     """Compute, for each bound, the sizes and slowdowns of the flows of all these evaluation seeds together.
 
-    The form is that of `Evaluation.slowdowns`. The result is empty if the scenario has endless flows.
+    The result has the form of `Evaluation.slowdowns`; it is empty if the scenario has endless flows.
     """
     drawn = [eval_flow_seed(seed) for seed in seeds]
     size_bytes = np.concatenate([scenario.flows(seed).size_bytes for seed in drawn])

@@ -67,10 +67,10 @@ class Grid:
 
 
 def print_grid(grid: Grid, console: Console) -> None:
-    """Print the table as wide as it needs to be.
+    """Print the table as wide as it needs to be, within the terminal or, for a pipe, the width in COLUMNS.
 
-    If the terminal, or what COLUMNS says of a pipe, is narrower, a brief table loses its intervals, and another has
-    them below the estimates. If that is still too wide, the columns are split into several tables, one below the other.
+    If a table is too wide, a brief one leaves out its intervals, and any other puts them below the estimates. If that
+    is still too wide, the columns are split into several tables, one below the other.
     """
     blocks, spread = [list(range(len(grid.columns)))], " "
     bounded = is_bounded(console)
@@ -93,7 +93,7 @@ def print_grid(grid: Grid, console: Console) -> None:
 
 
 def is_bounded(console: Console) -> bool:
-    """True if lines have a width: that of a terminal, or the one that COLUMNS gives a pipe."""
+    """True if the width of lines is limited, by a terminal or, for a pipe, by COLUMNS."""
     return console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
 
 

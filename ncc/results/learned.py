@@ -64,24 +64,28 @@ class Learned:
             raise UnknownNameError("entry of the observation", entry, self.entries)
         return list(self.entries[entry])
 
-    def log_rate(self, obs: ObsArray, told: ObsArray | None = None) -> FloatArray:
+    def log_rate(self, obs: ObsArray, network_obs: ObsArray | None = None) -> FloatArray:
         """Expected logarithm [...] of the rate, as a fraction of the link's, at observations [..., obs_dim].
 
         Args:
-            told: observations that the policy's neural network sees instead; the formula and the guard still see
+            network_obs: observations that the policy's neural network sees instead; the formula and the guard still see
                 `obs`. None: all see `obs`.
 
         Raises:
             ConfigError: the rates do not follow from observations alone, or a formula is multiplied and `network` is
                 None or has hosts with unequal links or uplinks.
         """
-        logits = self.policy.logits((obs if told is None else told).astype(np.float32))
+        logits = self.policy.logits((obs if network_obs is None else network_obs).astype(np.float32))
         weights = np.exp((logits - logits.max(axis=-1, keepdims=True)).astype(np.float64))
         mean: FloatArray = (weights * np.log(self._rates(obs, logits))).sum(axis=-1) / weights.sum(axis=-1)
         return mean
 
     def chosen(self, obs: ObsArray) -> FloatArray:
-        """Rate [...] that hosts take at observations [..., obs_dim], over the link's. Raises as `log_rate`."""
+        """Rate [...] that hosts take at observations [..., obs_dim], as a fraction of the link's rate.
+
+        Raises:
+            ConfigError: as `log_rate`.
+        """
         logits = self.policy.logits(obs.astype(np.float32))
         likeliest = np.argmax(logits, axis=-1)
         rates: FloatArray = np.take_along_axis(self._rates(obs, logits), likeliest[..., None], axis=-1)[..., 0]
@@ -100,7 +104,7 @@ class Learned:
         return np.clip(table.over_link(obs), 1e-6, 1.0)
 
     def _multiplied(self, obs: ObsArray, given: FloatArray32) -> FloatArray:
-        """Rates [..., 1] over the link's, at most 1: a formula multiplied by numbers `given` [..., 1] in [-1, 1]."""
+        """Rates [..., 1] as fractions of the link's, at most 1: a formula changed by `given` [..., 1] in [-1, 1]."""
         if self.network is None:
             raise ConfigError(f"{self.label} multiplies a formula, which takes the network's rates: name it by on()")
         scales = scales_of(self.network)

@@ -51,7 +51,7 @@ def print_judgement(judgement: Judgement, console: Console | None = None, *, ful
 def print_verdict(judgement: Judgement, console: Console | None = None, *, named: bool = False) -> None:
     """Print the verdict: who finishes flows sooner, in one sentence or, if datapaths differ, in one for each of them.
 
-    A comparison begins and ends with it.
+    The output of a comparison begins and ends with the verdict.
 
     Args:
         console: console to print to; None: standard output.
@@ -69,8 +69,8 @@ def _say(console: Console, text: str, style: str = "") -> None:
 def sentences(judgement: Judgement) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Write the sentences of `ncc.results.verdict.verdicts`.
 
-    If they are the same on all datapaths, they stand once. Otherwise they stand for each datapath, with its name, the
-    reference first.
+    If they are equal on all datapaths, they are given once. Otherwise they are given for each datapath, with its name,
+    the reference first.
 
     Returns:
         The sentences about the first of `ncc.results.verdict.subjects`, and those about the others.
@@ -94,7 +94,7 @@ def markdown(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> str:
 
 
 def full_table(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> Grid:
-    """Make the full table.
+    """Make the full table: a row per metric and datapath, a column per controller, then a column per bound.
 
     Args:
         rows: keys of the metrics to show.

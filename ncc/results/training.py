@@ -18,6 +18,7 @@ from ncc.harness.results import load_evaluation
 from ncc.harness.run import eval_flow_seed
 from ncc.policies.header import Origin, header_of_training
 from ncc.results.evaluation import judge, require_valid
+from ncc.results.held_out import FACT, held_out_figure, judge_checkpoints
 from ncc.results.plot import learning_curve
 from ncc.results.returns import evaluation_returns
 from ncc.results.table import print_verdict
@@ -67,13 +68,13 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
             )
             for name, scenario in plan.evaluation_scenarios.items()
         }
-        returns = _report(plan, folder, judged)
+        report = _report(plan, folder, judged)
         facts = {
             "seed": plan.seed,
             "scenario": plan.scenario.digest(),
             "trained_s": trained_s,
             "trained_cpu_s": cpu_s,
-            "held_out_returns": returns,
+            **report,
             "valid": all(result.valid for result in results.values()),
         }
         if plan.families.of:
@@ -132,17 +133,16 @@ def _where(plan: TrainPlan) -> str:
     return f"{names} ({hosts}), judged on {judged}"
 
 
-def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, list[float]]]:
-    """Draw the learning curve together with the returns of each controller on the held-out flows.
+def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, Any]:
+    """Draw the learning curve: of checkpoints on held-out flows if it was asked for, else of returns while learning.
 
     Returns:
-        Returns by datapath and controller: a list with one return per seed.
+        Facts for the manifest. `held_out_returns`: by datapath and controller, a list with one return per seed.
     """
+    evaluations = {datapath.name: load_evaluation(judged / datapath.name) for datapath in plan.judged_on}
     returns = {
-        datapath.name: evaluation_returns(
-            load_evaluation(judged / datapath.name), plan.env.reward, plan.scenario.duration_s
-        )
-        for datapath in plan.judged_on
+        name: evaluation_returns(evaluation, plan.env.reward, plan.scenario.duration_s)
+        for name, evaluation in evaluations.items()
     }
     # Prefer the datapath of the training, so that the curve and the lines come from the same simulator.
     shown = plan.datapath.name if plan.datapath.name in returns else plan.judged_on[-1].name
@@ -151,12 +151,13 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, dict[str, 
     if plan.families.of:  # the curve and the lines are of different networks, and the title must say so
         learned, judged_on = f"families on {learned}", f"{plan.scenario.name} on {shown}"
     title = f"Return while learning on {learned}; horizontal lines: mean on the held-out flows on {judged_on}"
-    rows = read_learning(folder)
-    if any(row["returns"] for row in rows):
+    rows, curve = read_learning(folder), judge_checkpoints(plan, folder, evaluations[shown])
+    if curve:
+        held_out_figure(curve, f"{plan.scenario.name} on {shown}").draw(folder / CURVE)
+    elif any(row["returns"] for row in rows):
         learning_curve(rows, folder / CURVE, references=references, title=title)
-    return {
-        datapath: {name: values.tolist() for name, values in earned.items()} for datapath, earned in returns.items()
-    }
+    earned = {on: {name: values.tolist() for name, values in by.items()} for on, by in returns.items()}
+    return {"held_out_returns": earned} | ({FACT: curve} if curve else {})
 
 
 def _header(plan: TrainPlan) -> dict[str, Any]:

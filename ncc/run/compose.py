@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Construction of objects from names and plain configuration; it connects envs, agents and harness.
 
-Hydra composes plain dicts; the frozen values behind them hold schema, defaults and ranges. `register` offers those
-defaults to Hydra under `schema/`, so that a YAML states differences only and every key can be overridden.
+Hydra composes plain dicts; the frozen values behind them hold schema, defaults and ranges. `register` stores those
+defaults in Hydra under `schema/`, so that a YAML states differences only and every key can be overridden.
 """
 
 import importlib
@@ -207,9 +207,10 @@ def is_available(name: str) -> bool:
 
 @cache
 def register() -> None:
-    """Offer the values' defaults to Hydra, in the groups `schema/...`, `scenario/topology` and `env/reward`.
+    """Store the defaults of scenarios, environments and learners in Hydra's config store, so that a YAML can use them.
 
-    In YAML, ``${installed:packetsim,ns3}`` then selects those of the named datapaths whose extras are installed.
+    Their groups are `schema/...`, `scenario/topology` and `env/reward`. In YAML, ``${installed:packetsim,ns3}`` then
+    selects those of the named datapaths whose extras are installed.
     """
     from hydra.core.config_store import ConfigStore
     from omegaconf import OmegaConf

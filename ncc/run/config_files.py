@@ -52,7 +52,7 @@ def use_config_dir(folder: Path | None) -> None:
 
 
 def with_scenario_files(word: str) -> str:
-    """Offer the files in ``scenario=my/own.yaml`` to Hydra, and return the word with the names that they got.
+    """Register the files in an argument like ``scenario=my/own.yaml`` with Hydra; return it with their new names.
 
     Raises:
         ConfigError: a file cannot be read or is no mapping.
@@ -64,7 +64,8 @@ def with_scenario_files(word: str) -> str:
 
 
 def _offered(path: Path) -> str:
-    name = re.sub(r"\W", "_", f"file_{path}", flags=re.ASCII)  # a path may have what Hydra takes for its grammar
+    # A path may have what Hydra takes for its grammar. Each path gets a name of its own.
+    name = "file" + re.sub(r"[\W_]", lambda other: f"_{ord(other[0]):x}_", str(path), flags=re.ASCII)
     ConfigStore.instance().store(
         group="scenario", name=name, node={"name": path.stem, **_mapping_in(path.expanduser())}
     )

@@ -146,7 +146,7 @@ LOOKS: tuple[tuple[Callable[[str], object], Callable[[str], Controller]], ...] =
 
 def runs_on(controller: Controller) -> tuple[str, ...]:
     """Datapaths that have all transports of a controller; those that are not built here are left out."""
-    return tuple(name for name, its in transports_here()[0].items() if {*controller.stack.transports} <= {*its})
+    return tuple(name for name, known in transports_here()[0].items() if {*controller.stack.transports} <= {*known})
 
 
 def transports_here() -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:

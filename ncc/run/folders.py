@@ -91,7 +91,7 @@ def _resumable(folder: Path) -> Iterator[None]:
 
 
 def finished(folder: Path, remedy: str) -> bool:
-    """True if the training in a folder is finished; a line with `remedy` then says so."""
+    """Return True, and print a line that ends in `remedy`, if the training in a folder is finished."""
     if sealed := is_sealed(folder):
         print(f"{folder} is finished; {remedy}")
     return sealed

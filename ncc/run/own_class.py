@@ -29,7 +29,7 @@ CONTRACT = "it must offer reset(scenario, seed) and decide(measurement), as ncc.
 def class_controller(target: str) -> Controller:
     """Make the controller of a class, from the attributes `summary` and `stack` of the class if it has them.
 
-    Without a `summary` it is the first line of the docstring; without a `stack` it is DCTCP.
+    By default, the summary is the first line of the class's docstring, and the stack is DCTCP.
 
     Raises:
         ConfigError: as `load_class`, or the `stack` is invalid.

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from ncc.agents.policy import POLICY_FILE
 from ncc.baselines import registry
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.plausible import CONSENT
@@ -21,7 +22,7 @@ from ncc.envs.observation import obs_dim
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.atomic import write_text
-from ncc.harness.controller import Controller, PolicyLimit
+from ncc.harness.controller import OPPONENT, TUNED, Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.run import drawn, eval_flow_seed
 from ncc.run.compose import ControllerName, DatapathSpec, JudgingSpec, datapaths_from, learner_configs, load_datapath
@@ -38,6 +39,8 @@ class EvaluationSpec(JudgingSpec, frozen=True):
     controllers: Annotated[tuple[ControllerName, ...], Meta(min_length=1)]
     seeds: Annotated[int, Meta(ge=1, le=10_000)]
     duration_s: Positive
+    curve_points: Annotated[int, Meta(ge=2, le=1000)] | None = None
+    """Number of policies of a training, from the untrained one to the last, in its learning curve; null: of returns."""
 
     def check(self) -> None:
         super().check()
@@ -48,7 +51,7 @@ class EvaluationSpec(JudgingSpec, frozen=True):
             raise UnknownNameError("controller in params", unknown[0], self.controllers)
 
     def load(self) -> tuple[Controller, ...]:
-        """Load the controllers with `params`; tuned ones lack the settings of their set, which the scenario decides.
+        """Load the controllers with `params`. Tuned ones lack their tuned set, because it depends on the scenario.
 
         Raises:
             ConfigError: a name or parameter does not exist, or two policy files would have the same name in results.
@@ -173,6 +176,12 @@ class TrainPlan:
     def check_evaluation(self) -> None:
         """Check the evaluation before training, so that it cannot fail afterwards."""
         spec = self.evaluation
+        learned = any(is_last_policy(controller) for controller in spec.load())
+        if spec.curve_points and not (learned and {OPPONENT, OPPONENT + TUNED} & set(spec.controllers)):
+            raise ConfigError(
+                "evaluation.curve_points compares policies with DCTCP: name trained or ncc, and dctcp_tuned or dctcp, "
+                "in evaluation.controllers, or set evaluation.curve_points=null"
+            )
         for where, judged in {"": self.scenario, **self.also_in}.items():
             if spec.duration_s < judged.period_s:
                 key = f"also_in.{where}" if where else "scenario"
@@ -189,7 +198,7 @@ class TrainPlan:
 
     @property
     def spec(self) -> EnvSpec:
-        """Environment of the training; if there are families, they replace its scenario by theirs."""
+        """Environment of the training. If there are families, scenarios drawn from them replace its scenario."""
         return EnvSpec(scenario=self.scenario, stack=self.stack, view=self.env)
 
     def check_transports(self) -> None:
@@ -250,6 +259,11 @@ class TrainPlan:
             raise ResultError(f"{path}: {error} {hint}") from None
         except ConfigError as error:
             raise ResultError(f"{path} is no configuration of this version of ncc ({error}); train again") from None
+
+
+def is_last_policy(controller: Controller) -> bool:
+    """True if the controller takes the trained policy of a run folder, and not that before training."""
+    return isinstance(controller.limit, PolicyLimit) and controller.limit.path == POLICY_FILE
 
 
 def with_params(controller: Controller, params: Mapping[str, Any]) -> Controller:

@@ -138,7 +138,7 @@ class Within(OfOne, frozen=True, kw_only=True, tag="within"):
 
 
 class Near(OfOne, frozen=True, kw_only=True, tag="near"):
-    """At every point for which the paper gives a value of `contender`, our value over the paper's lies in [low, high].
+    """At every point for which the paper gives a value of `contender`, our value / the paper's lies in [low, high].
 
     The experiment's `values` hold the paper's values. Points without one are not judged.
     """
@@ -252,8 +252,8 @@ class GapClosed(Check, frozen=True, kw_only=True, tag="gap_closed"):
         super().fits(where, parts)
         bounds = {name: measure for name, measure in parts.measures.items() if isinstance(measure, Bound)}
         known(f"measure of kind bound in {where}", self.bound, bounds)
-        ours, theirs = parts.measures[self.measure], bounds[self.bound]
-        if any(getattr(ours, part, None) != getattr(theirs, part) for part in ("size", "statistic", "traffic")):
+        fct, bound = parts.measures[self.measure], bounds[self.bound]
+        if any(getattr(fct, part, None) != getattr(bound, part) for part in ("size", "statistic", "traffic")):
             raise ConfigError(
                 f"{where}: {self.measure!r} must be of kind fct, with the size, statistic and traffic of {self.bound!r}"
             )

@@ -16,7 +16,7 @@ from ncc.study.measures import AnyMeasure
 from ncc.study.table import At, Table
 
 Judged = tuple[bool, str]
-"""True if the check holds at some points, and a text with the numbers."""
+"""Judgement of a group of points: True if the check holds there, and a text with the numbers."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Parts(NamedTuple):
     """Points by axis."""
 
 
-class Where(Value, frozen=True, kw_only=True):
+class PointFilter(Value, frozen=True, kw_only=True):
     """A condition that selects points: a contender's measure is above a level, such as DCTCP's timeouts above 0."""
 
     measure: Name
@@ -66,7 +66,7 @@ class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field
     measure: Name
     at: dict[str, float | str] = field(default_factory=dict)
     """Values of axes at which the claim is expected; it is expected at all values of an axis that is not named."""
-    where: Where | None = None
+    where: PointFilter | None = None
     """Condition that points must meet to be judged; None: all are."""
 
     @abstractmethod

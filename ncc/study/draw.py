@@ -66,7 +66,7 @@ def draw(result: Result, courses: Courses, path: Path) -> None:
 
 
 def _looks(result: Result) -> dict[str, Style]:
-    """Make a style for each contender. Of those with the same controller, the one that changes least looks like it."""
+    """Make a style for each contender. Among those with one controller, the least changed gets the controller's own."""
     contenders = result.grid.experiment.contenders
     plain = sorted(contenders, key=lambda name: sum(map(len, contenders[name].departures)))
     variants = variant_styles({name: contenders[name].controller for name in plain})

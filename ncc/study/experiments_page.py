@@ -20,7 +20,7 @@ FEW_POINTS = 3
 
 
 WRITTEN = "Written by `ncc report`"
-"""Text by which a page of a system is known as written by this module."""
+"""Text that marks a page of a system as written by this module."""
 
 
 def pages(

@@ -24,7 +24,7 @@ from ncc.run.controllers import load_controller
 from ncc.run.limiters import LimiterFactory
 from ncc.run.plan import CONFIG
 from ncc.study.page import render, spread
-from ncc.study.random_networks import Met, drawn, load_families, play
+from ncc.study.random_networks import Outcomes, drawn, load_families, play
 from ncc.study.result import commits_of
 from ncc.study.trainings import key_of, leave_out, training_plan
 
@@ -71,7 +71,7 @@ class LearnersSpec(Value, frozen=True):
 
     learners: Annotated[dict[Name, Learner], Meta(min_length=1)]
     common: tuple[str, ...]
-    """Overrides of every training of ncc, which its own ones follow. Scripts set their own scenario instead."""
+    """Overrides of every training by ncc; the learner's own follow them. Scripts set their scenario themselves."""
     judged: Judged
     over: tuple[Name, ...]
     """Controllers that are shown in addition."""
@@ -84,7 +84,7 @@ class LearnersSpec(Value, frozen=True):
     out: Annotated[str, Meta(min_length=1)]
     """Folder of the trainings and the report; finished trainings are kept."""
     docs: str | None
-    """Second folder for the report; None: there is none."""
+    """Second folder for the report; None: no second folder."""
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "LearnersSpec":
@@ -120,7 +120,7 @@ def run_learners(spec: LearnersSpec, command: str) -> Summary:
     """
     factory, made_by = LimiterFactory(None), []
     results: dict[str, list[Summary]] = {}
-    formula: dict[int, Met] = {}
+    formula: dict[int, Outcomes] = {}
     for name, learner in spec.learners.items():
         results[name] = []
         for seed in range(spec.first_seed, spec.first_seed + spec.seeds):
@@ -153,14 +153,14 @@ def run_learners(spec: LearnersSpec, command: str) -> Summary:
     }
 
 
-def _judged(spec: LearnersSpec, controller: Controller, factory: LimiterFactory) -> dict[int, Met]:
+def _judged(spec: LearnersSpec, controller: Controller, factory: LimiterFactory) -> dict[int, Outcomes]:
     """Run a controller on the held-out networks; return the results by their seeds."""
     judged = spec.judged
     families = load_families(judged.families, epochs=judged.periods)
     return {seed: play(controller, drawn(families, seed, judged.networks), seed, factory) for seed in judged.seeds}
 
 
-def _over(met: Mapping[int, Met], formula: Mapping[int, Met]) -> Summary:
+def _over(met: Mapping[int, Outcomes], formula: Mapping[int, Outcomes]) -> Summary:
     """Summarise results, with one value per seed: the ratio of mean FCTs to the formula's, and timeouts per flow.
 
     The ratio is a geometric mean over networks, the number of timeouts an arithmetic mean. Networks without a flow are

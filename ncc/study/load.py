@@ -17,7 +17,7 @@ Loaded = tuple[Experiment, dict[str, Any]]
 
 
 def load_experiment(name: str) -> Loaded:
-    """Load the experiment of configs/experiment/<name>.yaml and its plain scenario.
+    """Load the experiment of configs/experiment/<name>.yaml, and its scenario as plain data.
 
     Raises:
         UnknownNameError: there is no such experiment; the message lists those that exist.

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def resumable(what: str) -> Iterator[None]:
-    """Raise a Ctrl-C in the block with a message: `what` are kept, and the same command goes on from there."""
+    """Give a Ctrl-C in the block a message: `what` are kept, and the same command continues from there."""
     try:
         yield
     except KeyboardInterrupt:

@@ -21,7 +21,7 @@ from ncc.harness.run import Run
 from ncc.metrics.catalogue import CATALOGUE, Better, Metric
 from ncc.metrics.fairness import jain_index
 from ncc.metrics.summary import host_ports
-from ncc.study.measures_base import GBPS, KB, PERCENT, AtPort, Course, Hosts, Measure, Seen, Statistic, statistic
+from ncc.study.measures_base import GBPS, KB, PERCENT, AtPort, Course, Hosts, Measure, MeasuredRun, Statistic, statistic
 from ncc.study.measures_of_flows import Bound, Fct, HostRtt, Marked, QueryTime, QueryTimeouts, Rtt
 from ncc.study.measures_of_losses import LossRate, Response
 
@@ -31,16 +31,16 @@ class Throughput(AtPort, frozen=True, kw_only=True, tag="throughput"):
 
     SHOWN: ClassVar[Metric] = GBPS
 
-    def course(self, seen: Seen) -> Course:
+    def course(self, seen: MeasuredRun) -> Course:
         return seen.run.epochs.time_s, self.column(seen, "uplink_throughput_bps")
 
 
 class Utilisation(AtPort, frozen=True, kw_only=True, tag="utilisation"):
-    """Throughput of a port over the largest rate of IP packets that its line can carry; 1 if the line is never idle."""
+    """Throughput of a port, divided by the highest rate of IP packets on its line; 1 if the line is never idle."""
 
     SHOWN: ClassVar[Metric] = Metric("", "", "%", Better.HIGHER, 100.0, 2)
 
-    def course(self, seen: Seen) -> Course:
+    def course(self, seen: MeasuredRun) -> Course:
         transport, network = seen.run.scenario.transport, seen.network
         payload_frac = transport.mtu_bytes / (transport.mtu_bytes + transport.frame_overhead_bytes)
         rate_bps = network.port_rate_bps(network.neighbourhoods[self.area(seen)].uplink_port) * payload_frac
@@ -63,11 +63,11 @@ class Queue(AtPort, frozen=True, kw_only=True, tag="queue"):
         shown = super().shown
         return replace(shown, unit="packets", scale=1 / self.packet_bytes) if self.packets else shown
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         column = "uplink_queue_mean_bytes" if self.statistic == "mean" else "uplink_queue_bytes"
         return statistic(self.over_window(seen, self.column(seen, column)), self.statistic)
 
-    def course(self, seen: Seen) -> Course:
+    def course(self, seen: MeasuredRun) -> Course:
         return seen.run.epochs.time_s, self.column(seen, "uplink_queue_bytes")
 
 
@@ -82,7 +82,7 @@ class QueueMax(Measure, frozen=True, kw_only=True, tag="queue_max"):
     def fits(self, where: str, scenario: Scenario) -> None:
         matching(scenario.network(), self.ports, f"{where}.ports")
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         ports = matching(seen.network, self.ports, "ports")
         return float(seen.run.records.ports.queue_max_bytes[ports].max())
 
@@ -95,7 +95,7 @@ class Goodput(Hosts, frozen=True, kw_only=True, tag="goodput"):
 
     SHOWN: ClassVar[Metric] = GBPS
 
-    def course(self, seen: Seen) -> Course:
+    def course(self, seen: MeasuredRun) -> Course:
         of_hosts = self.goodput_bps(seen)
         return seen.run.epochs.time_s, of_hosts.mean(axis=1) if self.each else of_hosts.sum(axis=1)
 
@@ -109,13 +109,13 @@ class Jain(Hosts, frozen=True, kw_only=True, tag="jain"):
 
     SHOWN: ClassVar[Metric] = Metric("", "", "", Better.HIGHER, 1.0, 3)
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         goodput = self.over_window(seen, self.goodput_bps(seen))
         n = len(goodput) if self.every_s is None else max(1, round(self.every_s / seen.run.scenario.period_s))
         parts = [goodput[i : i + n].mean(axis=0) for i in range(0, len(goodput) - n + 1, n)]
         return float(np.mean([jain_index(part) for part in parts])) if parts else math.nan
 
-    def course(self, seen: Seen) -> Course:
+    def course(self, seen: MeasuredRun) -> Course:
         return seen.run.epochs.time_s, np.array([jain_index(row) for row in self.goodput_bps(seen)])
 
 
@@ -128,10 +128,10 @@ class InFlight(Hosts, frozen=True, kw_only=True, tag="in_flight"):
 
     SHOWN: ClassVar[Metric] = Metric("", "", "packets", Better.NEITHER, 1.0, 1)
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         return statistic(self.over_window(seen, self.course(seen)[1]), self.statistic)
 
-    def course(self, seen: Seen) -> Course:
+    def course(self, seen: MeasuredRun) -> Course:
         of_hosts = self.in_flight_pkts(seen)
         return seen.run.epochs.time_s, of_hosts.mean(axis=1) if self.each else of_hosts.sum(axis=1)
 
@@ -151,7 +151,7 @@ class Drops(Measure, frozen=True, kw_only=True, tag="drops"):
         for i, pattern in enumerate(self.ports):
             matching(scenario.network(), pattern, f"{where}.ports[{i}]")
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         ports = seen.run.records.ports
         chosen = sorted({port for pattern in self.ports for port in matching(seen.network, pattern, "ports")})
         came = ports.tx_pkts + ports.dropped_pkts
@@ -163,7 +163,7 @@ class Drops(Measure, frozen=True, kw_only=True, tag="drops"):
 
 
 class Summary(Measure, frozen=True, kw_only=True, tag="summary"):
-    """One of the metrics of all runs."""
+    """A metric of the whole run (`ncc.metrics.summary`)."""
 
     metric: Name
     """Key in `ncc.metrics.catalogue`."""
@@ -177,7 +177,7 @@ class Summary(Measure, frozen=True, kw_only=True, tag="summary"):
         metric = CATALOGUE[self.metric]
         return replace(metric, label=self.label or metric.label)
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         return seen.summary[self.metric]
 
 
@@ -189,7 +189,7 @@ class Ratio(Measure, frozen=True, kw_only=True, tag="ratio"):
     under: Name
     """Name of the measure that is the denominator."""
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         below = seen.value(self.under)
         return seen.value(self.over) / below if below else math.nan
 
@@ -219,7 +219,7 @@ AnyMeasure = (
 
 def measure_all(measures: Mapping[str, AnyMeasure], run: Run) -> dict[str, float]:
     """Compute all measures of a run, by name, in SI units."""
-    seen = Seen(run, measures)
+    seen = MeasuredRun(run, measures)
     return {name: seen.value(name) for name in measures}
 
 

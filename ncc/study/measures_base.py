@@ -48,7 +48,7 @@ PLAIN = Metric("", "", "", Better.NEITHER, 1.0, 3)
 
 
 @dataclass(frozen=True)
-class Seen:
+class MeasuredRun:
     """A run that is measured, with values that several measures use; each is computed once."""
 
     run: Run
@@ -102,10 +102,10 @@ class Measure(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_fie
         """Raise `ConfigError` if the scenario lacks a part that the measure needs; the message begins with `where`."""
 
     @abstractmethod
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         """Compute the number from a run, in SI units."""
 
-    def course(self, seen: Seen) -> Course:
+    def course(self, seen: MeasuredRun) -> Course:
         """Compute the value in every period; `ConfigError` if the measure has none."""
         raise ConfigError(f"{type(self).__name__} has no course over time; leave over_time out")
 
@@ -122,13 +122,13 @@ class Windowed(Measure, frozen=True, kw_only=True):
         if self.from_frac >= self.until_frac:
             raise ConfigError(f"{type(self).__name__}.from_frac must be below until_frac ({self.until_frac})")
 
-    def window(self, seen: Seen) -> BoolArray:
+    def window(self, seen: MeasuredRun) -> BoolArray:
         """Mask [n_epochs] of the periods in the window."""
         end_s, length_s = seen.run.epochs.time_s, seen.run.scenario.duration_s
         # A nanosecond of slack for rounding.
         return np.asarray((end_s > self.from_frac * length_s + 1e-9) & (end_s <= self.until_frac * length_s + 1e-9))
 
-    def over_window(self, seen: Seen, values: FloatArray) -> FloatArray:
+    def over_window(self, seen: MeasuredRun, values: FloatArray) -> FloatArray:
         """Select the values [n_epochs, ...] of the periods in the window; `ConfigError` if it holds no period."""
         inside = values[self.window(seen)]
         if not len(inside):
@@ -138,7 +138,7 @@ class Windowed(Measure, frozen=True, kw_only=True):
             )
         return inside
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         return float(self.over_window(seen, self.course(seen)[1]).mean())
 
 
@@ -158,12 +158,12 @@ class AtPort(Windowed, frozen=True, kw_only=True):
             if self.port not in names:
                 raise UnknownNameError(f"{where}.port (only uplinks are measured)", self.port, names)
 
-    def area(self, seen: Seen) -> int:
+    def area(self, seen: MeasuredRun) -> int:
         """Index of the neighbourhood whose uplink is measured."""
         uplinks = [area.uplink_port for area in seen.network.neighbourhoods]
         return uplinks.index(seen.network.port(self.port)) if self.port else 0
 
-    def column(self, seen: Seen, name: str) -> FloatArray:
+    def column(self, seen: MeasuredRun, name: str) -> FloatArray:
         """Values of a column of `ncc.core.measurement.Epochs` for the uplink, [n_epochs]."""
         return seen.run.epochs.columns[name][:, self.area(seen)].astype(np.float64)
 
@@ -194,16 +194,16 @@ class Hosts(Windowed, frozen=True, kw_only=True):
                 "measured each epoch; name a group of those"
             )
 
-    def goodput_bps(self, seen: Seen) -> FloatArray:
+    def goodput_bps(self, seen: MeasuredRun) -> FloatArray:
         """Goodput of the hosts in bits/s, [n_epochs, n_hosts]."""
         return self.column(seen, "goodput_bps")
 
-    def column(self, seen: Seen, name: str) -> FloatArray:
+    def column(self, seen: MeasuredRun, name: str) -> FloatArray:
         """Values of a column of `ncc.core.measurement.Epochs` for the hosts, [n_epochs, n_hosts]."""
         at = [seen.network.agent_hosts.index(host) for host in self.chosen(seen.network)]
         return seen.run.epochs.columns[name][:, at].astype(np.float64)
 
-    def in_flight_pkts(self, seen: Seen) -> FloatArray:
+    def in_flight_pkts(self, seen: MeasuredRun) -> FloatArray:
         """Full packets under way or in queues, [n_epochs, n_hosts], by Little's law: goodput x RTT / payload."""
         payload_bits = BITS_PER_BYTE * seen.run.scenario.transport.mss_bytes
         return self.goodput_bps(seen) * self.column(seen, "rtt_s") / payload_bits

@@ -15,7 +15,7 @@ from ncc.metrics.catalogue import Better, Metric
 from ncc.metrics.fct import fct_s
 from ncc.metrics.fluid import Sharing
 from ncc.metrics.summary import buckets
-from ncc.study.measures_base import MS, Course, Hosts, OfTraffic, Seen, Statistic, statistic
+from ncc.study.measures_base import MS, Course, Hosts, MeasuredRun, OfTraffic, Statistic, statistic
 
 
 class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
@@ -27,14 +27,14 @@ class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
 
     SHOWN: ClassVar[Metric] = MS
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         run = seen.run
         mask = seen.flows(self.traffic) & buckets(run.flows)[self.size] & ~endless(run.scenario.workload, run.flows)
         return statistic(fct_s(run.flows, run.records.flows, float(run.epochs.time_s[-1]))[mask], self.statistic)
 
 
 class Bound(OfTraffic, frozen=True, kw_only=True, tag="bound"):
-    """Statistic of the completion times that the run's flows have as ideally shared fluids (`ncc.metrics.fluid`).
+    """Statistic of completion times of the run's flows in a fluid model with ideal sharing (`ncc.metrics.fluid`).
 
     It corresponds to `Fct`, and is the same for all contenders with the same flows. All flows complete, even those that
     the run did not deliver.
@@ -51,7 +51,7 @@ class Bound(OfTraffic, frozen=True, kw_only=True, tag="bound"):
         if not bounds_for(scenario):
             raise ConfigError(f"{where}: scenario {scenario.name!r} has endless flows, which have no completion time")
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         took_s = bound_fct_s(seen.run.scenario, seen.run.flow_seed, self.sharing)
         return statistic(took_s[seen.flows(self.traffic) & buckets(seen.run.flows)[self.size]], self.statistic)
 
@@ -89,7 +89,7 @@ class QueryTime(OfQueries, frozen=True, kw_only=True, tag="query_time"):
 
     SHOWN: ClassVar[Metric] = MS
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         name, queries = self.queries(seen.run.scenario)
         mask = seen.flows(name)
         which = queries.query_of(seen.run.flows.start_s[mask])
@@ -103,7 +103,7 @@ class QueryTimeouts(OfQueries, frozen=True, kw_only=True, tag="query_timeouts"):
 
     SHOWN: ClassVar[Metric] = Metric("", "", "%", Better.LOWER, 100.0, 1)
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         name, queries = self.queries(seen.run.scenario)
         mask = seen.flows(name)
         which: IntArray = queries.query_of(seen.run.flows.start_s[mask])
@@ -115,7 +115,7 @@ class Rtt(OfTraffic, frozen=True, kw_only=True, tag="rtt"):
 
     SHOWN: ClassVar[Metric] = MS
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         values = seen.run.records.flows.rtt_mean_s[seen.flows(self.traffic)]
         return statistic(values[np.isfinite(values)], "mean")
 
@@ -125,15 +125,15 @@ class HostRtt(Hosts, frozen=True, kw_only=True, tag="host_rtt"):
 
     SHOWN: ClassVar[Metric] = MS
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         sums, samples = (self.over_window(seen, column).sum() for column in self._sums(seen))
         return float(sums / samples) if samples else math.nan
 
-    def course(self, seen: Seen) -> Course:
+    def course(self, seen: MeasuredRun) -> Course:
         sums, samples = (column.sum(axis=1) for column in self._sums(seen))
         return seen.run.epochs.time_s, np.divide(sums, samples, out=np.full_like(sums, np.nan), where=samples > 0)
 
-    def _sums(self, seen: Seen) -> tuple[FloatArray, FloatArray]:
+    def _sums(self, seen: MeasuredRun) -> tuple[FloatArray, FloatArray]:
         """Sums of the RTT samples of each period, and their numbers, both [n_epochs, n_hosts]."""
         samples = self.column(seen, "rtt_samples")
         return self.column(seen, "rtt_s") * samples, samples
@@ -142,7 +142,7 @@ class HostRtt(Hosts, frozen=True, kw_only=True, tag="host_rtt"):
 class Marked(OfTraffic, frozen=True, kw_only=True, tag="marked"):
     """Share of data packets that arrive with Congestion Experienced, which DCTCP's alpha estimates."""
 
-    def of(self, seen: Seen) -> float:
+    def of(self, seen: MeasuredRun) -> float:
         records, mask = seen.run.records.flows, seen.flows(self.traffic)
         sent = int(records.sent_pkts[mask].sum())
         return float(records.ce_pkts[mask].sum()) / sent if sent else math.nan

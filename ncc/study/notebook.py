@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Experiments of papers for notebooks: run there and kept, or read from a folder."""
+"""Experiments of papers for notebooks, which run and keep them, or read them from a folder."""
 
 from pathlib import Path
 

@@ -23,7 +23,7 @@ DRAIN = 10.0
 
 
 @dataclass(frozen=True)
-class Met:
+class Outcomes:
     """Results of a controller on several networks; all arrays are [n_networks]."""
 
     flows: FloatArray
@@ -66,7 +66,7 @@ def drawn(families: Families, seed: int, n: int, drain: float = DRAIN) -> list[S
     return [network.replace(drain_s=drain * network.duration_s) for network in networks]
 
 
-def play(controller: Controller, networks: Sequence[Scenario], seed: int, factory: LimiterFactory) -> Met:
+def play(controller: Controller, networks: Sequence[Scenario], seed: int, factory: LimiterFactory) -> Outcomes:
     """Run a controller on packetsim, once on each network, with flows drawn from `seed`.
 
     Equal networks and seeds give equal flows, whatever the controller.
@@ -84,4 +84,4 @@ def play(controller: Controller, networks: Sequence[Scenario], seed: int, factor
         records, end_s = run.records.flows, scenario.duration_s + (scenario.drain_s or 0)
         taken_s = fct_s(run.flows, records, end_s)
         rows.append((len(taken_s), taken_s.mean(), records.timeouts.mean(), np.isnan(records.finish_s).sum()))
-    return Met(*np.array(rows).T)
+    return Outcomes(*np.array(rows).T)

@@ -18,7 +18,7 @@ from ncc.run.plan import require_transports
 from ncc.study.draw import Courses, draw
 from ncc.study.load import load_experiment
 from ncc.study.measures import measure_all
-from ncc.study.measures_base import Course, Seen
+from ncc.study.measures_base import Course, MeasuredRun
 from ncc.study.points import Grid, grid_of
 from ncc.study.result import FIGURE, JSON, Result, commits_of
 from ncc.study.spec import Experiment
@@ -135,7 +135,7 @@ def _measured(
                 values_of.setdefault((name, cell.contender, cell.point), []).append(value)
             if seed == seeds[0]:
                 for name in timed:
-                    courses[name, cell.contender, cell.point] = experiment.measures[name].course(Seen(run))
+                    courses[name, cell.contender, cell.point] = experiment.measures[name].course(MeasuredRun(run))
     _count_as_worst(experiment, values_of, invalid)
     facts = [run.manifest.facts for run in runs.values()]
     table = Table(

@@ -80,7 +80,7 @@ class Table:
 
 
 def rounded(value: float, digits: int = 6) -> float | None:
-    """Round to so many significant digits, for JSON; NaN becomes None."""
+    """Round to `digits` significant digits, for JSON; NaN becomes None."""
     return None if math.isnan(value) else float(f"{value:.{digits}g}")
 
 

@@ -36,7 +36,7 @@ def test_a_signal_that_insists_raises_once_and_not_in_what_is_undone(monkeypatch
     before, stop, now_s = signal.getsignal(signal.SIGINT), StopRequest(lambda: None), 100.0
     monkeypatch.setattr("ncc.harness.signals.time.monotonic", lambda: now_s)
     with stop.noted():
-        with stop.insisted():
+        with stop.exits_on_second():
             signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGINT)  # at once: the same again
             now_s += 2
@@ -52,7 +52,7 @@ def test_a_signal_that_insists_raises_once_and_not_in_what_is_undone(monkeypatch
 def test_a_service_that_has_files_to_read_again_does_so_at_sighup_and_goes_on() -> None:
     read: list[int] = []
     stop = StopRequest(lambda: read.append(1))
-    with stop.noted(), stop.insisted():
+    with stop.noted(), stop.exits_on_second():
         stop.read_again()
         signal.raise_signal(signal.SIGHUP)
         assert read == [], "not within the signal, but where the service can"

@@ -28,17 +28,20 @@ NETWORK = ["--link-rate", "1e8", "--uplink-rate", "1e8", "--outside-training"]
 """Options of a network of 100 Mbit/s."""
 
 
+WITH_PARENT = "--pdeathsig=KILL"
+"""Option of setpriv: a command ends with its parent, however that ends. A change of the user forgets it."""
+
+
 class AgentProcess:
-    """A running agent; its log is read as it is written."""
+    """A running agent, which ends with this process; its log is read as it is written."""
 
     def __init__(self, namespace: str, arguments: Sequence[str], by: Sequence[str] = ()) -> None:
         """Start the agent, by the command `by` if given."""
-        command = [*by, sys.executable, "-m", "ncc.host", "run", *arguments]
+        command = ["setpriv", WITH_PARENT, "ip", "netns", "exec", namespace, *by]
+        command += [sys.executable, "-m", "ncc.host", "run", *arguments]
         self.lines: list[dict[str, Any]] = []
         self.rest: list[str] = []
-        self.process = subprocess.Popen(
-            ["ip", "netns", "exec", namespace, *command], cwd=ROOT, stderr=subprocess.PIPE, text=True
-        )
+        self.process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`ncc host check` with options: it says all that a start would refuse, and changes nothing."""
 
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,7 +28,7 @@ def test_options_replace_the_agent_of_the_same_port_also_if_it_dry_runs(
 ) -> None:
     """Otherwise an operator who ends a dry run is told that its port is in use."""
     words = [str(policy_path), *PATIENT.replace("line0", "lo").split(), "--address", "127.0.0.1"]
-    runs = SimpleNamespace(pid=1, dry_run=True, fixed=fixed_options(parsed([*words, "--dry-run"])))
+    runs = SimpleNamespace(pid=1, dry_run=True, alone=True, fixed=fixed_options(parsed([*words, "--dry-run"])))
     replaced = list[object]()
 
     def no_steps(_: object, made: object, agent: object) -> list[object]:
@@ -84,6 +85,18 @@ def test_all_that_a_start_would_refuse_is_said_at_once(
             assert one.end() == 0
         with namespaces.inside(on.host):
             assert main(["status"]) == 2, "an agent that ends takes its record along"
+        alone = f"{policy_path} {PATIENT} --name ncc_test_p"
+        conf.write_text(alone)
+        with AgentProcess(on.host, ["--config", str(conf)]) as one:
+            one.wait_for("started")
+            assert checked(f"{alone} --floor 0.2")[1].endswith("takes them over by a reload.\n")
+            status, said = checked(f"{alone} --peers 10.8.0.2 --key {key}")
+            one.process.send_signal(signal.SIGHUP)
+            refused = one.wait_for("config")["said"]
+            assert refused == f"{said.splitlines()[1].rstrip('.')}; the agent goes on as before"
+            assert "a port below 1024 takes CAP_NET_BIND_SERVICE" in said
+            assert status == 0
+            assert one.end() == 0
         assert state(on) == before
         other = AgentProcess(
             on.peer, [str(policy_path), *PATIENT.replace("line0", "line1").split(), "--name", "ncc_test_p"]

@@ -123,6 +123,9 @@ def test_an_agent_that_stands_still_leaves_no_limit_and_limits_again_afterwards(
             agent.process.send_signal(signal.SIGCONT)
         watch.live(agent)
         assert agent.end() == 0
+    ended = agent.wait_for("ended")
+    assert ended["guard"]["suspensions"] > 0, "it says so, also if no connection of its own was there"
+    assert ended["queue"]["silent_pkts"] > 0
 
 
 def test_a_limit_is_never_missing_while_options_change(policy_path: Path, tmp_path: Path, rounds: int) -> None:

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ncc.envs.linux import namespaces
-from tests.host.agents import NETWORK, ROOT, AgentProcess, beside_others, sysctl
+from tests.host.agents import NETWORK, ROOT, AgentProcess, beside_others, restored, sysctl
 from tests.linux.spaces import spaces
 from tests.support.linux import TRAFFIC, needs
-from tests.support.processes import PATIENCE_S, eventually
+from tests.support.processes import PATIENCE_S, alive, eventually
 
 ADDRESSES = ["10.9.0.1", "10.9.0.2"]
 OPTIONS = [*NETWORK, "--name", "ncc_test_e", "--default"]
@@ -76,6 +76,24 @@ def test_an_agent_whose_log_nobody_reads_ends_as_it_is_told(policy_path: Path) -
             os.close(reading)
             os.close(writing)
         assert sysctl(name, SETTING) == before
+
+
+@needs(*TRAFFIC)
+def test_an_agent_of_a_test_ends_with_it_however_that_ends(policy_path: Path) -> None:
+    code = (
+        "import sys; from tests.host.agents import AgentProcess; agent = AgentProcess(sys.argv[1], sys.argv[2:])\n"
+        "agent.wait_for('started'); print(agent.process.pid, flush=True); agent.ended()"
+    )
+    words = [str(policy_path), "--interface", "lo", *NETWORK, "--name", "ncc_test_c"]
+    with beside_others(), namespace() as name:
+        test = subprocess.Popen([sys.executable, "-c", code, name, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        with test:
+            assert test.stdout is not None
+            pid = int(test.stdout.readline())
+            assert alive(pid)
+            test.kill()
+        assert eventually(lambda: not alive(pid))
+        assert restored(name)[0] == 0
 
 
 def test_descriptors_of_closed_streams_are_no_file_s(tmp_path: Path) -> None:

@@ -98,10 +98,11 @@ def test_too_many_missed_periods_of_the_last_suspend() -> None:
     assert active(one)  # half is not more than half, and what was before its return does not count
 
 
-def test_a_silence_that_the_kernel_has_noticed_suspends() -> None:
+@pytest.mark.parametrize(("connections", "pkts"), [(3, 0), (0, 7)])
+def test_a_silence_that_the_kernel_has_noticed_suspends(connections: int, pkts: int) -> None:
     one, said = guard()
-    one.fell_back(0, 1)
+    one.fell_back(0, 0, 1)
     assert active(one)
-    one.fell_back(3, 2)
+    one.fell_back(connections, pkts, 2)
     assert not active(one)
-    assert "3 connections stopped obeying" in said[0]
+    assert f"(packets that left outside the limit: {pkts}, connections that stopped obeying: {connections})" in said[0]

@@ -7,12 +7,13 @@ from pathlib import Path
 import yaml
 
 from ncc.envs.linux.layout import COUNTERS
+from ncc.envs.linux.queue import GROWING
 from ncc.host.listener import DROPPED
 from ncc.host.metrics import Durations
 from tests.host.test_metrics import collector
 
 PAGE = Path(__file__).parents[2] / "docs/host/operate.md"
-LABELS = {"stale_peers", "stale_uplink", "refused", *DROPPED, *COUNTERS}
+LABELS = {"stale_peers", "stale_uplink", "refused", *DROPPED, *COUNTERS, *GROWING}
 """Values of labels that the rules may name."""
 
 
@@ -24,7 +25,7 @@ def test_alerts_are_about_metrics_that_are_there() -> None:
     known = {family.name + "_total" * (family.type == "counter") for family in families}
     assert set(re.findall(r"\bncc_\w+", text)) <= known
     labels = re.findall(r'(whose|result|what)=~?"([^"]+)"', text)
-    assert len(labels) == 5
+    assert len(labels) == 6
     assert {value for _, values in labels for value in values.split("|")} <= LABELS
     assert len({rule["alert"] for rule in group["rules"]}) == len(group["rules"])
 

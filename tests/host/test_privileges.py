@@ -18,7 +18,7 @@ from ncc.envs.linux import machine, namespaces
 from ncc.envs.linux.check import CAPABILITIES
 from ncc.host import privileges, run
 from ncc.host.peers import PORT
-from tests.host.agents import NETWORK, AgentProcess, beside_others, sysctl
+from tests.host.agents import NETWORK, WITH_PARENT, AgentProcess, beside_others, sysctl
 from tests.linux.spaces import spaces
 from tests.linux.test_sources import of_nobody
 from tests.support.linux import TRAFFIC, needs
@@ -36,7 +36,7 @@ def by_nobody(policy: Path) -> list[str]:
     rights = [f"--inh-caps=-all,{wanted}", f"--ambient-caps=-all,{wanted}", f"--bounding-set=-all,{wanted}"]
     user = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     folder = ["unshare", "--mount", "sh", "-c", f'{FOLDER} && shift && exec "$@"', str(machine.FOLDER), str(policy)]
-    return [*folder, "setpriv", *user, *rights]
+    return [*folder, "setpriv", WITH_PARENT, *user, *rights]
 
 
 @pytest.fixture
@@ -110,9 +110,12 @@ def test_no_user_can_take_an_agent_s_port_while_it_is_down(host: str) -> None:
 
 
 @needs(*TRAFFIC)
-@pytest.mark.parametrize(("realtime", "limit", "locks"), [(True, -1, True), (True, 1 << 23, False), (False, -1, False)])
+@pytest.mark.parametrize(
+    ("realtime", "limit", "reason"),
+    [(True, -1, ""), (True, 1 << 23, "RLIMIT_MEMLOCK is 8388608 bytes"), (False, -1, "")],
+)
 def test_the_unit_s_limits_keep_an_agent_in_memory(
-    realtime: bool, limit: int, locks: bool, monkeypatch: pytest.MonkeyPatch
+    realtime: bool, limit: int, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No page that decisions need is then ever read back from a disk; and other threads go before all but decisions."""
     monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
@@ -122,12 +125,38 @@ def test_the_unit_s_limits_keep_an_agent_in_memory(
         return int(own["VmLck"].split()[0]) > 0.5 * int(own["VmSize"].split()[0])
 
     with ExitStack() as undo:
-        run.schedule(argparse.Namespace(realtime=realtime), undo)
-        assert locked() == locks
+        assert run.schedule(argparse.Namespace(realtime=realtime), undo) == reason
+        assert locked() == (realtime and not reason)
         with ThreadPoolExecutor(1, initializer=machine.go_second) as others:
             second = others.submit(lambda: (os.sched_getscheduler(0), os.sched_getparam(0).sched_priority)).result()
         assert second == ((os.SCHED_FIFO, machine.DECISIONS_PRIORITY - 1) if realtime else (os.SCHED_OTHER, 0))
     assert not locked()
+
+
+NO_LOCK = ("prlimit", "--memlock=0", "setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock")
+"""Beginning of a command that may not lock memory."""
+
+
+@needs(*TRAFFIC)
+def test_an_agent_that_may_not_lock_its_memory_says_so_and_goes_on(host: str, policy_path: Path) -> None:
+    words = [str(policy_path), "--interface", "lo", *NETWORK, "--name", "ncc_test_m", "--log-s", "0.1", "--realtime"]
+    with AgentProcess(host, words, NO_LOCK) as agent:
+        said = agent.wait_for("memory")["said"]
+        assert "decisions may wait for a disk: RLIMIT_MEMLOCK is 0 bytes; the unit has LimitMEMLOCK=infinity" in said
+        agent.wait_for("report")
+        assert agent.end() == 0
+    assert len(agent.events("memory")) == 1
+
+
+@needs("root", "setpriv")
+def test_a_kernel_that_refuses_to_lock_memory_is_no_end() -> None:
+    """Under an infinite limit it does so by a filter of system calls; here by a limit that is said to be infinite."""
+    code = """import contextlib, resource
+from ncc.envs.linux import machine
+resource.getrlimit = lambda _: (-1, -1)
+print(machine.stay_in_memory(contextlib.ExitStack()))"""
+    ended = subprocess.run([*NO_LOCK, sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "the kernel refuses mlockall: Operation not permitted\n"
 
 
 def test_rights_that_another_thread_would_keep_are_not_given_up_in_vain() -> None:

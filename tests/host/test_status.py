@@ -63,6 +63,7 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: dict[str, float
         uplink_bps=1e8,
         uplink_age_s=None,
         uplink_stale=False,
+        alone=False,
         refused="",
         fixed={},
         hosts=[HOST],
@@ -199,6 +200,14 @@ def test_an_agent_that_dry_runs_alone_is_no_failure(
     assert code == 0
     assert "an agent dry-runs, nothing is limited" in text
     assert "no limit; it would be 20 Mbit/s of 100 Mbit/s" in text
+
+
+@pytest.mark.parametrize(("age_s", "does"), [(2.0, "sends 40 Mbit/s, 2 MB queued in 5 flows"), (9.0, "counts as idle")])
+def test_a_silent_neighbour_is_shown_as_it_counts(
+    age_s: float, does: str, put: Put, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(peers=[msgspec.structs.replace(BUSY, age_s=age_s, stale=True)])
+    assert f"10.0.0.2:947 heard {age_s:.0f} s ago, {does}" in said(capsys, "status")[1]
 
 
 def test_of_many_neighbours_those_heard_longest_ago_are_shown(put: Put, capsys: pytest.CaptureFixture[str]) -> None:

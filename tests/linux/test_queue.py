@@ -6,7 +6,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import numpy as np
 import pytest
@@ -207,16 +207,19 @@ class TestOrder:
 
     @pytest.mark.parametrize("mode", MODES)
     def test_packets_without_payload_go_first(self, host: Line, mode: Mode) -> None:
-        """A connection is opened while the queue has a backlog."""
-        with host.queue(mode) as (_, made), host.setting(*DEEP), host.sending() as one:
+        """A connection is opened while the queue has a backlog; the kernel queues two packets per slow connection."""
+        with ExitStack() as undo:
+            _, made = undo.enter_context(host.queue(mode))
             made.limit(4e6)
+            senders = [undo.enter_context(host.sending()) for _ in range(16)]
             deep = eventually(lambda: made.counters()["backlog_bytes"] > 30_000)
-            assert deep, (made.counters(), info(one))
+            assert deep, (made.counters(), info(senders[0]))
             made.limit(2e5)
             with host.opened(socket.SOCK_STREAM) as other:
                 began = made.counters()["limited_bytes"]
-                other.connect(one.getpeername())
+                other.connect(senders[0].getpeername())
                 assert made.counters()["limited_bytes"] - began < 20_000
+            made.limit(np.inf)  # or the connections' ends take half a minute
 
 
 @needs("root", "net")

@@ -89,7 +89,7 @@ def ran(what: Scenario, **stack: Any) -> tuple[Records, int]:
     try:
         start(datapath, what, HostStack(**stack))
         _, done = until_done(datapath, what, np.full(what.n_agents, np.inf))
-        heard = datapath.shim.heard if datapath.shim is not None else 0
+        heard = datapath.shim.signals_received if datapath.shim is not None else 0
     finally:
         datapath.close()
     assert np.isfinite(done.flows.finish_s).all()

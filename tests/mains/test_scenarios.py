@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every YAML in configs/scenario is a scenario that can be run, and what it does not set can be set from outside."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from ncc.core.topology import Red
 from ncc.core.workload import Poisson
 from ncc.envs.scenarios import make_scenario, scenario_names
 from ncc.run.compose import composed
+from ncc.run.config_files import with_scenario_files
 from ncc.study.load import load_experiment
 from ncc.study.points import grid_of
 
@@ -61,6 +64,14 @@ def test_base_rtts_are_those_of_the_papers() -> None:
     assert rtt_s("fat_tree", "h0_0_0", "h7_3_3") == pytest.approx(14e-6, rel=0.01)
     assert rtt_s("two_datacentres", "h0_0", "h0_23") == pytest.approx(200e-6)
     assert rtt_s("two_datacentres", "h0_0", "h1_0") == pytest.approx(10e-3)
+
+
+def test_paths_that_look_alike_are_scenarios_of_their_own(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a-b.yaml", "a_b.yaml", "a b.yaml")]
+    for path in paths:
+        path.write_text(f"defaults: [incast]\nname: made\nduration_s: 0.{paths.index(path) + 1}\n")
+    names = with_scenario_files("scenario=" + ",".join(map(str, paths))).removeprefix("scenario=").split(",")
+    assert [scenario(name).duration_s for name in names] == [0.1, 0.2, 0.3]
 
 
 def test_a_nested_value_that_is_null_can_be_given_and_taken_away() -> None:

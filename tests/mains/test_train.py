@@ -17,6 +17,8 @@ from ncc.core.errors import ResultError
 from ncc.harness.atomic import exclusive
 from ncc.harness.manifest import read_manifest
 from ncc.harness.results import load_evaluation
+from ncc.results.report.figures import curve_figure
+from ncc.results.report.sources import read_source
 from ncc.results.training import train
 from ncc.run.learning import read_learning
 from ncc.run.plan import TrainPlan
@@ -181,3 +183,34 @@ def test_a_training_stands_in_a_table_under_the_name_of_its_folder(trained: Path
         json.loads((tmp_path / f"o/packetsim/{name}/0/manifest.json").read_text())["facts"] for name in ("run", "ncc")
     ]
     assert facts[0]["inputs"]["policy"] != facts[1]["inputs"]["policy"]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_learning_curve_is_of_held_out_flows(trained: Path, tmp_path: Path) -> None:
+    """Its last point is the trained policy's result, its weights are those of a training without a curve."""
+    wanted = ("evaluation.datapaths=[packetsim]", "evaluation.controllers=[trained,dctcp]", "evaluation.curve_points=3")
+    done = ncc("train", *TINY, *SYNC, *wanted, "out=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    run = tmp_path / "run"
+    fact = read_manifest(run, "training").facts["held_out_curve"]
+    assert list(fact["fct_mean_s"]) == ["0", "60", "120"]
+    assert fact["over"] == "dctcp"
+    summaries = load_evaluation(run / "evaluation/packetsim").summaries()
+    fcts = {name: [runs[seed]["fct_mean_s"] for seed in (0, 1)] for name, runs in summaries.items()}
+    assert fact["fct_mean_s"]["120"] == fcts["trained"]
+    assert fact["others"] == {"dctcp": fcts["dctcp"]}
+    assert load_policy(run / "policy.ncc")[0].layers[0][0].tobytes() == (
+        load_policy(trained / "policy.ncc")[0].layers[0][0].tobytes()
+    )
+    assert len(list(run.glob("policies/*.ncc"))) > len(list(run.glob("checkpoints/checkpoint-*"))) == 3
+    drawn = curve_figure(read_source(run))
+    assert drawn is not None
+    assert drawn.caption.startswith("Mean FCT over that of DCTCP on held-out flows of rack on packetsim, 2 seeds")
+
+
+def test_a_learning_curve_needs_an_opponent(tmp_path: Path) -> None:
+    done = ncc(
+        "train", *TINY, *SYNC, "evaluation.controllers=[trained,cubic]", "evaluation.curve_points=3", cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert "dctcp_tuned or dctcp, in evaluation.controllers" in done.stderr

@@ -34,7 +34,7 @@ NETWORK = "06_my_network_my_traffic"
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Current folder, in which notebooks keep their runs; they start no process for them."""
-    folder = tmp_path_factory.mktemp("notebooks")
+    folder = tmp_path_factory.mktemp("my notebooks")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(QUICK, "1")
         patch.setenv(RUNS, str(folder))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import UnknownNameError
-from ncc.study.random_networks import Met, drawn, load_families
+from ncc.study.random_networks import Outcomes, drawn, load_families
 from studies.random_networks import lines, main
 
 
@@ -28,8 +28,8 @@ def test_equal_seeds_draw_equal_networks_and_others_others() -> None:
 
 def test_the_table_by_hand() -> None:
     nothing = np.zeros(4)
-    base = Met(np.ones(4), np.ones(4), nothing, nothing)
-    met = Met(np.ones(4), np.array([0.5, 2.0, 1.0, 1.1]), np.array([0, 0, 0, 0.4]), np.array([0, 1, 0, 0]))
+    base = Outcomes(np.ones(4), np.ones(4), nothing, nothing)
+    met = Outcomes(np.ones(4), np.array([0.5, 2.0, 1.0, 1.1]), np.array([0, 0, 0, 0.4]), np.array([0, 1, 0, 0]))
     row = lines("one", "other", met, base, {"all": np.arange(4)})[0].split()
     assert row[:5] == ["one", "other", "all", "4", "1.024"]  # (0.5 x 2 x 1 x 1.1) ** (1 / 4)
     assert row[7:] == ["1.049", "2.000", "50.0%", "25.0%", "0.1000", "1"]

@@ -21,7 +21,7 @@ from ncc.study.draw import draw
 from ncc.study.experiments_page import full_tables, pages
 from ncc.study.load import load_experiment
 from ncc.study.measures import measure_all
-from ncc.study.measures_base import Seen
+from ncc.study.measures_base import MeasuredRun
 from ncc.study.page import plain as text_of
 from ncc.study.points import Cell
 from ncc.study.result import FIGURE, JSON, Result, read_result
@@ -99,7 +99,7 @@ def test_a_run_is_measured_judged_and_shown(name: str, tmp_path: Path, monkeypat
         wall_s=run.wall_s, cpu_s=run.cpu_s, commits=(),
     )  # fmt: skip
     timed = {panel.measure: experiment.measures[panel.measure] for panel in experiment.panels if panel.over_time}
-    courses = {(key, *at): measure.course(Seen(run)) for key, measure in timed.items() for at in everywhere}
+    courses = {(key, *at): measure.course(MeasuredRun(run)) for key, measure in timed.items() for at in everywhere}
     draw(result, courses, tmp_path / FIGURE)
     result.save(tmp_path)
     plain = {simulator: read_result(tmp_path / JSON)}

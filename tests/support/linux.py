@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,20 @@ def _nobody_may(*command: str) -> bool:
     return not subprocess.run([*NOBODY, *command], capture_output=True, check=False).returncode
 
 
+CLIENTS = {
+    "iperf3": "iperf3",
+    "nginx": "nginx-light",
+    "redis-server": "redis-server",
+    "dnsmasq": "dnsmasq-base",
+    "sshd": "openssh-server",
+}
+"""Programs of third parties, and the packages that bring them."""
+
+
+def _there(program: str) -> bool:
+    return shutil.which(program) is not None
+
+
 NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     "clang": ("clang is not installed", lambda: shutil.which("clang") is not None),
     "clang++": ("clang++ is not installed (package clang)", lambda: shutil.which("clang++") is not None),
@@ -52,7 +67,13 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     "bpf": ("CAP_BPF and CAP_PERFMON are missing", lambda: _capable(CAP_BPF) and _capable(CAP_PERFMON)),
     "net": ("CAP_NET_ADMIN and CAP_SYS_ADMIN are missing", lambda: _capable(CAP_NET_ADMIN) and _capable(CAP_SYS_ADMIN)),
     "ip": ("ip and ss are not installed (package iproute2)", lambda: all(map(shutil.which, ("ip", "ss")))),
+    "em++": ("em++ is not installed (package emscripten)", lambda: shutil.which("em++") is not None),
+    "chromium": ("chromium is not installed (package chromium)", lambda: shutil.which("chromium") is not None),
     "setpriv": ("setpriv is not installed (package util-linux)", lambda: shutil.which("setpriv") is not None),
+    **{
+        program: (f"{program} is not installed (package {package})", partial(_there, program))
+        for program, package in CLIENTS.items()
+    },
     "everybody's python": (
         "other users may not run this interpreter",
         lambda: shutil.which("setpriv") is not None and _nobody_may(sys.executable, "-c", "import ncc"),
@@ -68,12 +89,12 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
 
 KERNEL = ("btf", "bpf", "objects")
 """Programs can be loaded."""
-TRAFFIC = ("root", *KERNEL, "net", "ip")
+TRAFFIC = ("root", *KERNEL, "net", "ip", "setpriv")
 """And real traffic sent through namespaces."""
 
 
-BROUGHT = {"clang", "clang++", "objects", "ip"}
-"""Tools that `make` does without: clang, libbpf-dev and iproute2."""
+BROUGHT = {"clang", "clang++", "objects", "ip", "em++", "chromium"}
+"""Tools that `make` does without: clang, libbpf-dev, iproute2, emscripten and chromium."""
 
 
 def needs(*what: str) -> pytest.MarkDecorator:

@@ -34,6 +34,7 @@ class Network : public Stepped<Network>
     void Fail(const std::string &message) { engine_.Fail(message); }
     const std::string &fault() const { return engine_.fault(); }
     void RunUntil(int64_t end_ns);
+    void Handle(const Event &event); // for who runs the engine itself
 
     // For tests and studies.
     struct Window {
@@ -78,7 +79,6 @@ class Network : public Stepped<Network>
     void SendPause(uint32_t port, bool on);
 
   private:
-    void Handle(const Event &event);
     void Arrive(uint32_t port);
 
     Engine engine_;

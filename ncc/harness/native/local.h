@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 
 namespace ncc
 {
@@ -105,6 +107,51 @@ T LocalShare(const Formula<T> &f, T uplink, T queue_periods, const Self<T> &self
         share = std::min(share, f.hold_frac * capacity);
     }
     return share;
+}
+
+// Rows of the messages between hosts, in bits/s and bytes.
+enum Told { kSent, kLimit, kNext, kKey, kBusy, kTold };
+
+// A neighbourhood: its hosts' numbers, the rates of their links, and that of its uplink, in bits/s.
+struct LocalArea {
+    size_t size;
+    const int64_t *hosts;
+    const double *link_bps;
+    double uplink_bps;
+};
+
+// Sets limits[host], in bits/s, for the hosts of a neighbourhood. `own(row, host)`: its key in bytes, the periods for
+// which it has been busy, and 1 if it is busy. `told(host, row, other)`: the last message of another, as the host has
+// it, and `queue_bytes(host)` that of the uplink. `turns`: number of the turn among equal hosts.
+template <typename Own, typename Heard, typename Queue>
+void LocalLimits(const Formula<double> &formula, const LocalArea &area, double period_s, int64_t turns, const Own &own,
+                 const Heard &told, const Queue &queue_bytes, double *limits)
+{
+    const double to_bps = 8 / period_s;
+    for (size_t i = 0; i < area.size; ++i) {
+        const auto self = static_cast<size_t>(area.hosts[i]);
+        const double link = area.link_bps[i];
+        double &limit = limits[self];
+        limit = std::numeric_limits<double>::infinity();
+        if (!(own(2, self) > 0)) {
+            limit = formula.idle_frac < 1 ? formula.idle_frac * link : limit;
+            continue;
+        }
+        const auto at = [&](size_t j) { return (i + 1 + j) % area.size; };
+        const auto of = [&](int row, size_t j) { return told(self, row, static_cast<size_t>(area.hosts[at(j)])); };
+        const auto seen = [&](size_t j, Other<double> &other) {
+            other = {of(kNext, j) * to_bps, of(kKey, j) * to_bps, area.link_bps[at(j)]};
+            return of(kBusy, j) > 0;
+        };
+        const auto claim = [&](size_t j) { return Claim(of(kSent, j), of(kLimit, j), area.link_bps[at(j)]); };
+        const auto size = static_cast<int64_t>(area.size);
+        const auto turn = ((static_cast<int64_t>(i) - turns) % size + size) % size;
+        const double share =
+            LocalShare<double>(formula, area.uplink_bps, queue_bytes(self) * to_bps / area.uplink_bps,
+                               {own(0, self) * to_bps, link, static_cast<int>(own(1, self)), static_cast<size_t>(turn)},
+                               area.size - 1, seen, claim);
+        limit = share < link ? share : limit;
+    }
 }
 
 } // namespace ncc

@@ -5,7 +5,7 @@ With the environment variable NCC_QUICK=1, notebooks take seconds only; tests us
 in `runs/notebooks` of the current folder, or in `notebooks` of the folder NCC_RUNS. The same cell reuses them.
 """
 
-from ncc.results.closeup import Stretch, busiest, closeup, run_of, windows_of
+from ncc.results.closeup import TimeWindow, busiest, closeup, run_of, windows_of
 from ncc.results.notebook.folders import (
     comparison_in,
     evaluate_here,
@@ -22,7 +22,7 @@ __all__ = [
     "RUNS",
     "Page",
     "Picture",
-    "Stretch",
+    "TimeWindow",
     "busiest",
     "choose",
     "closeup",

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from ncc.core.errors import UnknownNameError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.harness.pool import Processes
 from ncc.harness.results import Evaluation
 from ncc.results.notebook.show import Page, own_folder
-from ncc.results.report.figures import held_out_returns
+from ncc.results.report.figures import curve_figure
 from ncc.results.report.sources import read_source, training_of
 from ncc.run.compose import composed, load_datapath
 from ncc.run.controllers import load_controller
@@ -95,7 +95,7 @@ def evaluation_in(run: str | Path, datapath: str | None = None) -> Evaluation:
 
 
 def training_curve(run: str | Path, path: Path) -> None:
-    """Draw the learning curve of a finished training, with the mean return of each controller on held-out flows.
+    """Draw the learning curve of a finished training, as its report does.
 
     Args:
         run: folder of the training.
@@ -105,12 +105,11 @@ def training_curve(run: str | Path, path: Path) -> None:
         NccError: as `trained_in`.
         ConfigError: no episode ended, or its agent plays none.
     """
-    from ncc.results.plot import learning_curve
-
     source = read_source(Path(run))
-    judged_on, returns = held_out_returns(source)
-    title = f"Return while learning; horizontal lines: mean on held-out flows on {judged_on}"
-    learning_curve(training_of(source).rows, path, references=returns, title=title)
+    training_of(source)
+    if (drawing := curve_figure(source)) is None:
+        raise ConfigError("the agent played no episodes in training, so there is no learning curve")
+    drawing.draw(path)
 
 
 def comparison_in(run: str | Path, rows: Sequence[str] | None = None) -> Page:

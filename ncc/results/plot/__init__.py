@@ -7,7 +7,7 @@ Every function takes the `path` that it writes to. `ncc.results.notebook.shown` 
 
 from ncc.results.plot.canvas import DPI, new_figure, save_figure
 from ncc.results.plot.epochs import epoch_timeline
-from ncc.results.plot.learning import learning_curve
+from ncc.results.plot.learning import held_out_curve, learning_curve
 from ncc.results.plot.series import flow_timeline, port_timeline, window_timeline
 from ncc.results.plot.slowdown import FlowPoints, fct_by_size, slowdown_cdf
 
@@ -17,6 +17,7 @@ __all__ = [
     "epoch_timeline",
     "fct_by_size",
     "flow_timeline",
+    "held_out_curve",
     "learning_curve",
     "new_figure",
     "port_timeline",

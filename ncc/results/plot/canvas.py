@@ -5,6 +5,7 @@ matplotlib is imported when the first figure is drawn; its Agg canvas needs no d
 """
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -44,9 +45,12 @@ UNDATED: dict[str, Any] = {
 }
 """Metadata to leave out of a vector file, by suffix."""
 FONTS: Any = {"svg.fonttype": "none", "svg.hashsalt": "ncc", "pdf.fonttype": 42}
-"""Settings by which text in vector files stays text; journals refuse the fonts of matplotlib's own choice in PDF."""
+"""Settings that keep text in vector files as text, in PDF with fonts of type 42, because journals refuse type 3."""
+TIP = "tip: "
+"""Beginning of a mark's `gid`, whose rest a browser shows under the pointer (SVG only)."""
+_TOLD = re.compile(rb'<g id="tip: ([^"]*)">')
 PLAIN: Any = {"text.usetex": False}
-"""Settings that override a user's matplotlibrc: with LaTeX text, nothing could be drawn where it is missing."""
+"""Settings that override a user's matplotlibrc, because LaTeX text could not be drawn where LaTeX is missing."""
 
 
 def new_figure(
@@ -97,6 +101,8 @@ def save_figure(figure: "Figure", path: Path) -> None:
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells of every glyph in a PDF file
     with replacing(path) as temporary, rc_context({**FONTS, **PLAIN}):
         figure.savefig(temporary, format=form, dpi=DPI, metadata=fixed)
+        if form == "svg":
+            temporary.write_bytes(_TOLD.sub(rb"<g><title>\1</title>", temporary.read_bytes()))
 
 
 def finish(
@@ -225,8 +231,8 @@ def plain(value: float, _: float) -> str:
 def sparse_minor(span: float) -> Any:
     """Make a formatter of minor ticks on a logarithmic axis, whose ends have the ratio `span`.
 
-    It labels all of them if the ratio is below 4, 2, 3, 5 and 7 of each decade if it is below 30, 2 and 5 if it is
-    below 300, and none above.
+    Up to a ratio of 4 all of them get labels; up to 30, the ticks 2, 3, 5 and 7 of each decade; up to 300, the ticks 2
+    and 5; above that, none.
     """
 
     def text(value: float, _: float) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
+from ncc.metrics.stats import Interval
 from ncc.results.palette import styles
 from ncc.results.plot.canvas import INK, LETTERS, entries_of, finish, legend_columns, new_figure, thinned, thousands
 
@@ -21,7 +22,8 @@ Such lines are dashed in turn, so that each of them can be seen.
 DASH = 6.0
 """Length of a dash, in line widths."""
 FENCE = 3.0
-"""Interquartile ranges beyond the quartiles at which the axis ends, unless the curve or a line is further out."""
+"""Distance from the quartiles to the ends of the axis of returns, in interquartile ranges; more if the curve or a line
+needs it."""
 
 
 def learning_curve(
@@ -73,6 +75,30 @@ def learning_curve(
     axes.set_ylabel("return (mean reward per host and epoch)")
     axes.xaxis.set_major_formatter(thousands)
     axes.set_xlim(0, 1.01 * epochs.max())
+    heading = fill(title or "Learning curve", int(LETTERS * figure.get_figwidth()))
+    finish(figure, path, heading, entries_of([axes]), columns=legend_columns(figure))
+
+
+def held_out_curve(
+    points: Mapping[int, Interval], others: Mapping[str, float], path: Path, *, over: str, title: str = ""
+) -> None:
+    """Draw mean FCT on held-out flows, over a controller's, against epochs, with intervals over seeds.
+
+    Args:
+        points: ratios by the number of periods learnt from.
+        others: ratios of other controllers, drawn as horizontal lines.
+        over: name of the controller for the axis.
+    """
+    figure, (axes,) = new_figure(1, width=9.0, height=4.6)
+    at, found = list(points), list(points.values())
+    axes.plot(at, [point.estimate for point in found], "o-", color=INK, lw=2, label="policy", zorder=3)
+    low, high = [point.low for point in found], [point.high for point in found]
+    axes.fill_between(at, low, high, color=INK, alpha=0.15, lw=0, label="95 % interval over seeds")
+    for name, style in styles(list(others)).items():
+        axes.axhline(others[name], color=style.colour, ls=style.line or "--", lw=1.6, label=style.label)
+    axes.set_xlabel("training epochs (decisions, all racks together)")
+    axes.set_ylabel(f"mean FCT over that of {over}")
+    axes.xaxis.set_major_formatter(thousands)
     heading = fill(title or "Learning curve", int(LETTERS * figure.get_figwidth()))
     finish(figure, path, heading, entries_of([axes]), columns=legend_columns(figure))
 

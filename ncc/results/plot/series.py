@@ -14,6 +14,7 @@ from ncc.harness.trace import WindowTrace
 from ncc.results.palette import styles
 from ncc.results.plot.canvas import (
     INK,
+    TIP,
     Window,
     entries_of,
     epochs_within,
@@ -54,6 +55,7 @@ def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: W
         shown = epochs_within(run.epochs.time_s, window_s)
         columns, time_ms = run.epochs.columns, run.epochs.time_s[shown] / MS
         style: dict[str, Any] = {"color": looks[name].colour, "ls": looks[name].line}
+        style["gid"] = TIP + looks[name].label
         style["lw"] = stroke(place, len(named))
         carries = columns["uplink_throughput_bps"][shown, area] / GBPS
         waits = columns["uplink_queue_mean_bytes"][shown, area] / 1e3
@@ -140,7 +142,9 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
             f"no flow arrives in window_s ({start}, {end}); the last arrives at {flows.start_s[-1]:.6g} s"
         )
     chosen = chosen[np.lexsort([flows.size_bytes[chosen], flows.start_s[chosen]])]
-    names = [runs[0].scenario.network().nodes[node].name for node in flows.src[chosen]]
+    nodes = runs[0].scenario.network().nodes
+    names = [nodes[node].name for node in flows.src[chosen]]
+    tips = [f"{nodes[flows.src[i]].name} to {nodes[flows.dst[i]].name}, {flows.size_bytes[i]:,} bytes" for i in chosen]
     rows = np.arange(len(chosen))
     tall = min(1.0 + 0.09 * len(chosen), 6.0)
     width = max(5.0, 1.2 + 2.9 * len(runs))
@@ -151,7 +155,10 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
         stop = np.where(np.isnan(finish_s), run.epochs.time_s[-1], finish_s)
         ended = ~np.isnan(finish_s)
         begin_ms, long_ms = flows.start_s[chosen] / MS, (stop - flows.start_s[chosen]) / MS
-        axes.barh(rows, long_ms, left=begin_ms, height=0.8, color=looks[name].colour, lw=0, rasterized=len(rows) > 500)
+        many = len(rows) > 500
+        bars = axes.barh(rows, long_ms, left=begin_ms, height=0.8, color=looks[name].colour, lw=0, rasterized=many)
+        for bar, what, took_ms, whole in zip(bars, tips, long_ms, ended, strict=True):
+            bar.set_gid(f"{TIP}{what}: {took_ms:.3g} ms" + ("" if whole else ", not delivered"))
         for which, mark, text in ((ended & late, "|", "had a timeout"), (~ended, ">", "never delivered")):
             if which.any():
                 axes.plot(stop[which] / MS, rows[which], mark, ms=6, mew=2, ls="none", color="black", label=text)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The figures of a report, which are embedded in its page."""
 
-import base64
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,14 +15,17 @@ from ncc.results.captions import seeds_text
 from ncc.results.closeup import Drawing, busiest, closeup, run_of, windows_of
 from ncc.results.comparison import Comparison
 from ncc.results.evaluation import bound_points
+from ncc.results.held_out import FACT, held_out_figure
 from ncc.results.palette import label
 from ncc.results.plot import fct_by_size, learning_curve, slowdown_cdf
 from ncc.results.report.sources import Source, training_of
 
 TITLED = "slowdown_all_p50", "slowdown_all_p99"
 """Metrics in the description of a figure of slowdowns."""
-_FINER = re.compile(rb"(\d\.\d\d)\d+")
+_FINER = re.compile(r"(\d\.\d\d)\d+")
 """Pattern that cuts coordinates to a hundredth of a point; this halves the size of a figure and cannot be seen."""
+_IDS = re.compile(r'(\bid="|url\(#|href="#)')
+"""Pattern of the places where an SVG names an id."""
 
 
 def slowdown_figures(source: Source, datapath: str) -> list[Drawing]:
@@ -57,6 +60,8 @@ def curve_figure(source: Source) -> Drawing | None:
         return None
     learned_on = next(iter(training.config["datapath"]))
     shown, references = held_out_returns(source)
+    if fact := training.manifest.facts.get(FACT):
+        return held_out_figure(fact, f"{source.scenario.name} on {shown}")
     returns = ", ".join(f"{label(name)} {value:+.3f}" for name, value in references.items())
     title = f"Return while learning on {learned_on}"
     return Drawing(
@@ -110,10 +115,11 @@ def _points(comparison: Comparison, name: str) -> str:
     return f"{label(name)} has a median of {median} and a 99th percentile of {p99}"
 
 
-def embedded(drawing: Drawing) -> str:
-    """Draw a figure as the data URI of an SVG file."""
+def embedded(drawing: Drawing, anchor: str) -> str:
+    """Draw a figure as an SVG element. Its ids begin with `anchor` and its name, so that each is one in the page."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "figure.svg"
         drawing.draw(path)
-        svg = _FINER.sub(rb"\1", path.read_bytes())
-    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode()
+        svg = _FINER.sub(r"\1", path.read_text(encoding="utf-8"))
+    svg = _IDS.sub(rf"\g<1>{anchor}-{drawing.name}-", svg[svg.index("<svg ") :])
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(drawing.alt or drawing.caption)}" ', 1)

@@ -68,7 +68,7 @@ def _took(seconds: float) -> str:
 def _links(network: Topology) -> str:
     """Text that counts equal links, as in `4 x h to tor: 1 Gbit/s, 1 ms`.
 
-    Links are equal if their rates, their delays and the names of their ends without numbers are.
+    Links are equal if they have the same rate, delay and names of their ends without numbers.
     """
     stems = [node.name.rstrip("0123456789_") for node in network.nodes]
     counted = Counter((stems[link.a], stems[link.b], link.rate_bps, link.delay_s) for link in network.links)

@@ -18,7 +18,7 @@ from ncc.study.table import rounded
 Row = dict[str, Any]
 """Plain data."""
 UPLINK = {"throughput_bps": "uplink_throughput_bps", "queue_bytes": "uplink_queue_mean_bytes"}
-"""Figures of uplinks, and the columns whose means they are, over the periods in which flows arrive."""
+"""Figures of uplinks. Each is the mean of a column over the periods in which flows arrive."""
 FIGURES = (*UPLINK, "goodput_bps", "loss_frac", "retransmit_frac", "timeouts_per_flow", "mark_frac")
 """Figures of a run: those of uplinks, and metrics (`ncc.metrics.catalogue`)."""
 
@@ -31,8 +31,8 @@ def compare_runs(case: LoadCase, controller: str, ours: Sequence[StoredRun], ref
         reference: runs on the reference datapath, in the same order.
 
     Returns:
-        The number of flows, and of those with the same FCT on both to the nanosecond; the problems of invalid runs; and
-        figures of ours and of the reference, as means over seeds with six significant digits.
+        The number of flows; the number of flows whose FCT is the same on both to the nanosecond; the problems of
+        invalid runs; and figures of ours and of the reference, as means over seeds with six significant digits.
     """
     sides = [[run.load() for run in side] for side in (ours, reference)]
     pairs = list(zip(*([_fct_s(run) for run in side] for side in sides), strict=True))
@@ -41,7 +41,7 @@ def compare_runs(case: LoadCase, controller: str, ours: Sequence[StoredRun], ref
         "case": case.name,
         "what": case.what,
         "controller": controller,
-        "n_flows": sum(len(theirs) for _, theirs in pairs),
+        "n_flows": sum(len(reference_fct_s) for _, reference_fct_s in pairs),
         "flows_same": sum(same(*pair) for pair in pairs),
         "problems": sorted({f"{run.label}: {problem}" for run in (*ours, *reference) for problem in run.problems}),
         "figures": {key: [rounded(float(np.mean([run[key] for run in side]))) for side in figures] for key in FIGURES},

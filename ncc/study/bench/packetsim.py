@@ -99,7 +99,7 @@ class Simulation:
         self.network: Any = datapath.network_of(scenario, spec)
 
     def run(self, epochs: int) -> float:
-        """Run so many periods; return the CPU seconds."""
+        """Run `epochs` periods; return the CPU seconds."""
         began_s = time.process_time()
         for _ in range(epochs):
             self.network.step(self._limits_bps)
@@ -125,11 +125,12 @@ def cpu_s(datapath: type[NativeDatapath], scenario: Scenario, flows: FlowTable) 
 
 
 def over_ns3(flow_pkts: int, repeats: int) -> Figures:
-    """Measure the speed of packetsim and its ratio to ns-3's, on the same flows, without the building of networks.
+    """Measure the speed of packetsim, in packets per CPU second, and compare it with ns-3 on the same flows.
 
     All run DCTCP with classic loss recovery, on an incast and on a rack; each of the 16 flows has `flow_pkts` packets.
-    For each of the two networks there are two ratios of packets per CPU second, to an ordinary ns-3 program (`plain`)
-    and to our ns-3 datapath (`datapath`), and packetsim's speed in millions of packets per CPU second (`packetsim`).
+    Building networks is not timed. Each of the two networks has three figures: packetsim's speed divided by that of an
+    ordinary ns-3 program (`plain`) and by that of our ns-3 datapath (`datapath`), and the speed in millions
+    (`packetsim`).
     """
     figures: Figures = {}
     for name, made in (("incast", incast), ("rack", full_rack)):
@@ -152,9 +153,9 @@ def over_ns3(flow_pkts: int, repeats: int) -> Figures:
 def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> Figures:
     """Measure how CPU time per packet-hop grows from 16 hosts to 1024, and the memory of 1024 hosts and 100,000 flows.
 
-    For each fabric the figure is the time with 1024 hosts over that with 16, in `epochs` periods; each host is offered
-    5 Gbit/s of web search traffic. Memory is in MB. With `tiny`, for tests, a few hosts and flows take the place of
-    1024 and 100,000.
+    The figure of each fabric is the time with 1024 hosts divided by that with 16, measured for `epochs` periods; each
+    host is offered 5 Gbit/s of web search traffic. Memory is in MB. With `tiny`, for tests, a few hosts and flows take
+    the place of 1024 and 100,000.
     """
     figures: Figures = {}
     for name, (small, large, smallest) in FABRICS.items():

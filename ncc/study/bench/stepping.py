@@ -22,9 +22,9 @@ WARM_EPOCHS = 30
 def racks_together(epochs: int, repeats: int, few: int = 16, many: int = 64) -> Figures:
     """Measure what a second thread gains, and the cost of a step beyond the simulation.
 
-    The gain is the speed in wall time with two threads over that with one, on the default scenario, for `few` and for
+    The gain is the wall time with one thread divided by that with two, on the default scenario, for `few` and for
     `many` racks (simulated networks). The cost (`idle`) is CPU time in microseconds per rack and period, on networks
-    with nothing to do. `few` racks are stepped for so many `epochs` (periods), and more racks for fewer.
+    without traffic. `few` racks take `epochs` periods; `many` racks take fewer, for the same number of steps in all.
     """
     figures: Figures = {}
     for name, racks, length in (("few", few, epochs), ("many", many, max(1, epochs * few // many))):
@@ -35,10 +35,10 @@ def racks_together(epochs: int, repeats: int, few: int = 16, many: int = 64) -> 
 
 
 def entry_points(epochs: int, repeats: int, racks: int = 8) -> Figures:
-    """Measure the speed in wall time of the vector environment of ncc, over those of Gymnasium that step single ones.
+    """Compare the speed, in wall time, of ncc's vector environment with Gymnasium's, which step single environments.
 
-    `sync` is the ratio to Gymnasium's environments in one process, `workers` to those in several processes. Every host
-    chooses its actions at random.
+    `sync` is ncc's speed divided by that of Gymnasium's in one process, `workers` by that of Gymnasium's in several
+    processes. Every host chooses its actions at random.
     """
     modes = ("vector_entry_point", "sync", "async")
     entry, sync, workers = in_turn(repeats, *(partial(_vector, mode, epochs, racks) for mode in modes))
@@ -46,7 +46,7 @@ def entry_points(epochs: int, repeats: int, racks: int = 8) -> Figures:
 
 
 def _run(env: RackBatch, epochs: int, clock: Callable[[], float]) -> float:
-    """Begin an episode, and time so many periods without rate limits after the first `WARM_EPOCHS`; in seconds."""
+    """Begin an episode without rate limits; return the seconds of `epochs` periods after the first `WARM_EPOCHS`."""
     actions = np.full((env.n_racks, env.n_agents), env.n_actions - 1, dtype=np.int64)
     env.reset(0)
     began_s = 0.0

@@ -31,13 +31,13 @@ IN_PAIRS = env_spec(
 def over_ns3(
     epochs: int, repeats: int, racks: int = 16, longer: int = 20, duration_s: float = DEFAULT_SCENARIO.duration_s
 ) -> Figures:
-    """Measure agent-steps per CPU second of our learner: on packetsim over ns-3, and in thousands on packetsim.
+    """Measure the speed of our learner in agent-steps per CPU second, on packetsim and on ns-3.
 
-    An agent-step is one decision of one host; the time includes learning. The synchronous learner runs in one process.
-    Its settings are equal on both simulators except for the number of networks: ns-3 simulates one in a process,
-    packetsim `racks`. Work that is done once, such as building, is left out. Both run the default scenario, with
-    arrivals for `duration_s`, and the TCP of an ordinary ns-3 program; packetsim runs `longer` periods for each one of
-    ns-3.
+    The figure `datapath` is the speed on packetsim divided by that on ns-3; `packetsim` is the former in thousands. An
+    agent-step is one decision of one host; the time includes learning, but not work that is done once, such as
+    building. The synchronous learner runs in one process, with `racks` networks on packetsim and one on ns-3, and
+    otherwise equal settings. Both run the default scenario, with arrivals for `duration_s`, and the TCP of an ordinary
+    ns-3 program; packetsim runs `longer` periods for each one of ns-3.
     """
     spec = env_spec(ordinary(DEFAULT_SCENARIO.replace(duration_s=duration_s)))
 
@@ -52,7 +52,7 @@ def over_ns3(
 
 
 def each(epochs: int, repeats: int, *, small: bool = False) -> Figures:
-    """Measure thousands of agent-steps per second of wall time for each learner, without its start-up.
+    """Measure the speed of each learner in thousands of agent-steps per second of wall time, without its start-up.
 
     An agent-step is one decision of one host. A3C, A2C and PPO have their default settings. Those that train with pairs
     have the settings `PAIRED`, in one process. With `small`, for tests, rollouts are short and start-up counts.

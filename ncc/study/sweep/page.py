@@ -16,11 +16,11 @@ from ncc.study.sweep.run import FOLDER, latest
 from ncc.study.sweep.spec import RANKED, Sweep
 
 SEED = "seed"
-"""Key of `ncc train` that is no setting: returns are means over its values."""
+"""Key of `ncc train` that does not count as a setting: returns are means over its values."""
 
 
 def show(sweep: Sweep, study: optuna.Study, console: Console | None = None) -> None:
-    """Print the table of the trials that have ended.
+    """Print the table of the trials that have ended, and the command that makes a page of the best one.
 
     Args:
         console: console to print to; None: standard output.

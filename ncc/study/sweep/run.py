@@ -38,7 +38,7 @@ END_S = 60.0
 """Seconds that an interrupted training has to write its checkpoint before it is killed."""
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 """States of trials that are not done again."""
-FOLDER, SAID, ASKED = "folder", "said", "asked"
+FOLDER, REASON, SETTINGS = "folder", "said", "asked"
 """Names of attributes that Optuna stores: a trial's folder, why a trial failed, and what the study was asked to try."""
 
 
@@ -124,7 +124,7 @@ def run_sweep(sweep: Sweep) -> optuna.Study:
 def require_no_failures(sweep: Sweep, study: optuna.Study) -> None:
     """Raise `InvalidRunError` with the failed trials and their reasons, if there are any."""
     failed = [
-        f"{trial.user_attrs[FOLDER]} ({trial.user_attrs.get(SAID)})"
+        f"{trial.user_attrs[FOLDER]} ({trial.user_attrs.get(REASON)})"
         for trial in latest(study)
         if trial.state == TrialState.FAIL
     ]
@@ -145,9 +145,9 @@ def _opened(sweep: Sweep, out: Path) -> optuna.Study:
         storage=url, study_name="sweep", direction="maximize", load_if_exists=True, pruner=sweep.spec.made_pruner()
     )
     asked = {"space": {key: repr(entry) for key, entry in sweep.space.items()}, "train": list(sweep.spec.train)}
-    if study.user_attrs.setdefault(ASKED, asked) != asked:
+    if study.user_attrs.setdefault(SETTINGS, asked) != asked:
         raise ConfigError(f"out={sweep.spec.out} holds a sweep with another space or train: choose another out=")
-    study.set_user_attr(ASKED, asked)
+    study.set_user_attr(SETTINGS, asked)
     study.sampler = sweep.spec.made_sampler(len(study.get_trials(deepcopy=False)))
     return study
 
@@ -218,6 +218,6 @@ def _has_ended(sweep: Sweep, study: optuna.Study, one: _Running, bar: Bar) -> bo
 
 
 def _fail(study: optuna.Study, trial: Any, reason: str, bar: Bar) -> None:
-    trial.set_user_attr(SAID, reason)
+    trial.set_user_attr(REASON, reason)
     study.tell(trial, state=TrialState.FAIL)
     bar.note(f"trial {trial.user_attrs[FOLDER]} failed: {reason}")
