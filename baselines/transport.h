@@ -105,7 +105,7 @@ struct ncc_tp_out {
     ncc_u32 lost_pkts; /* NCC_TP_ALL: to the last that has left */
     ncc_u32 lost_go;   /* 1: each of them that was not to go again already brings a permission like `grant` */
     ncc_u32 wasted;    /* credits that could not be used, for records */
-    ncc_u32 timed_out; /* 1: a timeout, for records */
+    ncc_u32 timed_out; /* 1: a timeout of this end, for records */
     ncc_u32 holes;     /* receiver: says a NACK for each hole below it, at most NCC_TP_PROBED; 0: none */
     ncc_u32 n_says;
     ncc_u64 timer_ns; /* time until this end's timer is due; 0: as it was; NCC_TP_OFF */

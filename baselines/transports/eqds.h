@@ -36,63 +36,38 @@ NCC_CC_FN void eqds_start(struct eqds_sender *s, const ncc_u64 *p, const struct 
     o->timer_ns = p[EQDS_TIMEOUT];
 }
 
-/* Says how many pulls the flow takes in all, as `nacks` NACKs have left it. */
-NCC_CC_FN void eqds_ask(const struct eqds_sender *s, ncc_u32 left, struct ncc_tp_out *o)
-{
-    struct ncc_tp_packet *k = ncc_tp_say(o, NCC_TP_REQUEST);
-
-    k->count = s->pulled.pulls + left;
-    k->number = s->pulled.nacks;
-}
-
 NCC_CC_FN void eqds_heard(struct eqds_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                           const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
     if (!s->heard && f->granted) {
         o->revoke = 1;
-        eqds_ask(s, f->fresh + f->again, o);
+        ncc_pulled_ask(&s->pulled, f->fresh + f->again, o);
     }
     s->heard = 1;
-    ncc_pulled(&s->pulled, p[EQDS_TIMEOUT], f, k, o);
+    ncc_pulled(&s->pulled, p[EQDS_TIMEOUT], k, o);
 }
 
-/* What is not known to be there is to be pulled again. */
 NCC_CC_FN void eqds_sender_timer(struct eqds_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                  struct ncc_tp_out *o)
 {
-    o->revoke = 1;
-    o->lost = f->below;
-    o->lost_pkts = NCC_TP_ALL;
-    o->timed_out = 1;
-    o->timer_ns = p[EQDS_TIMEOUT];
-    eqds_ask(s, f->pkts - f->acked, o);
+    ncc_pulled_silence(&s->pulled, p[EQDS_TIMEOUT], f, o);
 }
 
 struct eqds_receiver {
     struct ncc_pulls pulls;
 };
 
-/* At least one pull answers a REQUEST: those sent before may be lost. */
-NCC_CC_FN void eqds_asked(struct ncc_pulls *s, ncc_u64 window, const struct ncc_tp_flow *f,
-                          const struct ncc_tp_packet *k, struct ncc_tp_out *o)
-{
-    const ncc_u32 total = k->count + s->trimmed - k->number;
-    const ncc_u64 more = total > s->total ? total - s->total : 0;
-
-    s->total = total;
-    if (s->owed < window)
-        ncc_pull_owe(s, (ncc_u32)ncc_max_u64(ncc_min_u64(more, window - s->owed), !s->owed), f, o);
-}
-
 NCC_CC_FN void eqds_got(struct eqds_receiver *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                         const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
-    ncc_pull_data(&s->pulls, eqds_unasked(p[EQDS_WINDOW], f), f, k, o);
-    if (k->kind == NCC_TP_REQUEST)
-        eqds_asked(&s->pulls, p[EQDS_WINDOW], f, k, o);
+    ncc_pull_got(&s->pulls, eqds_unasked(p[EQDS_WINDOW], f), p[EQDS_WINDOW], p[EQDS_TIMEOUT], f, k, o);
 }
 
-NCC_TP_NO_RECEIVER_TIMER(eqds)
+NCC_CC_FN void eqds_receiver_timer(struct eqds_receiver *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
+                                   struct ncc_tp_out *o)
+{
+    ncc_pull_silence(&s->pulls, p[EQDS_WINDOW], p[EQDS_TIMEOUT], f, o);
+}
 
 struct eqds_host {
     ncc_u64 none;
@@ -101,7 +76,7 @@ struct eqds_host {
 NCC_CC_FN ncc_u64 eqds_turn(struct eqds_host *h, const ncc_u64 *p, const struct ncc_tp_turn *t)
 {
     (void)h;
-    return ncc_pull_turn(&((struct eqds_receiver *)t->rcv[0])->pulls, p[EQDS_PACE], t);
+    return ncc_pull_turn(&((struct eqds_receiver *)t->rcv[0])->pulls, p[EQDS_PACE], p[EQDS_TIMEOUT], t);
 }
 
 NCC_TP_REGISTER(eqds, NCC_TP_TRIMS | NCC_TP_TURNS, 1,

@@ -11,6 +11,7 @@
 
 #define HOMA_CLASSES 8      /* of the ports; the last ones are for what is granted */
 #define HOMA_SENDER_WAITS 5 /* times that a sender waits longer than a receiver, which knows better */
+#define HOMA_DOUBLINGS 5    /* of a wait, at most */
 
 enum { HOMA_RTT, HOMA_OVER, HOMA_RESEND, HOMA_SCHEDULED, HOMA_SECOND };
 
@@ -25,23 +26,24 @@ static const struct ncc_cc_param homa_params[] = {
 
 struct homa_sender {
     ncc_u32 granted; /* packets that the receiver has allowed, from the first */
+    ncc_u32 prio;    /* class of the last grant */
+    ncc_u32 waits;   /* times in a row that nothing was heard */
 };
 
 /* Permits up to a number; grants may be lost, and come late. */
-NCC_CC_FN void homa_permit(struct homa_sender *s, ncc_u32 upto, ncc_u32 prio, struct ncc_tp_out *o)
+NCC_CC_FN void homa_permit(struct homa_sender *s, ncc_u32 upto, struct ncc_tp_out *o)
 {
+    o->grant.prio = s->prio;
     if (upto <= s->granted)
         return;
     o->grant.pkts = upto - s->granted;
-    o->grant.prio = prio;
     s->granted = upto;
 }
 
 NCC_CC_FN void homa_start(struct homa_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f, struct ncc_tp_out *o)
 {
-    const ncc_u32 second = p[HOMA_SECOND] && (ncc_u64)f->pkts * f->mtu_bytes >= p[HOMA_SECOND];
-
-    homa_permit(s, (ncc_u32)ncc_min_u64(p[HOMA_RTT], f->pkts), second, o);
+    s->prio = p[HOMA_SECOND] && (ncc_u64)f->pkts * f->mtu_bytes >= p[HOMA_SECOND];
+    homa_permit(s, (ncc_u32)ncc_min_u64(p[HOMA_RTT], f->pkts), o);
     o->timer_ns = HOMA_SENDER_WAITS * p[HOMA_RESEND];
 }
 
@@ -49,32 +51,48 @@ NCC_CC_FN void homa_heard(struct homa_sender *s, const ncc_u64 *p, const struct 
                           const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
     (void)f;
+    s->waits = 0;
     o->timer_ns = HOMA_SENDER_WAITS * p[HOMA_RESEND];
     if (k->kind == NCC_TP_CREDIT) {
-        homa_permit(s, k->count, k->number, o); /* `number`: the class */
-    } else if (k->kind == NCC_TP_NACK) {        /* what is asked for again is granted: the grant itself may be lost */
+        s->prio = k->number; /* the class */
+        homa_permit(s, k->count, o);
+    } else if (k->kind == NCC_TP_NACK) { /* what is asked for again is granted: the grant itself may be lost */
         o->lost = k->number;
         o->lost_pkts = k->count;
         o->lost_go = 1;
-        homa_permit(s, k->number + k->count, 0, o);
+        homa_permit(s, k->number + k->count, o);
     }
 }
 
-/* Nothing was heard: the first packets, which tell of the message, may be lost, or the last ACK. */
+/* Nothing was heard: the first packets, which tell of the message, may be lost, or the last ACK. Senders that lost
+ * theirs together do not try again together. */
 NCC_CC_FN void homa_sender_timer(struct homa_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                  struct ncc_tp_out *o)
 {
-    (void)s;
+    const ncc_u64 wait_ns = HOMA_SENDER_WAITS * p[HOMA_RESEND] << ncc_min_u64(s->waits++, HOMA_DOUBLINGS);
+
     o->lost = f->below;
     o->lost_pkts = 1;
     o->lost_go = 1;
     o->timed_out = 1;
-    o->timer_ns = HOMA_SENDER_WAITS * p[HOMA_RESEND];
+    o->timer_ns = wait_ns + (wait_ns >> 8) * (f->random >> 24);
 }
 
 struct homa_receiver {
     ncc_u32 granted;
+    ncc_u32 here;  /* packets, when the last new one came */
+    ncc_u32 waits; /* times in a row that no new one came; 0: they come */
+    ncc_u32 asks;  /* 1: what is missing is to be asked for again at the next turn that allows it */
+    ncc_u32 mends; /* 1: it was; the message keeps its place until it is whole, so that not all are mended at once */
 };
+
+/* SRPT. Each wait changes the key, so that a turn follows it. */
+NCC_CC_FN ncc_u64 homa_urgency(const struct homa_receiver *s, const struct ncc_tp_flow *f)
+{
+    if (s->granted == f->pkts && !s->asks && !s->mends)
+        return NCC_TP_OFF;
+    return ((ncc_u64)(f->pkts - f->here) << 8) + 255 - s->waits;
+}
 
 NCC_CC_FN void homa_got(struct homa_receiver *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                         const struct ncc_tp_packet *k, struct ncc_tp_out *o)
@@ -86,42 +104,61 @@ NCC_CC_FN void homa_got(struct homa_receiver *s, const ncc_u64 *p, const struct 
         ncc_tp_say(o, NCC_TP_ACK);
         return;
     }
-    o->timer_ns = p[HOMA_RESEND];
-    o->urgency = s->granted < f->pkts ? f->pkts - f->here : NCC_TP_OFF; /* SRPT */
+    if (f->here > s->here) {
+        s->here = f->here;
+        s->waits = s->asks = 0;
+        o->timer_ns = p[HOMA_RESEND];
+    }
+    o->urgency = homa_urgency(s, f);
 }
 
-/* RESEND: the first missing packet if something has come after it, else all that was granted. */
 NCC_CC_FN void homa_receiver_timer(struct homa_receiver *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                    struct ncc_tp_out *o)
 {
-    if (s->granted > f->below) {
-        struct ncc_tp_packet *k = ncc_tp_say(o, NCC_TP_NACK);
-
-        k->number = f->below;
-        k->count = f->reached > f->below ? f->hole - f->below : s->granted - f->below;
-    }
-    o->timer_ns = p[HOMA_RESEND];
+    (void)p;
+    if (s->granted == f->here) /* it waits for a grant */
+        return;
+    s->waits = s->waits % 255 + 1;
+    s->asks = 1;
+    o->urgency = homa_urgency(s, f);
 }
 
 struct homa_host {
     ncc_u64 none;
 };
 
+/* RESEND: all that is missing of what was granted. */
+NCC_CC_FN void homa_resend(struct homa_receiver *s, const ncc_u64 *p, struct ncc_tp_out *o)
+{
+    s->asks = 0;
+    s->mends = 1;
+    o->holes = s->granted;
+    o->timed_out = 1;
+    o->timer_ns = p[HOMA_RESEND] << ncc_min_u64(s->waits, HOMA_DOUBLINGS);
+}
+
+/* While data of a more urgent message comes, that of the others may wait behind it: only silent ones are resent. */
 NCC_CC_FN ncc_u64 homa_turn(struct homa_host *h, const ncc_u64 *p, const struct ncc_tp_turn *t)
 {
+    ncc_u32 silent = 1; /* nothing comes of more urgent messages */
+
     (void)h;
     for (ncc_u32 i = 0; i < t->n && i < p[HOMA_OVER] && i < NCC_TP_TOP; i++) {
         struct homa_receiver *s = (struct homa_receiver *)t->rcv[i];
         const ncc_u32 upto = (ncc_u32)ncc_min_u64(t->f[i].here + p[HOMA_RTT], t->f[i].pkts);
         struct ncc_tp_packet *k;
 
+        if (s->asks && silent)
+            homa_resend(s, p, &t->o[i]);
+        silent &= s->waits > 0;
         if (upto <= s->granted)
             continue;
         s->granted = upto;
         k = ncc_tp_say(&t->o[i], NCC_TP_CREDIT);
         k->count = upto;
         k->number = (ncc_u32)(HOMA_CLASSES - p[HOMA_SCHEDULED] + ncc_min_u64(i, p[HOMA_SCHEDULED] - 1));
-        if (upto == t->f[i].pkts)
+        t->o[i].timer_ns = ncc_max_u64(t->o[i].timer_ns, p[HOMA_RESEND]);
+        if (homa_urgency(s, &t->f[i]) == NCC_TP_OFF)
             t->o[i].urgency = NCC_TP_OFF;
     }
     return 0;

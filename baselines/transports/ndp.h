@@ -30,20 +30,14 @@ NCC_CC_FN void ndp_start(struct ndp_sender *s, const ncc_u64 *p, const struct nc
 NCC_CC_FN void ndp_heard(struct ndp_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                          const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
-    ncc_pulled(&s->pulled, p[NDP_TIMEOUT], f, k, o);
+    (void)f;
+    ncc_pulled(&s->pulled, p[NDP_TIMEOUT], k, o);
 }
 
-/* Each packet goes again at once: without its arrival no pull would come. */
 NCC_CC_FN void ndp_sender_timer(struct ndp_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                 struct ncc_tp_out *o)
 {
-    (void)s;
-    o->lost = f->below;
-    o->lost_pkts = NCC_TP_ALL;
-    o->lost_go = 1;
-    o->grant.pkts = 1; /* the pull of one that waits may be lost */
-    o->timed_out = 1;
-    o->timer_ns = p[NDP_TIMEOUT];
+    ncc_pulled_silence(&s->pulled, p[NDP_TIMEOUT], f, o);
 }
 
 struct ndp_receiver {
@@ -53,10 +47,14 @@ struct ndp_receiver {
 NCC_CC_FN void ndp_got(struct ndp_receiver *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                        const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
-    ncc_pull_data(&s->pulls, p[NDP_WINDOW], f, k, o);
+    ncc_pull_got(&s->pulls, p[NDP_WINDOW], p[NDP_WINDOW], p[NDP_TIMEOUT], f, k, o);
 }
 
-NCC_TP_NO_RECEIVER_TIMER(ndp)
+NCC_CC_FN void ndp_receiver_timer(struct ndp_receiver *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
+                                  struct ncc_tp_out *o)
+{
+    ncc_pull_silence(&s->pulls, p[NDP_WINDOW], p[NDP_TIMEOUT], f, o);
+}
 
 struct ndp_host {
     ncc_u64 none;
@@ -65,7 +63,7 @@ struct ndp_host {
 NCC_CC_FN ncc_u64 ndp_turn(struct ndp_host *h, const ncc_u64 *p, const struct ncc_tp_turn *t)
 {
     (void)h;
-    return ncc_pull_turn(&((struct ndp_receiver *)t->rcv[0])->pulls, p[NDP_PACE], t);
+    return ncc_pull_turn(&((struct ndp_receiver *)t->rcv[0])->pulls, p[NDP_PACE], p[NDP_TIMEOUT], t);
 }
 
 NCC_TP_REGISTER(ndp, NCC_TP_TRIMS | NCC_TP_TURNS, 1, "receivers pull what switches trim (Handley 2017)")

@@ -13,7 +13,7 @@ enum { PFABRIC_HOST_WINDOW, PFABRIC_HOST_RTO, PFABRIC_HOST_PROBES };
 
 static const struct ncc_cc_param pfabric_host_params[] = {
     {"window_pkts", 12, 1, 1000000, "packets without an ACK: a BDP (section 4.3)"},
-    {"rto_ns", 45000, 1000, 60000000000, "ns: 3 RTTs (section 4.3)"},
+    {"rto_ns", 45000, 1000, 60000000000, "ns, or 3 base RTTs if that is longer (section 4.3)"},
     {"probe_after", 5, 1, 1000, "timeouts in a row after which only probes are sent (section 4.3)"},
 };
 
@@ -22,17 +22,17 @@ struct pfabric_host_sender {
 };
 
 /* Fills the window, of which `out` packets are under way or permitted. */
-NCC_CC_FN void pfabric_host_fill(const ncc_u64 *p, ncc_u32 out, struct ncc_tp_out *o)
+NCC_CC_FN void pfabric_host_fill(const ncc_u64 *p, const struct ncc_tp_flow *f, ncc_u32 out, struct ncc_tp_out *o)
 {
     o->grant.pkts = out < p[PFABRIC_HOST_WINDOW] ? (ncc_u32)p[PFABRIC_HOST_WINDOW] - out : 0;
-    o->timer_ns = p[PFABRIC_HOST_RTO];
+    o->timer_ns = ncc_max_u64(p[PFABRIC_HOST_RTO], 3 * f->base_rtt_ns);
 }
 
 NCC_CC_FN void pfabric_host_start(struct pfabric_host_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                   struct ncc_tp_out *o)
 {
-    (void)s, (void)f;
-    pfabric_host_fill(p, 0, o);
+    (void)s;
+    pfabric_host_fill(p, f, 0, o);
 }
 
 NCC_CC_FN void pfabric_host_heard(struct pfabric_host_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
@@ -40,7 +40,7 @@ NCC_CC_FN void pfabric_host_heard(struct pfabric_host_sender *s, const ncc_u64 *
 {
     (void)k;
     s->timeouts = 0;
-    pfabric_host_fill(p, f->pkts - f->fresh - f->acked - f->again + f->granted, o);
+    pfabric_host_fill(p, f, f->pkts - f->fresh - f->acked - f->again + f->granted, o);
 }
 
 NCC_CC_FN void pfabric_host_sender_timer(struct pfabric_host_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
@@ -51,11 +51,11 @@ NCC_CC_FN void pfabric_host_sender_timer(struct pfabric_host_sender *s, const nc
     o->revoke = 1;
     o->lost = f->below;
     o->lost_pkts = NCC_TP_ALL;
-    if (s->timeouts > p[PFABRIC_HOST_PROBES]) {
-        ncc_tp_say(o, NCC_TP_PROBE);
-        o->timer_ns = p[PFABRIC_HOST_RTO];
+    if (s->timeouts <= p[PFABRIC_HOST_PROBES]) {
+        pfabric_host_fill(p, f, 0, o);
     } else {
-        pfabric_host_fill(p, 0, o);
+        ncc_tp_say(o, NCC_TP_PROBE);
+        o->timer_ns = ncc_max_u64(p[PFABRIC_HOST_RTO], 3 * f->base_rtt_ns);
     }
 }
 

@@ -274,11 +274,11 @@ class MessageEnds
 
     void Apply(MessageFlow &m, bool sender, ncc_tp_out &out)
     {
+        if (out.timed_out != 0) {
+            network_.run().TimedOut(m.flow);
+        }
         if (sender) {
             network_.run().record(m.flow).wasted_credits += out.wasted;
-            if (out.timed_out != 0) {
-                network_.run().TimedOut(m.flow);
-            }
             m.MarkLost(out);
             if (m.Permit(out.grant, out.revoke != 0)) {
                 Probe(m);
