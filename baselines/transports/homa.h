@@ -78,18 +78,26 @@ NCC_CC_FN void homa_sender_timer(struct homa_sender *s, const ncc_u64 *p, const 
     o->timer_ns = wait_ns + (wait_ns >> 8) * (f->random >> 24);
 }
 
+/* Steps before what is missing is asked for again. */
+enum homa_asks {
+    HOMA_CONTENT,
+    HOMA_SILENT, /* nothing new has come */
+    HOMA_FIRST,  /* nothing comes of more urgent messages either; what waited behind them may come now */
+    HOMA_LOST,   /* it has not */
+};
+
 struct homa_receiver {
     ncc_u32 granted;
     ncc_u32 here;  /* packets, when the last new one came */
     ncc_u32 waits; /* times in a row that no new one came; 0: they come */
-    ncc_u32 asks;  /* 1: what is missing is to be asked for again at the next turn that allows it */
+    ncc_u32 asks;  /* enum homa_asks */
     ncc_u32 mends; /* 1: it was; the message keeps its place until it is whole, so that not all are mended at once */
 };
 
 /* SRPT. Each wait changes the key, so that a turn follows it. */
 NCC_CC_FN ncc_u64 homa_urgency(const struct homa_receiver *s, const struct ncc_tp_flow *f)
 {
-    if (s->granted == f->pkts && !s->asks && !s->mends)
+    if (s->granted == f->pkts && s->asks == HOMA_CONTENT && !s->mends)
         return NCC_TP_OFF;
     return ((ncc_u64)(f->pkts - f->here) << 8) + 255 - s->waits;
 }
@@ -106,7 +114,8 @@ NCC_CC_FN void homa_got(struct homa_receiver *s, const ncc_u64 *p, const struct 
     }
     if (f->here > s->here) {
         s->here = f->here;
-        s->waits = s->asks = 0;
+        s->waits = 0;
+        s->asks = HOMA_CONTENT;
         o->timer_ns = p[HOMA_RESEND];
     }
     o->urgency = homa_urgency(s, f);
@@ -119,7 +128,7 @@ NCC_CC_FN void homa_receiver_timer(struct homa_receiver *s, const ncc_u64 *p, co
     if (s->granted == f->here) /* it waits for a grant */
         return;
     s->waits = s->waits % 255 + 1;
-    s->asks = 1;
+    s->asks = s->asks == HOMA_FIRST ? HOMA_LOST : HOMA_SILENT;
     o->urgency = homa_urgency(s, f);
 }
 
@@ -127,20 +136,24 @@ struct homa_host {
     ncc_u64 none;
 };
 
-/* RESEND: all that is missing of what was granted. */
-NCC_CC_FN void homa_resend(struct homa_receiver *s, const ncc_u64 *p, struct ncc_tp_out *o)
+/* Of a silent message, if the more urgent ones are silent too. RESEND: all that is missing of what was granted. */
+NCC_CC_FN void homa_resend(struct homa_receiver *s, const ncc_u64 *p, const struct ncc_tp_flow *f, struct ncc_tp_out *o)
 {
-    s->asks = 0;
-    s->mends = 1;
-    o->holes = s->granted;
-    o->timed_out = 1;
-    o->timer_ns = p[HOMA_RESEND] << ncc_min_u64(s->waits, HOMA_DOUBLINGS);
+    if (s->asks == HOMA_SILENT) {
+        s->asks = HOMA_FIRST;
+        o->timer_ns = f->base_rtt_ns;
+    } else if (s->asks == HOMA_LOST) {
+        s->asks = HOMA_CONTENT;
+        s->mends = 1;
+        o->holes = s->granted;
+        o->timed_out = 1;
+        o->timer_ns = p[HOMA_RESEND] << ncc_min_u64(s->waits, HOMA_DOUBLINGS);
+    }
 }
 
-/* While data of a more urgent message comes, that of the others may wait behind it: only silent ones are resent. */
 NCC_CC_FN ncc_u64 homa_turn(struct homa_host *h, const ncc_u64 *p, const struct ncc_tp_turn *t)
 {
-    ncc_u32 silent = 1; /* nothing comes of more urgent messages */
+    ncc_u32 silent = 1; /* nothing comes of more urgent messages, behind which a packet could wait */
 
     (void)h;
     for (ncc_u32 i = 0; i < t->n && i < p[HOMA_OVER] && i < NCC_TP_TOP; i++) {
@@ -148,8 +161,8 @@ NCC_CC_FN ncc_u64 homa_turn(struct homa_host *h, const ncc_u64 *p, const struct 
         const ncc_u32 upto = (ncc_u32)ncc_min_u64(t->f[i].here + p[HOMA_RTT], t->f[i].pkts);
         struct ncc_tp_packet *k;
 
-        if (s->asks && silent)
-            homa_resend(s, p, &t->o[i]);
+        if (silent)
+            homa_resend(s, p, &t->f[i], &t->o[i]);
         silent &= s->waits > 0;
         if (upto <= s->granted)
             continue;
