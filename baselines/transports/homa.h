@@ -82,7 +82,7 @@ NCC_CC_FN void homa_sender_timer(struct homa_sender *s, const ncc_u64 *p, const 
 enum homa_asks {
     HOMA_CONTENT,
     HOMA_SILENT, /* nothing new has come */
-    HOMA_FIRST,  /* nothing comes of more urgent messages either; what waited behind them may come now */
+    HOMA_FIRST,  /* nor of more urgent messages; behind their last `rtt_pkts`, what waited may come now */
     HOMA_LOST,   /* it has not */
 };
 
@@ -141,7 +141,7 @@ NCC_CC_FN void homa_resend(struct homa_receiver *s, const ncc_u64 *p, const stru
 {
     if (s->asks == HOMA_SILENT) {
         s->asks = HOMA_FIRST;
-        o->timer_ns = f->base_rtt_ns;
+        o->timer_ns = f->base_rtt_ns + p[HOMA_RTT] * f->wire_bytes * NCC_NS_PER_S / f->line_bytes_per_s;
     } else if (s->asks == HOMA_LOST) {
         s->asks = HOMA_CONTENT;
         s->mends = 1;

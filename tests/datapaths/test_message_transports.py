@@ -85,6 +85,33 @@ def test_homa_serves_the_message_with_the_least_left(simulator: Simulator) -> No
     assert done.records.flows.timeouts.sum() == 0
 
 
+def test_homa_asks_again_in_turn(simulator: Simulator) -> None:
+    """Most first packets of 32 messages find no room; asked for by all at once, they would find none again."""
+    topology = star("homa", 32, 10 * US).replace(rate_bps=GBPS, buffer_bytes=100_000)
+    done = run(simulator, carrying(topology, *[flow(f"s{i}", "receiver", 22 * MSS) for i in range(32)]), "homa")
+    lost = done.records.ports.dropped_pkts.sum()
+    assert 0 < lost < 32 * 7, "no packet is lost twice"
+    assert done.records.flows.retransmitted_pkts.sum() < 1.1 * lost
+    assert done.fct_s.max() < 1e-3 + 1.05 * 32 * 22 * 10 * WIRE_S  # the first silence, and the data
+
+
+def test_homa_waits_for_what_is_behind_more_urgent_messages(simulator: Simulator) -> None:
+    """The second message's granted packets wait in a later class for 2 ms: none of them goes again."""
+    flows = flow("s0", "receiver", 2000 * MSS), flow("s1", "receiver", 1700 * MSS, 100 * US)
+    done = run(simulator, carrying(star("homa", 2), *flows), CASES["homa"][0])
+    assert done.records.flows.timeouts.sum() == done.records.flows.retransmitted_pkts.sum() == 0
+
+
+@pytest.mark.parametrize("name", ["ndp", "eqds"])
+def test_what_is_lost_with_its_header_is_pulled_again(simulator: Simulator, name: str) -> None:
+    """Headers of most of 60 first windows find no room. After one silence each packet is pulled once."""
+    done = run(simulator, carrying(star(name, 60), *[flow(f"s{i}", "receiver", 100 * MSS) for i in range(60)]), name)
+    lost = done.records.ports.dropped_pkts.sum() + done.records.ports.trimmed_pkts.sum()
+    assert done.records.ports.dropped_pkts.sum() > 100
+    assert done.records.flows.retransmitted_pkts.sum() <= 1.05 * lost
+    assert done.fct_s.max() < 1e-3 + 1.05 * 60 * 100 * WIRE_S
+
+
 def test_homa_shares_with_those_that_it_overcommits_to(simulator: Simulator) -> None:
     """The sender of the shorter message is limited to a fifth of the line: the other message gets the rest."""
     flows = [flow("s0", "receiver", 600 * MSS), flow("s1", "receiver", 1000 * MSS)]
