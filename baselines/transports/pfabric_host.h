@@ -41,7 +41,7 @@ NCC_CC_FN void pfabric_host_fill(const struct pfabric_host_sender *s, const ncc_
 NCC_CC_FN void pfabric_host_start(struct pfabric_host_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                   struct ncc_tp_out *o)
 {
-    s->window = p[PFABRIC_HOST_WINDOW];
+    s->window = (ncc_u32)p[PFABRIC_HOST_WINDOW];
     pfabric_host_fill(s, p, f, 0, o);
 }
 
