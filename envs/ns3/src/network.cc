@@ -265,7 +265,8 @@ void Network::Arrive(Frame *frame)
         return ends_->Arrived(frame);
     }
     if (frame->signal.kind != NCC_CC_SIGNAL_NONE) {
-        if (const Connection *connection = connections_[frame->flow].get(); connection && !connection->over) {
+        const Connection *connection = connections_[frame->flow].get();
+        if (connection && connection->sender && !connection->over) {
             connection->sender->Signal(frame->signal);
         }
         Release(frame);

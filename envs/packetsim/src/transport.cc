@@ -246,8 +246,10 @@ void Transport::Deliver(const Packet &packet)
         gates_->Arrived(packet.sack, now_ns);
     } else if (packet.kind == Kind::kNote) [[unlikely]] {
         HeardOf(connection.flow, now_ns);
-    } else if (!connection.over && packet.kind == Kind::kSignal) [[unlikely]] {
-        TcpSignal(network_, packet.connection, {packet.window, packet.number});
+    } else if (packet.kind == Kind::kSignal) [[unlikely]] {
+        if (!connection.over && !connection.message) {
+            TcpSignal(network_, packet.connection, {packet.window, packet.number});
+        }
     } else if (!connection.over) {
         if (packet.marked && packet.has_payload()) {
             CameMarked(connection.flow);
