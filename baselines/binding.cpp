@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python module `ncc.baselines._baselines`: the tables of controllers, programs, orders and tags, and one connection
-// run by a controller.
+// Python module `ncc.baselines._baselines`: the tables of controllers, message transports, programs, orders and tags,
+// and one connection run by a controller.
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -137,6 +137,16 @@ std::vector<Controller> controllers()
     return rows;
 }
 
+// name, summary, needs, parameters: of message transports
+std::vector<std::tuple<std::string, std::string, ncc_u32, std::vector<Param>>> transports()
+{
+    std::vector<std::tuple<std::string, std::string, ncc_u32, std::vector<Param>>> rows;
+    for (const ncc_tp_ops *ops : ncc_tp_table) {
+        rows.emplace_back(ops->name, ops->summary, ops->needs, params_of(ops->params, ops->n_params));
+    }
+    return rows;
+}
+
 // name, parameters: of programs, orders or tags
 template <typename Table>
 std::vector<std::tuple<std::string, std::vector<Param>>> rows_of(const Table &table)
@@ -156,6 +166,7 @@ NB_MODULE(_baselines, m)
     m.def("programs", [] { return rows_of(ncc_program_table); });
     m.def("orders", [] { return rows_of(ncc_order_table); });
     m.def("tags", [] { return rows_of(ncc_tag_table); });
+    m.def("transports", &transports);
     m.def("program_needs", [] {
         nb::dict needs;
         for (const ncc_sw_ops *ops : ncc_program_table) {
@@ -168,6 +179,8 @@ NB_MODULE(_baselines, m)
     m.attr("PROGRAM_SYMMETRIC") = static_cast<ncc_u32>(NCC_SW_SYMMETRIC);
     m.attr("PROGRAM_COUNTS") = static_cast<ncc_u32>(NCC_SW_COUNTS);
     m.attr("PROGRAM_ROUTES") = static_cast<ncc_u32>(NCC_SW_ROUTE);
+    m.attr("PROGRAM_TRIMS") = static_cast<ncc_u32>(NCC_SW_TRIMS);
+    m.attr("PROGRAM_RANKED") = static_cast<ncc_u32>(NCC_SW_RANKED);
     m.attr("PROGRAM_PAUSES") = static_cast<ncc_u32>(NCC_SW_INGRESS);
     m.attr("PROGRAM_KERNEL") = static_cast<ncc_u32>(NCC_SW_KERNEL);
     m.attr("PAUSE_BYTES") = NCC_SW_PAUSE_BYTES;

@@ -24,6 +24,10 @@ COUNTS: int = _baselines.PROGRAM_COUNTS
 """Bit of programs that count flows by SYN-ACKs and FINs."""
 ROUTES: int = _baselines.PROGRAM_ROUTES
 """Bit of programs that choose among ways of equal length."""
+TRIMS: int = _baselines.PROGRAM_TRIMS
+"""Bit of programs that may cut the payload off a packet."""
+RANKED: int = _baselines.PROGRAM_RANKED
+"""Bit of programs whose ports serve by ranks."""
 PAUSES: int = _baselines.PROGRAM_PAUSES
 """Bit of programs that may pause the far end of their port's link."""
 PAUSE_BYTES: int = _baselines.PAUSE_BYTES
@@ -56,6 +60,22 @@ class Needs(IntFlag):
     def simulated(self) -> bool:
         """True if the controller needs a timer or telemetry, which only simulators offer."""
         return bool(self & (Needs.TIMER | Needs.HOPS))
+
+
+class TransportNeeds(IntFlag):
+    """Needs of a message transport, which the network must meet (`enum ncc_tp_needs` of transport.h).
+
+    SHAPED: a shaped queue in every port and NIC. SYMMETRIC: words come back the way of their data. ONE_WAY: packets of
+    a flow do not overtake each other. TRIMS, CLASSES, RANKED: what ports do. TURNS: hosts serve their flows by turns.
+    """
+
+    SHAPED = 1
+    SYMMETRIC = 2
+    ONE_WAY = 4
+    TRIMS = 8
+    CLASSES = 16
+    RANKED = 32
+    TURNS = 64
 
 
 @dataclass(frozen=True)
@@ -93,6 +113,31 @@ def controllers() -> dict[str, ControllerInfo]:
     }
 
 
+@dataclass(frozen=True)
+class TransportInfo:
+    """One message transport, whose ends ask before they send."""
+
+    name: str
+    summary: str
+    needs: TransportNeeds
+    params: tuple[ParamInfo, ...]
+
+
+@cache
+def message_transports() -> dict[str, TransportInfo]:
+    """Return all message transports of `baselines/transports/` by name."""
+    return {
+        name: TransportInfo(name, summary, TransportNeeds(needs), tuple(ParamInfo(*row) for row in params))
+        for name, summary, needs, params in _baselines.transports()
+    }
+
+
+@cache
+def transport_params() -> dict[str, tuple[ParamInfo, ...]]:
+    """Return the parameters of every controller and every message transport, by name."""
+    return {name: info.params for table in (controllers(), message_transports()) for name, info in table.items()}
+
+
 @cache
 def named(kind: Kind) -> dict[str, tuple[ParamInfo, ...]]:
     """Return the names of this kind, each with its parameters.
@@ -127,15 +172,17 @@ def controller(name: str) -> ControllerInfo:
 
 
 def check_params(name: str, params: Mapping[str, object]) -> dict[str, int]:
-    """Return the values of all parameters of controller `name`, in the order of its header.
+    """Return the values of all parameters of a controller or message transport, in the order of its header.
 
     Parameters that are not in `params` have their defaults.
 
     Raises:
-        UnknownNameError: there is no such controller, or for a reason that `with_defaults` lists.
+        UnknownNameError: there is neither of this name, or for a reason that `with_defaults` lists.
         ConfigError: for a reason that `with_defaults` lists.
     """
-    return with_defaults(name, controller(name).params, params.items())
+    if name not in transport_params():
+        raise UnknownNameError("transport", name, transport_params())
+    return with_defaults(name, transport_params()[name], params.items())
 
 
 def check_named(kind: Kind, name: str, params: Params) -> dict[str, int]:

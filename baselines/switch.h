@@ -55,6 +55,7 @@ enum ncc_sw_packet_flags {
     NCC_SW_ECT = 8,
     NCC_SW_CE = 16,
     NCC_SW_HAS_WINDOW = 32, /* it carries a receive window: an ACK or SYN-ACK */
+    NCC_SW_EXPENDABLE = 64, /* the first to be dropped (transport.h) */
 };
 
 struct ncc_sw_packet {

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ncc.baselines.registry import check_named, controller, controllers, with_defaults
+from ncc.baselines.registry import check_named, controller, controllers, message_transports, with_defaults
 from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
 from ncc.core.scenario import BUFFER_BYTES, Nic, Transport
 from ncc.core.units import BITS_PER_BYTE
@@ -63,6 +63,10 @@ def mode_of(order: str) -> Mode:
 
 def check_stack(stack: HostStack) -> None:
     """Raise `UnknownNameError` or `ConfigError`, as `Datapath.start`, for a stack that cannot run on linux."""
+    if stack.transport in message_transports():
+        raise ConfigError(
+            f"Transport {stack.transport} replaces TCP at both ends, which the kernel does not: use a simulator"
+        )
     if stack.transport in controllers() and controller(stack.transport).needs.simulated:
         raise ConfigError(
             f"Controller {stack.transport} needs a timer or telemetry, which the kernel gives none: use a simulator"

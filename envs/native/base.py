@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ncc.baselines.registry import ParamInfo, controllers
+from ncc.baselines.registry import ParamInfo, transport_params
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.extras import load_extension
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, PortRecords
@@ -20,6 +20,7 @@ from ncc.envs.native.extension import Extension, Network, Spec
 from ncc.envs.native.limits import checked_limits
 from ncc.envs.native.program_checks import check_programs
 from ncc.envs.native.spec import spec_of
+from ncc.envs.native.transport_checks import check_transports
 from ncc.harness.datapath import HostStack, Records
 from ncc.harness.messages import Messages
 
@@ -52,7 +53,7 @@ class NativeDatapath:
     @classmethod
     def known(cls) -> Mapping[str, tuple[ParamInfo, ...]]:
         """Return the parameters of each transport, by name."""
-        return {name: info.params for name, info in controllers().items()}
+        return transport_params()
 
     @classmethod
     def check(cls, scenario: Scenario) -> None:
@@ -63,6 +64,7 @@ class NativeDatapath:
     def spec_of(cls, scenario: Scenario, flows: FlowTable, stack: HostStack, seed: int) -> Spec:
         """Describe a run for the extension; errors are those of `start`."""
         cls.check(scenario)
+        check_transports(scenario, stack)
         return spec_of(cls.extension(), cls.title, scenario, flows, stack, transports=cls.known(), seed=seed)
 
     @classmethod
@@ -76,7 +78,7 @@ class NativeDatapath:
             raise DatapathError(f"Cannot start: {error}.") from None
 
     def transports(self) -> tuple[str, ...]:
-        """List the controllers of `baselines/`, and the simulator's own if it has any."""
+        """List the controllers and message transports of `baselines/`, and the simulator's own if it has any."""
         self.extension()  # an error if it is not built
         return tuple(self.known())
 

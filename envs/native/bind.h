@@ -162,10 +162,10 @@ nb::class_<Network> BindNetwork(nb::module_ &m)
         .def_prop_ro("messages", [](const Network &network) { return network.run().messages(); })
         .def(
             "plan_fault",
-            [](Network &network, uint32_t port, uint64_t nth, bool drop, bool mark, int64_t delay_ns) {
-                network.Plan(port, {nth, drop ? NCC_DROP : mark ? NCC_MARK : NCC_PASS, delay_ns});
+            [](Network &network, uint32_t port, uint64_t nth, bool drop, bool mark, int64_t delay_ns, bool control) {
+                network.Plan(port, {nth, drop ? NCC_DROP : mark ? NCC_MARK : NCC_PASS, delay_ns, control});
             },
-            "port"_a, "nth"_a, nb::kw_only(), "drop"_a = false, "mark"_a = false, "delay_ns"_a = 0)
+            "port"_a, "nth"_a, nb::kw_only(), "drop"_a = false, "mark"_a = false, "delay_ns"_a = 0, "control"_a = false)
         .def(
             "sender_window",
             [](const Network &network, uint32_t flow) {

@@ -24,6 +24,8 @@ enum class EventKind : uint8_t {
     kGate,    // flows that wait at a gate may send; index: gate
     kLeave,   // a receiver's message leaves; index: its place (Gates)
     kProgram, // the timer of a program of a port; index: its number
+    kMessageTimer, // a timer of a flow with a message transport; index: connection
+    kTurn,         // a host serves its incoming flows (transport.h); index: its number by stacks and nodes
 };
 
 } // namespace ncc

@@ -6,6 +6,7 @@
 #include "order.h"
 #include "packet_list.h"
 #include "records.h"
+#include "shaper.h"
 #include "spec.h"
 #include "token_bucket.h"
 #include "wire.h"
@@ -43,7 +44,7 @@ struct FlowQueue {
 
 // The NIC of a host. A packet leaves when its transmission begins. Packets without payload go before data. Packets
 // under the limit (FlowSpec::limited) take tokens from the bucket; while they wait, the others are sent. Nothing is
-// ever dropped here, because back-pressure bounds the queues (FlowQueue::HasRoom). ns-3 sends some repairs without
+// ever dropped in these queues, because back-pressure bounds them (FlowQueue::HasRoom). ns-3 sends some repairs without
 // asking for room, and these exceed the bound: the first repair of a fast recovery, and one on each partial ACK in it.
 //
 // The clock of a segment's RTT starts when TCP hands it down. An RTT sample therefore contains the wait in the flow's
@@ -71,6 +72,16 @@ class Nic
     int64_t limited_bytes() const { return limited_bytes_; } // IP packets sent under the limit
     uint64_t waiting_pkts() const { return data_pkts_ + control_[0].list.size() + control_[1].list.size(); }
 
+    // Gives it a shaped queue, whose words leave before what else waits, as far as they have tokens: those of the limit
+    // too, if they are under it. What finds no room is dropped.
+    void Shape(const ShapedSpec &spec, double line_bps, uint32_t overhead_bytes)
+    {
+        shaper_ = std::make_unique<Shaper<Packets>>(spec, line_bps, overhead_bytes);
+    }
+    uint64_t shaped_bytes_per_s() const { return shaper_ ? shaper_->bytes_per_s() : 0; }
+    size_t shaped_pkts() const { return shaper_ ? shaper_->size() : 0; }
+    void SendShaped(Ref ref); // in shaped.h
+
     // Sets the limit in bits of IP packets per second, > 0; infinity means no limit. It takes effect at once, also for
     // a packet that already waits for tokens.
     void SetLimit(double bps)
@@ -83,6 +94,10 @@ class Nic
             token_word_ = 0;
             ServeAt(0);
         }
+        if (shaper_ && shaper_->word != 0) {
+            shaper_->word = 0;
+            ServeShaped();
+        }
     }
 
     void Send(Ref ref)
@@ -90,7 +105,7 @@ class Nic
         const int64_t now_ns = network_.now_ns();
         network_.packets()[ref].joined_ns = now_ns;
         const auto &header = network_.packets().header(ref);
-        const bool data = header.has_payload(), limited = Limited(ref);
+        const bool data = header.in_flow_queue(), limited = Limited(ref);
         const bool idle = waiting_pkts() == 0 && !wire_pending_ && !paused_ && free_ps_ <= now_ns * kPsPerNs;
         if (idle && (!limited || bucket_.WaitNs(header.ip_bytes, now_ns) == 0)) {
             Transmit(ref, limited, now_ns);
@@ -141,6 +156,9 @@ class Nic
         if (word == token_word_) {
             token_word_ = 0;
             Serve();
+        } else if (shaper_ && word == shaper_->word) {
+            shaper_->word = 0;
+            ServeShaped();
         }
     }
 
@@ -156,6 +174,9 @@ class Nic
     // Sends the next packet if the wire is free and there are tokens.
     void Serve()
     {
+        if (shaper_ && ServeShaped()) [[unlikely]] {
+            return;
+        }
         if (waiting_pkts() == 0 || paused_) {
             return;
         }
@@ -186,6 +207,8 @@ class Nic
             ServeAt(0);
         }
     }
+
+    bool ServeShaped(); // in shaped.h
 
     Turn Next(int64_t now_ns)
     {
@@ -258,7 +281,8 @@ class Nic
     TokenBucket bucket_;
     PortTotals totals_;
     std::unique_ptr<FlowOrder> order_;
-    std::deque<uint32_t> turns_; // connections in the order of their packets, if `order_` is null
+    std::unique_ptr<Shaper<Packets>> shaper_; // null: none
+    std::deque<uint32_t> turns_;              // connections in the order of their packets, if `order_` is null
 };
 
 } // namespace ncc

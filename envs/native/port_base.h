@@ -9,6 +9,7 @@
 #include "programs.h"
 #include "ranked_queue.h"
 #include "records.h"
+#include "shaper.h"
 #include "wire.h"
 
 #include <algorithm>
@@ -21,11 +22,12 @@
 namespace ncc
 {
 
-// A fault of a data packet that a test plans: it is dropped, marked or delayed. A full buffer drops it anyway.
+// A fault of a packet that a test plans: it is dropped, marked or delayed. A full buffer drops it anyway.
 struct PlannedFault {
-    uint64_t in; // data packets until it is due; 1: the next
+    uint64_t in; // packets until it is due; 1: the next
     ncc_verdict verdict;
     int64_t delay_ns;
+    bool control = false; // of packets without payload, instead of data
 };
 
 // A FIFO of known speed knows at a packet's arrival when its transmission will start. A hop therefore takes one event
@@ -50,12 +52,32 @@ class PortBase
     {
         const bool ranked = needs(NCC_SW_RANKED);
         if (queue.control_first || queue.mark_leaving || queue.classes > 1 || ranked || pausable ||
-            needs(NCC_SW_DEQUEUE | NCC_SW_INGRESS | NCC_SW_QUEUES)) {
+            queue.shaped_frac > 0 || needs(NCC_SW_DEQUEUE | NCC_SW_INGRESS | NCC_SW_QUEUES)) {
             held_ = std::make_unique<Held>();
             held_->ranked = ranked;
             held_->queues.resize(programs_ ? programs_->queues() : 0);
             held_->of.resize(std::max<size_t>(NCC_SW_CLASSES, held_->queues.size()));
         }
+    }
+
+    // Gives it a shaped queue, whose words leave before what else waits, as far as they have tokens. Then every packet
+    // is held, and `Shaper::word` names the event at which the next may leave.
+    void Shape(const ShapedSpec &spec, double line_bps, uint32_t overhead_bytes)
+    {
+        shaper_ = std::make_unique<Shaper<Packets>>(spec, line_bps, overhead_bytes);
+        held_->serving = special_ = true;
+    }
+    Shaper<Packets> *shaper() { return shaper_.get(); } // null: none
+    size_t shaped_pkts() const { return shaper_ ? shaper_->size() : 0; }
+    void CountShaped(const Header &header) // it leaves
+    {
+        ++totals_.tx_pkts;
+        totals_.tx_bytes += header.ip_bytes;
+    }
+    void CountShapedDrop()
+    {
+        ++totals_.dropped_pkts;
+        ++totals_.shaped_dropped_pkts;
     }
 
     bool at_switch() const { return at_switch_; }
@@ -214,15 +236,19 @@ class PortBase
             faults_ = std::make_unique<std::vector<PlannedFault>>();
         }
         faults_->push_back(fault);
+        special_ = true;
     }
-    bool planned() const { return faults_ != nullptr && !faults_->empty(); }
-    // Counts an arriving packet and returns what is planned for it. Only if something is planned.
+    bool special() const { return special_; } // something may be planned, or it has a shaped queue
+    // Counts an arriving packet and returns what is planned for it.
     PlannedFault Planned(const Header &header)
     {
         PlannedFault due{0, NCC_PASS, 0};
-        if (header.has_payload()) {
-            std::erase_if(*faults_,
-                          [&due](PlannedFault &fault) { return --fault.in == 0 ? (due = fault, true) : false; });
+        if (faults_) {
+            std::erase_if(*faults_, [&](PlannedFault &fault) {
+                const bool now = fault.control != header.has_payload() && --fault.in == 0;
+                due = now ? fault : due;
+                return now;
+            });
         }
         return due;
     }
@@ -326,8 +352,9 @@ class PortBase
     int64_t queue_bytes_ = 0, ingress_bytes_ = 0, pauses_at_ns_ = -1; // -1: no pause
     std::unique_ptr<Held> held_;                                      // only if the port holds packets
     std::unique_ptr<std::vector<PlannedFault>> faults_;
+    std::unique_ptr<Shaper<Packets>> shaper_;
     std::unique_ptr<Programs> programs_;
-    bool integrate_ = false, control_first_ = false;
+    bool integrate_ = false, control_first_ = false, special_ = false;
     uint8_t classes_ = 1;
     bool at_switch_;
     Discipline discipline_;

@@ -109,6 +109,11 @@ def _check_pauses(scenario: Scenario) -> None:
                 f"Program {programs} is not at port {name}, whose switch has it at others: give it to all of them"
             )
         owner = next((p.name for p in buffer.programs if program_needs()[p.name] & OWNS_QUEUE), None)
+        if buffer.shaped_frac > 0:
+            raise ConfigError(
+                f"Program {programs} pauses links, and the shaped queue of a port drops what finds no room: set "
+                "shaped_frac to 0 or leave the program out"
+            )
         if rival := "shared_buffer_bytes" if buffer.pool is not None else owner:
             raise ConfigError(
                 f"Program {programs} keeps ports from dropping, and {rival} makes them drop before their buffers are "

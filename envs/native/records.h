@@ -14,7 +14,10 @@ struct FlowRecord : FlowCounts {
     double rtt_sum_ns = 0;
     int64_t rtt_samples = 0, rtt_min_ns = 0;
 
-    FlowRecord() : FlowCounts{} { sent_pkts = retransmitted_pkts = timeouts = ce_pkts = 0; }
+    FlowRecord() : FlowCounts{}
+    {
+        sent_pkts = retransmitted_pkts = timeouts = ce_pkts = credits = wasted_credits = reordered_pkts = 0;
+    }
 
     void AddRtt(int64_t ns)
     {
@@ -31,6 +34,7 @@ struct PortTotals : PortCounts {
     PortTotals() : PortCounts{}
     {
         tx_pkts = tx_bytes = marked_pkts = queue_max_bytes = dropped_pkts = dropped_data_pkts = trimmed_pkts = 0;
+        shaped_dropped_pkts = 0;
     }
 };
 

@@ -35,6 +35,7 @@ class Run
     const Spec &spec() const { return spec_; }
     const std::vector<FlowRecord> &records() const { return records_; }
     const std::vector<FlowView> &views() const { return views_; } // by flow
+    const Routes &routes() const { return routes_; }
     int64_t flows_started() const { return static_cast<int64_t>(next_flow_); }
     int64_t flows_finished() const { return finished_; }
     uint64_t messages() const { return messages_; }
@@ -68,6 +69,7 @@ class Run
         records_[flow].AddRtt(ns);
         SenderOf(flow).AddRtt(ns);
     }
+    FlowRecord &record(uint32_t flow) { return records_[flow]; }
     void TimedOut(uint32_t flow) { ++records_[flow].timeouts; }
     // Call when a data packet that ends at `end_bytes` has left the host.
     void Left(uint32_t flow, uint64_t end_bytes, bool retransmission, int64_t now_ns)

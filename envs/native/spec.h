@@ -20,8 +20,15 @@ struct ProgramSpec {
     Params params;
 };
 
+// The shaped queue of a port or NIC, for words of message transports (transport.h).
+struct ShapedSpec {
+    double shaped_frac = 0;      // share of the line, with what frames add; 0: there is none
+    uint32_t shaped_pkts = 8;    // words that may wait
+    uint32_t selective_pkts = 2; // words that may wait before expendable ones are dropped
+};
+
 // The egress queue of one end of a link.
-struct QueueSpec {
+struct QueueSpec : ShapedSpec {
     int64_t buffer_bytes = -1;                    // its own; -1: a host end, which has none
     int64_t threshold_bytes = 0;                  // K of step marking; 0: off
     int64_t red_min_bytes = 0, red_max_bytes = 0; // RED marking between them; max 0: off
@@ -76,7 +83,7 @@ struct AnswerSpec {
     double ns_per_byte = 0; // time that the port to the receiver takes for payload
 };
 
-struct Spec {
+struct Spec : ShapedSpec {        // that of every NIC
     std::vector<uint8_t> is_host; // by node id
     std::vector<LinkSpec> links;
     uint32_t node_of(uint32_t port) const { return port % 2 == 0 ? links[port / 2].a : links[port / 2].b; }

@@ -168,8 +168,8 @@ def _set_components(
 
 
 def _set_nic(spec: Spec, nic: Nic, flows: FlowTable, area_of: IntArray) -> None:
-    spec.bucket_bytes = nic.bucket_bytes
-    spec.small_queue_bytes = nic.small_queue_bytes
+    for name in ("bucket_bytes", "small_queue_bytes", "shaped_frac", "shaped_pkts", "selective_pkts"):
+        setattr(spec, name, getattr(nic, name))
     spec.backlog = nic.knows != "sizes"
     spec.first_write_pkts = nic.first_write_pkts
     if nic.knows != "services":
@@ -256,6 +256,9 @@ def _queue(buffer: Buffer | None, programs: tuple[tuple[Program, ...], ...]) -> 
         "control_first": buffer.control_first,
         "mark_leaving": buffer.mark_on_departure,
         "classes": buffer.classes,
+        "shaped_frac": buffer.shaped_frac,
+        "shaped_pkts": buffer.shaped_pkts,
+        "selective_pkts": buffer.selective_pkts,
         "programs": programs.index(buffer.programs) if buffer.programs else -1,
         **_red(buffer),
     }

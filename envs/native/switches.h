@@ -44,6 +44,9 @@ class Switches
             const auto &programs =
                 queue.programs < 0 ? kNoPrograms : spec.programs.at(static_cast<size_t>(queue.programs));
             ports_.emplace_back(queue, programs, pool, PortSeed(spec.seed, port), PausesBy(spec, far));
+            if (queue.shaped_frac > 0) {
+                ports_.back().Shape(queue, spec.links[port / 2].rate_bps, spec.frame_overhead_bytes);
+            }
         }
     }
 
@@ -91,7 +94,14 @@ class Switches
     void Forward(uint32_t index, Ref ref)
     {
         Port &port = ports_[index];
-        const PlannedFault fault = port.planned() ? port.Planned(Head(ref)) : PlannedFault{0, NCC_PASS, 0};
+        PlannedFault fault{0, NCC_PASS, 0};
+        if (port.special()) [[unlikely]] {
+            fault = port.Planned(Head(ref));
+            if (Head(ref).shaped() && fault.verdict != NCC_DROP) {
+                JoinShaped(index, ref);
+                return;
+            }
+        }
         if (fault.delay_ns > 0) {
             network_.JoinLater(index, ref, fault.delay_ns);
         } else {
@@ -137,18 +147,24 @@ class Switches
             return;
         }
         port.Hold(packets, ref, place, now_ns);
-        if (!port.serving() && !port.paused()) {
+        if (port.shaper()) [[unlikely]] {
+            ServeShaped(index);
+        } else if (!port.serving() && !port.paused()) {
             port.Serve(true);
             ServeAt(index, link.free_ps);
         }
         AddIngress(packets.came_by(ref), header.ip_bytes);
     }
 
-    // Event: the transmitter of a port that holds packets is free.
-    void Transmitted(uint32_t index)
+    // Event: the transmitter of a port that holds packets is free, or its shaped queue has tokens.
+    void Transmitted(uint32_t index, uint64_t word)
     {
         const int64_t now_ns = network_.now_ns();
         Port &port = ports_[index];
+        if (port.shaper()) [[unlikely]] {
+            TransmittedShaped(index, word);
+            return;
+        }
         auto &link = network_.link(index);
         if (port.paused()) {
             port.Serve(false);
@@ -226,6 +242,11 @@ class Switches
     struct ProgramAt {
         uint32_t port, index;
     };
+
+    // In shaped.h
+    void JoinShaped(uint32_t index, Ref ref);
+    void ServeShaped(uint32_t index);
+    void TransmittedShaped(uint32_t index, uint64_t word);
 
     Header &Head(Ref ref) { return network_.packets().header(ref); }
     static int64_t FreeNs(int64_t free_ps) { return (free_ps + kPsPerNs - 1) / kPsPerNs; }

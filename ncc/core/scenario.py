@@ -14,7 +14,7 @@ from ncc.core.pipes import ends, longest_pipe
 from ncc.core.plausible import usual
 from ncc.core.sizes import with_size_tables
 from ncc.core.topologies import AnyTopology
-from ncc.core.topology import Topology
+from ncc.core.topology import Share, Topology
 from ncc.core.units import HEADER_BYTES, MS, US
 from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value, digest_of, from_dict
 from ncc.core.workload import Workload, check_fits, draw_flows, offered_load
@@ -127,6 +127,10 @@ class Nic(Value, frozen=True):
     bucket_bytes: Count = 3000
     """Token bucket: at most this many bytes of IP packets leave beyond rate * time."""
     small_queue_bytes: Count = 6000
+    shaped_frac: Share = 0.0
+    """Share of the line for the shaped queue of every NIC; see `Buffer.shaped_frac`, also for the next two."""
+    shaped_pkts: Count = 8
+    selective_pkts: Natural = 2
     knows: Knows = "sizes"
     """Part of a flow's size that its host knows.
 
@@ -288,16 +292,20 @@ class Scenario(Value, frozen=True):
             (plain, "routing", "ecmp"),
             (plain["topology"], "classes", 1),
             (plain["topology"], "programs", ()),
+            (plain["topology"], "last_delay_s", None),
             (plain, "sharing_silent_from_s", 0.0),
             (plain, "sharing_unsynchronised", False),
+            *((part, "shaped_frac", 0.0) for part in (plain["topology"], plain["nic"])),
+            *((part, "shaped_pkts", 8) for part in (plain["topology"], plain["nic"])),
+            *((part, "selective_pkts", 2) for part in (plain["topology"], plain["nic"])),
             (plain["nic"], "knows", "sizes"),
             (plain["nic"], "first_write_pkts", 22),
             (plain["nic"], "learns_from", "host"),
             *((part, "writes", "at_once") for part in traffic),
             *((part, "receivers", 1) for part in traffic if part["kind"] == "incast"),
         ):
-            if part[key] == default:
-                del part[key]
+            if part.get(key, default) == default:
+                part.pop(key, None)
         plain["transport"] = self.sockets.to_dict()
         return digest_of(plain)
 

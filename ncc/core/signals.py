@@ -156,6 +156,18 @@ class FlowRecords:
     retransmitted_pkts: IntArray = signal("flow", "packets", "data packets sent again")
     timeouts: IntArray = signal("flow", "", "retransmission timeouts (RFC 6298)", "connection set-up included")
     ce_pkts: IntArray = signal("flow", "packets", "data packets that arrived with Congestion Experienced")
+    credits: IntArray = signal(
+        "flow", "packets", "credits, grants and pulls that reached the sender", "simulators; 0 with TCP"
+    )
+    wasted_credits: IntArray = signal(
+        "flow", "packets", "credits, grants and pulls that let no packet go", "simulators; 0 with TCP"
+    )
+    reordered_pkts: IntArray = signal(
+        "flow",
+        "packets",
+        "data packets that arrived, not sent again, after one sent later",
+        "simulators, message transports; 0 with TCP",
+    )
     rtt_mean_s: FloatArray = signal("flow", "s", "mean of the sender's RTT samples", "NaN without one")
     rtt_min_s: FloatArray = signal("flow", "s", "smallest of the sender's RTT samples", "NaN without one")
 
@@ -171,6 +183,9 @@ class PortRecords:
     marked_pkts: IntArray = signal("port", "packets", "packets marked at the port")
     trimmed_pkts: IntArray = signal(
         "port", "packets", "packets whose payload was cut off at the port", "simulators; 0 without trim"
+    )
+    shaped_dropped_pkts: IntArray = signal(
+        "port", "packets", "dropped packets of the shaped queue", "simulators; 0 without one"
     )
     queue_delay_sum_s: FloatArray = signal(
         "port", "s", "sum over transmitted packets of their wait", "from joining the queue to the start of transmission"

@@ -6,11 +6,12 @@ To add one: write a `TopologySpec` subclass with a `tag` and a `build`, and add 
 
 from typing import Annotated
 
+import numpy as np
 from msgspec import Meta
 
 from ncc.core.errors import ConfigError
 from ncc.core.topology import Buffer, Pool, Topology
-from ncc.core.topology_spec import Builder, TopologySpec
+from ncc.core.topology_spec import SAME_AT_ALL_PORTS, Builder, TopologySpec
 from ncc.core.units import GBPS, MS, US
 from ncc.core.value import Count, Delay, LineRate, Natural
 
@@ -58,13 +59,19 @@ class ManyToOne(TopologySpec, frozen=True, tag="many_to_one"):
 
     senders: Count = 16
     rate_bps: LineRate = 1 * GBPS
+    last_delay_s: Delay | None = None
+    """Delay of the last sender's link; those of the others lie evenly between `delay_s` and it. None: all `delay_s`."""
 
     def build(self) -> Topology:
         net = Builder(self)
         tor = net.switch("tor")
         receiver = net.leaf("receiver", tor, self.rate_bps)
         down = 2 * (len(net.links) - 1) + 1  # `leaf` links run host (a) to switch (b): the odd port is switch to host
-        senders = net.leaves("s", self.senders, tor, self.rate_bps)
+        last_s = self.delay_s if self.last_delay_s is None else self.last_delay_s
+        senders = [
+            net.leaf(f"s{i}", tor, self.rate_bps, delay_s=float(delay_s))
+            for i, delay_s in enumerate(np.linspace(self.delay_s, last_s, self.senders))
+        ]
         return net.build({"senders": senders, "receiver": [receiver]}, [(senders, down)])
 
 
@@ -176,7 +183,7 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
 
     def build(self) -> Topology:
         net = Builder(self)
-        ports = {name: getattr(self, name) for name in ("control_first", "classes", "programs")}
+        ports = {name: getattr(self, name) for name in SAME_AT_ALL_PORTS}
         wan = Buffer(size_bytes=self.wan_buffer_bytes, **ports)
         borders = [net.switch("border0"), net.switch("border1")]
         net.link(borders[0], borders[1], self.wan_rate_bps, delay_s=self.wan_delay_s, buffer=wan)

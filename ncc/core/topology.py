@@ -20,8 +20,11 @@ from ncc.core.value import Count, Delay, Fraction, LineRate, Name, Natural, Valu
 
 Alpha = Annotated[float, Meta(ge=1 / 1024, le=1024)]
 """Alpha of dynamic thresholds, in steps of 1/1024. Chips offer powers of 2 from 1/128 to 8 (bai2020 section IV-B)."""
-Classes = Annotated[int, Meta(ge=1, le=8)]
+MOST_CLASSES = 8
+Classes = Annotated[int, Meta(ge=1, le=MOST_CLASSES)]
 """Number of classes of a port; switches have up to 8 (IEEE 802.1Q)."""
+Share = Annotated[float, Meta(ge=0, lt=1)]
+"""Share of a line; 0: nothing."""
 MAX_POOL_BYTES = 2**43
 """Largest pool in bytes, so that `alpha` times its size fits 64 bits."""
 
@@ -117,6 +120,13 @@ class Buffer(Value, frozen=True):
     classes: Classes = 1
     """Number of strict-priority queues that share the buffer, class 0 first; 1: first in, first out. Packets without
     data have class 0. Data has the class of its tag (`HostStack.tags`); tags beyond the last class have the last."""
+    shaped_frac: Share = 0.0
+    """Share of the line, with what frames add, at which words of message transports leave (`baselines/transport.h`), in
+    a queue of their own before all others; 0: there is no such queue."""
+    shaped_pkts: Count = 8
+    """Words that may wait in it."""
+    selective_pkts: Natural = 2
+    """Words that may wait in it before expendable ones are dropped (selective dropping of FlashPass)."""
     programs: tuple[Program, ...] = ()
     """Programs of the port, which run one after the other."""
 

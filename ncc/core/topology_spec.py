@@ -22,12 +22,15 @@ from ncc.core.topology import (
     Pool,
     Program,
     Red,
+    Share,
     Topology,
     check_marks,
 )
 from ncc.core.units import US
-from ncc.core.value import Delay, Natural, Value
+from ncc.core.value import Count, Delay, Natural, Value
 
+SAME_AT_ALL_PORTS = ("control_first", "classes", "programs", "shaped_frac", "shaped_pkts", "selective_pkts")
+"""Settings of a spec that buffers with sizes of their own have too."""
 MAX_NODES = 20_000
 MAX_LINKS = 100_000
 
@@ -46,6 +49,10 @@ class TopologySpec(Value, frozen=True, tag_field="kind"):
     """Mark packets as they leave a queue instead of as they join it; see `Buffer.mark_on_departure`."""
     classes: Classes = 1
     """Queues of strict priority of every switch port; see `Buffer.classes`."""
+    shaped_frac: Share = 0.0
+    """Share of the line for the shaped queue of every switch port; see `Buffer.shaped_frac`, also for the next two."""
+    shaped_pkts: Count = 8
+    selective_pkts: Natural = 2
     programs: tuple[Program, ...] = ()
     """Programs of every switch port; see `Buffer.programs`."""
     shared_buffer_bytes: Annotated[int, Meta(ge=0, le=MAX_POOL_BYTES)] = 0
@@ -103,7 +110,7 @@ class Builder:
         self.pools: list[Pool] = []
         self._spec = spec
         self._leaf_delay_s = spec.delay_s if leaf_delay_s is None else leaf_delay_s
-        same = ("mark_threshold_bytes", "red", "control_first", "mark_on_departure", "classes", "programs")
+        same = ("mark_threshold_bytes", "red", "mark_on_departure", *SAME_AT_ALL_PORTS)
         self._buffer = Buffer(
             size_bytes=spec.buffer_bytes,
             pool=0 if spec.shared_buffer_bytes else None,
@@ -118,8 +125,16 @@ class Builder:
         """Add `n` hosts under a switch, named by the prefix and their numbers from `first` on."""
         return [self.leaf(f"{prefix}{i}", switch, rate_bps) for i in range(first, first + n)]
 
-    def leaf(self, name: str, switch: int, rate_bps: float, *, b_buffer: Buffer | None = None) -> int:
-        host, delay_s = self._node(name, NodeKind.HOST), self._leaf_delay_s
+    def leaf(
+        self,
+        name: str,
+        switch: int,
+        rate_bps: float,
+        *,
+        b_buffer: Buffer | None = None,
+        delay_s: float | None = None,
+    ) -> int:
+        host, delay_s = self._node(name, NodeKind.HOST), self._leaf_delay_s if delay_s is None else delay_s
         self._link(a=host, b=switch, rate_bps=rate_bps, delay_s=delay_s, b_buffer=b_buffer or self._port(switch))
         return host
 

@@ -17,6 +17,7 @@ from ncc.core.plausible import CONSENT
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Name, Natural, Positive, Value, from_dict
 from ncc.envs.families import Families, check_families, families_from
+from ncc.envs.native.transport_checks import check_transports
 from ncc.envs.observation import obs_dim
 from ncc.envs.packetsim.datapath import PacketsimDatapath
 from ncc.envs.spec import EnvSpec, EnvView
@@ -281,7 +282,7 @@ def with_params(controller: Controller, params: Mapping[str, Any]) -> Controller
             "those of the training: leave its params out"
         )
     merged = {**dict(stack.params), **params}
-    if stack.transport in registry.controllers():
+    if stack.transport in registry.transport_params():
         registry.check_params(stack.transport, merged)
     return controller.replace(stack=stack.replace(params=tuple(merged.items())))
 
@@ -313,6 +314,7 @@ def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None
             if name not in (exist := registry.named(kind)):
                 raise UnknownNameError(kind, name, exist)
     for controller in controllers:
+        check_transports(scenario, controller.stack)
         needs = [
             name for name in controller.stack.transports if name in known and known[name].ecn is registry.Ecn.DCTCP
         ]

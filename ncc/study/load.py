@@ -5,7 +5,7 @@ import hashlib
 import json
 from typing import Any
 
-from ncc.baselines.registry import check_params, controllers
+from ncc.baselines.registry import check_params, transport_params
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.run.compose import composed, experiment_names
 from ncc.run.old_names import now_called
@@ -46,7 +46,7 @@ def runs_digest(grid: Grid) -> str:
             check_params(transport, dict(params))
             for stack in stacks
             for transport, params in stack.controllers
-            if transport in controllers()
+            if transport in transport_params()
         ],
         "measures": {name: {k: v for k, v in plain.items() if k != "label"} for name, plain in measures.items()},
         "seeds": preset.seeds,

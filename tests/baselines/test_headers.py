@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ncc.baselines
-from ncc.baselines.registry import controllers, named
+from ncc.baselines.registry import controllers, message_transports, named
 from tests.support.linux import needs
 
 FOLDER = Path(ncc.baselines.__file__).parent
@@ -47,6 +47,19 @@ SECTION("t/port") void a(struct {name}_state *s, const ncc_u64 *p, const struct 
 #define HOOK(op) SECTION("t/" #op) void op(struct {name}_state *s, const ncc_u64 *p, const struct ncc_sw_port *q, \\
     struct ncc_sw_packet *k, struct ncc_sw_out *o) {{ {name}_##op(s, p, q, k, o); }}
 HOOK(enqueue) HOOK(dequeue) HOOK(reverse)
+"""
+
+
+BPF_TRANSPORT = """
+#include "transports/{name}.h"
+#define SECTION(s) __attribute__((section(s), used))
+#define CALL(op, end) SECTION("t/" #op) void op(struct {name}_##end *s, const ncc_u64 *p, \\
+    const struct ncc_tp_flow *f, struct ncc_tp_out *o) {{ {name}_##op(s, p, f, o); }}
+#define HEAR(op, end) SECTION("t/" #op) void op(struct {name}_##end *s, const ncc_u64 *p, \\
+    const struct ncc_tp_flow *f, const struct ncc_tp_packet *k, struct ncc_tp_out *o) {{ {name}_##op(s, p, f, k, o); }}
+CALL(start, sender) CALL(sender_timer, sender) CALL(receiver_timer, receiver) HEAR(heard, sender) HEAR(got, receiver)
+SECTION("t/turn") ncc_u64 turn(struct {name}_host *h, const ncc_u64 *p, const struct ncc_tp_turn *t)
+{{ return {name}_turn(h, p, t); }}
 """
 
 
@@ -94,6 +107,14 @@ def test_a_program_s_hooks_compile_for_bpf(name: str, tmp_path: Path) -> None:
         "-o",
         tmp_path / "o",
     )
+    assert (tmp_path / "o").stat().st_size > 0
+
+
+@needs("clang")
+@pytest.mark.parametrize("name", message_transports())
+def test_both_ends_of_a_transport_compile_for_bpf(name: str, tmp_path: Path) -> None:
+    options = "clang -x c -target bpf -mcpu=v3 -O2 -Wall -Werror -Wno-unused -c"
+    compile_text(BPF_TRANSPORT.format(name=name), options, "-o", tmp_path / "o")
     assert (tmp_path / "o").stat().st_size > 0
 
 

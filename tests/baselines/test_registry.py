@@ -8,7 +8,16 @@ import pytest
 
 import ncc.baselines
 from ncc.baselines import _baselines
-from ncc.baselines.registry import Ecn, Needs, check_params, controller, controllers, named
+from ncc.baselines.registry import (
+    Ecn,
+    Needs,
+    check_params,
+    controller,
+    controllers,
+    message_transports,
+    named,
+    transport_params,
+)
 from ncc.core.errors import ConfigError, UnknownNameError
 
 
@@ -64,10 +73,11 @@ def test_who_needs_a_card_is_found() -> None:
     assert {"step_mark", "red", "dynamic_threshold", "bcc"} == set(DESCRIBED) - set(controllers()) - set(PROGRAMS)
     assert {*controllers(), *PROGRAMS} <= set(DESCRIBED)
     cards = {card.stem for card in (FOLDER / "cards").glob("*.md")}
-    assert cards <= {*DESCRIBED, *TAGS}, "a card of what is not there"
+    assert cards <= {*DESCRIBED, *TAGS, *message_transports()}, "a card of what is not there"
+    assert not {*message_transports()} & {*controllers(), *PROGRAMS}, "two headers of one name"
 
 
-@pytest.mark.parametrize("name", DESCRIBED)
+@pytest.mark.parametrize("name", [*DESCRIBED, *message_transports()])
 def test_every_controller_and_switch_setting_has_a_card(name: str) -> None:
     card = FOLDER / "cards" / f"{name}.md"
     assert card.exists(), f"write {card.name}: source, equations, parameters, deviations"
@@ -76,10 +86,10 @@ def test_every_controller_and_switch_setting_has_a_card(name: str) -> None:
         assert section in text, f"{card.name} has no {section!r}"
 
 
-@pytest.mark.parametrize("name", sorted(controllers()))
-def test_a_controller_s_card_states_its_parameters(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(transport_params()))
+def test_a_controller_s_or_transport_s_card_states_its_parameters(name: str) -> None:
     text = (FOLDER / "cards" / f"{name}.md").read_text()
-    for param in controller(name).params:
+    for param in transport_params()[name]:
         assert f"| `{param.name}` | {param.default} | {param.min}..{param.max} |" in text
 
 

@@ -6,7 +6,7 @@ extern "C" {
 #include "switch.h"
 }
 
-enum { TEST_PROGRAM_DROP, TEST_PROGRAM_MARK, TEST_PROGRAM_WINDOW, TEST_PROGRAM_TIMER };
+enum { TEST_PROGRAM_DROP, TEST_PROGRAM_MARK, TEST_PROGRAM_WINDOW, TEST_PROGRAM_TIMER, TEST_PROGRAM_CHANCE };
 
 static const struct ncc_cc_param test_program_params[] = {
     {"drop_every", 0, 0, ~0ULL, "packets: every so many is dropped; 0: none"},
@@ -14,6 +14,7 @@ static const struct ncc_cc_param test_program_params[] = {
     {"window_bytes", 0, 0, ~0ULL,
      "bytes to which receive windows are lowered while the timer has fired an odd number of times"},
     {"timer_ns", 0, 0, ~0ULL, "ns; 0: off"},
+    {"drop_one_in", 0, 0, ~0ULL, "packets: one in so many is dropped, by chance; 0: none"},
 };
 
 struct test_program_state {
@@ -26,10 +27,12 @@ NCC_CC_FN void test_program_init(struct test_program_state *, const ncc_u64 *p, 
     o->timer_ns = p[TEST_PROGRAM_TIMER];
 }
 
-NCC_CC_FN void test_program_enqueue(struct test_program_state *s, const ncc_u64 *p, const struct ncc_sw_port *,
+NCC_CC_FN void test_program_enqueue(struct test_program_state *s, const ncc_u64 *p, const struct ncc_sw_port *q,
                                     struct ncc_sw_packet *, struct ncc_sw_out *o)
 {
     if (p[TEST_PROGRAM_DROP] && ++s->packets % p[TEST_PROGRAM_DROP] == 0)
+        o->verdict = NCC_DROP;
+    if (p[TEST_PROGRAM_CHANCE] && q->random % p[TEST_PROGRAM_CHANCE] == 0)
         o->verdict = NCC_DROP;
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ncc.baselines.registry import controllers
+from ncc.baselines.registry import transport_params
 from ncc.core.receivers import parts
 from ncc.harness.datapath import tell
 from ncc.harness.pool import Job, evaluate
@@ -31,8 +31,8 @@ from tests.support.here import Here
 
 SIMULATORS = ("packetsim", "ns3")
 LONG = {
-    "bcc_b2", "bcc_b3", "gemini_g2", "gemini_g3", "gemini_g6", "letflow_asymmetry", "pfabric_websearch", "pias_lab",
-    "pias_websearch",
+    "bcc_b2", "bcc_b3", "credit_dumbbell", "gemini_g2", "gemini_g3", "gemini_g6", "letflow_asymmetry",
+    "pfabric_websearch", "pias_lab", "pias_websearch",
 }  # fmt: skip
 """Experiments of which a fifth of a run is enough for every measure, and a whole one takes most of a second."""
 EVERY = pytest.mark.parametrize("name", experiment_names())
@@ -40,7 +40,7 @@ EVERY = pytest.mark.parametrize("name", experiment_names())
 
 def has(name: str, cell: Cell) -> bool:
     """True if a datapath has the cell's transports: ours, or those that go by its name."""
-    return all(each in controllers() or each.startswith(f"{name}::") for each in cell.controller.stack.transports)
+    return all(each in transport_params() or each.startswith(f"{name}::") for each in cell.controller.stack.transports)
 
 
 @EVERY

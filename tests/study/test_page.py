@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ncc.baselines.registry import controllers
+from ncc.baselines.registry import transport_params
 from ncc.core.errors import ResultError, UnknownNameError
 from ncc.harness.datapath import HostStack
 from ncc.run.controllers import load_controller
@@ -202,11 +202,11 @@ def test_defaults_of_headers_and_controllers_count(monkeypatch: pytest.MonkeyPat
     loaded = {"toy": experiment_from(toy(), "toy")}
     found = {"toy": {"packetsim": result().to_dict()}}
     assert not old_results(found, loaded)
-    table = controllers()
-    first, *rest = table["newreno"].params
-    other = replace(table["newreno"], params=(replace(first, default=first.default + 1), *rest))
+    table = transport_params()
+    first, *rest = table["newreno"]
+    other = (replace(first, default=first.default + 1), *rest)
     with monkeypatch.context() as patched:
-        patched.setattr("ncc.baselines.registry.controllers", lambda: table | {"newreno": other})
+        patched.setattr("ncc.baselines.registry.transport_params", lambda: table | {"newreno": other})
         assert old_results(found, loaded)
     yaml = load_controller("newreno")
     monkeypatch.setattr(

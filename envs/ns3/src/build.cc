@@ -81,6 +81,9 @@ void Network::BuildLinks()
         if (spec_.is_host[from]) {
             host_of(from).nic = std::make_unique<HostNic>(*this, from, port, spec_.bucket_bytes,
                                                           FlowOrder::Make(spec_.order, spec_.order_params, views_));
+            if (spec_.shaped_frac > 0) {
+                host_of(from).nic->Shape(spec_, link.rate_bps, spec_.frame_overhead_bytes);
+            }
         }
     }
 }

@@ -6,6 +6,8 @@ extern "C" {
 #include "switch.h"
 }
 
+#include "transports.h"
+
 #include "ns3/event-impl.h"
 #include "ns3/packet.h"
 #include "ns3/simulator.h"
@@ -37,6 +39,9 @@ struct Frame final : ns3::EventImpl {
     ncc_cc_signal signal{NCC_CC_SIGNAL_NONE, 0}; // a switch's word to the sender; without a packet
     bool to_receiver = true;
     bool message = false; // a note or a grant, beside TCP; without a packet
+    bool of_ends = false; // of a message transport (transport.h); without a packet
+    uint8_t marks = 0;    // of such: MessageMark
+    ncc_tp_packet content{};
     bool retransmission = false;
     bool ecn_capable = false;
     bool marked = false;         // Congestion Experienced
@@ -54,6 +59,9 @@ struct Frame final : ns3::EventImpl {
     Frame *behind = nullptr;           // the frame behind it in its list
 
     bool has_payload() const { return payload_bytes > 0; }
+    bool in_flow_queue() const { return has_payload() || (marks & kBehind) != 0; }
+    bool shaped() const { return (marks & kInShaped) != 0; }
+    bool expendable() const { return (marks & kExpendable) != 0; }
     void Trim() // cuts its payload off
     {
         ip_bytes = std::min<uint32_t>(ip_bytes, NCC_SW_TRIM_BYTES);
@@ -87,7 +95,8 @@ class FramePool
         Frame *frame = free_.back();
         free_.pop_back();
         frame->hops = 0;
-        frame->trimmed = false;
+        frame->trimmed = frame->of_ends = false;
+        frame->marks = 0;
         frame->telemetry.clear();
         frame->signal = {NCC_CC_SIGNAL_NONE, 0};
         return frame;

@@ -29,12 +29,16 @@ Network::Network(const Spec &spec)
 {
     SetDefaults(spec_);
     for (size_t stack = 0; stack <= spec_.stacks.size(); ++stack) {
-        transports_.push_back(std::make_unique<Transport>(spec_, stack));
+        const bool tcp = FindTransport(spec_.stack(stack).transport) == nullptr;
+        transports_.push_back(tcp ? std::make_unique<Transport>(spec_, stack) : nullptr);
     }
     CheckConnections(spec_, kNoIndex, kMaxConnections);
     BuildHosts();
     BuildLinks();
     MakeGates(*this);
+    if (HasMessages(spec_)) {
+        ends_ = std::make_unique<Messages>(*this);
+    }
     switches_.StartPrograms();
     for (uint32_t port = 0; port < links_.size(); ++port) {
         see_windows_ |= switches_.port(port).needs(NCC_SW_REVERSE);
@@ -56,7 +60,7 @@ Network::~Network()
         return;
     }
     for (auto &connection : connections_) {
-        if (connection) {
+        if (connection && connection->sender) {
             connection->sender->Shut();
             connection->receiver->Shut();
         }
@@ -81,6 +85,12 @@ void Network::StartFlow(uint32_t flow)
     const uint32_t before = idle_.Take(spec);
     const uint64_t written_bytes = WrittenBytes(flow, spec.start_ns);
     Begin(flow);
+    if (transports_[spec.stack] == nullptr) {
+        connections_[flow] = std::make_unique<Connection>();
+        connections_[flow]->route = flow;
+        ends_->Open(flow);
+        return;
+    }
     if (before >= IdleConnections::kUnused) {
         Connect(flow, before == IdleConnections::kUnused || !spec_.handshake);
         ScheduleWrite(flow, written_bytes);
@@ -146,6 +156,11 @@ void Network::Close(uint32_t flow)
         }
         return;
     }
+    if (!connection->sender) {
+        ends_->Close(flow);
+        connection = nullptr;
+        return;
+    }
     connection->sender->Shut();
     connection->receiver->Shut();
     connection = nullptr;
@@ -198,7 +213,7 @@ void Network::Handle(EventKind kind, uint32_t index, uint64_t number)
 {
     switch (kind) {
     case EventKind::kTransmit:
-        return switches_.Transmitted(index);
+        return switches_.Transmitted(index, number);
     case EventKind::kWire:
         return nic(index).WireFree();
     case EventKind::kTokens:
@@ -215,6 +230,10 @@ void Network::Handle(EventKind kind, uint32_t index, uint64_t number)
         return gates_->Leave(index);
     case EventKind::kProgram:
         return switches_.ProgramTimer(index);
+    case EventKind::kMessageTimer:
+        return ends_->Timer(index, number);
+    case EventKind::kTurn:
+        return ends_->Turn(index);
     default:
         return; // packetsim's own
     }
@@ -242,8 +261,12 @@ void Network::Arrive(Frame *frame)
         switches_.Forward(Way(frame, node), frame);
         return;
     }
+    if (frame->of_ends) {
+        return ends_->Arrived(frame);
+    }
     if (frame->signal.kind != NCC_CC_SIGNAL_NONE) {
-        if (const Connection *connection = connections_[frame->flow].get(); connection && !connection->over) {
+        const Connection *connection = connections_[frame->flow].get();
+        if (connection && connection->sender && !connection->over) {
             connection->sender->Signal(frame->signal);
         }
         Release(frame);
@@ -296,6 +319,9 @@ Network::Window Network::SenderWindow(uint32_t flow) const
 {
     const auto &connection = connections_.at(flow);
     if (!connection || connection->over) {
+        return {};
+    }
+    if (!connection->sender) {
         return {};
     }
     const HostSocket &sender = *connection->sender;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "live.h"
+#include "message.h"
 #include "nic.h"
 #include "port.h"
 #include "run.h"
@@ -77,10 +78,12 @@ class Network : public Run, public Stepped<Network>
     void NothingOutgoing() { labelled_ = false; }
     bool QueueHasRoom(uint32_t flow) const { return connections_[flow]->queue.HasRoom(spec_); }
     bool HasRoom(uint32_t flow) const { return QueueHasRoom(flow) && Passes(flow, now_ns()); }
+    Frame *Bare(uint32_t flow, uint32_t ip_bytes); // without a packet
     bool Holds(uint32_t flow, uint64_t offset_bytes) const;
     void Learn(uint32_t flow); // the window, what is acknowledged or what is written has changed
     void Received(uint32_t flow, uint64_t total);
     void Acknowledged(uint32_t flow);
+    bool Live(uint32_t flow) const { return connections_[flow] && !connections_[flow]->over; }
     void Fail(const std::string &message);
 
     // Rate of the link of a flow's sender, bytes/s.
@@ -120,7 +123,7 @@ class Network : public Run, public Stepped<Network>
 
   private:
     struct Connection {
-        ns3::Ptr<HostSocket> sender, receiver;
+        ns3::Ptr<HostSocket> sender, receiver; // null with a message transport
         FlowQueue<FramePool> queue;
         uint32_t route = 0; // its first flow
         bool acknowledged = false;
@@ -149,7 +152,6 @@ class Network : public Run, public Stepped<Network>
     void Close(uint32_t flow);
     void SendNote(uint32_t flow);                    // to the receiver of a flow that begins without a SYN
     uint32_t Way(const Frame *frame, uint32_t node); // port of this switch that it takes
-    Frame *Bare(uint32_t flow, uint32_t ip_bytes);   // without a packet
     void Send(uint32_t host, ns3::Ptr<ns3::Packet> packet);
     Host &host_of(uint32_t node) { return hosts_[host_index_[node]]; }
 
@@ -160,6 +162,7 @@ class Network : public Run, public Stepped<Network>
     std::vector<uint32_t> host_index_; // by node
     std::vector<Link> links_;          // by directed port
     Switches<Network, Port> switches_;
+    std::unique_ptr<Messages> ends_;                       // null if no flow has a message transport
     std::vector<std::unique_ptr<Connection>> connections_; // index: flow, or the last flow of an idle one
     Label label_;
     bool labelled_ = false;

@@ -59,6 +59,10 @@ void Network::LeftHost(const Frame *frame)
     if (frame->payload_bytes == 0 || !frame->to_receiver) {
         return;
     }
+    if (frame->of_ends) {
+        Left(frame->flow, frame->offset_bytes + frame->payload_bytes, frame->retransmission, now_ns());
+        return;
+    }
     HostSocket &sender = *connections_[frame->flow]->sender;
     const uint64_t end_bytes = frame->offset_bytes - sender.earlier_bytes() + frame->payload_bytes;
     Left(frame->flow, end_bytes, frame->retransmission, now_ns());
@@ -71,7 +75,7 @@ void Network::QueueShrank(uint32_t flow)
 {
     Connection &connection = *connections_[flow];
     if (!connection.acknowledged) {
-        connection.sender->Wake();
+        connection.sender ? connection.sender->Wake() : ends_->Send(flow);
     } else if (connection.queue.list.empty()) {
         EndFlow(flow);
     }

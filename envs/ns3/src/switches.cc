@@ -12,7 +12,8 @@ using namespace ns3;
 ncc_sw_packet Network::Describe(const Frame *frame) const
 {
     const uint32_t flags = SwitchFlags(frame->to_receiver, frame->syn_ack, frame->fin, frame->ecn_capable,
-                                       frame->marked, frame->has_window);
+                                       frame->marked, frame->has_window) |
+                           (frame->expendable() ? static_cast<uint32_t>(NCC_SW_EXPENDABLE) : 0U);
     const ncc_u64 window_bytes = static_cast<ncc_u64>(frame->window) << frame->window_shift;
     return {frame->flow, frame->ip_bytes, frame->payload_bytes, flags, frame->hops,
             frame->prio, frame->rank,     window_bytes,         0};

@@ -43,6 +43,7 @@ class Connections
     TcpRings &rings() { return rings_; }
     Slots<SackBlocks> &sacks() { return sacks_; }
     Slots<Telemetry> &telemetry() { return telemetry_; }
+    Slots<MessageExtra> &extras() { return extras_; }
 
     // Returns a slot for a flow, or kNone if there are too many.
     uint32_t Take(uint32_t flow, const FlowSpec &spec)
@@ -65,6 +66,7 @@ class Connections
         connection.src = spec.src;
         connection.dst = spec.dst;
         connection.stack = spec.stack;
+        connection.message = tcp_[spec.stack].ops == nullptr;
         std::copy(std::begin(spec.limited), std::end(spec.limited), connection.limited);
         connection.packets = static_cast<uint32_t>((spec.size_bytes + mss_bytes_ - 1) / mss_bytes_);
         connection.last_bytes =
@@ -83,7 +85,9 @@ class Connections
     // A packet of a connection has arrived or was dropped.
     void Forget(const Packet &packet)
     {
-        if (packet.sack != kNone && packet.kind == Kind::kData) {
+        if (packet.message) [[unlikely]] {
+            extras_.Release(packet.sack);
+        } else if (packet.sack != kNone && packet.kind == Kind::kData) {
             telemetry_.Release(packet.sack);
         } else if (packet.sack != kNone && packet.kind == Kind::kAck) {
             if (const uint32_t written = sacks_[packet.sack].telemetry; written != kNone) {
@@ -110,6 +114,7 @@ class Connections
     std::vector<uint32_t> slot_of_flow_, free_;
     Slots<SackBlocks> sacks_;
     Slots<Telemetry> telemetry_;
+    Slots<MessageExtra> extras_;
 };
 
 } // namespace ncc::packetsim

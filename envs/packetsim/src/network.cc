@@ -16,6 +16,9 @@ Network::Network(const Spec &spec)
             nics_[node] =
                 std::make_unique<HostNic>(*this, node, port, spec_.bucket_bytes,
                                           FlowOrder::Make(spec_.order, spec_.order_params, transport_.views()));
+            if (spec_.shaped_frac > 0) {
+                nics_[node]->Shape(spec_, spec_.links[port / 2].rate_bps, spec_.frame_overhead_bytes);
+            }
         }
     }
     switches_.StartPrograms();
@@ -41,7 +44,7 @@ void Network::Handle(const Event &event)
     case EventKind::kTokens:
         return nic(index).Tokens(event.word);
     case EventKind::kTransmit:
-        return switches_.Transmitted(index);
+        return switches_.Transmitted(index, event.word);
     case EventKind::kRetransmit:
         return transport_.Expire(TimerKind::kRetransmit, event);
     case EventKind::kDelayedAck:
@@ -67,6 +70,10 @@ void Network::Handle(const Event &event)
         return transport_.gates().Leave(index);
     case EventKind::kProgram:
         return switches_.ProgramTimer(index);
+    case EventKind::kMessageTimer:
+        return transport_.messages().Timer(index, event.word);
+    case EventKind::kTurn:
+        return transport_.messages().Turn(index);
     }
 }
 
@@ -114,10 +121,11 @@ Network::Audit Network::Count() const
 {
     Audit audit{transport_.sent(), arrived_, dropped_, 0, joining_, engine_.events_in_the_past(), engine_.scheduled()};
     for (const auto &nic : nics_) {
-        audit.in_hosts += nic ? nic->waiting_pkts() : 0;
+        audit.in_hosts += nic ? nic->waiting_pkts() + nic->shaped_pkts() : 0;
     }
     for (uint32_t port = 0; port < engine_.links().size(); ++port) {
-        audit.on_links += engine_.links()[port].packets.size() + switches_.port(port).held_pkts();
+        audit.on_links += engine_.links()[port].packets.size() + switches_.port(port).held_pkts() +
+                          switches_.port(port).shaped_pkts();
     }
     return audit;
 }

@@ -6,6 +6,8 @@ extern "C" {
 #include "switch.h"
 }
 
+#include "transports.h"
+
 #include <cstdint>
 
 namespace ncc::packetsim
@@ -21,9 +23,11 @@ enum class Kind : uint8_t {
     kOpenAck = 2, // ends the handshake, carries no data
     kAck = 3,
     kData = 4,
-    kGrant = 5,  // a receiver's grant (gates.h), a message beside TCP
-    kNote = 6,   // a sender's notice of a flow that begins without a SYN
-    kSignal = 7, // a switch's signal to a sender (switch.h)
+    kGrant = 5,          // a receiver's grant (gates.h), a message beside TCP
+    kNote = 6,           // a sender's notice of a flow that begins without a SYN
+    kSignal = 7,         // a switch's signal to a sender (switch.h)
+    kWordToReceiver = 8, // of a message transport (transport.h), and the next one
+    kWordToSender = 9,
 };
 
 // Payload is counted in packets: packet n of a flow carries its bytes [n * mss, (n + 1) * mss), the last packet the
@@ -31,11 +35,14 @@ enum class Kind : uint8_t {
 struct Packet {
     uint32_t connection; // slot
     uint32_t number;     // kData: number of the packet; kAck: cumulative, the first missing packet; kSignal: its value
-    uint32_t sack;       // kAck: place of SACK blocks, kData: of telemetry, or kNone; kGrant: its place (Gates)
-    uint16_t ip_bytes;   // IP header, TCP header and payload
-    uint16_t window;     // kSynAck, kAck: receive window as in the TCP header (RFC 7323 section 2); kSignal: its kind
-    uint32_t rank;       // kData: of its tag (flow_tag.h); 0: most urgent
-    uint8_t hop;         // links crossed so far
+    // kAck: place of SACK blocks, kData: of telemetry, or kNone; kGrant: its place (Gates); message: its place in
+    // Connections::extras
+    uint32_t sack;
+    uint16_t ip_bytes; // IP header, TCP header and payload
+    // kSynAck, kAck: receive window as in the TCP header (RFC 7323 section 2); kSignal: its kind; message: MessageMark
+    uint16_t window;
+    uint32_t rank; // kData: of its tag (flow_tag.h); 0: most urgent
+    uint8_t hop;   // links crossed so far
     Kind kind;
     uint8_t prio; // kData: class of its tag
     bool ecn_capable : 1;
@@ -45,6 +52,7 @@ struct Packet {
     bool retransmission : 1;
     bool fin : 1;     // kData: the last of its flow
     bool trimmed : 1; // kData: a port has cut its payload off (switch.h)
+    bool message : 1; // of a message transport
 
     void Trim() // cuts its payload off
     {
@@ -52,6 +60,9 @@ struct Packet {
         trimmed = true;
     }
     bool has_payload() const { return kind == Kind::kData && !trimmed; }
+    bool in_flow_queue() const { return has_payload() || (message && (window & kBehind) != 0); } // at its host
+    bool shaped() const { return message && (window & kInShaped) != 0; }
+    bool expendable() const { return message && (window & kExpendable) != 0; }
     unsigned way() const { return static_cast<unsigned>(kind) & 1; } // 0: to the receiver, 1: to the sender
     bool to_receiver() const { return way() == 0; }
 };
@@ -72,6 +83,13 @@ struct SackBlocks {
     uint32_t n = 0;
     uint32_t trimmed = kNone;   // packet that has come without its payload; it takes no room in the ACK
     uint32_t telemetry = kNone; // place of what ports wrote into the last data (Connections::telemetry)
+};
+
+// The content of a packet of a message transport.
+struct MessageExtra {
+    void Clear() {}
+
+    ncc_tp_packet content;
 };
 
 // Telemetry that ports wrote into data on its way (NCC_CC_HOPS).

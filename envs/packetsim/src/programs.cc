@@ -12,7 +12,8 @@ ncc_sw_packet Network::Describe(uint32_t place)
     const Packet &packet = engine_.packets()[place].packet;
     const bool ack = packet.kind == Kind::kAck, window = ack || packet.kind == Kind::kSynAck;
     const uint32_t flags = SwitchFlags(packet.to_receiver(), packet.kind == Kind::kSynAck,
-                                       packet.fin && !packet.trimmed, packet.ecn_capable, packet.marked, window);
+                                       packet.fin && !packet.trimmed, packet.ecn_capable, packet.marked, window) |
+                           (packet.expendable() ? static_cast<uint32_t>(NCC_SW_EXPENDABLE) : 0U);
     const uint32_t shift = ack ? connections().tcp(packet.connection).window_shift : 0;
     return {connections().flow_of(packet.connection),
             packet.ip_bytes,
@@ -21,7 +22,7 @@ ncc_sw_packet Network::Describe(uint32_t place)
             packet.hop,
             packet.prio,
             packet.rank,
-            static_cast<ncc_u64>(packet.window) << shift,
+            packet.message ? 0 : static_cast<ncc_u64>(packet.window) << shift,
             0};
 }
 
@@ -58,7 +59,7 @@ void Network::SendSignal(uint32_t port, uint32_t about, const ncc_cc_signal &sig
 void Network::WriteHop(uint32_t place, const ncc_cc_hop &hop)
 {
     Packet &packet = engine_.packets()[place].packet;
-    if (!(connections().tcp(packet.connection).ops->needs & NCC_CC_HOPS)) {
+    if (packet.message || !(connections().tcp(packet.connection).ops->needs & NCC_CC_HOPS)) {
         return;
     }
     packet.sack = packet.sack == kNone ? connections().telemetry().Take() : packet.sack;

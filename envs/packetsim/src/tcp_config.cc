@@ -2,6 +2,7 @@
 #include "tcp_config.h"
 
 #include "programs.h"
+#include "transports.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -13,6 +14,9 @@ TcpConfig MakeTcpConfig(const Spec &spec, size_t which)
 {
     TcpConfig config;
     const StackSpec stack = spec.stack(which);
+    if (FindTransport(stack.transport) != nullptr) {
+        return config;
+    }
     config.ops = FindController(stack.transport);
     if (config.ops == nullptr) {
         throw std::invalid_argument("no transport " + stack.transport);

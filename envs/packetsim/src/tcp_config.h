@@ -20,7 +20,7 @@ constexpr int64_t kMaxRtoNs = 60'000'000'000;       // RFC 6298 rule 2.5
 constexpr uint32_t kMaxUnscaledWindow = UINT16_MAX; // bytes: the window field
 
 struct TcpConfig {
-    const ncc_cc_ops *ops = nullptr;
+    const ncc_cc_ops *ops = nullptr;        // null: a message transport, and nothing else is set
     ncc_u64 params[NCC_CC_PARAMS_MAX] = {}; // in the order of the controller's table
     ncc_cc_conn conn = {};                  // without the rate of the host's link
 
@@ -45,7 +45,7 @@ struct TcpConfig {
     int64_t timer_slack_ns = 0, timer_tick_ns = 0;
 };
 
-// `stack`: as in FlowSpec. Throws std::invalid_argument if its transport is not a controller.
+// `stack`: as in FlowSpec. Throws std::invalid_argument if there is no transport of its name.
 TcpConfig MakeTcpConfig(const Spec &spec, size_t stack);
 
 } // namespace ncc::packetsim

@@ -32,6 +32,9 @@ Transport::Transport(const Spec &spec, Network &network) : Run(spec), network_(n
     }
     CheckConnections(spec_, kMaxIndex, kMaxIndex);
     MakeGates(*this);
+    if (HasMessages(spec_)) {
+        ends_ = std::make_unique<Messages>(network_, *this);
+    }
     if (!spec_.flows.empty()) {
         Schedule(spec_.flows[0].start_ns, EventKind::kFlow, 0);
     }
@@ -66,6 +69,10 @@ void Transport::StartFlow(uint32_t flow)
         ChoosePath(slot, spec);
     }
     Begin(flow);
+    if (connections_[slot].message) {
+        ends_->Open(slot);
+        return;
+    }
     TcpOpen(network_, slot, before);
     const int64_t now_ns = network_.now_ns();
     if (WrittenBytes(flow, now_ns) < spec.size_bytes) {
@@ -204,7 +211,7 @@ void Transport::LeftHost(uint32_t place)
     const uint64_t mss_bytes = spec_.mss_bytes(), begin_bytes = packet.number * mss_bytes;
     Left(connection.flow, begin_bytes + connection.PayloadBytes(packet.number, mss_bytes), packet.retransmission,
          now_ns);
-    if (entry.joined_ns < now_ns && packet.number == connection.sender.una) {
+    if (entry.joined_ns < now_ns && packet.number == connection.sender.una && !packet.message) {
         TcpHeadLeft(network_, packet.connection);
     }
 }
@@ -213,7 +220,7 @@ void Transport::QueueShrank(uint32_t slot)
 {
     const Connection &connection = connections_[slot];
     if (!connection.acknowledged) {
-        TcpRoom(network_, slot);
+        connection.message ? ends_->Send(slot) : TcpRoom(network_, slot);
     } else if (connection.queue.bytes == 0) {
         End(slot);
     }
@@ -233,12 +240,16 @@ void Transport::Deliver(const Packet &packet)
 {
     const Connection &connection = connections_[packet.connection];
     const int64_t now_ns = network_.now_ns();
-    if (packet.kind == Kind::kGrant) [[unlikely]] {
+    if (packet.message) [[unlikely]] {
+        ends_->Deliver(packet);
+    } else if (packet.kind == Kind::kGrant) [[unlikely]] {
         gates_->Arrived(packet.sack, now_ns);
     } else if (packet.kind == Kind::kNote) [[unlikely]] {
         HeardOf(connection.flow, now_ns);
-    } else if (!connection.over && packet.kind == Kind::kSignal) [[unlikely]] {
-        TcpSignal(network_, packet.connection, {packet.window, packet.number});
+    } else if (packet.kind == Kind::kSignal) [[unlikely]] {
+        if (!connection.over && !connection.message) {
+            TcpSignal(network_, packet.connection, {packet.window, packet.number});
+        }
     } else if (!connection.over) {
         if (packet.marked && packet.has_payload()) {
             CameMarked(connection.flow);
@@ -288,7 +299,7 @@ void Transport::End(uint32_t slot)
 
 void Transport::Close(uint32_t slot)
 {
-    TcpClose(network_, slot);
+    connections_[slot].message ? ends_->Close(slot) : TcpClose(network_, slot);
     connections_.Close(slot);
     --live_;
 }

@@ -4,11 +4,13 @@
 
 #include "connections.h"
 #include "event.h"
+#include "message.h"
 #include "timer.h"
 
 #include "run.h"
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace ncc::packetsim
@@ -25,6 +27,7 @@ class Transport : public Run
     Connections &connections() { return connections_; }
     const Connections &connections() const { return connections_; }
     Gates &gates() { return *gates_; }
+    Messages &messages() { return *ends_; } // only if a flow has a message transport
     uint64_t sent() const { return sent_; } // packets
 
     // Events
@@ -75,6 +78,7 @@ class Transport : public Run
 
     Network &network_;
     Connections connections_;
+    std::unique_ptr<Messages> ends_;
     bool record_sent_ = false;
     uint64_t sent_ = 0;
     std::vector<SentPacket> sent_packets_;

@@ -242,6 +242,7 @@ uint64_t Run(uint64_t seed)
 {
     // Epochs. A sender whose last ACKs were lost backs off to a minute between two tries (RFC 6298 section 5.5).
     constexpr int64_t kPatience = 10'000'000, kEndless = 300;
+    constexpr uint32_t kMostFaults = 20;       // of a port
     constexpr uint64_t kEndlessPkts = 300'000; // within a millisecond, where packets are small and links fast
     CheckSchedulers(seed);
     CheckPredictor(seed);
@@ -249,6 +250,7 @@ uint64_t Run(uint64_t seed)
     Seen one(made), two(made);
     Random random(~seed);
     std::vector<double> limits_bps(made.spec.agents.size());
+    std::vector<uint32_t> planned(2 * made.spec.links.size()); // faults, by port
     const auto enough = [&] { return one.network().epoch() == kEndless || one.network().Count().sent > kEndlessPkts; };
     while (!one.done() && !(made.endless && enough())) {
         for (double &limit : limits_bps) {
@@ -261,16 +263,18 @@ uint64_t Run(uint64_t seed)
         const uint32_t port = static_cast<uint32_t>(random.Between(0, 2 * made.spec.links.size() - 1));
         const uint64_t nth = random.Between(1, 20);
         const Port &at = one.network().switches().port(port);
-        const bool fault = random.Chance(made.fault_chance) && at.at_switch() && !at.planned();
+        const bool fault = random.Chance(made.fault_chance) && at.at_switch() && planned[port] < kMostFaults;
+        const bool control = random.Chance(0.3);
         const uint64_t kind = random.Between(0, 2);
+        planned[port] += fault;
         const int64_t delay_ns = static_cast<int64_t>(random.Between(1, 20'000'000));
         for (Seen *each : {&one, &two}) {
             if (fault && kind == 0) {
-                each->network().Plan(port, {nth, NCC_DROP, 0});
+                each->network().Plan(port, {nth, NCC_DROP, 0, control});
             } else if (fault && kind == 1) {
-                each->network().Plan(port, {nth, NCC_MARK, 0});
+                each->network().Plan(port, {nth, NCC_MARK, 0, control});
             } else if (fault) {
-                each->network().Plan(port, {nth, NCC_PASS, delay_ns});
+                each->network().Plan(port, {nth, NCC_PASS, delay_ns, control});
             }
             try {
                 each->Step(limits_bps);

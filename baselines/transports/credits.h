@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Parts of transports whose data is let go by credits, one each: stamps, jitter, a first
+ * window that was not asked for, and the receiver's report of holes. */
+#ifndef NCC_TP_CREDITS_H
+#define NCC_TP_CREDITS_H
+
+#include "transport.h"
+
+#define NCC_STAMP_SEQ 0xffffffU /* 24 bits of a number, above 40 bits of a time: 18 minutes in ns */
+#define NCC_STAMP_NS ((1ULL << 40) - 1)
+
+/* A stamp is never 0. */
+NCC_CC_FN ncc_u64 ncc_stamp(ncc_u32 seq, ncc_u64 now_ns)
+{
+    const ncc_u64 stamp = (ncc_u64)(seq & NCC_STAMP_SEQ) << 40 | (now_ns & NCC_STAMP_NS);
+
+    return stamp ? stamp : 1;
+}
+NCC_CC_FN ncc_u32 ncc_stamp_seq(ncc_u64 stamp) { return (ncc_u32)(stamp >> 40); }
+NCC_CC_FN ncc_u64 ncc_stamp_age_ns(ncc_u64 stamp, ncc_u64 now_ns) { return (now_ns - stamp) & NCC_STAMP_NS; }
+
+/* Numbers from `from` to `to`, around the end; half of them or more mean that `to` is before `from`. */
+NCC_CC_FN ncc_u32 ncc_stamp_from(ncc_u32 from, ncc_u32 to) { return (to - from) & NCC_STAMP_SEQ; }
+
+/* Time between words at a rate in bytes/s on the wire, spread evenly by +- permille / 1000. */
+NCC_CC_FN ncc_u64 ncc_credit_gap_ns(const struct ncc_tp_flow *f, ncc_u64 rate, ncc_u64 permille)
+{
+    const ncc_u64 gap_ns = f->say_wire_bytes * NCC_NS_PER_S / rate, spread_ns = 2 * gap_ns * permille / 1000;
+
+    return ncc_max_u64(gap_ns - spread_ns / 2 + (spread_ns * (f->random >> 8) >> 24), 1);
+}
+
+/* Packets that a sender may send before it has heard anything (Aeolus): at most what its line takes in an RTT. Ports
+ * drop them first (selective.h), and a PROBE behind the last finds what was dropped. */
+#define NCC_TP_BLIND_PARAM                                                                                             \
+    {"blind_pkts", 0, 0, 1000000000, "packets sent before the first credit, at most one RTT's (Hu 2020); 0: none"}
+NCC_CC_FN void ncc_send_blind(ncc_u64 most, const struct ncc_tp_flow *f, struct ncc_tp_out *o)
+{
+    const ncc_u64 rtt_pkts = f->base_rtt_ns * (f->line_bytes_per_s / 1000) / 1000000 / f->wire_bytes;
+
+    o->grant.pkts = (ncc_u32)ncc_min_u64(ncc_min_u64(most, rtt_pkts), f->pkts);
+    o->grant.flags = NCC_TP_EXPENDABLE | NCC_TP_THEN_PROBE;
+}
+
+/* A rate within one word per RTT and `most`. */
+NCC_CC_FN ncc_u64 ncc_credit_rate(const struct ncc_tp_flow *f, ncc_u64 rate, ncc_u64 most, ncc_u64 rtt_ns)
+{
+    return ncc_max_u64(ncc_min_u64(rate, most), f->say_wire_bytes * NCC_NS_PER_S / rtt_ns + 1);
+}
+
+/* What a receiver has said of holes. */
+struct ncc_credit_holes {
+    ncc_u32 reached; /* end of what had come before the packet that has come now */
+    ncc_u32 said;    /* holes below it were said before credit `since` was */
+    ncc_u32 since;
+};
+
+/*
+ * Says that everything is here, or which packets the data `k` has jumped over. No jump tells of a repair that is lost.
+ * But data carries the number of its credit, and a sender repairs first, lowest number first: data of a credit that was
+ * said after the holes left after their repairs. It finds those open again that are below it. `next`: number of the
+ * next credit.
+ */
+NCC_CC_FN void ncc_say_holes(struct ncc_credit_holes *s, ncc_u32 next, const struct ncc_tp_flow *f,
+                             const struct ncc_tp_packet *k, struct ncc_tp_out *o)
+{
+    if (f->here == f->pkts) {
+        ncc_tp_say(o, NCC_TP_ACK);
+    } else if (k->kind == NCC_TP_DATA) {
+        if (!(k->flags & NCC_TP_AGAIN) && k->number > s->reached) {
+            struct ncc_tp_packet *nack = ncc_tp_say(o, NCC_TP_NACK);
+
+            nack->number = s->reached;
+            nack->count = k->number - s->reached;
+        }
+        if (k->stamp && ncc_stamp_from(s->since, ncc_stamp_seq(k->stamp)) < NCC_STAMP_SEQ / 2) {
+            o->holes = k->number < s->said ? k->number : s->said;
+            s->said = f->reached;
+            s->since = next;
+        }
+    }
+    s->reached = f->reached;
+}
+
+#endif

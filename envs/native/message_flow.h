@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The state of a flow with a message transport (transport.h), and the packets that its ends exchange.
+#pragma once
+
+#include "numbers.h"
+#include "transports.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <set>
+#include <utility>
+
+namespace ncc
+{
+
+// Flags of data that only its way could set.
+inline ncc_u32 FlagsOnArrival(bool trimmed, bool marked)
+{
+    return static_cast<ncc_u32>(NCC_TP_TRIMMED) * trimmed | static_cast<ncc_u32>(NCC_TP_CE) * marked;
+}
+
+// A timer. Arming again takes no event: one that comes too early is scheduled again for the time that is due then.
+struct MessageTimer {
+    static constexpr int64_t kOff = std::numeric_limits<int64_t>::max();
+    int64_t due_ns = kOff;
+    int64_t queued_ns = kOff; // time of its event
+    uint64_t word = 0;        // what `Schedule` returned for it; 0: there is none
+};
+
+struct MessageFlow {
+    const ncc_tp_ops *ops = nullptr;
+    const ncc_u64 *params = nullptr;
+    uint32_t flow = 0, slot = 0;
+    uint32_t pkts = 0, mss_bytes = 0, last_bytes = 0; // size, payload of a full packet and of the last
+    uint64_t base_rtt_ns = 0, draws = 0;
+    // Sender
+    uint32_t una = 0; // all packets below it are known to be there
+    uint32_t nxt = 0; // first packet that has not left
+    uint32_t sent = 0, acked = 0, again = 0, granted = 0;
+    uint32_t again_from = 0; // no packet below it is to go again
+    Numbers there, repeat;   // in [una, nxt): known to be there, to go again
+    std::deque<ncc_tp_grant> grants;
+    MessageTimer permitted, sender_timer;
+    // Receiver
+    uint32_t here = 0, below = 0, reached = 0;
+    Numbers got; // beyond `below`
+    uint64_t urgency = NCC_TP_OFF;
+    MessageTimer receiver_timer;
+    alignas(8) unsigned char sender[NCC_TP_STATE_MAX] = {}, receiver[NCC_TP_STATE_MAX] = {};
+
+    uint32_t PayloadBytes(uint32_t number) const { return number + 1 < pkts ? mss_bytes : last_bytes; }
+    bool sends() const { return again > 0 || nxt < pkts; } // something is to be sent
+
+    // The receiver has told the sender of a packet. Returns its payload, or 0 if that was known.
+    uint32_t There(uint32_t number)
+    {
+        if (number < una || !there.Add(una, number)) {
+            return 0;
+        }
+        ++acked;
+        again -= repeat.Remove(number);
+        return PayloadBytes(number);
+    }
+
+    // The next packet to be sent, by a permission.
+    ncc_tp_packet Next(const ncc_tp_grant &grant)
+    {
+        ncc_tp_packet k{};
+        k.stamp = grant.stamp;
+        k.flags = grant.flags & (NCC_TP_EXPENDABLE | NCC_TP_ECT);
+        k.prio = grant.prio;
+        if (again > 0) {
+            k.number = repeat.FirstOf(again_from, nxt);
+            k.flags |= NCC_TP_AGAIN;
+            repeat.Remove(k.number);
+            again_from = k.number + 1;
+            --again;
+        } else {
+            k.number = nxt++;
+        }
+        ++sent;
+        return k;
+    }
+
+    // Obeys `lost`, which may add to `grant`.
+    void MarkLost(ncc_tp_out &out)
+    {
+        const uint64_t named = static_cast<uint64_t>(out.lost) + out.lost_pkts;
+        const uint64_t end = out.lost_pkts == NCC_TP_ALL ? nxt : std::min<uint64_t>(named, nxt);
+        for (uint32_t number = std::max(out.lost, una); number < end; ++number) {
+            if (!there.Has(number) && repeat.Add(una, number)) {
+                out.grant.pkts += out.lost_go;
+                again_from = again == 0 ? number : std::min(again_from, number);
+                ++again;
+            }
+        }
+    }
+
+    // Obeys `revoke` and `grant`. Returns true if a PROBE was to follow permissions that are void now.
+    bool Permit(ncc_tp_grant grant, bool revoke)
+    {
+        bool probe = false;
+        if (revoke) {
+            probe = std::any_of(grants.begin(), grants.end(),
+                                [](const ncc_tp_grant &each) { return (each.flags & NCC_TP_THEN_PROBE) != 0; });
+            grants.clear();
+            granted = 0;
+        }
+        granted += grant.pkts;
+        if (!grants.empty()) {
+            ncc_tp_grant &last = grants.back();
+            grant.due_ns = std::max(grant.due_ns, last.due_ns);
+            if (last.due_ns == grant.due_ns && last.stamp == grant.stamp && last.flags == grant.flags &&
+                last.prio == grant.prio) {
+                last.pkts += grant.pkts;
+                return probe;
+            }
+        }
+        if (grant.pkts > 0) {
+            grants.push_back(grant);
+        }
+        return probe;
+    }
+
+    // Data has come to the receiver.
+    void TakeIn(uint32_t number)
+    {
+        here += number >= below && got.Add(below, number);
+        reached = std::max(reached, number + 1);
+        for (; got.Remove(below); ++below) {
+        }
+    }
+};
+
+// A host that serves its incoming flows by turns.
+struct MessageHost {
+    std::set<std::pair<uint64_t, uint32_t>> urgent; // urgency, flow
+    uint64_t word = 0;                              // of the turn that is due; 0: none
+    int64_t not_before_ns = 0;
+    bool in_turn = false;
+    alignas(8) unsigned char state[NCC_TP_HOST_MAX] = {};
+};
+
+} // namespace ncc

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks that message transports (`baselines/transport.h`) have the network that they need."""
+
+from ncc.baselines.registry import RANKED, ROUTES, TRIMS, TransportNeeds, message_transports, program_needs
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Scenario
+from ncc.core.topology import MOST_CLASSES, Buffer
+from ncc.harness.datapath import HostStack
+
+
+def check_transports(scenario: Scenario, stack: HostStack) -> None:
+    """Raise `ConfigError` unless the scenario has what the stack's message transports need, and nothing they lack."""
+    used = {name: message_transports()[name] for name in stack.transports if name in message_transports()}
+    if not used:
+        return
+    ports = [buffer for link in scenario.network().links for buffer in (link.a_buffer, link.b_buffer) if buffer]
+    for name, info in used.items():
+        _check_ports(name, info.needs, scenario, ports)
+        _check_queues(name, info.needs, stack, ports)
+        _check_routes(name, info.needs, scenario, ports)
+        _check_hosts(name, scenario, stack)
+    _check_beside(tuple(used), scenario, stack, ports)
+
+
+def _check_ports(name: str, needs: TransportNeeds, scenario: Scenario, ports: list[Buffer]) -> None:
+    if needs & TransportNeeds.SHAPED and not (scenario.nic.shaped_frac and all(port.shaped_frac for port in ports)):
+        raise ConfigError(
+            f"Transport {name} needs a shaped queue in every port and NIC: set shaped_frac of Scenario.topology and of "
+            "Scenario.nic above 0"
+        )
+
+
+def _check_queues(name: str, needs: TransportNeeds, stack: HostStack, ports: list[Buffer]) -> None:
+    if needs & TransportNeeds.TRIMS and not all(_has(port, TRIMS) for port in ports):
+        raise ConfigError(
+            f"Transport {name} needs ports that trim: set programs of Scenario.topology to a list with trim in it"
+        )
+    if needs & TransportNeeds.CLASSES and any(port.classes < MOST_CLASSES for port in ports):
+        raise ConfigError(
+            f"Transport {name} needs {MOST_CLASSES} classes in every port: set classes of Scenario.topology to "
+            f"{MOST_CLASSES}"
+        )
+    if needs & TransportNeeds.RANKED and (stack.tags == "none" or not all(_has(port, RANKED) for port in ports)):
+        raise ConfigError(
+            f"Transport {name} needs ranks and ports that serve by them: set stack.tags, such as to remaining, and "
+            "programs of Scenario.topology to a list with pfabric in it"
+        )
+
+
+def _has(port: Buffer, need: int) -> bool:
+    return any(program_needs()[program.name] & need for program in port.programs)
+
+
+def _check_routes(name: str, needs: TransportNeeds, scenario: Scenario, ports: list[Buffer]) -> None:
+    if needs & TransportNeeds.SYMMETRIC and scenario.routing != "symmetric":
+        raise ConfigError(
+            f"Transport {name} needs its words to come back the way of their data, and Scenario.routing is "
+            f"{scenario.routing}: set it to symmetric"
+        )
+    choosing = {each.name for port in ports for each in port.programs if program_needs()[each.name] & ROUTES}
+    if needs & TransportNeeds.ONE_WAY and (scenario.routing == "spray" or choosing):
+        raise ConfigError(
+            f"Transport {name} takes a gap for a loss, so packets of a flow must not overtake each other: set "
+            "Scenario.routing to ecmp or symmetric, without a program that chooses ways"
+        )
+
+
+def _check_hosts(name: str, scenario: Scenario, stack: HostStack) -> None:
+    transport = scenario.transport
+    if transport.handshake or transport.connections_per_pair:
+        raise ConfigError(
+            f"Transport {name} opens no connections: set Scenario.transport.handshake to false and "
+            "connections_per_pair to 0"
+        )
+    if scenario.nic.knows != "sizes":
+        raise ConfigError(f"Transport {name} needs sizes of flows: set Scenario.nic.knows to sizes")
+    if any(traffic.writes != "at_once" for _, traffic in scenario.workload):
+        raise ConfigError(f"Transport {name} sends messages written as a whole: set writes of the workload to at_once")
+    if scenario.has_receivers or stack.hold:
+        raise ConfigError(
+            f"Transport {name} lets its own receivers grant what is sent: set Scenario.neighbourhoods to uplink and "
+            "stack.hold to false"
+        )
+
+
+def _check_beside(used: tuple[str, ...], scenario: Scenario, stack: HostStack, ports: list[Buffer]) -> None:
+    """Refuse transports that would share one queue, which is what each is designed against."""
+    shaped = [name for name in used if message_transports()[name].needs & TransportNeeds.SHAPED]
+    if len(shaped) > 1:
+        raise ConfigError(f"Transports {shaped[0]} and {shaped[1]} both need the shaped queue: leave one of them out")
+    given = {part.component for part in stack.components}
+    own = stack.transports if given < {name for name, _ in scenario.workload} else stack.transports[1:]
+    tcp = [name for name in own if name not in message_transports()]
+    if tcp and any(port.classes == 1 for port in ports):
+        raise ConfigError(
+            f"Transport {used[0]} and {tcp[0]}, which is TCP's, would share one queue in each port: set "
+            "Scenario.topology.classes to 2 or more, or leave one of them out"
+        )

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "message.h"
+
+#include "network.h"
+
+#include "message_ends.h"
+#include "shaped.h"
+
+namespace ncc::packetsim
+{
+
+namespace
+{
+
+// The network as message ends see it.
+struct Host {
+    Network &network;
+    Transport &transport;
+
+    int64_t now_ns() const { return network.now_ns(); }
+    uint64_t Schedule(int64_t time_ns, EventKind kind, uint32_t index)
+    {
+        return network.Schedule(time_ns, kind, index);
+    }
+    Run &run() { return transport; }
+    uint32_t slot_of(uint32_t flow) const { return transport.connections().slot_of(flow); }
+    uint64_t line_bytes_per_s(uint32_t node) { return network.link(network.nic(node).port()).wire.BytesPerS(); }
+    uint64_t shaped_bytes_per_s(uint32_t node) { return network.nic(node).shaped_bytes_per_s(); }
+    bool HasRoom(uint32_t slot) const { return transport.HasRoom(slot); }
+    void Received(uint32_t slot) { transport.Received(slot); }
+    void Acknowledged(uint32_t slot) { transport.Acknowledged(slot); }
+
+    Packet Made(const MessageFlow &flow, const ncc_tp_packet &content, Kind kind, uint32_t ip_bytes)
+    {
+        Packet packet{};
+        packet.connection = flow.slot;
+        packet.number = content.number;
+        packet.sack = transport.connections().extras().Take();
+        packet.ip_bytes = static_cast<uint16_t>(ip_bytes);
+        packet.kind = kind;
+        packet.prio = static_cast<uint8_t>(content.prio);
+        packet.message = true;
+        transport.connections().extras()[packet.sack].content = content;
+        return packet;
+    }
+    void SendData(const MessageFlow &flow, const ncc_tp_packet &content)
+    {
+        const uint32_t payload_bytes = flow.PayloadBytes(content.number);
+        Packet packet = Made(flow, content, Kind::kData, payload_bytes + kHeaderBytes);
+        packet.window = (content.flags & NCC_TP_EXPENDABLE) != 0 ? kExpendable : 0;
+        packet.ecn_capable = (content.flags & NCC_TP_ECT) != 0;
+        packet.retransmission = (content.flags & NCC_TP_AGAIN) != 0;
+        packet.fin = content.number + 1 == flow.pkts;
+        transport.Tag(packet, flow.flow, static_cast<uint64_t>(content.number) * flow.mss_bytes, payload_bytes);
+        transport.Send(packet);
+    }
+    void SendWord(const MessageFlow &flow, const ncc_tp_packet &content, bool to_receiver, uint8_t marks)
+    {
+        const Kind kind = to_receiver ? Kind::kWordToReceiver : Kind::kWordToSender;
+        Packet packet = Made(flow, content, kind, NCC_TP_SAY_BYTES);
+        packet.window = marks;
+        if ((marks & kInShaped) == 0) {
+            transport.Send(packet);
+            return;
+        }
+        const Connection &connection = transport.connections()[flow.slot];
+        network.nic(to_receiver ? connection.src : connection.dst).SendShaped(transport.Start(packet));
+    }
+};
+
+} // namespace
+
+struct Messages::Ends : MessageEnds<Host> {
+    using MessageEnds::MessageEnds;
+};
+
+Messages::Messages(Network &network, Transport &transport)
+    : transport_(transport), ends_(std::make_unique<Ends>(Host{network, transport}, transport.routes()))
+{
+}
+
+Messages::~Messages() = default;
+
+void Messages::Open(uint32_t slot) { ends_->Open(transport_.connections().flow_of(slot), slot); }
+
+void Messages::Close(uint32_t slot) { ends_->Close(slot); }
+
+void Messages::Deliver(const Packet &packet)
+{
+    if (transport_.connections()[packet.connection].over) {
+        return;
+    }
+    ncc_tp_packet content = transport_.connections().extras()[packet.sack].content;
+    content.flags |= FlagsOnArrival(packet.trimmed, packet.marked);
+    if (packet.marked && packet.has_payload()) {
+        transport_.CameMarked(transport_.connections().flow_of(packet.connection));
+    }
+    packet.to_receiver() ? ends_->ToReceiver(packet.connection, content) : ends_->ToSender(packet.connection, content);
+}
+
+void Messages::Send(uint32_t slot) { ends_->Send(slot); }
+
+void Messages::Timer(uint32_t slot, uint64_t word) { ends_->Timer(slot, word); }
+
+void Messages::Turn(uint32_t host) { ends_->Turn(host); }
+
+} // namespace ncc::packetsim
+
+namespace ncc
+{
+
+template void Switches<packetsim::Network, packetsim::Port>::JoinShaped(uint32_t, uint32_t);
+template void Switches<packetsim::Network, packetsim::Port>::ServeShaped(uint32_t);
+template void Switches<packetsim::Network, packetsim::Port>::TransmittedShaped(uint32_t, uint64_t);
+template void Nic<packetsim::Network, packetsim::PacketPool>::SendShaped(uint32_t);
+template bool Nic<packetsim::Network, packetsim::PacketPool>::ServeShaped();
+
+} // namespace ncc

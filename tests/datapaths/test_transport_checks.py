@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Networks in which a message transport cannot run: each is refused by name, with what to do."""
+
+from typing import Any
+
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.core.scenario import Nic, Transport
+from ncc.core.topologies import ManyToOne
+from ncc.core.topology import Program
+from ncc.envs.linux.stack import check_stack
+from ncc.envs.native.program_checks import check_programs
+from ncc.envs.native.transport_checks import check_transports
+from ncc.harness.datapath import ComponentStack, HostStack
+from tests.datapaths.runs import fixed, flow
+
+TOPOLOGY = ManyToOne(senders=2, shaped_frac=0.05)
+SETTINGS: dict[str, Any] = {
+    "nic": Nic(shaped_frac=0.05), "routing": "symmetric", "transport": Transport(handshake=False),
+}  # fmt: skip
+STACK = HostStack(transport="expresspass")
+TCP_TOO = STACK.replace(components=(ComponentStack(component="fixed", transport="expresspass"),), transport="dctcp")
+
+
+def test_what_it_needs_is_enough() -> None:
+    check_transports(fixed(TOPOLOGY, flow("s0", "receiver", 1000), **SETTINGS), STACK)
+    check_transports(fixed(TOPOLOGY, flow("s0", "receiver", 1000), **SETTINGS), TCP_TOO)  # no flow has TCP
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"topology": TOPOLOGY.replace(shaped_frac=0.0)}, "expresspass needs a shaped queue in every port and NIC"),
+        ({"nic": Nic()}, "expresspass needs a shaped queue in every port and NIC"),
+        ({"routing": "ecmp"}, "expresspass needs its words to come back the way of their data.*ecmp"),
+        (
+            {"topology": TOPOLOGY.replace(programs=(Program(name="letflow"),))},
+            "packets of a flow must not overtake each other",
+        ),
+        ({"transport": Transport()}, "expresspass opens no connections.*handshake to false"),
+        ({"transport": Transport(handshake=False, connections_per_pair=1)}, "connections_per_pair to 0"),
+        ({"nic": Nic(shaped_frac=0.05, knows="backlog")}, "expresspass needs sizes of flows.*knows to sizes"),
+        ({"neighbourhoods": "receivers"}, "expresspass lets its own receivers grant.*neighbourhoods to uplink"),
+    ],
+)
+def test_what_it_cannot_have_is_refused(changes: dict[str, Any], said: str) -> None:
+    values = SETTINGS | changes
+    topology = values.pop("topology", TOPOLOGY)
+    with pytest.raises(ConfigError, match=said):
+        check_transports(fixed(topology, flow("s0", "receiver", 1000), **values), STACK)
+
+
+@pytest.mark.parametrize(
+    ("stack", "said"),
+    [
+        (HostStack(transport="ndp"), "ndp needs ports that trim.*list with trim in it"),
+        (HostStack(transport="eqds"), "eqds needs ports that trim"),
+        (HostStack(transport="homa"), "homa needs 8 classes in every port"),
+        (HostStack(transport="pfabric_host", tags="remaining"), "pfabric_host needs ranks and ports that serve"),
+    ],
+)
+def test_queues_that_it_lacks_are_named(stack: HostStack, said: str) -> None:
+    scenario = fixed(TOPOLOGY.replace(classes=7), flow("s0", "receiver", 1000), **SETTINGS)
+    with pytest.raises(ConfigError, match=said):
+        check_transports(scenario, stack)
+
+
+def test_queues_that_it_needs_are_enough() -> None:
+    trims, ranks = (TOPOLOGY.replace(programs=(Program(name=name),)) for name in ("trim", "pfabric"))
+    for topology, stack in (
+        (trims, HostStack(transport="ndp")),
+        (TOPOLOGY.replace(classes=8), HostStack(transport="homa")),
+        (ranks, HostStack(transport="pfabric_host", tags="remaining")),
+    ):
+        check_transports(fixed(topology, flow("s0", "receiver", 1000), **SETTINGS), stack)
+    with pytest.raises(ConfigError, match=r"set stack\.tags"):
+        check_transports(fixed(ranks, flow("s0", "receiver", 1000), **SETTINGS), HostStack(transport="pfabric_host"))
+
+
+def test_tcp_needs_a_class_of_its_own() -> None:
+    stack = STACK.replace(components=(ComponentStack(component="fixed", transport="dctcp"),))
+    scenario = fixed(TOPOLOGY, flow("s0", "receiver", 1000), **SETTINGS)
+    with pytest.raises(ConfigError, match="expresspass and dctcp, which is TCP's, would share one queue"):
+        check_transports(scenario, stack)
+    check_transports(scenario.replace(topology=TOPOLOGY.replace(classes=2)), stack)
+
+
+def test_pauses_beside_a_shaped_queue_are_refused() -> None:
+    topology = TOPOLOGY.replace(programs=(Program(name="pfc"),), buffer_bytes=10**7, mark_threshold_bytes=0)
+    with pytest.raises(ConfigError, match="pfc pauses links, and the shaped queue of a port drops"):
+        check_programs(fixed(topology, flow("s0", "receiver", 1000), **SETTINGS))
+
+
+def test_linux_refuses_it_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"expresspass replaces TCP at both ends.*simulator"):
+        check_stack(STACK)
+
+
+def test_a_share_is_below_the_line() -> None:
+    with pytest.raises(ConfigError, match="shaped_frac"):
+        TOPOLOGY.replace(shaped_frac=1.0)
