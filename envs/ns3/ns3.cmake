@@ -32,7 +32,6 @@ set(ncc_ns3_suffix "${CMAKE_MATCH_2}") # "-optimized" and the like in own builds
 include("${NCC_ENVS}/native/native.cmake")
 file(GLOB ncc_ns3_sources CONFIGURE_DEPENDS "${NCC_ENVS}/ns3/src/*.cc")
 nanobind_add_module(_ns3 NB_STATIC NB_DOMAIN ncc_ns3 ${ncc_ns3_sources})
-set_target_properties(_ns3 PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 7) # ns-3's headers are read twice
 target_link_libraries(_ns3 PRIVATE ncc_controllers ncc_native)
 target_include_directories(_ns3 SYSTEM PRIVATE "${ncc_ns3_root}/include")
 # The headers' inline functions must agree with the libraries; these are the wheel's.
