@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ncc.baselines.registry import controllers
 from ncc.core.errors import ConfigError
 from ncc.core.measurement import COLUMNS, Measurement
 from ncc.core.scenario import Scenario
@@ -17,7 +18,7 @@ from tests.datapaths.runs import engine
 from tests.support.scenarios import scenarios
 
 EPOCHS = 12
-stacks = st.sampled_from(PacketsimDatapath().transports()).map(lambda name: HostStack(transport=name))
+stacks = st.sampled_from(sorted(controllers())).map(lambda name: HostStack(transport=name))
 
 
 def limits(scenario: Scenario, seed: int) -> np.ndarray:

@@ -264,17 +264,16 @@ uint64_t Run(uint64_t seed)
         const uint64_t nth = random.Between(1, 20);
         const Port &at = one.network().switches().port(port);
         const bool fault = random.Chance(made.fault_chance) && at.at_switch() && planned[port] < kMostFaults;
-        const bool control = random.Chance(0.3);
         const uint64_t kind = random.Between(0, 2);
         planned[port] += fault;
         const int64_t delay_ns = static_cast<int64_t>(random.Between(1, 20'000'000));
         for (Seen *each : {&one, &two}) {
             if (fault && kind == 0) {
-                each->network().Plan(port, {nth, NCC_DROP, 0, control});
+                each->network().Plan(port, {nth, NCC_DROP, 0});
             } else if (fault && kind == 1) {
-                each->network().Plan(port, {nth, NCC_MARK, 0, control});
+                each->network().Plan(port, {nth, NCC_MARK, 0});
             } else if (fault) {
-                each->network().Plan(port, {nth, NCC_PASS, delay_ns, control});
+                each->network().Plan(port, {nth, NCC_PASS, delay_ns});
             }
             try {
                 each->Step(limits_bps);
