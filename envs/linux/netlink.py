@@ -22,6 +22,8 @@ _REQUEST, _ACK, _ERROR, _DONE = 1, 4, 2, 3
 _NUMBERS = 1 << 31
 """Numbers of requests, from 1. The kernel's answers repeat them."""
 _HEADER, _TC, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=BxxxiIII"), struct.Struct("=HH")
+_ASKED, _ASKED_AT = struct.Struct("=HI"), 6
+"""Flags and number in a header."""
 _BASIC, _QUEUE = 1, 3
 """TCA_STATS_BASIC and TCA_STATS_QUEUE."""
 _NESTED = 0x3FFF
@@ -124,8 +126,12 @@ class Route:
         """
         first = self._number % _NUMBERS + 1
         self._number = last = first + len(messages) - 1
-        flags = (*[~_ACK] * (len(messages) - 1), ~0)
-        self._socket.send(b"".join(map(_numbered, messages, range(first, last + 1), flags)))
+        sent, at = bytearray().join(messages), 0
+        for number, message in enumerate(messages, first):
+            flags, _ = _ASKED.unpack_from(message, _ASKED_AT)
+            _ASKED.pack_into(sent, at + _ASKED_AT, flags if number == last else flags & ~_ACK, number)
+            at += len(message)
+        self._socket.send(sent)
         while True:
             data = memoryview(self._socket.recv(BUFFER_BYTES))
             while len(data) >= _HEADER.size:
@@ -137,12 +143,6 @@ class Route:
     def close(self) -> None:
         """Close the socket; may be called twice."""
         self._socket.close()
-
-
-def _numbered(message: bytes, number: int, mask: int) -> bytes:
-    """Return a request with a number, and with those of its flags that are in a mask."""
-    length, kind, flags, _, port = _HEADER.unpack_from(message)
-    return _HEADER.pack(length, kind, flags & mask, number, port) + message[_HEADER.size :]
 
 
 def _error(body: memoryview) -> int:
