@@ -53,7 +53,7 @@ class Live:
 
     Args:
         shim: the shim, to which this class adds the hosts.
-        sources: IPv4 addresses of each host [k], each with the cookie of its network namespace.
+        sources: addresses of each host [k], each with the cookie of its network namespace.
         base_rtt_s: RTT [k] of each host before its first sample.
         counters: counter [k] of each host's interface.
         queues: queues of the interfaces; None: measure only.

@@ -19,9 +19,11 @@ KIND, OPTIONS, STATS = 1, 2, 7
 ROOT = 0xFFFFFFFF
 """Parent of a device's root queue."""
 _REQUEST, _ACK, _ERROR, _DONE = 1, 4, 2, 3
-_NUMBER = 1
-"""Number of a request; the kernel's answer repeats it."""
+_NUMBERS = 1 << 31
+"""Numbers of requests, from 1. The kernel's answers repeat them."""
 _HEADER, _TC, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=BxxxiIII"), struct.Struct("=HH")
+_ASKED, _ASKED_AT = struct.Struct("=HI"), 6
+"""Flags and number in a header."""
 _BASIC, _QUEUE = 1, 3
 """TCA_STATS_BASIC and TCA_STATS_QUEUE."""
 _NESTED = 0x3FFF
@@ -51,9 +53,9 @@ def attributes(data: memoryview) -> Attributes:
 def request(
     kind: int, flags: int, index: int, *, handle: int = 0, parent: int = 0, info: int = 0, body: bytes = b""
 ) -> bytes:
-    """Return a request about device `index`, which the kernel acknowledges."""
+    """Return a request about device `index`, which the kernel acknowledges; `Route` gives it a number."""
     tc = _TC.pack(socket.AF_UNSPEC, index, handle, parent, info) + body
-    return _HEADER.pack(_HEADER.size + len(tc), kind, flags | _REQUEST | _ACK, _NUMBER, 0) + tc
+    return _HEADER.pack(_HEADER.size + len(tc), kind, flags | _REQUEST | _ACK, 0, 0) + tc
 
 
 class Answer:
@@ -86,6 +88,7 @@ class Route:
         kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
         self._socket = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
         self._socket.settimeout(5.0)
+        self._number = 0
 
     def send(self, *messages: bytes) -> None:
         """Send requests together and wait until they are done, in order, also those after one that is refused.
@@ -93,13 +96,11 @@ class Route:
         Raises:
             OSError: the kernel refuses a request; this is its first refusal.
         """
-        *before, last = messages
-        self._socket.send(b"".join((*map(_quiet, before), last)))
         refused = 0
-        for kind, number, body in self._received():
+        for kind, of_last, body in self._answers(*messages):
             if kind == _ERROR:
                 refused = refused or _error(body)
-                if number == _NUMBER:
+                if of_last:
                     break
         if refused:
             raise OSError(refused, "")
@@ -110,8 +111,7 @@ class Route:
         Raises:
             OSError: the kernel refuses the request.
         """
-        self._socket.send(message)
-        for kind, _, body in self._received():
+        for kind, _, body in self._answers(message):
             if kind not in (_ERROR, _DONE):
                 yield Answer(body)
                 continue
@@ -119,24 +119,30 @@ class Route:
                 raise OSError(error, "")
             return
 
-    def _received(self) -> Iterator[tuple[int, int, memoryview]]:
-        """Yield the type, the request's number and the body of each message that comes."""
+    def _answers(self, *messages: bytes) -> Iterator[tuple[int, bool, memoryview]]:
+        """Send requests; yield each answer's type, True if it is to the last request, and its body.
+
+        The kernel answers the others only if it refuses them. Answers that an earlier caller has not read are skipped.
+        """
+        first = self._number % _NUMBERS + 1
+        self._number = last = first + len(messages) - 1
+        sent, at = bytearray().join(messages), 0
+        for number, message in enumerate(messages, first):
+            flags, _ = _ASKED.unpack_from(message, _ASKED_AT)
+            _ASKED.pack_into(sent, at + _ASKED_AT, flags if number == last else flags & ~_ACK, number)
+            at += len(message)
+        self._socket.send(sent)
         while True:
             data = memoryview(self._socket.recv(BUFFER_BYTES))
             while len(data) >= _HEADER.size:
                 length, kind, _, number, _ = _HEADER.unpack_from(data)
                 body, data = data[_HEADER.size : length], data[max((length + 3) & ~3, _HEADER.size) :]
-                yield kind, number, body
+                if first <= number <= last:
+                    yield kind, number == last, body
 
     def close(self) -> None:
         """Close the socket; may be called twice."""
         self._socket.close()
-
-
-def _quiet(message: bytes) -> bytes:
-    """Return a request that the kernel answers only if it refuses it, with the number 0."""
-    length, kind, flags, _, port = _HEADER.unpack_from(message)
-    return _HEADER.pack(length, kind, flags & ~_ACK, 0, port) + message[_HEADER.size :]
 
 
 def _error(body: memoryview) -> int:

@@ -11,7 +11,8 @@ for the agent.
 what it is. The exit status of both is 0 if all is well, 1 if the host is limited by less than policy and neighbours,
 and 2 if no agent limits it.
 
-``restore`` puts back the settings that a killed agent left in this network namespace.
+``restore`` puts back the settings that a killed agent left in this network namespace. Its exit status is 3 if an
+agent is alive there.
 
 ``check`` prints which requirements of the Linux datapath this machine meets. With options of ``run`` it says what a
 start would refuse. Its exit status is 0 if a run is possible, else 1.

@@ -2,9 +2,11 @@
 """The local hosts of an agent: their interfaces and addresses, checked."""
 
 import argparse
+import errno
 import socket
-from collections.abc import Iterator
-from ipaddress import IPv4Address, ip_address
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv6Address
+from pathlib import Path
 
 import psutil
 
@@ -13,8 +15,13 @@ from ncc.envs.linux import namespaces
 from ncc.envs.linux.device import interface_index, occupied
 from ncc.envs.linux.machine import namespace_cookie
 from ncc.host.peers import numerical
+from ncc.host.sockets import REMEDIES
 
-BROADCAST = IPv4Address("255.255.255.255")
+ADDRESSES = Path("/proc/thread-self/net/if_inet6")
+"""File with the addresses of IPv6 of the calling thread's network namespace: number, index, length of the prefix, scope
+and flags in hexadecimal, and interface."""
+PASSING = 0x01 | 0x08 | 0x20 | 0x40
+"""IFA_F_TEMPORARY, IFA_F_DADFAILED, IFA_F_DEPRECATED and IFA_F_TENTATIVE (linux/if_addr.h)."""
 Source = tuple[str, int]
 """Local end of connections: an address, and the cookie (a number) of the network namespace that has it."""
 
@@ -24,14 +31,15 @@ def local_hosts(options: argparse.Namespace, *, ipv6: bool = False) -> tuple[lis
 
     Args:
         options: options of ``run``; `interface`, `address`, `netns` and `dry_run` are read.
-        ipv6: True if other agents have addresses of IPv6: of an interface with several, the first of this version is
-            that of its host.
+        ipv6: True if other agents have addresses of IPv6. Then the host's address is the one of this version that
+            lasts; else it is the interface's first of IPv4.
 
     Returns:
         [k] address of each host, and [k] local ends of its measured connections.
 
     Raises:
-        ConfigError: an address or an interface cannot be used, or their numbers differ.
+        ConfigError: an address or an interface cannot be used, their numbers differ, or several addresses could be a
+            host's.
     """
     interfaces: list[str] = options.interface
     named: list[str] = options.netns or []
@@ -54,6 +62,8 @@ def local_hosts(options: argparse.Namespace, *, ipv6: bool = False) -> tuple[lis
         host_addresses = [(numerical(address),) for address in options.address]
     elif lacking := [name for name, own in zip(interfaces, host_addresses, strict=True) if not own]:
         raise ConfigError(f"the interface {lacking[0]} has no address: give it one, or name the host's, --address")
+    elif ipv6:
+        host_addresses = [_lasting_first(name, own) for name, own in zip(interfaces, host_addresses, strict=True)]
     if named and (not options.address or len(named) not in (1, len(host_addresses))):
         raise ConfigError("--netns is of an --address: name one for all addresses, or one for each in turn")
     spaces = named * len(host_addresses) if len(named) == 1 else named or [""] * len(host_addresses)
@@ -90,15 +100,32 @@ def _addresses(interface: str) -> Iterator[str]:
     return (one.address for one in found if "%" not in one.address)  # it has the name of a link
 
 
+def _lasting_first(interface: str, addresses: Sequence[str]) -> tuple[str, ...]:
+    """Return the addresses of an interface, beginning with the one of IPv6 by which other agents can know the host.
+
+    The kernel's order does not tell it: newer addresses come first, such as temporary ones.
+    """
+    found = lasting = [address for address in addresses if ":" in address]
+    if len(found) > 1:
+        lines = [line.split() for line in ADDRESSES.read_text().splitlines()]
+        passing = {str(IPv6Address(bytes.fromhex(line[0]))) for line in lines if int(line[4], 16) & PASSING}
+        lasting = [address for address in found if address not in passing]
+        if len(lasting) != 1:
+            raise ConfigError(
+                f"the interface {interface} has several addresses of IPv6 ({', '.join(lasting or found)}), and other "
+                "agents know this host by one: name it, --address"
+            )
+    return tuple(dict.fromkeys((*lasting, *addresses)))
+
+
 def _begins_here(address: str) -> bool:
     """Return True if connections of this namespace may begin at an address."""
-    parsed = ip_address(address)
-    if parsed.is_multicast or parsed.is_unspecified or parsed == BROADCAST:
-        return False  # bind() takes these, but no connection begins there
-    family = socket.AF_INET if isinstance(parsed, IPv4Address) else socket.AF_INET6
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.bind((address, 0))
-        except OSError:
-            return False
+    except OSError as error:
+        if error.errno == errno.EAFNOSUPPORT:
+            raise ConfigError(f"no connection can begin at {address}: {REMEDIES[error.errno]}") from None
+        return False
     return True

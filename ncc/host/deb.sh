@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds a Debian package with what a host needs to run a policy, from a wheel: deb.sh PYTHON WHEEL FOLDER. It takes pip
-# of PYTHON, whose version the package needs, and dpkg-deb. Beside it lie constraints.txt and LICENSES of the checkout, in
-# the current folder.
+# of PYTHON, whose version the package needs, and dpkg-deb. The current folder is the checkout: versions are those of its
+# constraints.txt, and the package gets its LICENSES.
 set -eu
 python=$1 wheel=$2 out=$3
 fail() { echo "ncc: $*" >&2; exit 1; }
 command -v dpkg-deb >/dev/null || fail "dpkg-deb is not installed (package dpkg)."
 release=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 version=${wheel##*/neighbour_cc-} version=${version%%-*}
+version=$(echo "$version" | sed -E 's/^([0-9.]*[0-9])(a|b|rc|\.dev)/\1~\2/') # else it is later than the release
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
@@ -37,8 +38,11 @@ shift
 exec /opt/ncc/bin/python3 -I -m ncc.host "$@"
 END
 cat >"$root/etc/ncc/host.conf.example" <<'END'
-# Options of `ncc host run`. Copy this to host.conf, change it, run `ncc host check --config /etc/ncc/host.conf`, and
-# `systemctl enable --now ncc-host`.
+# Options of `ncc host run`. Copy this to host.conf and change it. As root, see what a start would refuse, then start:
+#   rights=+bpf,+perfmon,+net_admin,+net_bind_service
+#   prlimit --rtprio=50 --memlock=unlimited setpriv --reuid ncc --regid ncc --clear-groups --inh-caps $rights \
+#     --ambient-caps $rights ncc host check --config /etc/ncc/host.conf --realtime
+#   systemctl enable --now ncc-host
 /etc/ncc/policy.ncc            # as ncc export writes; add --digest sha256:... as it prints
 --interface eth0 --uplink-rate 1e9 --knows sizes
 --peers 10.0.0.2,10.0.0.3      # or [fd00::2],[fd00::3]
@@ -68,19 +72,35 @@ set -e
 [ "$1" = configure ] || exit 0
 getent passwd ncc >/dev/null || useradd --system --no-create-home --shell /usr/sbin/nologin ncc
 if [ -d /run/systemd/system ]; then
+  if [ -e /etc/systemd/system/ncc-host.service ]; then
+    echo "ncc: /etc/systemd/system/ncc-host.service hides the package's unit, and perhaps runs another ncc: remove it" >&2
+  fi
   systemctl daemon-reload
-  systemctl try-restart ncc-host
+  systemctl try-restart ncc-host ||
+    echo "ncc-host did not start again: see ncc host check --config /etc/ncc/host.conf" >&2
 fi
 END
 cat >"$root/DEBIAN/prerm" <<'END'
 #!/bin/sh
-# Without its agent a host has no limit: also one that was killed leaves none. It fails while an agent runs by hand.
-set -e
+# Without its agent a host has no limit: also one that was killed leaves none. Only an agent that runs by hand (status 3)
+# refuses the removal.
 [ "$1" = remove ] || exit 0
-[ ! -d /run/systemd/system ] || systemctl disable --now ncc-host
+[ ! -d /run/systemd/system ] || systemctl stop ncc-host
 /opt/ncc/bin/python3 -I -m ncc.host restore
+case $? in
+  0) ;;
+  3) exit 1 ;;
+  *) echo "ncc: what a killed agent has changed here may stay: look at tc qdisc and sysctl net.ipv4" >&2 ;;
+esac
+[ ! -d /run/systemd/system ] || systemctl disable ncc-host
+exit 0
+END
+cat >"$root/DEBIAN/postrm" <<'END'
+#!/bin/sh
+[ "$1" = remove ] && [ -d /run/systemd/system ] && systemctl daemon-reload
+exit 0
 END
 chmod -R u=rwX,go=rX "$root"
-chmod 755 "$root/usr/bin/ncc" "$root/DEBIAN/postinst" "$root/DEBIAN/prerm"
+chmod 755 "$root/usr/bin/ncc" "$root/DEBIAN/postinst" "$root/DEBIAN/prerm" "$root/DEBIAN/postrm"
 mkdir -p "$out"
 dpkg-deb --root-owner-group -Zgzip --build "$root" "$out"

@@ -4,7 +4,7 @@
 import re
 from collections.abc import Sequence
 from hashlib import sha256
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
 from ncc.core.errors import ConfigError
@@ -13,6 +13,7 @@ PORT = 947
 """UDP port of agents whose address names no port. It is below 1024, so that no user takes it while an agent is down."""
 HOSTS_MOST = 256
 """Largest number of hosts that one agent serves (layout.HOSTS_MAX), and that a neighbourhood has."""
+BROADCAST = IPv4Address("255.255.255.255")
 _FORM = re.compile(r"([0-9.]+|\[[^\]]+\])(?::(\d{1,5}))?(?:\*(\d{1,4}))?", re.ASCII)
 
 
@@ -20,7 +21,7 @@ def numerical(text: str) -> str:
     """Return an address of IPv4 or IPv6 in its usual text form.
 
     Raises:
-        ConfigError: the text is none, or one that does not name a single host.
+        ConfigError: the text is none, or one that does not name a single host, such as a multicast address.
     """
     try:
         parsed = ip_address(text)
@@ -35,6 +36,8 @@ def numerical(text: str) -> str:
             f"{text!r} is an address of one link only, which other links have too: name one without a scope that all "
             "hosts can reach, as in fd00::/8"
         )
+    if parsed.is_multicast or parsed.is_unspecified or parsed == BROADCAST:
+        raise ConfigError(f"{text!r} is not the address of one host: name one that `ip address` shows on that host")
     return str(parsed)
 
 
@@ -125,15 +128,20 @@ def parse_peers(text: str, own: Sequence[Peer]) -> tuple[Peer, ...]:
     """Parse a list of agents, separated by commas, and return all their hosts in this order.
 
     Raises:
-        ConfigError: an entry is invalid, a host is named twice or is one of `own`, there are too many hosts, or their
-            addresses are of both versions of IP.
+        ConfigError: an entry is invalid, a host is named twice or is one of `own`, two have the same id, there are too
+            many hosts, or their addresses are of both versions of IP.
     """
     peers = tuple(peer for entry in text.split(",") if entry.strip() for peer in parse_agent(entry))
-    seen = {peer.id: "this agent itself" for peer in own}
+    seen = {peer.id: peer for peer in own}
     for peer in peers:
         if (other := seen.get(peer.id)) is not None:
-            raise ConfigError(f"the peer {peer} is {other}; name every other agent of the neighbourhood once")
-        seen[peer.id] = "named twice"
+            raise ConfigError(
+                f"the peer {peer} has the same id as {other}: give one of them another address"
+                if other.address != peer.address
+                else f"the peer {peer} is {'this agent itself' if other in own else 'named twice'}; name every other "
+                "agent of the neighbourhood once"
+            )
+        seen[peer.id] = peer
     check_version((*own, *peers))
     if len(peers) + len(own) > HOSTS_MOST:
         raise ConfigError(f"a neighbourhood has at most {HOSTS_MOST} hosts, got {len(peers) + len(own)}: name fewer")

@@ -10,6 +10,7 @@ import argparse
 import fcntl
 import os
 import socket
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +29,12 @@ AUTOCORKING = Path("/proc/sys/net/ipv4/tcp_autocorking")
 """Sysctl that is turned off. It holds back a message's last bytes until its first packet has left the host's queue."""
 SEND_BUFFER = Path("/proc/sys/net/ipv4/tcp_wmem")
 """Sysctl with three sizes of a socket's send buffer, in bytes of memory: smallest, first, and largest."""
+TAKEN = 3
+"""Exit status of ``ncc host restore`` while an agent is alive here."""
+
+
+class TakenError(DatapathError):
+    """Another agent has the lock of this network namespace."""
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -87,8 +94,15 @@ def changed(wanted: Mapping[Path, str]) -> Iterator[None]:
 
 
 def command(_: argparse.Namespace) -> int:
-    """Run ``ncc host restore``: print the settings that were put back; return 0. Errors are those of `restore`."""
-    restored = [f"{name} is {value} again" for name, value in restore().items()]
+    """Run ``ncc host restore``: print the settings that were put back; return 0, or `TAKEN`.
+
+    Other errors are those of `restore`.
+    """
+    try:
+        restored = [f"{name} is {value} again" for name, value in restore().items()]
+    except TakenError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return TAKEN
     print(*(restored or ["No agent left anything changed in this network namespace."]), sep="\n")
     return 0
 
@@ -100,7 +114,8 @@ def restore() -> dict[str, str]:
         For each sysctl that was put back its value; and an entry for each interface that lost an agent's queue.
 
     Raises:
-        DatapathError: an agent is alive here, or the kernel refuses.
+        TakenError: an agent is alive here.
+        DatapathError: the kernel refuses.
         ResultError: the record of former values cannot be read.
     """
     with alone(restores=True):
@@ -150,7 +165,8 @@ def alone(*, restores: bool = False) -> Iterator[None]:
     `restores` is that of `machine.open_lock`.
 
     Raises:
-        DatapathError: another agent has it.
+        TakenError: another agent has it.
+        DatapathError: its file cannot be opened.
     """
     path = _record().with_suffix(".lock")
     while True:
@@ -159,7 +175,7 @@ def alone(*, restores: bool = False) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
-            raise DatapathError(
+            raise TakenError(
                 "Another agent has changed settings of this network namespace: end it first, or let one agent have "
                 "several hosts."
             ) from None

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 from collections.abc import Sequence
+from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -29,11 +30,14 @@ _UDP_BYTES, _IP_AT, _SOURCE_AT, _SOURCE_AT_IPV6 = 8, 0xFFF0_0000, 12, 8
 the source address."""
 UNPRIVILEGED = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 """File with the least port that takes no right."""
-_REMEDIES = {
+REMEDIES = {
     errno.EADDRINUSE: "the port is in use; is an agent running already? Stop what has it, or name another port",
     errno.EADDRNOTAVAIL: "this machine has no such address; name one that `ip address` shows",
     errno.EACCES: "a port below 1024 takes CAP_NET_BIND_SERVICE, which root and the unit have at a start: restart the "
     "agent, or name another port",
+    errno.EAFNOSUPPORT: "this process may not use addresses of this version of IP: let RestrictAddressFamilies of the "
+    "unit have AF_INET6 (systemctl edit ncc-host), or give the kernel IPv6",
+    errno.ENOMEM: "the kernel has no room for the filter of so many peers: raise net.core.optmem_max",
 }
 
 
@@ -49,13 +53,15 @@ def opened(address: Address, messages: int, senders: Sequence[Address]) -> socke
         if address.is_ipv6
         else (socket.AF_INET, socket.IPPROTO_IP, socket.IP_TOS)
     )
-    made = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
     try:
-        take_from(made, messages, senders)  # before it is bound and receives anything
-        made.setsockopt(level, option, DSCP << 2)
-        made.bind(address)
+        with ExitStack() as undo:
+            made = undo.enter_context(socket.socket(family, kind))
+            take_from(made, messages, senders)  # before it is bound and receives anything
+            made.setsockopt(level, option, DSCP << 2)
+            made.bind(address)
+            undo.pop_all()
     except OSError as error:
-        made.close()
         raise refused(address, error.errno or 0) from None
     return made
 
@@ -63,7 +69,7 @@ def opened(address: Address, messages: int, senders: Sequence[Address]) -> socke
 def refused(address: Address, number: int) -> ConfigError | DatapathError:
     """Return the error of an address whose port cannot be opened, by the kernel's error number."""
     kind = DatapathError if number == errno.EADDRINUSE else ConfigError
-    return kind(f"cannot listen on {address}: {_REMEDIES.get(number, os.strerror(number))}")
+    return kind(f"cannot listen on {address}: {REMEDIES.get(number, os.strerror(number))}")
 
 
 def take_from(opened: socket.socket, messages: int, senders: Sequence[Address]) -> None:

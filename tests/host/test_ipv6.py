@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Agents whose addresses are of IPv6: their limits, the connections that they measure, and their messages."""
 
+import argparse
+import errno
 import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+from ncc.core.errors import ConfigError
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.order_program import CLASSES
 from ncc.envs.linux.queue import EARLY, FIRST, REST
+from ncc.host.addresses import local_hosts
 from ncc.host.keys import Key, Keys
 from ncc.host.message import SIZE
 from tests.host.agents import AgentProcess, busy, limited_to
@@ -66,6 +71,26 @@ def test_agents_over_ipv6_hear_each_other_and_measure_and_limit_its_connections(
     assert own.wait_for("ended")["messages"]["received"] > 0
 
 
+def test_the_host_s_address_is_the_one_that_lasts_or_it_is_asked_for() -> None:
+    """The kernel names the newest first: each message of a router may bring a temporary one."""
+    options = argparse.Namespace(interface=["line0"], address=None, netns=None, dry_run=True)
+    with line() as on, namespaces.inside(on.host):
+        for name, value in (("use_tempaddr", "2"), ("accept_dad", "0")):
+            Path("/proc/sys/net/ipv6/conf/line0", name).write_text(value)
+        say(f"-n {on.host} address del {OWN_IPV6}/64 dev line0")
+        say(f"-n {on.host} address add {OWN_IPV6}/64 dev line0 mngtmpaddr")  # and the temporary one with it
+        say(f"-n {on.host} address add fd00:8::5/64 dev line0 preferred_lft 0")
+        hosts, ((*measured,),) = local_hosts(options, ipv6=True)
+        assert hosts == [OWN_IPV6]
+        assert len(measured) == 4, "connections from the others are measured"
+        say(f"-n {on.host} address add fd00:8::6/64 dev line0")
+        with pytest.raises(ConfigError, match=rf"IPv6 \(fd00:8::6, {OWN_IPV6}\), and .* --address$"):
+            local_hosts(options, ipv6=True)
+        assert local_hosts(options)[0] == ["10.8.0.1"]
+        options.address = ["fd00:8::6"]
+        assert local_hosts(options, ipv6=True)[0] == ["fd00:8::6"]
+
+
 @pytest.mark.attack("n27")
 @pytest.mark.parametrize(
     ("family", "peer"), [(socket.AF_INET, PEER), (socket.AF_INET6, PEER_IPV6)], ids=["IPv4", "IPv6"]
@@ -116,6 +141,20 @@ def test_the_kernel_drops_what_comes_from_another_address_of_ipv6() -> None:
             peer = undo.enter_context(closing(opened("[fd00:8::8]:5000", f"[{OWN_IPV6}]:5000", keys=KEYS)))
         peer.send(states(1), time.monotonic_ns())
         until(lambda: a.counters["received"] == 1, a)
+
+
+def test_what_the_kernel_refuses_to_a_socket_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [f"[fd00:8::{i:x}]:5000" for i in range(8, 263)]
+    with line() as on, namespaces.inside(on.host):
+        Path("/proc/sys/net/core/optmem_max").write_text("4096")
+        with pytest.raises(ConfigError, match=r"cannot listen on \[fd00:8::1\]:5000: .* raise net.core.optmem_max"):
+            opened(f"[{OWN_IPV6}]:5000", *others)
+    unknown = Mock(side_effect=OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol"))
+    monkeypatch.setattr(socket, "socket", unknown)
+    options = argparse.Namespace(interface=["lo"], address=["::1"], netns=None, dry_run=True)
+    for refused in (lambda: opened("[::1]:5000", "[::2]:5000"), lambda: local_hosts(options)):
+        with pytest.raises(ConfigError, match="let RestrictAddressFamilies of the unit have AF_INET6"):
+            refused()
 
 
 @pytest.mark.parametrize("ports", [1, 255])

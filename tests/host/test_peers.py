@@ -43,6 +43,9 @@ def test_ids_are_those_of_addresses() -> None:
         ("[fe80::1%eth0]", "name one without a scope"),
         ("[fd00::1%eth0]", "name one without a scope"),
         ("[::ffff:10.0.0.2]", "is an address of IPv4: write 10.0.0.2"),
+        ("224.0.0.1", "'224.0.0.1' is not the address of one host"),
+        ("[ff02::1]", "'ff02::1' is not the address of one host"),
+        ("[::]", "'::' is not the address of one host"),
         ("10.0.0.2:0", "ports are 1 to 65535"),
         ("10.0.0.2:65536", "has port 65536"),
         ("10.0.0.2*0", "serves 1 to 256"),
@@ -72,6 +75,8 @@ def test_a_neighbourhood_has_each_host_once() -> None:
         parse_peers("10.0.0.2,10.0.0.1", own)
     with pytest.raises(ConfigError, match=r"the peer 10.0.0.2:947 is named twice"):
         parse_peers("10.0.0.2,10.0.0.2:947", own)
+    with pytest.raises(ConfigError, match=r"\[fd00::4691\]:947 has the same id as \[fd00::2cc7\]:947: give one"):
+        parse_peers("[fd00::2cc7],[fd00::4691]", parse_agent("[fd00::1]"))
     with pytest.raises(ConfigError, match="at most 256 hosts, got 258"):
         parse_peers("10.0.0.2*256", own)
     with pytest.raises(ConfigError, match=r"the uplink '10.0.0.2\*2' must be one"):

@@ -116,7 +116,7 @@ struct {
 /* Local end of a connection -> index of the host; NCC_NO_HOST: the connection is reported and not limited. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, 4 * NCC_HOSTS_MAX);
+    __uint(max_entries, 16 * NCC_HOSTS_MAX);
     __type(key, struct ncc_source);
     __type(value, __u32);
 } addresses SEC(".maps");
@@ -165,25 +165,28 @@ static __always_inline struct ncc_report *shim_row(const struct shim_flow *f)
 
 #define NCC_MAPPED bpf_htonl(0xFFFF) /* third word of an address of IPv4 */
 
-/* Returns an end of a connection: `ipv6` if its socket is of IPv6, which may have a mapped address, else `ipv4`. */
-static __always_inline struct ncc_address shim_end(const struct sock *sk, __be32 ipv4, const struct in6_addr *ipv6)
-{
-    struct ncc_address end = {.words = {0, 0, NCC_MAPPED, ipv4}};
-
-    if (sk->__sk_common.skc_family == NCC_AF_INET6)
-        for (int i = 0; i < 4; i++)
-            end.words[i] = ipv6->in6_u.u6_addr32[i];
-    return end;
-}
+/*
+ * Returns an end of a connection: member `ipv6` if its socket is of IPv6, which may have a mapped address, else `ipv4`.
+ * A kernel without IPv6 has no such member; it is named only behind the test, because the kernel refuses it elsewhere.
+ */
+#define SHIM_END(sk, ipv4, ipv6)                                                                                       \
+    ({                                                                                                                 \
+        struct ncc_address end = {.words = {0, 0, NCC_MAPPED, (sk)->__sk_common.ipv4}};                                \
+                                                                                                                       \
+        if (bpf_core_field_exists((sk)->__sk_common.ipv6) && (sk)->__sk_common.skc_family == NCC_AF_INET6)             \
+            for (int i = 0; i < 4; i++)                                                                                \
+                end.words[i] = (sk)->__sk_common.ipv6.in6_u.u6_addr32[i];                                              \
+        end;                                                                                                           \
+    })
 
 static __always_inline struct ncc_address shim_own(const struct sock *sk)
 {
-    return shim_end(sk, sk->__sk_common.skc_rcv_saddr, &sk->__sk_common.skc_v6_rcv_saddr);
+    return SHIM_END(sk, skc_rcv_saddr, skc_v6_rcv_saddr);
 }
 
 static __always_inline struct ncc_address shim_peer(const struct sock *sk)
 {
-    return shim_end(sk, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr);
+    return SHIM_END(sk, skc_daddr, skc_v6_daddr);
 }
 
 static __always_inline int shim_mapped(const struct ncc_address *a)
