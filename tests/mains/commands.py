@@ -16,12 +16,14 @@ from typing import Any
 from unittest import mock
 
 from hydra._internal.hydra import Hydra
+from hydra.core.config_store import ConfigStore
 
 from ncc.core.errors import NccError
 from ncc.core.extras import MissingExtraError
 from ncc.harness.networks import Networks
 from ncc.harness.pool import Job, Processes, Tally, Task
 from ncc.results import training
+from ncc.run.compose import register
 from tests.support.extras import lacking
 
 TINY = (
@@ -57,8 +59,10 @@ def here(main: str, *arguments: str, cwd: Path, **environment: str) -> "Complete
     """Run a main as `ncc` does, and take a missing extra for an error like others."""
     out, err, status = io.StringIO(), io.StringIO(), 0
     line = command(main, *arguments)
+    register()
     with (
         contextlib.chdir(cwd),
+        mock.patch.dict(ConfigStore.instance().repo["scenario"]),  # a scenario's file gets a name there
         mock.patch.dict(os.environ, environment),
         mock.patch.object(sys, "argv", [f"ncc.{main}", *arguments]),
         mock.patch.object(sys, "orig_argv", line),
