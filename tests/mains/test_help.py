@@ -13,7 +13,7 @@ from ncc.cli.words import as_hydra_reads
 from ncc.run.compose import register
 from ncc.study.sweep.space import quoted_list
 from tests.house.files import ROOT
-from tests.mains.commands import verb
+from tests.mains.commands import ncc_apart, verb
 
 COMPOSED = [verb for verb in VERBS if (ROOT / "configs" / f"{verb}.yaml").exists()]
 
@@ -26,7 +26,8 @@ def helped(*arguments: str, columns: int = 80) -> str:
 
 @pytest.mark.parametrize("name", COMPOSED)
 def test_help_fits_a_screen_and_has_a_text_for_all_that_it_shows(name: str) -> None:
-    out = helped(name, "--help")
+    """In a process of its own, to which no other test has added names."""
+    out = ncc_apart("__main__", name, "--help", cwd=ROOT, COLUMNS="80").stdout
     lines = out.splitlines()
     assert len(lines) <= 61
     assert not [line for line in lines if len(line) > 80]
