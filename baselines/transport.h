@@ -66,6 +66,7 @@ struct ncc_tp_packet {
 struct ncc_tp_flow {
     ncc_u64 now_ns;
     ncc_u64 line_bytes_per_s;   /* of this end's link */
+    ncc_u64 sender_bytes_per_s; /* of the sender's link */
     ncc_u64 shaped_bytes_per_s; /* of the shaped queue in this end's NIC, on the wire; 0: there is none */
     ncc_u64 base_rtt_ns;        /* of this flow through empty queues, as an operator configures it */
     ncc_u64 max_rtt_ns;         /* the longest base RTT of the run */

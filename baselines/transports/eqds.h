@@ -24,7 +24,7 @@ struct eqds_sender {
 /* Packets that go unasked: with what the line takes in an RTT, the first pull comes when they have left. */
 NCC_CC_FN ncc_u32 eqds_unasked(ncc_u64 window, const struct ncc_tp_flow *f)
 {
-    const ncc_u64 rtt_bytes = f->base_rtt_ns * (f->line_bytes_per_s / 1000) / 1000000;
+    const ncc_u64 rtt_bytes = f->base_rtt_ns * (f->sender_bytes_per_s / 1000) / 1000000;
 
     return (ncc_u32)ncc_min_u64(ncc_min_u64(window, rtt_bytes / f->wire_bytes + 1), f->pkts);
 }

@@ -127,7 +127,7 @@ NCC_CC_FN void expresspass_sender_timer(struct expresspass_sender *s, const ncc_
 {
     const ncc_u32 left = f->fresh + f->again;
 
-    if (!left && !f->granted) { /* something that has left is not there */
+    if (!left) { /* something that has left is not there */
         ncc_tp_say(o, NCC_TP_PROBE)->count = f->pkts;
         o->timed_out = 1;
     } else {
@@ -155,7 +155,7 @@ NCC_CC_FN void expresspass_update(struct expresspass_receiver *s, const ncc_u64 
 
     if (!all || !s->rtt_ns || past_ns < s->rtt_ns)
         return;
-    target = (top - s->rate) * p[EXPRESSPASS_LOSS] / top;
+    target = s->rate < top ? (top - s->rate) * p[EXPRESSPASS_LOSS] / top : 0; /* a word per RTT may be above the top */
     if (s->lost * 1000ULL > target * all) {
         const ncc_u64 passed = (ncc_u64)s->seen * f->say_wire_bytes * NCC_NS_PER_S / past_ns;
 

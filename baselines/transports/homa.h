@@ -136,7 +136,7 @@ struct homa_host {
     ncc_u64 none;
 };
 
-/* Of a silent message, if the more urgent ones are silent too. RESEND: all that is missing of what was granted. */
+/* Asks for a silent message again, if the more urgent ones are silent too: all that is missing of what was granted. */
 NCC_CC_FN void homa_resend(struct homa_receiver *s, const ncc_u64 *p, const struct ncc_tp_flow *f, struct ncc_tp_out *o)
 {
     if (s->asks == HOMA_SILENT) {

@@ -9,8 +9,6 @@
 
 #include "transport.h"
 
-#define PFABRIC_HOST_DOUBLINGS 5 /* of the time between probes, at most */
-
 enum { PFABRIC_HOST_WINDOW, PFABRIC_HOST_RTO, PFABRIC_HOST_PROBES };
 
 static const struct ncc_cc_param pfabric_host_params[] = {
@@ -30,11 +28,11 @@ NCC_CC_FN ncc_u64 pfabric_host_rto_ns(const ncc_u64 *p, const struct ncc_tp_flow
     return ncc_max_u64(p[PFABRIC_HOST_RTO], 3 * f->base_rtt_ns);
 }
 
-/* Fills the window, of which `out` packets are under way or permitted. */
+/* Fills the window, of which `out` packets are under way or permitted, by at most `left` packets. */
 NCC_CC_FN void pfabric_host_fill(const struct pfabric_host_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
-                                 ncc_u32 out, struct ncc_tp_out *o)
+                                 ncc_u32 out, ncc_u32 left, struct ncc_tp_out *o)
 {
-    o->grant.pkts = out < s->window ? s->window - out : 0;
+    o->grant.pkts = out < s->window ? (ncc_u32)ncc_min_u64(s->window - out, left) : 0;
     o->timer_ns = pfabric_host_rto_ns(p, f);
 }
 
@@ -42,19 +40,21 @@ NCC_CC_FN void pfabric_host_start(struct pfabric_host_sender *s, const ncc_u64 *
                                   struct ncc_tp_out *o)
 {
     s->window = (ncc_u32)p[PFABRIC_HOST_WINDOW];
-    pfabric_host_fill(s, p, f, 0, o);
+    pfabric_host_fill(s, p, f, 0, f->pkts, o);
 }
 
 NCC_CC_FN void pfabric_host_heard(struct pfabric_host_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                   const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
+    const ncc_u32 left = f->fresh + f->again;
+
     (void)k;
     if (f->acked > s->acked) {
         s->acked = f->acked;
         s->timeouts = 0;
         s->window = (ncc_u32)ncc_min_u64(s->window + 1, p[PFABRIC_HOST_WINDOW]);
     }
-    pfabric_host_fill(s, p, f, f->pkts - f->fresh - f->acked - f->again + f->granted, o);
+    pfabric_host_fill(s, p, f, f->pkts - f->acked - left + f->granted, left > f->granted ? left - f->granted : 0, o);
 }
 
 NCC_CC_FN void pfabric_host_sender_timer(struct pfabric_host_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
@@ -67,11 +67,10 @@ NCC_CC_FN void pfabric_host_sender_timer(struct pfabric_host_sender *s, const nc
     o->lost = f->below;
     o->lost_pkts = NCC_TP_ALL;
     if (s->timeouts <= p[PFABRIC_HOST_PROBES]) {
-        pfabric_host_fill(s, p, f, 0, o);
+        pfabric_host_fill(s, p, f, 0, 1, o);
     } else {
         ncc_tp_say(o, NCC_TP_PROBE);
-        o->timer_ns = pfabric_host_rto_ns(p, f)
-                      << ncc_min_u64(s->timeouts - p[PFABRIC_HOST_PROBES], PFABRIC_HOST_DOUBLINGS);
+        o->timer_ns = pfabric_host_rto_ns(p, f);
     }
 }
 

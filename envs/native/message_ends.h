@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -38,6 +40,11 @@ class MessageEnds
         hosts_.resize(spec().is_host.size() * stacks_.size());
         for (const FlowSpec &flow : spec().flows) {
             max_rtt_ns_ = std::max(max_rtt_ns_, BaseRttNs(flow));
+            if (stacks_[flow.stack].ops != nullptr && (flow.size_bytes - 1) / spec().mss_bytes() >= NCC_TP_ALL - 1) {
+                throw std::invalid_argument("a message of " + std::to_string(flow.size_bytes) +
+                                            " bytes has more packets than numbers: at most " +
+                                            std::to_string(NCC_TP_ALL - 1) + " packets are allowed");
+            }
         }
     }
 
@@ -72,8 +79,8 @@ class MessageEnds
             record.reordered_pkts += k.number < m.reached && (k.flags & NCC_TP_AGAIN) == 0;
             m.TakeIn(k.number);
         } else if (k.kind == NCC_TP_PROBE) {
-            m.reached = std::max(m.reached, k.count);
-            if (SayHoles(m, k.count) == 0) {
+            const uint32_t told = std::exchange(m.reached, std::max(m.reached, k.count));
+            if (SayHoles(m, k.count, told < k.count ? told : 0) == 0) {
                 Say(m, Word(NCC_TP_ACK), false);
             }
         }
@@ -220,12 +227,14 @@ class MessageEnds
         probe.count = m.nxt;
         Say(m, probe, true, kBehind);
     }
-    // Says which of the packets below `end` are not here. Returns how many holes were said.
-    uint32_t SayHoles(MessageFlow &m, uint32_t end)
+    // Says which of the packets below `end` are not here. Returns how many holes were said. The last that finds room is
+    // the one from `tail` on: no later word tells of it.
+    uint32_t SayHoles(MessageFlow &m, uint32_t end, uint32_t tail = 0)
     {
         uint32_t said = 0;
         for (uint32_t at = m.below; at < end && said < NCC_TP_PROBED; ++said) {
             ncc_tp_packet nack = Word(NCC_TP_NACK);
+            at = said + 1 == NCC_TP_PROBED ? std::max(at, tail) : at;
             nack.number = at;
             nack.count = m.got.FirstOf(at, end) - at;
             Say(m, nack, false);
@@ -240,6 +249,7 @@ class MessageEnds
         ncc_tp_flow f{};
         f.now_ns = static_cast<ncc_u64>(network_.now_ns());
         f.line_bytes_per_s = network_.line_bytes_per_s(sender ? flow.src : flow.dst);
+        f.sender_bytes_per_s = network_.line_bytes_per_s(flow.src);
         f.shaped_bytes_per_s = network_.shaped_bytes_per_s(sender ? flow.src : flow.dst);
         f.base_rtt_ns = m.base_rtt_ns;
         f.max_rtt_ns = max_rtt_ns_;
@@ -290,7 +300,7 @@ class MessageEnds
             }
         }
         for (uint32_t i = 0; i < out.n_says; ++i) {
-            Say(m, out.says[i], sender);
+            Say(m, out.says[i], sender, out.says[i].kind == NCC_TP_PROBE ? kBehind : 0);
         }
         MessageTimer &timer = sender ? m.sender_timer : m.receiver_timer;
         if (out.timer_ns == NCC_TP_OFF) {

@@ -72,7 +72,7 @@ struct MessageFlow {
         k.flags = grant.flags & (NCC_TP_EXPENDABLE | NCC_TP_ECT);
         k.prio = grant.prio;
         if (again > 0) {
-            k.number = repeat.FirstOf(again_from, nxt);
+            k.number = repeat.FirstOf(std::max(again_from, una), nxt);
             k.flags |= NCC_TP_AGAIN;
             repeat.Remove(k.number);
             again_from = k.number + 1;

@@ -7,6 +7,9 @@ from ncc.core.scenario import Scenario
 from ncc.core.topology import MOST_CLASSES, Buffer
 from ncc.harness.datapath import HostStack
 
+LEAST_SHAPED_BPS = 84 * 8 * 100
+"""Least rate of a shaped queue: 100 words a second. Rates of words, which are a share of it, then are never 0."""
+
 
 def check_transports(scenario: Scenario, stack: HostStack) -> None:
     """Raise `ConfigError` unless the scenario has what the stack's message transports need, and nothing they lack."""
@@ -19,7 +22,8 @@ def check_transports(scenario: Scenario, stack: HostStack) -> None:
         _check_queues(name, info.needs, stack, ports)
         _check_routes(name, info.needs, scenario, ports)
         _check_hosts(name, scenario, stack)
-    _check_beside(tuple(used), scenario, stack, ports)
+    _check_blind(stack, ports)
+    _check_beside(scenario, stack, ports)
 
 
 def _check_ports(name: str, needs: TransportNeeds, scenario: Scenario, ports: list[Buffer]) -> None:
@@ -28,12 +32,29 @@ def _check_ports(name: str, needs: TransportNeeds, scenario: Scenario, ports: li
             f"Transport {name} needs a shaped queue in every port and NIC: set shaped_frac of Scenario.topology and of "
             "Scenario.nic above 0"
         )
+    slowest_bps = min(link.rate_bps for link in scenario.network().links)
+    least_frac = min([scenario.nic.shaped_frac, *(port.shaped_frac for port in ports)])
+    if needs & TransportNeeds.SHAPED and least_frac * slowest_bps < LEAST_SHAPED_BPS:
+        raise ConfigError(
+            f"Transport {name} needs shaped queues of at least {LEAST_SHAPED_BPS} bit/s: set shaped_frac of "
+            f"Scenario.topology and of Scenario.nic to {LEAST_SHAPED_BPS / slowest_bps:.2g} or more"
+        )
 
 
 def _check_queues(name: str, needs: TransportNeeds, stack: HostStack, ports: list[Buffer]) -> None:
     if needs & TransportNeeds.TRIMS and not all(_has(port, TRIMS) for port in ports):
         raise ConfigError(
             f"Transport {name} needs ports that trim: set programs of Scenario.topology to a list with trim in it"
+        )
+    if needs & TransportNeeds.TRIMS and not all(port.control_first for port in ports):
+        raise ConfigError(
+            f"Transport {name} needs ports that send headers before data: set control_first of Scenario.topology to "
+            "true"
+        )
+    if needs & TransportNeeds.CLASSES and stack.tags != "none":
+        raise ConfigError(
+            f"Transport {name} gives its data classes of its own, and tags {stack.tags} would give it others: set "
+            "stack.tags to none"
         )
     if needs & TransportNeeds.CLASSES and any(port.classes < MOST_CLASSES for port in ports):
         raise ConfigError(
@@ -44,6 +65,22 @@ def _check_queues(name: str, needs: TransportNeeds, stack: HostStack, ports: lis
         raise ConfigError(
             f"Transport {name} needs ranks and ports that serve by them: set stack.tags, such as to remaining, and "
             "programs of Scenario.topology to a list with pfabric in it"
+        )
+
+
+def _check_blind(stack: HostStack, ports: list[Buffer]) -> None:
+    blind = [
+        name for name, params in stack.controllers if name in message_transports() and dict(params).get("blind_pkts")
+    ]
+    if blind and not all("selective" in {program.name for program in port.programs} for port in ports):
+        raise ConfigError(
+            f"Transport {blind[0]} sends data unasked (blind_pkts), which ports must drop first: set programs of "
+            "Scenario.topology to a list with selective in it, or blind_pkts to 0"
+        )
+    if blind and any(port.control_first for port in ports):
+        raise ConfigError(
+            f"Transport {blind[0]} sends a PROBE behind its unasked data, which must not overtake it: set "
+            "control_first of Scenario.topology to false, or blind_pkts to 0"
         )
 
 
@@ -83,16 +120,27 @@ def _check_hosts(name: str, scenario: Scenario, stack: HostStack) -> None:
         )
 
 
-def _check_beside(used: tuple[str, ...], scenario: Scenario, stack: HostStack, ports: list[Buffer]) -> None:
+def _check_beside(scenario: Scenario, stack: HostStack, ports: list[Buffer]) -> None:
     """Refuse transports that would share one queue, which is what each is designed against."""
-    shaped = [name for name in used if message_transports()[name].needs & TransportNeeds.SHAPED]
-    if len(shaped) > 1:
-        raise ConfigError(f"Transports {shaped[0]} and {shaped[1]} both need the shaped queue: leave one of them out")
     given = {part.component for part in stack.components}
-    own = stack.transports if given < {name for name, _ in scenario.workload} else stack.transports[1:]
+    own = [part.transport for part in stack.components]
+    if {name for name, _ in scenario.workload} - given:
+        own.insert(0, stack.transport)
+    messages = list(dict.fromkeys(name for name in own if name in message_transports()))
     tcp = [name for name in own if name not in message_transports()]
-    if tcp and any(port.classes == 1 for port in ports):
+    if len(messages) > 1:
+        raise ConfigError(f"Transports {messages[0]} and {messages[1]} would share queues: leave one of them out")
+    if not messages or not tcp:
+        return
+    needs = message_transports()[messages[0]].needs
+    if needs & (TransportNeeds.TRIMS | TransportNeeds.RANKED):
         raise ConfigError(
-            f"Transport {used[0]} and {tcp[0]}, which is TCP's, would share one queue in each port: set "
-            "Scenario.topology.classes to 2 or more, or leave one of them out"
+            f"Transport {messages[0]} needs ports with short queues, and {tcp[0]}, which is TCP's, fills them: leave "
+            "one of them out"
+        )
+    parted = needs & TransportNeeds.CLASSES or stack.tags != "none"
+    if not parted or any(port.classes == 1 for port in ports):
+        raise ConfigError(
+            f"Transport {messages[0]} and {tcp[0]}, which is TCP's, would share one queue in each port: set "
+            "Scenario.topology.classes to 2 or more and stack.tags to what parts their flows, or leave one of them out"
         )

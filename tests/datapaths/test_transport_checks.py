@@ -33,6 +33,7 @@ def test_what_it_needs_is_enough() -> None:
     [
         ({"topology": TOPOLOGY.replace(shaped_frac=0.0)}, "expresspass needs a shaped queue in every port and NIC"),
         ({"nic": Nic()}, "expresspass needs a shaped queue in every port and NIC"),
+        ({"nic": Nic(shaped_frac=1e-9)}, "expresspass needs shaped queues of at least 67200 bit/s.*6.7e-05 or more"),
         ({"routing": "ecmp"}, "expresspass needs its words to come back the way of their data.*ecmp"),
         (
             {"topology": TOPOLOGY.replace(programs=(Program(name="letflow"),))},
@@ -66,10 +67,38 @@ def test_queues_that_it_lacks_are_named(stack: HostStack, said: str) -> None:
         check_transports(scenario, stack)
 
 
+BLIND = HostStack(transport="expresspass", params=(("blind_pkts", 8),))
+SELECTIVE = TOPOLOGY.replace(programs=(Program(name="selective"),))
+TRIMS = TOPOLOGY.replace(programs=(Program(name="trim"),), control_first=True)
+
+
+def beside(one: str, other: str, **settings: Any) -> HostStack:
+    return HostStack(transport=one, components=(ComponentStack(component="other", transport=other),), **settings)
+
+
+@pytest.mark.parametrize(
+    ("topology", "stack", "said"),
+    [
+        (TRIMS.replace(control_first=False), HostStack(transport="ndp"), "ndp needs ports that send headers"),
+        (TOPOLOGY.replace(classes=8), HostStack(transport="homa", tags="by_size"), "homa gives its.*by_size"),
+        (TOPOLOGY, BLIND, "expresspass sends data unasked.*list with selective in it"),
+        (SELECTIVE.replace(control_first=True), BLIND, "expresspass sends a PROBE behind its unasked data"),
+        (TRIMS, beside("ndp", "eqds"), "ndp and eqds would share queues"),
+        (TRIMS.replace(classes=2), beside("ndp", "dctcp", tags="by_size"), "ndp needs ports with short.*dctcp"),
+        (TOPOLOGY.replace(classes=2), beside("expresspass", "dctcp"), "expresspass and dctcp.*stack.tags"),
+    ],
+)  # fmt: skip
+def test_what_it_lacks_or_what_is_beside_it_is_named(topology: ManyToOne, stack: HostStack, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        check_transports(fixed(topology, flow("s0", "receiver", 1000), **SETTINGS), stack)
+
+
 def test_queues_that_it_needs_are_enough() -> None:
-    trims, ranks = (TOPOLOGY.replace(programs=(Program(name=name),)) for name in ("trim", "pfabric"))
+    ranks = TOPOLOGY.replace(programs=(Program(name="pfabric"),))
     for topology, stack in (
-        (trims, HostStack(transport="ndp")),
+        (TRIMS, HostStack(transport="ndp")),
+        (SELECTIVE, BLIND),
+        (TOPOLOGY.replace(classes=8), beside("homa", "dctcp")),
         (TOPOLOGY.replace(classes=8), HostStack(transport="homa")),
         (ranks, HostStack(transport="pfabric_host", tags="remaining")),
     ):
@@ -79,11 +108,11 @@ def test_queues_that_it_needs_are_enough() -> None:
 
 
 def test_tcp_needs_a_class_of_its_own() -> None:
-    stack = STACK.replace(components=(ComponentStack(component="fixed", transport="dctcp"),))
+    stack = beside("expresspass", "dctcp")
     scenario = fixed(TOPOLOGY, flow("s0", "receiver", 1000), **SETTINGS)
     with pytest.raises(ConfigError, match="expresspass and dctcp, which is TCP's, would share one queue"):
         check_transports(scenario, stack)
-    check_transports(scenario.replace(topology=TOPOLOGY.replace(classes=2)), stack)
+    check_transports(scenario.replace(topology=TOPOLOGY.replace(classes=2)), stack.replace(tags="by_size"))
 
 
 def test_pauses_beside_a_shaped_queue_are_refused() -> None:
