@@ -181,7 +181,7 @@ class MessageEnds
             turn.rcv[turn.n] = ends[turn.n]->receiver;
             std::memset(&outs[turn.n], 0, offsetof(ncc_tp_out, says));
         }
-        host.in_turn = true; // what the turn itself changes is seen at the next one
+        host.in_turn = true; // changes that the turn makes wait for the next turn
         const ncc_u64 next_ns = stack.ops->turn(host.state, stack.params.data(), &turn);
         bool changed = next_ns > 0;
         for (uint32_t i = 0; i < turn.n; ++i) {

@@ -137,7 +137,7 @@ struct MessageFlow {
 // A host that serves its incoming flows by turns.
 struct MessageHost {
     std::set<std::pair<uint64_t, uint32_t>> urgent; // urgency, flow
-    uint64_t word = 0;                              // of the turn that is due; 0: none
+    uint64_t word = 0;                              // event of the turn that is due; 0: none
     int64_t not_before_ns = 0;
     bool in_turn = false;
     alignas(8) unsigned char state[NCC_TP_HOST_MAX] = {};

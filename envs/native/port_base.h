@@ -27,7 +27,7 @@ struct PlannedFault {
     uint64_t in; // packets until it is due; 1: the next
     ncc_verdict verdict;
     int64_t delay_ns;
-    bool control = false; // of packets without payload, instead of data
+    bool control = false; // true: counts packets without payload, false: data
 };
 
 // A FIFO of known speed knows at a packet's arrival when its transmission will start. A hop therefore takes one event

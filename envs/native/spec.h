@@ -83,7 +83,7 @@ struct AnswerSpec {
     double ns_per_byte = 0; // time that the port to the receiver takes for payload
 };
 
-struct Spec : ShapedSpec {        // that of every NIC
+struct Spec : ShapedSpec {        // the base: shaped queue of each NIC
     std::vector<uint8_t> is_host; // by node id
     std::vector<LinkSpec> links;
     uint32_t node_of(uint32_t port) const { return port % 2 == 0 ? links[port / 2].a : links[port / 2].b; }

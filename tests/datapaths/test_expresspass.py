@@ -12,7 +12,6 @@ from ncc.core.topologies import AnyTopology, ManyToOne
 from ncc.core.topology import Program
 from ncc.core.units import GBPS, MS, US
 from ncc.envs.native.base import NativeDatapath
-from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, run
 from tests.datapaths.test_same_packets import random_flows, random_topology, run_alike
@@ -81,22 +80,6 @@ def loses(scenario: Scenario, port: str, nth: int, *, control: bool) -> Callable
         engine(datapath).plan_fault(scenario.network().port(port), nth, drop=True, control=control)
 
     return prepare
-
-
-@pytest.mark.parametrize("nth", [1, 2, 3, 6, 19, 20, 21, 22])
-@pytest.mark.parametrize(("port", "control"), [("tor->receiver", True), ("tor->receiver", False), ("tor->s0", True)])
-def test_one_packet_of_any_kind_is_lost(port: str, control: bool, nth: int) -> None:
-    """A REQUEST, STOP or PROBE to the receiver; data; a CREDIT, NACK or the last ACK: the flow and both ends end."""
-    topology = ManyToOne(senders=1, rate_bps=10 * GBPS, delay_s=5 * US, **SHAPED)
-    scenario = crediting(topology, flow("s0", "receiver", 20 * MSS), drain_s=1.0)
-    datapath = PacketsimDatapath()
-    datapath.start(scenario, scenario.flows(1), stack(), 1)
-    loses(scenario, port, nth, control=control)(datapath)
-    for _ in range(100):
-        datapath.step(np.array([np.inf]))
-    assert np.isfinite(datapath.finish().flows.finish_s[0])
-    assert engine(datapath).live_connections == 0
-    datapath.close()
 
 
 @pytest.mark.parametrize("seed", range(6))

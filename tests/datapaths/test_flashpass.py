@@ -85,8 +85,11 @@ def test_first_windows_lose_to_what_was_asked_for(simulator: Simulator, transpor
 
 @pytest.mark.parametrize("nth", [1, 2, 3, 6, 19, 20, 21, 22])
 @pytest.mark.parametrize(("port", "control"), [("tor->receiver", True), ("tor->receiver", False), ("tor->s0", True)])
-@pytest.mark.parametrize(("transport", "blind"), [("flashpass", 0), ("flashpass", 8), ("expresspass", 8)])
+@pytest.mark.parametrize(
+    ("transport", "blind"), [("flashpass", 0), ("flashpass", 8), ("expresspass", 0), ("expresspass", 8)]
+)
 def test_one_packet_of_any_kind_is_lost(transport: str, blind: int, port: str, control: bool, nth: int) -> None:
+    """A word to the receiver; data; a word to the sender: the flow and both ends end."""
     scenario = rehearsing(star(1, programs=SELECTIVE), flow("s0", "receiver", 20 * MSS))
     datapath = PacketsimDatapath()
     datapath.start(scenario, scenario.flows(1), stack(transport, blind_pkts=blind), 1)

@@ -39,8 +39,8 @@ struct Frame final : ns3::EventImpl {
     ncc_cc_signal signal{NCC_CC_SIGNAL_NONE, 0}; // a switch's word to the sender; without a packet
     bool to_receiver = true;
     bool message = false; // a note or a grant, beside TCP; without a packet
-    bool of_ends = false; // of a message transport (transport.h); without a packet
-    uint8_t marks = 0;    // of such: MessageMark
+    bool of_ends = false; // a message transport's (transport.h); without a packet
+    uint8_t marks = 0;    // MessageMark, for a message transport's frames
     ncc_tp_packet content{};
     bool retransmission = false;
     bool ecn_capable = false;

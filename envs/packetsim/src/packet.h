@@ -26,7 +26,7 @@ enum class Kind : uint8_t {
     kGrant = 5,          // a receiver's grant (gates.h), a message beside TCP
     kNote = 6,           // a sender's notice of a flow that begins without a SYN
     kSignal = 7,         // a switch's signal to a sender (switch.h)
-    kWordToReceiver = 8, // of a message transport (transport.h), and the next one
+    kWordToReceiver = 8, // this and the next: words of a message transport (transport.h)
     kWordToSender = 9,
 };
 
@@ -52,7 +52,7 @@ struct Packet {
     bool retransmission : 1;
     bool fin : 1;     // kData: the last of its flow
     bool trimmed : 1; // kData: a port has cut its payload off (switch.h)
-    bool message : 1; // of a message transport
+    bool message : 1; // belongs to a message transport
 
     void Trim() // cuts its payload off
     {
@@ -60,7 +60,7 @@ struct Packet {
         trimmed = true;
     }
     bool has_payload() const { return kind == Kind::kData && !trimmed; }
-    bool in_flow_queue() const { return has_payload() || (message && (window & kBehind) != 0); } // at its host
+    bool in_flow_queue() const { return has_payload() || (message && (window & kBehind) != 0); } // queue at its host
     bool shaped() const { return message && (window & kInShaped) != 0; }
     bool expendable() const { return message && (window & kExpendable) != 0; }
     unsigned way() const { return static_cast<unsigned>(kind) & 1; } // 0: to the receiver, 1: to the sender

@@ -242,7 +242,7 @@ uint64_t Run(uint64_t seed)
 {
     // Epochs. A sender whose last ACKs were lost backs off to a minute between two tries (RFC 6298 section 5.5).
     constexpr int64_t kPatience = 10'000'000, kEndless = 300;
-    constexpr uint32_t kMostFaults = 20;       // of a port
+    constexpr uint32_t kMostFaults = 20;       // most at a port
     constexpr uint64_t kEndlessPkts = 300'000; // within a millisecond, where packets are small and links fast
     CheckSchedulers(seed);
     CheckPredictor(seed);
