@@ -190,7 +190,7 @@ def test_a_peer_that_is_not_there_is_no_error() -> None:
 def test_what_cannot_be_sent_is_counted() -> None:
     """A broadcast address takes a right that the socket has not asked for."""
     (port,) = free_ports(1)
-    with exchanges(opened(f"127.0.0.1:{port}", "255.255.255.255")) as (a,):
+    with exchanges(opened(f"127.0.0.1:{port}", "127.255.255.255")) as (a,):
         a.send(states(1), time.monotonic_ns())
         assert (a.counters["sent"], a.counters["send_errors"]) == (0, 1)
 

@@ -4,7 +4,7 @@
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -48,13 +48,16 @@ def classes(made: queue.HostQueue) -> dict[int, int]:
 
 @contextmanager
 def full(host: Line, mode: Mode = "known") -> Iterator[queue.HostQueue]:
-    """A queue with a backlog of messages that all are in the first class."""
+    """A queue with a backlog of messages that all are in the first class, of so many that none waits for its pace."""
     with host.queue(mode) as (program, made), host.setting("net/ipv4/tcp_limit_output_bytes", "1000000"):
         program._config["upto_bytes"] = 1 << 40
         made.limit(LIMIT_BPS)
-        with host.sending():
+        with ExitStack() as senders:
+            for _ in range(16):
+                senders.enter_context(host.sending())
             assert eventually(lambda: made.counters()["backlog_bytes"] > BACKLOG_BYTES)
             yield made
+            made.limit(float("inf"))  # or the connections' ends take seconds
 
 
 @contextmanager
