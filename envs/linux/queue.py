@@ -49,9 +49,9 @@ FIRST, REST, EARLY = 0x20010, 0x20018, 0x20019
 """First class of the order, the class of packets outside the order, and that of the small ones among these."""
 SMALL_BYTES = 256
 """Size of the largest small packet, with its link-layer header."""
-SHARE_FRAC, SHARE_DRIFT = 0.05, 1.25
-"""Share of the limit that `REST` and `EARLY` have each. It follows when the limit has changed by more than this factor.
-"""
+SHARE_FRAC, SHARE_DRIFT, SHARE_FOLLOWS_S = 0.05, 1.25, 0.05
+"""Share of the limit that `REST` and `EARLY` have each. It follows a limit that has changed by more than this factor,
+at most once in this time: a change takes as long as that of five limits."""
 SHARE_S, SHARE_PKTS = 0.1, 32
 """Time that a full packet waits in a full queue of theirs at this share, and least number of packets that it holds."""
 LINE, INSIDE = 0x10002, 0x20001
@@ -109,7 +109,7 @@ class HostQueue:
         self._line_bps, self._overhead_bytes = line_rate_bps, overhead_bytes
         self._index, self._packet_bytes, self._header_bytes = device.properties(interface)
         self._route: Route | None = Route()
-        self._ceil = self._shared = self._share_pkts = self._prompt_ns = 0
+        self._ceil = self._shared = self._share_pkts = self._share_ns = self._prompt_ns = 0
         self._written: dict[int, bytes] = {}
         self._ours = self._clsact = False
         try:
@@ -201,7 +201,7 @@ class HostQueue:
         """Limit the host to a rate in bits/s of IP packets (exact for full packets); inf: the line's rate.
 
         `now_ns` is `time.monotonic_ns()`. Call this in every period, also if the limit stays: low limits come into
-        force in two steps (`PROMPT_S`). Only a change asks the kernel, which takes about 15 us.
+        force in two steps (`PROMPT_S`). Only a change asks the kernel, which takes some 15 us.
         """
         counted = rate_bps * (self._packet_bytes / (self._packet_bytes - self._header_bytes))
         ceil = self._rate(min(counted, self._line_bps))
@@ -210,13 +210,18 @@ class HostQueue:
             self._prompt_ns = now_ns
         elif now_ns - self._prompt_ns < SETTLED_S * NS_PER_S:
             ceil = prompt
-        if ceil == self._ceil:
+        requests: list[bytes] = []
+        if ceil != self._ceil:
+            requests.append(self._class(LIMIT, LINE, rate=BORROWS, ceil=ceil))
+        drifts = not 1 / SHARE_DRIFT <= ceil / self._shared <= SHARE_DRIFT
+        if drifts and now_ns - self._share_ns >= SHARE_FOLLOWS_S * NS_PER_S:
+            requests.extend(self._share(ceil))
+            self._share_ns = now_ns
+        if not requests:
             return
         self._ceil = ceil
         try:
-            drifts = not 1 / SHARE_DRIFT <= ceil / self._shared <= SHARE_DRIFT
-            shares = self._share(ceil) if drifts else ()
-            self._opened().send(self._class(LIMIT, LINE, rate=BORROWS, ceil=ceil), *shares)
+            self._opened().send(*requests)
         except OSError as error:
             raise DatapathError(
                 f"The queue of {self.interface} does not take a limit ({os.strerror(error.errno or 0)}): was it "
