@@ -229,9 +229,9 @@ class HostQueue:
             ) from None
 
     def counters(self) -> dict[str, int]:
-        """Return counts since the queue was made, in bytes as the device counts them.
+        """Return counts since the queue was made, and the bytes that wait now; bytes are as the device counts them.
 
-        They are bytes sent under and outside the limit, waiting bytes, and packets dropped because a class was full.
+        The counts are bytes sent under and outside the limit, and packets dropped because a class was full.
         """
         counts = dict.fromkeys(("limited_bytes", "open_bytes", "backlog_bytes", "dropped_pkts"), 0)
         for answer in self._opened().ask(request(netlink.GET_CLASS, netlink.DUMP, self._index)):

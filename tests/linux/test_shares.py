@@ -141,10 +141,11 @@ def share_bytes_per_s(made: queue.HostQueue) -> int:
 
 @pytest.mark.attack("n27")
 def test_the_queue_of_what_is_outside_the_order_is_short(host: Line) -> None:
-    with host.queue() as (_, made), host.sending(socket.SOCK_DGRAM):
-        made.limit(LIMIT_BPS)
-        assert eventually(lambda: made.counters()["dropped_pkts"] > 0)
-        assert made.counters()["backlog_bytes"] <= queue.SHARE_PKTS * 1514
+    with host.queue() as (_, made):
+        made.limit(LIMIT_BPS)  # before the first packet: those that wait when a limit comes stay
+        with host.sending(socket.SOCK_DGRAM):
+            assert eventually(lambda: made.counters()["dropped_pkts"] > 0)
+            assert made.counters()["backlog_bytes"] <= queue.SHARE_PKTS * 1514
 
 
 @contextmanager
