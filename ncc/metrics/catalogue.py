@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-
 ABSENT = "–"  # noqa: RUF001
 """Text of a number that there is none of."""
 
@@ -99,6 +98,7 @@ _ROWS = (
     Metric("jain", "Jain index", "", Better.HIGHER, 1.0, 3, "goodput of backlogged neighbours, windows of 20 ms"),
     Metric("unfinished", "Unfinished flows", "", Better.LOWER, 1.0, 0),
 )
+
 
 def range_of(key: str) -> str:
     """Range of sizes of a metric of FCT slowdown, as `all` or `small`; empty for other metrics."""

@@ -134,7 +134,9 @@ def differences(judgement: Judgement, reference: str, rows: Collection[str] = CA
         return [_difference(CATALOGUE[key], comparison.difference(name, reference, key)) for name in others]
 
     def told(key: str) -> bool:
-        return any(cell.middle != ABSENT for comparison in judgement.comparisons.values() for cell in cells(comparison, key))
+        return any(
+            cell.middle != ABSENT for comparison in judgement.comparisons.values() for cell in cells(comparison, key)
+        )
 
     marks = f"{BETTER} better, {WORSE} worse than {label(reference)}"
     marked = f"{marks}: the paired 95 % interval excludes 0. No mark: no significant difference.", "dim"

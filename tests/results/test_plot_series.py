@@ -44,6 +44,8 @@ def test_equal_data_make_equal_files_and_other_data_others(tmp_path: Path) -> No
     assert "never delivered" not in texts["a"]
     assert "never delivered" in texts["c"]
     assert "had a timeout" in texts["c"]
+    white = re.compile(r"stroke: #fff(?:fff)?\b")
+    assert len(white.findall(texts["c"])) > len(white.findall(texts["a"])), "marks stand out from black bars"
 
 
 def test_a_legend_names_every_controller_once(tmp_path: Path) -> None:

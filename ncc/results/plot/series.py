@@ -134,7 +134,9 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
     Raises:
         ConfigError: runs are not of the same flows, two are of one controller, or no flow arrives then.
     """
-    named = _by_controller(runs)
+    from matplotlib.patheffects import withStroke
+
+    named, halo = _by_controller(runs), [withStroke(linewidth=5, foreground="white")]  # a controller may be black too
     flows = runs[0].flows
     start, end = window_s or (0.0, np.inf)
     chosen = np.flatnonzero((flows.start_s >= start) & (flows.start_s < end))
@@ -162,7 +164,8 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
             bar.set_gid(f"{TIP}{what}: {took_ms:.3g} ms" + ("" if whole else ", not delivered"))
         for which, mark, text in ((ended & late, "|", "had a timeout"), (~ended, ">", "never delivered")):
             if which.any():
-                axes.plot(stop[which] / MS, rows[which], mark, ms=6, mew=2, ls="none", color="black", label=text)
+                at = (stop[which] / MS, rows[which])
+                axes.plot(*at, mark, ms=6, mew=2, ls="none", color="black", label=text, path_effects=halo)
         taken = finish_s[ended] - flows.start_s[chosen][ended]
         mean = f"mean {taken.mean() / MS:.3g} ms" if len(taken) else "none delivered"
         axes.set_title(f"{looks[name].label}: {mean}", loc="left", fontsize=10)
