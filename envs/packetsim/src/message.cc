@@ -27,6 +27,8 @@ struct Host {
     uint64_t line_bytes_per_s(uint32_t node) { return network.link(network.nic(node).port()).wire.BytesPerS(); }
     uint64_t shaped_bytes_per_s(uint32_t node) { return network.nic(node).shaped_bytes_per_s(); }
     bool HasRoom(uint32_t slot) const { return flows.HasRoom(slot); }
+    bool Holds(uint32_t slot, uint32_t number) const { return flows.Holds(slot, number); }
+    uint32_t AtHost(uint32_t slot) const { return flows.connections().queue(slot).list.size(); }
     void Received(uint32_t slot) { flows.Received(slot); }
     void Acknowledged(uint32_t slot) { flows.Acknowledged(slot); }
 
