@@ -9,6 +9,8 @@
 #include "tags.h"
 #include "test_window.h"
 
+#include "ncc_controllers.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
