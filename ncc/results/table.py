@@ -101,7 +101,7 @@ def full_table(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> Grid:
     """
     comparison = judgement.any
     shown = _shown(judgement, rows)
-    missing = [CATALOGUE[key].label for key in rows if key not in shown]
+    missing = [CATALOGUE[key].label for key in rows if key not in shown and not CATALOGUE[key].special]
     bounds = tuple((label(name), APART) for name in comparison.bounds)
     return Grid(
         title=title(judgement),
