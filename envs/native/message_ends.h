@@ -220,6 +220,7 @@ class MessageEnds
         k.below = to_receiver ? m.una : m.below;
         marks |= (k.flags & NCC_TP_EXPENDABLE) != 0 ? kExpendable : 0;
         marks |= (k.flags & NCC_TP_IN_SHAPED) != 0 ? kInShaped : 0;
+        network_.run().record(m.flow).control_bytes += NCC_TP_SAY_BYTES;
         network_.SendWord(m, k, to_receiver, marks);
     }
     void Probe(MessageFlow &m)

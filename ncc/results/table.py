@@ -102,7 +102,8 @@ def full_table(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> Grid:
     comparison = judgement.any
     shown, defined = _shown(judgement, rows), _defined(judgement)
     met = {"", *map(range_of, defined)}
-    missing = [CATALOGUE[key].label if range_of(key) in met else _section(key) for key in rows if key not in defined]
+    absent = [key for key in rows if key not in defined and not CATALOGUE[key].special]
+    missing = [CATALOGUE[key].label if range_of(key) in met else _section(key) for key in absent]
     bounds = tuple((label(name), APART) for name in comparison.bounds)
     return Grid(
         title=title(judgement),
