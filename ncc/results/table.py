@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ncc.core.errors import UnknownNameError
 from ncc.metrics.bounds import LOWEST
-from ncc.metrics.catalogue import CATALOGUE, HEADLINE, Better, Metric
+from ncc.metrics.catalogue import CATALOGUE, HEADLINE, OF_REQUESTS, Better, Metric
 from ncc.metrics.stats import Interval
 from ncc.results.captions import brief_lines, full_lines, head, runs, title
 from ncc.results.comparison import GAP_METRIC, MIN_SEEDS, Comparison
@@ -101,7 +101,7 @@ def full_table(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> Grid:
     """
     comparison = judgement.any
     shown = _shown(judgement, rows)
-    missing = [CATALOGUE[key].label for key in rows if key not in shown]
+    missing = [CATALOGUE[key].label for key in rows if key not in shown and key not in OF_REQUESTS]
     bounds = tuple((label(name), APART) for name in comparison.bounds)
     return Grid(
         title=title(judgement),
