@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The contract of a message transport, whose ends ask before they send: one C header with both ends of a flow, in the
- * restricted C of cc.h, the same source for the simulators. It sees values, never a clock, a packet or a queue.
+ * The contract of a message transport, whose receivers or both ends decide when packets leave: one C header with both
+ * ends of a flow, in the restricted C of cc.h, the same source for the simulators. It sees values, never a clock, a
+ * packet or a queue.
  *
  * The datapath owns everything that has a length: the packets that have left, those that are there, those that are to
  * go again, the permissions that wait for their time, and the queues of hosts. The header decides how many packets may
@@ -82,6 +83,8 @@ struct ncc_tp_flow {
     ncc_u32 again;   /* packets that are to go again */
     ncc_u32 acked;   /* packets that are known to be there */
     ncc_u32 granted; /* permissions that have not been used */
+    ncc_u32 at_host; /* packets that wait in the host's queue: those cannot be lost */
+    ncc_u64 late_ns; /* time for which the first permission has been due, while the host had no room; 0: it has */
     /* at the receiver */
     ncc_u32 here;    /* packets that are there */
     ncc_u32 reached; /* highest number that has come, or that a PROBE told of, + 1 */
@@ -102,7 +105,8 @@ struct ncc_tp_grant {
 struct ncc_tp_out {
     struct ncc_tp_grant grant;
     ncc_u32 revoke;    /* 1: permissions that have not been used are void, before `grant` counts */
-    ncc_u32 lost;      /* packets of [lost, lost + lost_pkts) that have left and are not known to be there go again */
+    ncc_u32 lost;      /* packets of [lost, lost + lost_pkts) that have left the host and are not known to be there go
+                        * again */
     ncc_u32 lost_pkts; /* NCC_TP_ALL: to the last that has left */
     ncc_u32 lost_go;   /* 1: each of them that was not to go again already brings a permission like `grant` */
     ncc_u32 wasted;    /* credits that could not be used, for records */

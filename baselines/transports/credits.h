@@ -48,6 +48,20 @@ NCC_CC_FN ncc_u64 ncc_credit_rate(const struct ncc_tp_flow *f, ncc_u64 rate, ncc
     return ncc_max_u64(ncc_min_u64(rate, most), f->say_wire_bytes * NCC_NS_PER_S / rtt_ns + 1);
 }
 
+/* True if a credit lets a packet go. While data has been late for more than `most_ns`, because the host has other work
+ * or a limit, it does so only for each packet that has left; `sent` counts these. The credits that are wasted tell the
+ * far end or the sender to ask for fewer. */
+NCC_CC_FN int ncc_credit_counts(ncc_u32 *sent, const struct ncc_tp_flow *f, ncc_u64 most_ns)
+{
+    if (f->late_ns <= most_ns)
+        *sent = f->sent;
+    else if (*sent == f->sent)
+        return 0;
+    else
+        ++*sent;
+    return 1;
+}
+
 /* What a receiver has said of holes. */
 struct ncc_credit_holes {
     ncc_u32 reached; /* end of what had come before the packet that has come now */

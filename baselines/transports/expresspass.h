@@ -46,6 +46,7 @@ struct expresspass_sender {
     ncc_u64 began_ns, rtt_ns; /* RTT in which credits are counted */
     ncc_u32 credits;          /* in it */
     ncc_u32 acked;            /* at the last word */
+    ncc_u32 sent;             /* transmissions that have had another credit */
     ncc_u8 asked, stopped;    /* no credit has come since the last REQUEST; a STOP was the last word */
 };
 
@@ -82,7 +83,7 @@ NCC_CC_FN void expresspass_credit(struct expresspass_sender *s, const ncc_u64 *p
         }
     }
     s->credits++;
-    if (left) { /* a useless credit is no progress: it does not set the timer */
+    if (left && ncc_credit_counts(&s->sent, f, f->base_rtt_ns)) { /* a useless one is no progress: it sets no timer */
         o->grant.pkts = 1;
         o->grant.stamp = k->stamp;
         o->timer_ns = p[EXPRESSPASS_TIMEOUT];
@@ -127,6 +128,10 @@ NCC_CC_FN void expresspass_sender_timer(struct expresspass_sender *s, const ncc_
 {
     const ncc_u32 left = f->fresh + f->again;
 
+    if (f->at_host) { /* silence begins when everything has left */
+        o->timer_ns = s->stopped ? 2 * s->rtt_ns : p[EXPRESSPASS_TIMEOUT];
+        return;
+    }
     if (!left) { /* something that has left is not there */
         ncc_tp_say(o, NCC_TP_PROBE)->count = f->pkts;
         o->timed_out = 1;

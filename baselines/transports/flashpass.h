@@ -48,6 +48,7 @@ struct flashpass_sender {
     ncc_u32 in, out; /* requests answered, and sent, since the last update */
     ncc_u32 mark;    /* first request of the present rate */
     ncc_u32 quiet;   /* everything has left, and a timeout has begun */
+    ncc_u32 sent;    /* transmissions that have had another credit */
 };
 
 NCC_CC_FN void flashpass_start(struct flashpass_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
@@ -98,9 +99,14 @@ NCC_CC_FN void flashpass_credit(struct flashpass_sender *s, const ncc_u64 *p, co
         o->revoke = p[FLASHPASS_BLIND] != 0;
     }
     s->rtt_ns = age_ns;
+    s->next = s->seq - ncc_stamp_from(seq + 1, s->seq);
+    if (!ncc_credit_counts(&s->sent, f, p[FLASHPASS_SLACK])) {
+        o->wasted = 1;
+        flashpass_update(s, p, f);
+        return;
+    }
     if (!p[FLASHPASS_MATCH] || ncc_stamp_from(s->mark, seq) < NCC_STAMP_SEQ / 2)
         s->in++;
-    s->next = s->seq - ncc_stamp_from(seq + 1, s->seq);
     if (f->fresh + f->again > (o->revoke ? 0 : f->granted)) {
         o->grant.pkts = 1;
         o->grant.stamp = k->stamp;
@@ -130,7 +136,7 @@ NCC_CC_FN void flashpass_heard(struct flashpass_sender *s, const ncc_u64 *p, con
 NCC_CC_FN void flashpass_wait(struct flashpass_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                               struct ncc_tp_out *o)
 {
-    if (s->quiet && f->now_ns - s->heard_ns >= p[FLASHPASS_TIMEOUT]) {
+    if (s->quiet && !f->at_host && f->now_ns - s->heard_ns >= p[FLASHPASS_TIMEOUT]) {
         ncc_tp_say(o, NCC_TP_PROBE)->count = f->pkts - f->fresh;
         o->timed_out = 1;
         s->heard_ns = f->now_ns;
@@ -156,6 +162,8 @@ NCC_CC_FN void flashpass_sender_timer(struct flashpass_sender *s, const ncc_u64 
     k->stamp = ncc_stamp(s->seq++, f->now_ns);
     s->out++;
     o->timer_ns = ncc_credit_gap_ns(f, s->rate, p[FLASHPASS_JITTER]);
+    if (f->late_ns > p[FLASHPASS_SLACK]) /* it asks no faster than its data leaves */
+        o->timer_ns = ncc_max_u64(o->timer_ns, f->late_ns / f->granted);
 }
 
 struct flashpass_receiver {

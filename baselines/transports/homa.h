@@ -69,8 +69,13 @@ NCC_CC_FN void homa_heard(struct homa_sender *s, const ncc_u64 *p, const struct 
 NCC_CC_FN void homa_sender_timer(struct homa_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                  struct ncc_tp_out *o)
 {
-    const ncc_u64 wait_ns = HOMA_SENDER_WAITS * p[HOMA_RESEND] << ncc_min_u64(s->waits++, HOMA_DOUBLINGS);
+    const ncc_u64 wait_ns = HOMA_SENDER_WAITS * p[HOMA_RESEND] << ncc_min_u64(s->waits, HOMA_DOUBLINGS);
 
+    if (f->at_host) { /* silence begins when everything has left */
+        o->timer_ns = wait_ns;
+        return;
+    }
+    s->waits++;
     o->lost = f->below;
     o->lost_pkts = 1;
     o->lost_go = 1;

@@ -47,6 +47,10 @@ NCC_CC_FN void ncc_pulled_ask(const struct ncc_pulled *s, ncc_u32 left, struct n
 NCC_CC_FN void ncc_pulled_silence(struct ncc_pulled *s, ncc_u64 timeout_ns, const struct ncc_tp_flow *f,
                                   struct ncc_tp_out *o)
 {
+    if (f->at_host) { /* silence begins when everything has left */
+        o->timer_ns = timeout_ns;
+        return;
+    }
     o->revoke = 1;
     o->lost = f->below;
     o->lost_pkts = NCC_TP_ALL;

@@ -24,7 +24,7 @@ namespace ncc
 
 // `Network` is cheap to copy. It has the clock and the events (`now_ns`, `Schedule`), the `run`, the `slot_of` a flow
 // and the `line_bytes_per_s` and `shaped_bytes_per_s` of a node. `HasRoom(slot)` is true if the host takes one more
-// packet of a flow. `SendData(flow, packet)` and `SendWord(flow, packet, to_receiver, marks)` hand down.
+// packet of a flow, of which `AtHost(slot)` wait there and `Holds(slot, number)` is one. `SendData(flow, packet)` and `SendWord(flow, packet, to_receiver, marks)` hand down.
 // `Received(slot)` and `Acknowledged(slot)` are called once for each flow.
 template <class Network>
 class MessageEnds
@@ -268,6 +268,10 @@ class MessageEnds
         f.again = m.again;
         f.acked = m.acked;
         f.granted = m.granted;
+        if (sender) {
+            f.at_host = network_.AtHost(m.slot);
+            f.late_ns = m.sends() && !m.grants.empty() ? f.now_ns - std::min(f.now_ns, m.grants.front().due_ns) : 0;
+        }
         f.here = m.here;
         f.reached = m.reached;
         f.below = sender ? m.una : m.below;
@@ -292,8 +296,8 @@ class MessageEnds
         }
         if (sender) {
             network_.run().record(m.flow).wasted_credits += out.wasted;
-            m.MarkLost(out);
-            if (m.Permit(out.grant, out.revoke != 0)) {
+            m.MarkLost(out, [&](uint32_t number) { return network_.Holds(m.slot, number); });
+            if (m.Permit(out.grant, out.revoke != 0, network_.now_ns())) {
                 Probe(m);
             }
         } else {

@@ -84,13 +84,14 @@ struct MessageFlow {
         return k;
     }
 
-    // Obeys `lost`, which may add to `grant`.
-    void MarkLost(ncc_tp_out &out)
+    // Obeys `lost`, which may add to `grant`. `at_host(number)`: the packet has not left its host.
+    template <class AtHost>
+    void MarkLost(ncc_tp_out &out, AtHost at_host)
     {
         const uint64_t named = static_cast<uint64_t>(out.lost) + out.lost_pkts;
         const uint64_t end = out.lost_pkts == NCC_TP_ALL ? nxt : std::min<uint64_t>(named, nxt);
         for (uint32_t number = std::max(out.lost, una); number < end; ++number) {
-            if (!there.Has(number) && repeat.Add(una, number)) {
+            if (!there.Has(number) && !at_host(number) && repeat.Add(una, number)) {
                 out.grant.pkts += out.lost_go;
                 again_from = again == 0 ? number : std::min(again_from, number);
                 ++again;
@@ -99,7 +100,7 @@ struct MessageFlow {
     }
 
     // Obeys `revoke` and `grant`. Returns true if a PROBE was to follow permissions that are void now.
-    bool Permit(ncc_tp_grant grant, bool revoke)
+    bool Permit(ncc_tp_grant grant, bool revoke, int64_t now_ns)
     {
         bool probe = false;
         if (revoke) {
@@ -109,6 +110,7 @@ struct MessageFlow {
             granted = 0;
         }
         granted += grant.pkts;
+        grant.due_ns = std::max(grant.due_ns, static_cast<ncc_u64>(now_ns));
         if (!grants.empty()) {
             ncc_tp_grant &last = grants.back();
             grant.due_ns = std::max(grant.due_ns, last.due_ns);

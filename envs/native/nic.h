@@ -72,8 +72,8 @@ class Nic
     int64_t limited_bytes() const { return limited_bytes_; } // IP packets sent under the limit
     uint64_t waiting_pkts() const { return data_pkts_ + control_[0].list.size() + control_[1].list.size(); }
 
-    // Gives it a shaped queue, whose words leave before what else waits, as far as they have tokens: those of the limit
-    // too, if they are under it. What finds no room is dropped.
+    // Gives it a shaped queue, whose words leave before what else waits, as far as they have tokens of their own. They
+    // take none of the limit: words for full lines would leave none to data. What finds no room is dropped.
     void Shape(const ShapedSpec &spec, double line_bps, uint32_t overhead_bytes)
     {
         shaper_ = std::make_unique<Shaper<Packets>>(spec, line_bps, overhead_bytes);
@@ -93,10 +93,6 @@ class Nic
         if (token_word_ != 0) {
             token_word_ = 0;
             ServeAt(0);
-        }
-        if (shaper_ && shaper_->word != 0) {
-            shaper_->word = 0;
-            ServeShaped();
         }
     }
 

@@ -95,12 +95,7 @@ bool Nic<Network, Packets>::ServeShaped()
     if (shaper_->empty()) {
         return false;
     }
-    const Ref head = shaper_->front();
-    const bool limited = Limited(head);
-    int64_t wait_ns = shaper_->WaitNs(network_.packets(), now_ns);
-    if (limited) {
-        wait_ns = std::max(wait_ns, bucket_.WaitNs(network_.packets().header(head).ip_bytes, now_ns));
-    }
+    const int64_t wait_ns = shaper_->WaitNs(network_.packets(), now_ns);
     if (wait_ns > 0) {
         if (shaper_->word == 0 || now_ns + wait_ns < shaper_->due_ns) {
             shaper_->due_ns = now_ns + wait_ns;
@@ -108,7 +103,7 @@ bool Nic<Network, Packets>::ServeShaped()
         }
         return false;
     }
-    Transmit(shaper_->Pop(network_.packets()), limited, now_ns);
+    Transmit(shaper_->Pop(network_.packets()), false, now_ns);
     if (waiting_pkts() > 0 || !shaper_->empty()) {
         ServeAt(0);
     }

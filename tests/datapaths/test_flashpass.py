@@ -61,6 +61,22 @@ def test_many_flows_lose_requests_and_no_data(simulator: Simulator) -> None:
     assert done.records.flows.retransmitted_pkts.sum() == 0
 
 
+def test_credits_that_come_late_are_used(simulator: Simulator) -> None:
+    """At 1 Gbit/s words wait longer than `slack_ns` in queues. Their data goes at once, and all of the line is used."""
+    topology = star(8, rate_bps=GBPS, buffer_bytes=20_000)
+    flows = [flow(f"s{i}", "receiver", 100 * MSS) for i in range(8)]
+    done = run(simulator, rehearsing(topology, *flows), stack(jitter_permille=100, timeout_ns=200_000_000))
+    assert done.fct_s.max() < 1.2 * 800 * 1706 * 8 / GBPS
+    assert done.records.ports.dropped_data_pkts.sum() == 0
+
+
+def test_a_late_sender_asks_at_the_pace_of_its_data() -> None:
+    """At 10 Mbit/s of 10 Gbit/s, a packet leaves every 1.2 ms: there are few requests more than packets."""
+    scenario = rehearsing(star(1), flow("s0", "receiver", 60 * MSS))
+    done = run(PacketsimDatapath, scenario, stack(), limits=np.full(scenario.n_agents, 1e7))
+    assert done.records.flows.credits[0] < 10 * 60
+
+
 @pytest.mark.parametrize(("transport", "words"), [("flashpass", 9), ("expresspass", 1)])
 def test_a_first_window_fills_the_first_round_trip(simulator: Simulator, transport: str, words: int) -> None:
     """A short flow then takes its own time on the wire, and that of its requests, instead of a round trip more."""

@@ -179,6 +179,19 @@ def with_program(topology: AnyTopology, name: str) -> tuple[AnyTopology, list[st
     return topology.replace(shared_buffer_bytes=0, red=None, mark_threshold_bytes=0, **needs), beside
 
 
+@pytest.mark.parametrize("frac", [1, 0.5, 0.1, 0.01, 0.001])
+@pytest.mark.parametrize("name", CASES)
+def test_data_leaves_at_the_host_s_limit(simulator: Simulator, name: str, frac: float) -> None:
+    """A limit far below the line takes the pace of data alone: words go on, and nothing goes twice."""
+    pkts = max(int(1000 * frac), 60)
+    scenario = carrying(star(name, 1), flow("s0", "receiver", pkts * MSS))
+    done = run(simulator, scenario, CASES[name][0], limits=np.full(scenario.n_agents, frac * 10 * GBPS))
+    line_frac = min(frac, 1500 / 1538 * (1538 / 1622 if "pass" in name else 1))
+    assert done.fct_s[0] == pytest.approx(pkts * 1500 * 8 / (line_frac * 10 * GBPS), rel=0.1)
+    assert done.records.flows.retransmitted_pkts[0] <= 2  # of a first window that ports drop
+    assert done.records.ports.tx_pkts.sum() < 15 * pkts / min(1, 10 * frac)
+
+
 @pytest.mark.parametrize("one_in", [4, 7, 31])
 @pytest.mark.parametrize("name", CASES)
 def test_every_flow_ends_whatever_is_lost(name: str, one_in: int) -> None:

@@ -28,6 +28,11 @@ struct EndsHost {
     uint64_t line_bytes_per_s(uint32_t node) { return network.link(network.nic(node).port()).wire.BytesPerS(); }
     uint64_t shaped_bytes_per_s(uint32_t node) { return network.nic(node).shaped_bytes_per_s(); }
     bool HasRoom(uint32_t flow) const { return network.HasRoom(flow); }
+    bool Holds(uint32_t flow, uint32_t number) const
+    {
+        return network.Holds(flow, static_cast<uint64_t>(number) * network.spec().mss_bytes());
+    }
+    uint32_t AtHost(uint32_t flow) const { return network.connections().queue(flow).list.size(); }
     void Received(uint32_t flow) { network.Received(flow, network.spec().flows[flow].size_bytes); }
     void Acknowledged(uint32_t flow) { network.Acknowledged(flow); }
 
@@ -35,6 +40,7 @@ struct EndsHost {
     {
         Frame *frame = network.Bare(flow.flow, ip_bytes);
         frame->to_receiver = to_receiver;
+        frame->offset_bytes = static_cast<uint64_t>(content.number) * flow.mss_bytes;
         frame->prio = static_cast<uint8_t>(content.prio);
         frame->of_ends = true;
         frame->content = content;
@@ -45,7 +51,6 @@ struct EndsHost {
         const uint32_t payload_bytes = flow.PayloadBytes(content.number);
         Frame *frame = Made(flow, content, true, payload_bytes + kHeaderBytes);
         frame->payload_bytes = payload_bytes;
-        frame->offset_bytes = static_cast<uint64_t>(content.number) * flow.mss_bytes;
         frame->marks = (content.flags & NCC_TP_EXPENDABLE) != 0 ? kExpendable : 0;
         frame->ecn_capable = (content.flags & NCC_TP_ECT) != 0;
         frame->retransmission = (content.flags & NCC_TP_AGAIN) != 0;

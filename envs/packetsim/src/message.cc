@@ -15,32 +15,34 @@ namespace
 // The network as message ends see it.
 struct Host {
     Network &network;
-    Transport &transport;
+    Flows &flows;
 
     int64_t now_ns() const { return network.now_ns(); }
     uint64_t Schedule(int64_t time_ns, EventKind kind, uint32_t index)
     {
         return network.Schedule(time_ns, kind, index);
     }
-    Run &run() { return transport; }
-    uint32_t slot_of(uint32_t flow) const { return transport.connections().slot_of(flow); }
+    Run &run() { return flows; }
+    uint32_t slot_of(uint32_t flow) const { return flows.connections().slot_of(flow); }
     uint64_t line_bytes_per_s(uint32_t node) { return network.link(network.nic(node).port()).wire.BytesPerS(); }
     uint64_t shaped_bytes_per_s(uint32_t node) { return network.nic(node).shaped_bytes_per_s(); }
-    bool HasRoom(uint32_t slot) const { return transport.HasRoom(slot); }
-    void Received(uint32_t slot) { transport.Received(slot); }
-    void Acknowledged(uint32_t slot) { transport.Acknowledged(slot); }
+    bool HasRoom(uint32_t slot) const { return flows.HasRoom(slot); }
+    bool Holds(uint32_t slot, uint32_t number) const { return flows.Holds(slot, number); }
+    uint32_t AtHost(uint32_t slot) const { return flows.connections().queue(slot).list.size(); }
+    void Received(uint32_t slot) { flows.Received(slot); }
+    void Acknowledged(uint32_t slot) { flows.Acknowledged(slot); }
 
     Packet Made(const MessageFlow &flow, const ncc_tp_packet &content, Kind kind, uint32_t ip_bytes)
     {
         Packet packet{};
         packet.connection = flow.slot;
         packet.number = content.number;
-        packet.sack = transport.connections().extras().Take();
+        packet.sack = flows.connections().extras().Take();
         packet.ip_bytes = static_cast<uint16_t>(ip_bytes);
         packet.kind = kind;
         packet.prio = static_cast<uint8_t>(content.prio);
         packet.message = true;
-        transport.connections().extras()[packet.sack].content = content;
+        flows.connections().extras()[packet.sack].content = content;
         return packet;
     }
     void SendData(const MessageFlow &flow, const ncc_tp_packet &content)
@@ -51,8 +53,8 @@ struct Host {
         packet.ecn_capable = (content.flags & NCC_TP_ECT) != 0;
         packet.retransmission = (content.flags & NCC_TP_AGAIN) != 0;
         packet.fin = content.number + 1 == flow.pkts;
-        transport.Tag(packet, flow.flow, static_cast<uint64_t>(content.number) * flow.mss_bytes, payload_bytes);
-        transport.Send(packet);
+        flows.Tag(packet, flow.flow, static_cast<uint64_t>(content.number) * flow.mss_bytes, payload_bytes);
+        flows.Send(packet);
     }
     void SendWord(const MessageFlow &flow, const ncc_tp_packet &content, bool to_receiver, uint8_t marks)
     {
@@ -60,11 +62,11 @@ struct Host {
         Packet packet = Made(flow, content, kind, NCC_TP_SAY_BYTES);
         packet.window = marks;
         if ((marks & kInShaped) == 0) {
-            transport.Send(packet);
+            flows.Send(packet);
             return;
         }
-        const Connection &connection = transport.connections()[flow.slot];
-        network.nic(to_receiver ? connection.src : connection.dst).SendShaped(transport.Start(packet));
+        const Connection &connection = flows.connections()[flow.slot];
+        network.nic(to_receiver ? connection.src : connection.dst).SendShaped(flows.Start(packet));
     }
 };
 
@@ -74,26 +76,26 @@ struct Messages::Ends : MessageEnds<Host> {
     using MessageEnds::MessageEnds;
 };
 
-Messages::Messages(Network &network, Transport &transport)
-    : transport_(transport), ends_(std::make_unique<Ends>(Host{network, transport}, transport.routes()))
+Messages::Messages(Network &network, Flows &flows)
+    : flows_(flows), ends_(std::make_unique<Ends>(Host{network, flows}, flows.routes()))
 {
 }
 
 Messages::~Messages() = default;
 
-void Messages::Open(uint32_t slot) { ends_->Open(transport_.connections().flow_of(slot), slot); }
+void Messages::Open(uint32_t slot) { ends_->Open(flows_.connections().flow_of(slot), slot); }
 
 void Messages::Close(uint32_t slot) { ends_->Close(slot); }
 
 void Messages::Deliver(const Packet &packet)
 {
-    if (transport_.connections()[packet.connection].over) {
+    if (flows_.connections()[packet.connection].over) {
         return;
     }
-    ncc_tp_packet content = transport_.connections().extras()[packet.sack].content;
+    ncc_tp_packet content = flows_.connections().extras()[packet.sack].content;
     content.flags |= FlagsOnArrival(packet.trimmed, packet.marked);
     if (packet.marked && packet.has_payload()) {
-        transport_.CameMarked(transport_.connections().flow_of(packet.connection));
+        flows_.CameMarked(flows_.connections().flow_of(packet.connection));
     }
     packet.to_receiver() ? ends_->ToReceiver(packet.connection, content) : ends_->ToSender(packet.connection, content);
 }

@@ -11,12 +11,12 @@ namespace ncc::packetsim
 {
 
 class Network;
-class Transport;
+class Flows;
 
 class Messages
 {
   public:
-    Messages(Network &network, Transport &transport);
+    Messages(Network &network, Flows &flows);
     ~Messages();
 
     void Open(uint32_t slot);
@@ -31,7 +31,7 @@ class Messages
   private:
     struct Ends;
 
-    Transport &transport_;
+    Flows &flows_;
     std::unique_ptr<Ends> ends_;
 };
 

@@ -32,7 +32,7 @@ nb::dict Audit(const Network &network)
 std::vector<std::array<int64_t, 3>> SentPackets(Network &network)
 {
     std::vector<std::array<int64_t, 3>> rows;
-    for (const Transport::SentPacket &left : network.transport().sent_packets()) {
+    for (const Flows::SentPacket &left : network.flows().sent_packets()) {
         rows.push_back({left.time_ns, left.flow, left.number});
     }
     return rows;
@@ -49,7 +49,7 @@ NB_MODULE(_packetsim, m)
     ncc::bind::BindNetwork<Network>(m)
         .def_prop_ro("events", [](const Network &network) { return network.engine().events(); })
         .def("audit", &Audit)
-        .def("record_sent", [](Network &network) { network.transport().RecordSent(); })
+        .def("record_sent", [](Network &network) { network.flows().RecordSent(); })
         .def("sent_packets", &SentPackets);
     nb::class_<Batch>(m, "Batch")
         .def(nb::init<size_t, size_t>(), "n"_a, "threads"_a)

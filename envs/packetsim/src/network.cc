@@ -8,14 +8,12 @@ namespace ncc::packetsim
 {
 
 Network::Network(const Spec &spec)
-    : engine_(spec), transport_(spec, *this), spec_(transport_.spec()), switches_(*this, spec_),
-      nics_(spec_.is_host.size())
+    : engine_(spec), flows_(spec, *this), spec_(flows_.spec()), switches_(*this, spec_), nics_(spec_.is_host.size())
 {
     for (uint32_t port = 0; port < engine_.links().size(); ++port) {
         if (const uint32_t node = spec_.node_of(port); spec_.is_host[node]) {
-            nics_[node] =
-                std::make_unique<HostNic>(*this, node, port, spec_.bucket_bytes,
-                                          FlowOrder::Make(spec_.order, spec_.order_params, transport_.views()));
+            nics_[node] = std::make_unique<HostNic>(*this, node, port, spec_.bucket_bytes,
+                                                    FlowOrder::Make(spec_.order, spec_.order_params, flows_.views()));
             if (spec_.shaped_frac > 0) {
                 nics_[node]->Shape(spec_, spec_.links[port / 2].rate_bps, spec_.frame_overhead_bytes);
             }
@@ -46,34 +44,34 @@ void Network::Handle(const Event &event)
     case EventKind::kTransmit:
         return switches_.Transmitted(index, event.word);
     case EventKind::kRetransmit:
-        return transport_.Expire(TimerKind::kRetransmit, event);
+        return flows_.Expire(TimerKind::kRetransmit, event);
     case EventKind::kDelayedAck:
-        return transport_.Expire(TimerKind::kDelayedAck, event);
+        return flows_.Expire(TimerKind::kDelayedAck, event);
     case EventKind::kPace:
-        return transport_.Expire(TimerKind::kPace, event);
+        return flows_.Expire(TimerKind::kPace, event);
     case EventKind::kControl:
-        return transport_.Expire(TimerKind::kControl, event);
+        return flows_.Expire(TimerKind::kControl, event);
     case EventKind::kJoin:
         --joining_;
         return switches_.Join(engine_.packets()[index].next_port, index, NCC_PASS);
     case EventKind::kOver:
-        return transport_.Close(index);
+        return flows_.Close(index);
     case EventKind::kFlow:
-        return transport_.StartFlows();
+        return flows_.StartFlows();
     case EventKind::kLimits:
         return ApplyLimits();
     case EventKind::kWrite:
-        return transport_.Write(index);
+        return flows_.Write(index);
     case EventKind::kGate:
-        return transport_.gates().Alarm(index, now_ns());
+        return flows_.gates().Alarm(index, now_ns());
     case EventKind::kLeave:
-        return transport_.gates().Leave(index);
+        return flows_.gates().Leave(index);
     case EventKind::kProgram:
         return switches_.ProgramTimer(index);
     case EventKind::kMessageTimer:
-        return transport_.messages().Timer(index, event.word);
+        return flows_.messages().Timer(index, event.word);
     case EventKind::kTurn:
-        return transport_.messages().Turn(index);
+        return flows_.messages().Turn(index);
     }
 }
 
@@ -95,7 +93,7 @@ void Network::Arrive(uint32_t port)
     }
     uint32_t next = connections().NextPort(engine_.packets()[place].packet);
     if (next == kAsk) [[unlikely]] {
-        next = transport_.ChoosePort(place, link.wire.to);
+        next = flows_.ChoosePort(place, link.wire.to);
     }
     if (next != kNone) {
         switches_.Forward(next, place);
@@ -104,22 +102,22 @@ void Network::Arrive(uint32_t port)
     ++arrived_;
     const Packet packet = engine_.packets()[place].packet;
     engine_.packets().Release(place); // an answer can reuse the place
-    transport_.Deliver(packet);
+    flows_.Deliver(packet);
 }
 
 Network::Window Network::SenderWindow(uint32_t flow) const
 {
-    const uint32_t slot = transport_.connections().slot_of(flow);
+    const uint32_t slot = flows_.connections().slot_of(flow);
     if (slot == kNone) {
         return {};
     }
-    const TcpSender &sender = transport_.connections()[slot].sender;
+    const TcpSender &sender = flows_.connections()[slot].sender;
     return {sender.cwnd_bytes, sender.ssthresh_bytes, static_cast<uint64_t>(sender.una) * spec_.mss_bytes()};
 }
 
 Network::Audit Network::Count() const
 {
-    Audit audit{transport_.sent(), arrived_, dropped_, 0, joining_, engine_.events_in_the_past(), engine_.scheduled()};
+    Audit audit{flows_.sent(), arrived_, dropped_, 0, joining_, engine_.events_in_the_past(), engine_.scheduled()};
     for (const auto &nic : nics_) {
         audit.in_hosts += nic ? nic->waiting_pkts() + nic->shaped_pkts() : 0;
     }

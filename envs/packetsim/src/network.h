@@ -4,8 +4,8 @@
 #pragma once
 
 #include "engine.h"
+#include "flows.h"
 #include "port.h"
-#include "transport.h"
 
 #include "nic.h"
 #include "stepped.h"
@@ -29,8 +29,8 @@ class Network : public Stepped<Network>
     Network &operator=(const Network &) = delete;
 
     int64_t now_ns() const { return engine_.now_ns(); }
-    Run &run() { return transport_; }
-    const Run &run() const { return transport_; }
+    Run &run() { return flows_; }
+    const Run &run() const { return flows_; }
     void Fail(const std::string &message) { engine_.Fail(message); }
     const std::string &fault() const { return engine_.fault(); }
     void RunUntil(int64_t end_ns);
@@ -51,8 +51,8 @@ class Network : public Stepped<Network>
     using PortSwitches = Switches<Network, Port>;
     Engine &engine() { return engine_; }
     const Engine &engine() const { return engine_; }
-    Transport &transport() { return transport_; }
-    Connections &connections() { return transport_.connections(); }
+    Flows &flows() { return flows_; }
+    Connections &connections() { return flows_.connections(); }
     PortSwitches &switches() { return switches_; }
     const PortSwitches &switches() const { return switches_; }
     HostNic &nic(uint32_t node) { return *nics_[node]; }
@@ -68,8 +68,8 @@ class Network : public Stepped<Network>
     {
         return engine_.Transmit(port, place, start_ps);
     }
-    void LeftHost(uint32_t place) { transport_.LeftHost(place); }
-    void QueueShrank(uint32_t slot) { transport_.QueueShrank(slot); }
+    void LeftHost(uint32_t place) { flows_.LeftHost(place); }
+    void QueueShrank(uint32_t slot) { flows_.QueueShrank(slot); }
     ncc_sw_packet Describe(uint32_t place);
     void Drop(uint32_t place);
     void JoinLater(uint32_t port, uint32_t place, int64_t delay_ns);
@@ -82,7 +82,7 @@ class Network : public Stepped<Network>
     void Arrive(uint32_t port);
 
     Engine engine_;
-    Transport transport_;
+    Flows flows_;
     const Spec &spec_;
     PortSwitches switches_;
     std::vector<std::unique_ptr<HostNic>> nics_; // by node; null: a switch

@@ -31,7 +31,7 @@ void Network::Drop(uint32_t place)
     ++dropped_;
     const Packet packet = engine_.packets()[place].packet;
     engine_.packets().Release(place);
-    transport_.Forget(packet);
+    flows_.Forget(packet);
 }
 
 void Network::JoinLater(uint32_t port, uint32_t place, int64_t delay_ns)
@@ -51,9 +51,9 @@ void Network::SendSignal(uint32_t port, uint32_t about, const ncc_cc_signal &sig
     packet.ip_bytes = NCC_SW_SIGNAL_BYTES;
     packet.window = static_cast<uint16_t>(signal.kind);
     packet.kind = Kind::kSignal;
-    const uint32_t place = transport_.Start(packet);
+    const uint32_t place = flows_.Start(packet);
     engine_.packets()[place].word = PacketPool::kNoLink;
-    JoinLater(transport_.WayBack(spec_.node_of(port), packet.connection), place, 0);
+    JoinLater(flows_.WayBack(spec_.node_of(port), packet.connection), place, 0);
 }
 
 void Network::WriteHop(uint32_t place, const ncc_cc_hop &hop)
@@ -82,7 +82,7 @@ void Network::SendPause(uint32_t port, bool on)
     frame.number = on;
     frame.ip_bytes = NCC_SW_PAUSE_BYTES;
     const int64_t start_ps = std::max(engine_.link(port).free_ps, now_ns() * kPsPerNs);
-    engine_.Transmit(port, transport_.Start(frame), start_ps);
+    engine_.Transmit(port, flows_.Start(frame), start_ps);
 }
 
 } // namespace ncc::packetsim

@@ -12,7 +12,7 @@ void TcpOpen(Network &network, uint32_t slot, uint32_t before)
         sender.Open();
     } else if (before >= IdleConnections::kUnused) {
         TcpReceiverOpen(network, slot);
-        network.transport().SendNote(slot);
+        network.flows().SendNote(slot);
         sender.OpenAtOnce();
     } else {
         TcpReceiver &receiver = network.connections()[slot].receiver;
@@ -20,7 +20,7 @@ void TcpOpen(Network &network, uint32_t slot, uint32_t before)
         receiver.state = earlier.state;
         receiver.echo = earlier.echo;
         receiver.unacked = earlier.unacked;
-        network.transport().SendNote(slot);
+        network.flows().SendNote(slot);
         sender.Continue(before);
     }
 }

@@ -91,7 +91,7 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
         SendModern();
     }
     if (s_.una == connection_.packets) {
-        network_.transport().Acknowledged(slot_);
+        network_.flows().Acknowledged(slot_);
     }
 }
 

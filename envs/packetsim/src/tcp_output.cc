@@ -20,7 +20,7 @@ void TcpSendingEnd::Syn()
     packet.sack = kNone;
     packet.ip_bytes = static_cast<uint16_t>(config_.syn_bytes);
     packet.kind = Kind::kSyn;
-    network_.transport().Send(packet);
+    network_.flows().Send(packet);
     network_.engine().Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
 }
 
@@ -40,7 +40,7 @@ void TcpSendingEnd::SynAck(const Packet &packet)
     ack.sack = kNone;
     ack.ip_bytes = kHeaderBytes;
     ack.kind = Kind::kOpenAck;
-    network_.transport().Send(ack);
+    network_.flows().Send(ack);
     SendPending();
 }
 
@@ -71,7 +71,7 @@ void TcpSendingEnd::Continue(uint32_t before)
     s_.pacing_bytes_per_s = b.pacing_bytes_per_s;
     std::copy(std::begin(b.controller), std::end(b.controller), s_.controller);
     s_.earlier_bytes = b.earlier_bytes + network_.run().spec().flows[network_.connections().flow_of(before)].size_bytes;
-    s_.offered_bytes = std::min<uint64_t>(network_.transport().WrittenBytes(connection_.flow, network_.now_ns()),
+    s_.offered_bytes = std::min<uint64_t>(network_.flows().WrittenBytes(connection_.flow, network_.now_ns()),
                                           config_.send_buffer_bytes);
     if (config_.needs_rate) {
         s_.rate.Continue(b.rate);
@@ -91,8 +91,7 @@ void TcpSendingEnd::Continue(uint32_t before)
 void TcpSendingEnd::Restart(uint32_t before)
 {
     ncc_cc_event event = Event(0);
-    event.idle_rtos =
-        network_.transport().IdleRtos(network_.connections().flow_of(before), network_.now_ns(), s_.rto_ns);
+    event.idle_rtos = network_.flows().IdleRtos(network_.connections().flow_of(before), network_.now_ns(), s_.rto_ns);
     if (event.idle_rtos > 0) {
         s_.state = CongestionState::kOpen;
     }
@@ -169,7 +168,7 @@ ncc_cc_event TcpSendingEnd::Event(ncc_u32 flags) const
 void TcpSendingEnd::Offer()
 {
     const uint64_t missing_bytes =
-        network_.transport().WrittenBytes(connection_.flow, network_.now_ns()) - s_.offered_bytes;
+        network_.flows().WrittenBytes(connection_.flow, network_.now_ns()) - s_.offered_bytes;
     if (missing_bytes == 0) {
         return;
     }
@@ -211,12 +210,12 @@ void TcpSendingEnd::SendPending()
     }
     while (s_.una != connection_.packets) {
         const uint32_t window_bytes =
-            network_.transport().ClampBytes(connection_.flow, std::min(s_.rwnd_bytes, s_.cwnd_bytes));
+            network_.flows().ClampBytes(connection_.flow, std::min(s_.rwnd_bytes, s_.cwnd_bytes));
         const uint64_t pipe_bytes = board_.PipeBytes();
         if (pipe_bytes >= window_bytes) {
             return;
         }
-        if (!network_.transport().HasRoom(slot_)) {
+        if (!network_.flows().HasRoom(slot_)) {
             s_.held_back = true;
             return;
         }
@@ -274,7 +273,7 @@ void TcpSendingEnd::SendData(uint32_t number, bool probe)
     packet.ecn_capable = config_.ecn == NCC_CC_ECN_DCTCP || (config_.ecn == NCC_CC_ECN_CLASSIC && !retransmission);
     packet.retransmission = retransmission;
     packet.fin = number + 1 == connection_.packets;
-    network_.transport().Tag(packet, connection_.flow, OffsetBytes(number), payload_bytes);
+    network_.flows().Tag(packet, connection_.flow, OffsetBytes(number), payload_bytes);
     if (s_.cwr_due && !retransmission) {
         packet.window_reduced = true;
         s_.cwr_due = false;
@@ -293,8 +292,8 @@ void TcpSendingEnd::SendData(uint32_t number, bool probe)
             network_.engine().Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
         }
     }
-    network_.transport().SentData(connection_.flow, packet.ip_bytes);
-    network_.transport().Send(packet);
+    network_.flows().SentData(connection_.flow, packet.ip_bytes);
+    network_.flows().Send(packet);
 }
 
 } // namespace ncc::packetsim

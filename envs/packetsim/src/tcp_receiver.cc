@@ -28,7 +28,7 @@ class TcpReceivingEnd
             if (r_.state == TcpReceiver::State::kListen) {
                 // Answered after all other events of this nanosecond, as in ns-3, for flows that start together.
                 r_.state = TcpReceiver::State::kSynReceived;
-                network_.transport().HeardOf(connection_.flow, network_.now_ns());
+                network_.flows().HeardOf(connection_.flow, network_.now_ns());
                 network_.engine().Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, 0);
             } else if (r_.state == TcpReceiver::State::kSynReceived) {
                 SynAck();
@@ -36,7 +36,7 @@ class TcpReceivingEnd
             return;
         }
         if (packet.trimmed) [[unlikely]] {
-            network_.transport().HeardOf(connection_.flow, network_.now_ns());
+            network_.flows().HeardOf(connection_.flow, network_.now_ns());
             if (r_.state == TcpReceiver::State::kEstablished) {
                 Ack(0, packet.number >= r_.next ? packet.number : kNone);
             }
@@ -64,7 +64,7 @@ class TcpReceivingEnd
         r_.syn_acks = static_cast<uint8_t>(doublings + 1);
         Packet packet = Empty(Kind::kSynAck, config_.syn_bytes);
         packet.window = static_cast<uint16_t>(std::min(config_.receive_buffer_bytes, kMaxUnscaledWindow));
-        network_.transport().Send(packet);
+        network_.flows().Send(packet);
         if (!r_.delayed_ack.on()) {
             network_.engine().Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, config_.initial_rto_ns << doublings);
         }
@@ -98,7 +98,7 @@ class TcpReceivingEnd
             network_.connections().sacks()[packet.sack].trimmed = config_.sack ? trimmed : kNone;
             network_.connections().sacks()[packet.sack].telemetry = std::exchange(r_.telemetry, kNone);
         }
-        network_.transport().Send(packet);
+        network_.flows().Send(packet);
     }
 
   private:
@@ -127,7 +127,7 @@ class TcpReceivingEnd
     [[gnu::always_inline]] void Data(const Packet &packet)
     {
         if (r_.next == 0) [[unlikely]] { // nothing else may have told of the flow
-            network_.transport().HeardOf(connection_.flow, network_.now_ns());
+            network_.flows().HeardOf(connection_.flow, network_.now_ns());
         }
         if (packet.sack != kNone) [[unlikely]] {
             Slots<Telemetry> &telemetry = network_.connections().telemetry();
@@ -163,7 +163,7 @@ class TcpReceivingEnd
             network_.engine().Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, config_.delayed_ack_ns);
         }
         if (r_.next == connection_.packets) {
-            network_.transport().Received(slot_);
+            network_.flows().Received(slot_);
         }
     }
 

@@ -59,7 +59,7 @@ void TcpSendingEnd::Ack(const Packet &packet)
         s_.cwr_due = true; // once per window
     }
     if (s_.una == connection_.packets) {
-        network_.transport().Acknowledged(slot_);
+        network_.flows().Acknowledged(slot_);
     }
 }
 
@@ -200,7 +200,7 @@ void TcpSendingEnd::NewAck(bool restart_timer)
 // RFC 6298 rules 5.4 to 5.6, RFC 6675 section 5.1.
 void TcpSendingEnd::Timeout()
 {
-    network_.transport().TimedOut(connection_.flow);
+    network_.flows().TimedOut(connection_.flow);
     s_.dup_acks = 0;
     board_.LoseAll();
     s_.recover = s_.nxt;

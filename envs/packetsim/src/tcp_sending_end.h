@@ -58,7 +58,7 @@ class TcpSendingEnd
     void RetransmitExpired()
     {
         if (!s_.established) {
-            network_.transport().TimedOut(connection_.flow);
+            network_.flows().TimedOut(connection_.flow);
             Syn();
             return;
         }
@@ -67,8 +67,8 @@ class TcpSendingEnd
         }
         // The timer also runs while nothing is outstanding. If pacing or the host's queue holds data back, they will
         // release it, and data that has not left the host cannot be lost.
-        const bool held_back = s_.una == s_.nxt && (s_.pace.on() || !network_.transport().HasRoom(slot_));
-        if (held_back || network_.transport().Holds(slot_, s_.una)) {
+        const bool held_back = s_.una == s_.nxt && (s_.pace.on() || !network_.flows().HasRoom(slot_));
+        if (held_back || network_.flows().Holds(slot_, s_.una)) {
             network_.engine().Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
             return;
         }
@@ -130,16 +130,16 @@ class TcpSendingEnd
         if (config_.modern) {
             s_.modern = std::make_unique<TcpModern>();
         }
-        s_.conn = network_.transport().Conn(slot_);
+        s_.conn = network_.flows().Conn(slot_);
         s_.srtt_ns = config_.initial_rto_ns; // until there is a sample
         SetRto();
-        s_.offered_bytes = std::min<uint64_t>(network_.transport().WrittenBytes(connection_.flow, network_.now_ns()),
+        s_.offered_bytes = std::min<uint64_t>(network_.flows().WrittenBytes(connection_.flow, network_.now_ns()),
                                               config_.send_buffer_bytes);
     }
     void Learn()
     {
         if (config_.backlog) {
-            network_.transport().Learn(connection_.flow, network_.now_ns(), OffsetBytes(s_.una), s_.cwnd_bytes);
+            network_.flows().Learn(connection_.flow, network_.now_ns(), OffsetBytes(s_.una), s_.cwnd_bytes);
         }
     }
     void Restart(uint32_t before);
@@ -236,7 +236,7 @@ class TcpSendingEnd
             s_.min_rtt_ns = std::min(s_.min_rtt_ns, measured_ns);
         }
         SetRto();
-        network_.transport().RttSample(connection_.flow, ns);
+        network_.flows().RttSample(connection_.flow, ns);
         return measured_ns;
     }
 
@@ -265,7 +265,7 @@ class TcpSendingEnd
     if (delivered_bytes > s_.delivered_bytes) { // guessed arrivals (no SACK) may be taken back
         event.delivered_bytes = delivered_bytes - s_.delivered_bytes;
         s_.delivered_bytes = delivered_bytes;
-        network_.transport().Delivered(connection_.flow, event.delivered_bytes);
+        network_.flows().Delivered(connection_.flow, event.delivered_bytes);
     }
     event.acked_bytes = OffsetBytes(s_.una) - OffsetBytes(una_before);
     if (config_.needs_rate) {

@@ -55,7 +55,7 @@ void TcpSendingEnd::ModernTimeout()
     if (s_.una == s_.nxt) {
         return;
     }
-    network_.transport().TimedOut(connection_.flow);
+    network_.flows().TimedOut(connection_.flow);
     const bool first = s_.state < CongestionState::kRecovery;
     TcpRack(connection_, config_, board_, network_.now_ns()).LoseOld();
     if (first || s_.una >= s_.recover || (s_.state == CongestionState::kLoss && r.timeouts == 0)) {
@@ -86,7 +86,7 @@ void TcpSendingEnd::SendProbe()
     if (r.probe_end == kNone && s_.una != s_.nxt) {
         const bool fresh = NextPacket(number);
         number = fresh ? number : s_.nxt - 1;
-        if (fresh || !network_.transport().Holds(slot_, number)) {
+        if (fresh || !network_.flows().Holds(slot_, number)) {
             SendData(number, true);
             r.probe_resent = !fresh;
             r.probe_end = s_.nxt;
@@ -115,11 +115,11 @@ void TcpSendingEnd::SendModern()
     const uint32_t nxt_before = s_.nxt;
     while (s_.una != connection_.packets) {
         const uint64_t pipe_bytes = board_.PipeBytes();
-        const uint32_t window_bytes = network_.transport().ClampBytes(connection_.flow, s_.cwnd_bytes);
+        const uint32_t window_bytes = network_.flows().ClampBytes(connection_.flow, s_.cwnd_bytes);
         if (pipe_bytes >= window_bytes) {
             break;
         }
-        if (!network_.transport().HasRoom(slot_)) {
+        if (!network_.flows().HasRoom(slot_)) {
             s_.held_back = true;
             break;
         }

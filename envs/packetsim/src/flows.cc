@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The life of a flow, and its packets at its hosts.
-#include "transport.h"
+#include "flows.h"
 
 #include "network.h"
 
@@ -11,7 +11,7 @@
 namespace ncc::packetsim
 {
 
-Transport::Transport(const Spec &spec, Network &network) : Run(spec), network_(network), connections_(spec_)
+Flows::Flows(const Spec &spec, Network &network) : Run(spec), network_(network), connections_(spec_)
 {
     constexpr uint64_t kMaxPackets = std::numeric_limits<uint32_t>::max() - 1;
     for (size_t i = 0; i < spec_.flows.size(); ++i) {
@@ -41,14 +41,14 @@ Transport::Transport(const Spec &spec, Network &network) : Run(spec), network_(n
     Arm(*this);
 }
 
-int64_t Transport::now_ns() const { return network_.now_ns(); }
+int64_t Flows::now_ns() const { return network_.now_ns(); }
 
-uint64_t Transport::Schedule(int64_t time_ns, EventKind kind, uint32_t index)
+uint64_t Flows::Schedule(int64_t time_ns, EventKind kind, uint32_t index)
 {
     return network_.engine().Schedule(time_ns, kind, index);
 }
 
-void Transport::StartFlow(uint32_t flow)
+void Flows::StartFlow(uint32_t flow)
 {
     const FlowSpec &spec = spec_.flows[flow];
     uint32_t before = idle_.Take(spec);
@@ -80,7 +80,7 @@ void Transport::StartFlow(uint32_t flow)
     }
 }
 
-void Transport::Write(uint32_t slot)
+void Flows::Write(uint32_t slot)
 {
     TcpWritten(network_, slot);
     const uint32_t flow = connections_.flow_of(slot);
@@ -90,7 +90,7 @@ void Transport::Write(uint32_t slot)
     }
 }
 
-void Transport::ChoosePath(uint32_t slot, const FlowSpec &flow)
+void Flows::ChoosePath(uint32_t slot, const FlowSpec &flow)
 {
     auto choose = [&](uint32_t *ports, uint32_t from, uint32_t to) {
         const uint32_t id = connections_.flow_of(slot);
@@ -112,7 +112,7 @@ void Transport::ChoosePath(uint32_t slot, const FlowSpec &flow)
     choose(connections_.path(slot).ports[1], flow.dst, flow.src);
 }
 
-uint32_t Transport::ChoosePort(uint32_t place, uint32_t node)
+uint32_t Flows::ChoosePort(uint32_t place, uint32_t node)
 {
     const Packet &packet = network_.engine().packets()[place].packet;
     if (packet.kind == Kind::kSignal) { // it does not begin where its connection's packets do
@@ -124,20 +124,20 @@ uint32_t Transport::ChoosePort(uint32_t place, uint32_t node)
                          : router_.Port(routes_, node, dst, network_.now_ns(), network_.Describe(place));
 }
 
-uint32_t Transport::WayBack(uint32_t node, uint32_t slot) const
+uint32_t Flows::WayBack(uint32_t node, uint32_t slot) const
 {
     const uint32_t flow = connections_.flow_of(slot);
     return routes_.Port(node, spec_.flows[flow].src, flow);
 }
 
-ncc_cc_conn Transport::Conn(uint32_t slot)
+ncc_cc_conn Flows::Conn(uint32_t slot)
 {
     ncc_cc_conn conn = connections_.tcp(slot).conn;
     conn.line_bytes_per_s = network_.engine().link(network_.nic(connections_[slot].src).port()).wire.BytesPerS();
     return conn;
 }
 
-void Transport::Send(const Packet &packet)
+void Flows::Send(const Packet &packet)
 {
     Connection &connection = connections_[packet.connection];
     ++connection.in_network;
@@ -145,7 +145,7 @@ void Transport::Send(const Packet &packet)
     network_.nic(packet.to_receiver() ? connection.src : connection.dst).Send(network_.engine().packets().Take(packet));
 }
 
-uint32_t Transport::Start(const Packet &packet)
+uint32_t Flows::Start(const Packet &packet)
 {
     ++sent_;
     if (packet.connection != kNone) {
@@ -154,13 +154,13 @@ uint32_t Transport::Start(const Packet &packet)
     return network_.engine().packets().Take(packet);
 }
 
-bool Transport::HasRoom(uint32_t slot) const
+bool Flows::HasRoom(uint32_t slot) const
 {
     const Connection &connection = connections_[slot];
     return connection.queue.HasRoom(spec_) && Passes(connection.flow, network_.now_ns());
 }
 
-void Transport::SendMessage(uint32_t flow, bool to_receiver, uint32_t place)
+void Flows::SendMessage(uint32_t flow, bool to_receiver, uint32_t place)
 {
     Packet packet{};
     packet.connection = connections_.slot_of(flow);
@@ -171,7 +171,7 @@ void Transport::SendMessage(uint32_t flow, bool to_receiver, uint32_t place)
     Send(packet);
 }
 
-void Transport::SendNote(uint32_t slot)
+void Flows::SendNote(uint32_t slot)
 {
     const uint32_t flow = connections_.flow_of(slot);
     if (Answers(flow)) { // its receiver has asked for it
@@ -182,9 +182,9 @@ void Transport::SendNote(uint32_t slot)
     }
 }
 
-void Transport::Wake(uint32_t flow) { TcpRoom(network_, connections_.slot_of(flow)); }
+void Flows::Wake(uint32_t flow) { TcpRoom(network_, connections_.slot_of(flow)); }
 
-uint64_t Transport::ReceivedBytes(uint32_t flow) const
+uint64_t Flows::ReceivedBytes(uint32_t flow) const
 {
     const Connection &connection = connections_[connections_.slot_of(flow)];
     const TcpReceiver &receiver = connection.receiver;
@@ -195,7 +195,7 @@ uint64_t Transport::ReceivedBytes(uint32_t flow) const
            (has_last ? spec_.mss_bytes() - connection.last_bytes : 0);
 }
 
-void Transport::LeftHost(uint32_t place)
+void Flows::LeftHost(uint32_t place)
 {
     const InFlight &entry = network_.engine().packets()[place];
     const Packet &packet = entry.packet;
@@ -215,7 +215,7 @@ void Transport::LeftHost(uint32_t place)
     }
 }
 
-void Transport::QueueShrank(uint32_t slot)
+void Flows::QueueShrank(uint32_t slot)
 {
     const Connection &connection = connections_[slot];
     if (!connection.acknowledged) {
@@ -225,7 +225,7 @@ void Transport::QueueShrank(uint32_t slot)
     }
 }
 
-bool Transport::Holds(uint32_t slot, uint32_t number)
+bool Flows::Holds(uint32_t slot, uint32_t number)
 {
     const PacketPool &pool = network_.engine().packets();
     uint32_t place = connections_[slot].queue.list.front();
@@ -235,7 +235,7 @@ bool Transport::Holds(uint32_t slot, uint32_t number)
     return place != kNone;
 }
 
-void Transport::Deliver(const Packet &packet)
+void Flows::Deliver(const Packet &packet)
 {
     const Connection &connection = connections_[packet.connection];
     const int64_t now_ns = network_.now_ns();
@@ -258,7 +258,7 @@ void Transport::Deliver(const Packet &packet)
     Forget(packet);
 }
 
-void Transport::Forget(const Packet &packet)
+void Flows::Forget(const Packet &packet)
 {
     if (packet.kind == Kind::kGrant) {
         gates_->Lost(packet.sack);
@@ -266,7 +266,7 @@ void Transport::Forget(const Packet &packet)
     connections_.Forget(packet);
 }
 
-void Transport::Expire(TimerKind kind, const Event &event)
+void Flows::Expire(TimerKind kind, const Event &event)
 {
     const uint32_t slot = IndexOf(event.word);
     if (network_.engine().Expire(connections_[slot].TimerOf(kind), event)) {
@@ -274,13 +274,13 @@ void Transport::Expire(TimerKind kind, const Event &event)
     }
 }
 
-void Transport::Received(uint32_t slot)
+void Flows::Received(uint32_t slot)
 {
     Finish(connections_.flow_of(slot), network_.now_ns());
     Arm(*this);
 }
 
-void Transport::Acknowledged(uint32_t slot)
+void Flows::Acknowledged(uint32_t slot)
 {
     connections_[slot].acknowledged = true;
     if (connections_[slot].queue.bytes == 0) {
@@ -288,7 +288,7 @@ void Transport::Acknowledged(uint32_t slot)
     }
 }
 
-void Transport::End(uint32_t slot)
+void Flows::End(uint32_t slot)
 {
     const uint32_t flow = connections_.flow_of(slot);
     const int64_t now_ns = network_.now_ns();
@@ -300,7 +300,7 @@ void Transport::End(uint32_t slot)
     }
 }
 
-void Transport::Close(uint32_t slot)
+void Flows::Close(uint32_t slot)
 {
     connections_[slot].message ? ends_->Close(slot) : TcpClose(network_, slot);
     connections_.Close(slot);

@@ -18,11 +18,11 @@ namespace ncc::packetsim
 
 class Network;
 
-class Transport : public Run
+class Flows : public Run
 {
   public:
     // Throws std::invalid_argument for flows without a path or with too many packets.
-    Transport(const Spec &spec, Network &network);
+    Flows(const Spec &spec, Network &network);
 
     Connections &connections() { return connections_; }
     const Connections &connections() const { return connections_; }
