@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ncc.core.benchmarks import HiBench, Ycsb
 from ncc.core.collectives import Collective
 from ncc.core.distributions import SizeDistribution, distribution
 from ncc.core.errors import ConfigError, UnknownNameError
@@ -269,7 +270,7 @@ class Long(Traffic, frozen=True, tag="long"):
         return src[which % len(src)], dst[(which + self.shift) % len(dst)]
 
 
-AnyTraffic = Poisson | Incast | Permutation | Fixed | Queries | Long | FanOut | Collective
+AnyTraffic = Poisson | Incast | Permutation | Fixed | Queries | Long | FanOut | Ycsb | HiBench | Collective
 Workload = tuple[tuple[Name, AnyTraffic], ...]
 
 

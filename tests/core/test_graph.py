@@ -159,3 +159,65 @@ def test_a_column_of_another_length_is_refused() -> None:
 def test_a_workload_that_cannot_be_drawn_is_refused(workload: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         star(it=workload)
+
+
+def ycsb(workload: str, **settings: Any) -> dict[str, Any]:
+    plain = {"kind": "ycsb", "workload": workload, "sources": "senders", "destinations": "receiver"}
+    return plain | settings
+
+
+@pytest.mark.parametrize(
+    ("workload", "trips"),
+    [
+        ("A", {(40, 1000): 0.5, (140, 1): 0.5}),
+        ("B", {(40, 1000): 0.95, (140, 1): 0.05}),
+        ("C", {(40, 1000): 1.0}),
+        ("D", {(40, 1000): 0.95, (1040, 1): 0.05}),
+        ("F", {(40, 1000): 2 / 3, (140, 1): 1 / 3}),
+    ],
+)
+def test_ycsb_asks_and_answers_what_its_operations_move(workload: str, trips: dict[tuple[int, int], float]) -> None:
+    flows, graph = drawn(store=ycsb(workload, operations=1500))
+    queries = np.flatnonzero(~graph.answer)
+    answer_of = {int(graph.after[row]): row for row in np.flatnonzero(graph.answer)}
+    met = Counter(
+        (int(flows.size_bytes[row]), int(flows.size_bytes[answer_of[int(graph.group[row])]])) for row in queries
+    )
+    assert met.keys() == trips.keys()
+    for trip, share in trips.items():
+        assert met[trip] / len(queries) == pytest.approx(share, abs=0.03)
+
+
+def test_ycsb_scans_up_to_a_hundred_records() -> None:
+    flows, graph = drawn(store=ycsb("E", operations=1500))
+    scanned = flows.size_bytes[graph.answer & (flows.size_bytes > 1)]
+    assert set(scanned % 1000) == {0}
+    assert (scanned.min(), scanned.max()) == (1000, 100_000)
+    assert scanned.mean() == pytest.approx(50_500, rel=0.03)
+
+
+def test_a_client_asks_popular_records_most_and_one_operation_after_the_other() -> None:
+    flows, graph = drawn(store=ycsb("C", operations=2000, records=8))
+    asked = np.sort(np.bincount(flows.dst[~graph.answer], minlength=10))[::-1][:8]
+    shares = np.arange(1.0, 9) ** -0.99
+    assert asked / asked.sum() == pytest.approx(shares / shares.sum(), abs=0.03)
+    later = np.flatnonzero(~graph.answer)[1:]
+    assert (graph.after[later] >= 0).all()
+    assert len(set(graph.request.tolist())) == 2000
+
+
+@pytest.mark.parametrize(
+    ("job", "profile", "shuffles", "moved_bytes"),
+    [
+        ("sort", "small", 1, 3.2e6),
+        ("terasort", "tiny", 1, 3.2e6),
+        ("wordcount", "small", 1, 16e6),
+        ("pagerank", "small", 3, 5e5),
+    ],
+)
+def test_a_job_moves_its_input_from_all_to_all(job: str, profile: str, shuffles: int, moved_bytes: float) -> None:
+    flows, graph = drawn(job={"kind": "hibench", "job": job, "profile": profile, "hosts": "senders"})
+    assert len(flows) == shuffles * 8 * 7
+    assert flows.size_bytes.sum() / shuffles == pytest.approx(moved_bytes * 7 / 8, rel=1e-3)
+    assert len(set(graph.group.tolist())) == shuffles
+    assert set(graph.request) == {0}
