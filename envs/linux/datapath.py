@@ -31,6 +31,7 @@ from ncc.core.measurement import Measurement
 from ncc.core.receivers import Grants
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
+from ncc.core.workload import has_requests
 from ncc.envs.linux.layout import FLOWS_MAX
 from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.run import Run
@@ -174,6 +175,11 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
         raise ConfigError(
             "stack.messages must be packets on linux, where no receiver knows of a flow at once: leave this controller "
             "out, or use datapath=packetsim or ns3"
+        )
+    if has_requests(scenario.workload):
+        raise ConfigError(
+            "The Linux datapath does not start flows when others are complete: leave the workload's requests out, or "
+            "use datapath=packetsim or ns3"
         )
     if not scenario.transport.handshake:
         raise ConfigError(

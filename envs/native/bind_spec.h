@@ -11,6 +11,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -57,10 +58,11 @@ inline void SetFlows(Spec &spec, In<int64_t> start_ns, In<int64_t> src, In<int64
     spec.flows.clear();
     spec.flows.reserve(n);
     for (size_t i = 0; i < n; ++i) {
-        if (!host(src(i)) || !host(dst(i)) || src(i) == dst(i)) {
+        const bool waits = size_bytes(i) == 0 && src(i) == dst(i); // only with a graph (SetGraph)
+        if (!host(src(i)) || !host(dst(i)) || (src(i) == dst(i) && !waits)) {
             throw std::invalid_argument("flow " + std::to_string(i) + " must go from one host to another");
         }
-        if (size_bytes(i) < 1 || start_ns(i) < 0 || (i > 0 && start_ns(i) < start_ns(i - 1))) {
+        if ((size_bytes(i) < 1 && !waits) || start_ns(i) < 0 || (i > 0 && start_ns(i) < start_ns(i - 1))) {
             throw std::invalid_argument("flow " + std::to_string(i) +
                                         " needs a size of at least 1 byte and a start that "
                                         "is neither negative nor before the flow above it");
@@ -71,6 +73,24 @@ inline void SetFlows(Spec &spec, In<int64_t> start_ns, In<int64_t> src, In<int64
         flow.dst = static_cast<uint32_t>(dst(i));
         flow.size_bytes = static_cast<uint64_t>(size_bytes(i));
         spec.flows.push_back(flow);
+    }
+}
+
+// Sets the graph of requests (GraphSpec), which Python has checked.
+inline void SetGraph(Spec &spec, In<int64_t> group, In<int64_t> after, In<int64_t> think_ns, In<uint8_t> answer)
+{
+    for (const size_t length : {group.shape(0), after.shape(0), think_ns.shape(0), answer.shape(0)}) {
+        SameLength(length, spec.flows.size());
+    }
+    const auto flows = static_cast<int64_t>(spec.flows.size());
+    for (size_t i = 0; i < spec.flows.size(); ++i) {
+        if (std::min(group(i), after(i)) < -1 || std::max(group(i), after(i)) >= flows) {
+            throw std::invalid_argument("flow " + std::to_string(i) + " must name groups from -1 to the number of flows");
+        }
+        spec.graph.group.push_back(static_cast<int32_t>(group(i)));
+        spec.graph.after.push_back(static_cast<int32_t>(after(i)));
+        spec.graph.think_ns.push_back(think_ns(i));
+        spec.graph.answer.push_back(answer(i));
     }
 }
 
@@ -169,6 +189,7 @@ inline void BindSpec(nb::module_ &m)
         .def_rw("pools", &Spec::pools)
         .def_rw("programs", &Spec::programs)
         .def("set_flows", &SetFlows, "start_ns"_a, "src"_a, "dst"_a, "size_bytes"_a)
+        .def("set_graph", &SetGraph, "group"_a, "after"_a, "think_ns"_a, "answer"_a)
         .def("set_limited", &SetLimited, "data"_a, "acks"_a)
         .def("set_writes", &SetWrites, "chunk_bytes"_a, "every_ns"_a)
         .def("set_predictors", &SetPredictors, "predictor"_a)

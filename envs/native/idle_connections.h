@@ -73,7 +73,7 @@ inline void CheckConnections(const Spec &spec, uint64_t most_of_run, uint64_t mo
     std::unordered_map<uint32_t, uint64_t> peers;
     uint64_t most_peers = 1;
     for (const FlowSpec &flow : spec.flows) {
-        if (pairs.emplace(flow.src, flow.dst).second) {
+        if (flow.size_bytes > 0 && pairs.emplace(flow.src, flow.dst).second) {
             most_peers = std::max(most_peers, ++peers[flow.src]);
         }
     }

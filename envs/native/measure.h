@@ -91,6 +91,9 @@ inline FlowRow MeasureFlow(const FlowRecord &record)
 {
     FlowRow row;
     static_cast<FlowCounts &>(row) = record;
+    if (record.start_ns >= 0) {
+        row.start_s = static_cast<double>(record.start_ns) / 1e9;
+    }
     if (record.finish_ns >= 0) {
         row.finish_s = static_cast<double>(record.finish_ns) / 1e9;
     }

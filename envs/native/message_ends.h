@@ -40,6 +40,9 @@ class MessageEnds
         }
         hosts_.resize(spec().is_host.size() * stacks_.size());
         for (const FlowSpec &flow : spec().flows) {
+            if (flow.size_bytes == 0) {
+                continue;
+            }
             max_rtt_ns_ = std::max(max_rtt_ns_, BaseRttNs(flow));
             if (stacks_[flow.stack].ops != nullptr && (flow.size_bytes - 1) / spec().mss_bytes() >= NCC_TP_ALL - 1) {
                 throw std::invalid_argument("a message of " + std::to_string(flow.size_bytes) +

@@ -10,7 +10,7 @@ namespace ncc
 {
 
 struct FlowRecord : FlowCounts {
-    int64_t finish_ns = -1;
+    int64_t start_ns = -1, finish_ns = -1;
     double rtt_sum_ns = 0;
     int64_t rtt_samples = 0, rtt_min_ns = 0;
 

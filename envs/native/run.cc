@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run.h"
 
+#include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -15,13 +17,17 @@ Run::Run(const Spec &spec)
     if (spec_.tags != "none") {
         tags_.emplace(spec_.tags, spec_.tag_params);
     }
+    MakeRequests();
     double longest_ns = 0;
     for (const FlowSpec &flow : spec_.flows) {
+        views_.push_back(ViewOf(spec_, flow));
+        if (flow.size_bytes == 0) {
+            continue;
+        }
         if (!routes_.Reaches(flow.src, flow.dst) || !routes_.Reaches(flow.dst, flow.src)) {
             throw std::invalid_argument("no path between node " + std::to_string(flow.src) + " and node " +
                                         std::to_string(flow.dst));
         }
-        views_.push_back(ViewOf(spec_, flow));
         // A host reports the base RTT of its longest path before the first sample; without flows, that of all hosts.
         double &rtt_ns = senders_[flow.src].rtt_mean_ns;
         rtt_ns = std::max(rtt_ns, static_cast<double>(routes_.BaseRttNs(spec_, flow.src, flow.dst)));
@@ -29,6 +35,56 @@ Run::Run(const Spec &spec)
     }
     for (Sender &sender : senders_) {
         sender.rtt_mean_ns = sender.rtt_mean_ns > 0 ? sender.rtt_mean_ns : longest_ns;
+    }
+}
+
+void Run::MakeRequests()
+{
+    const GraphSpec &graph = spec_.graph;
+    if (graph.group.empty()) {
+        return;
+    }
+    const int32_t last = std::max(*std::ranges::max_element(graph.group), *std::ranges::max_element(graph.after));
+    left_.resize(static_cast<size_t>(last + 1));
+    first_.resize(static_cast<size_t>(last + 2));
+    waiting_.resize(graph.after.size());
+    for (size_t flow = 0; flow < graph.after.size(); ++flow) {
+        if (graph.group[flow] >= 0) {
+            ++left_[static_cast<size_t>(graph.group[flow])];
+        }
+        if (graph.after[flow] >= 0) {
+            ++first_[static_cast<size_t>(graph.after[flow] + 1)];
+        }
+    }
+    std::partial_sum(first_.begin(), first_.end(), first_.begin());
+    std::vector<uint32_t> next(first_.begin(), first_.end());
+    for (size_t flow = 0; flow < graph.after.size(); ++flow) {
+        if (graph.after[flow] >= 0) {
+            waiting_[next[static_cast<size_t>(graph.after[flow])]++] = static_cast<uint32_t>(flow);
+        }
+    }
+    due_.resize(waiting_.size());
+    requests_ = {graph.group.data(), graph.think_ns.data(), waiting_.data(), first_.data(),
+                 left_.data(),       due_.data(),           0};
+}
+
+bool Run::Take(int64_t now_ns, uint32_t &flow)
+{
+    while (next_flow_ < spec_.flows.size() && spec_.flows[next_flow_].start_ns <= now_ns) {
+        flow = static_cast<uint32_t>(next_flow_++);
+        if (spec_.graph.after.empty() || spec_.graph.after[flow] < 0) {
+            return true;
+        }
+    }
+    return ncc_requests_take(&requests_, now_ns, &flow) != 0;
+}
+
+void Run::Complete(uint32_t flow, int64_t now_ns)
+{
+    records_[flow].finish_ns = now_ns;
+    ++finished_;
+    if (requests_.group != nullptr) {
+        ncc_requests_complete(&requests_, flow, now_ns);
     }
 }
 
@@ -46,8 +102,7 @@ void Run::Begin(uint32_t flow)
 
 void Run::Finish(uint32_t flow, int64_t now_ns)
 {
-    records_[flow].finish_ns = now_ns;
-    ++finished_;
+    Complete(flow, now_ns);
     if (gates_) {
         gates_->Received(flow);
     }

@@ -9,6 +9,7 @@
 #include "measure.h"
 #include "order.h"
 #include "records.h"
+#include "requests.h"
 #include "router.h"
 #include "routes.h"
 #include "spec.h"
@@ -16,6 +17,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -36,7 +38,7 @@ class Run
     const std::vector<FlowRecord> &records() const { return records_; }
     const std::vector<FlowView> &views() const { return views_; } // by flow
     const Routes &routes() const { return routes_; }
-    int64_t flows_started() const { return static_cast<int64_t>(next_flow_); }
+    int64_t flows_started() const { return started_; }
     int64_t flows_finished() const { return finished_; }
     uint64_t messages() const { return messages_; }
     size_t live_connections() const { return live_; }
@@ -102,6 +104,8 @@ class Run
         }
     }
 
+    // True if the flow answers a query, on the query's connection.
+    bool Answers(uint32_t flow) const { return !spec_.graph.answer.empty() && spec_.graph.answer[flow] != 0; }
     // True if receivers (gates.h) let the flow send; without their control, everything may.
     bool Passes(uint32_t flow, int64_t now_ns) const { return !gates_ || gates_->Passes(flow, now_ns); }
     // Returns the window, limited by what the receiver allows without an ACK.
@@ -153,8 +157,42 @@ class Run
     };
 
     Sender &SenderOf(uint32_t flow) { return senders_[spec_.flows[flow].src]; }
+    // Starts the flows that are due, at the event for it. `Network` has `now_ns()`, `Schedule` and `StartFlow(flow)`.
+    template <class Network>
+    void StartDue(Network &network)
+    {
+        const int64_t now_ns = network.now_ns();
+        if (now_ns != armed_ns_) { // an earlier event has taken its place
+            return;
+        }
+        armed_ns_ = kNever;
+        for (uint32_t flow = 0; Take(now_ns, flow);) {
+            spec_.flows[flow].start_ns = views_[flow].arrived_ns = views_[flow].last_left_ns = now_ns;
+            records_[flow].start_ns = now_ns;
+            ++started_;
+            if (spec_.flows[flow].size_bytes > 0) {
+                network.StartFlow(flow);
+            } else {
+                Complete(flow, now_ns);
+            }
+        }
+        Arm(network);
+    }
+    // Schedules the next start of flows.
+    template <class Network>
+    void Arm(Network &network)
+    {
+        int64_t at_ns = next_flow_ < spec_.flows.size() ? spec_.flows[next_flow_].start_ns : kNever;
+        if (requests_.n_due > 0) {
+            at_ns = std::min(at_ns, requests_.due[0].at_ns);
+        }
+        if (at_ns < armed_ns_) {
+            armed_ns_ = at_ns;
+            network.Schedule(at_ns, EventKind::kFlow, 0);
+        }
+    }
     void Begin(uint32_t flow);                  // a flow arrives
-    void Finish(uint32_t flow, int64_t now_ns); // its last byte has come
+    void Finish(uint32_t flow, int64_t now_ns); // its last byte has come; call `Arm` after it
     void End(uint32_t flow, int64_t now_ns);    // all of it is acknowledged
     // `Network` has `ReceivedBytes(flow)`, `Wake(flow)` and `SendMessage(flow, to_receiver, place)`.
     template <class Network>
@@ -185,8 +223,20 @@ class Run
     std::unique_ptr<Gates> gates_; // null without receivers' control
     std::vector<PortTotals> uplinks_before_;
     size_t next_flow_ = 0, live_ = 0; // connections that are not closed
-    int64_t finished_ = 0;
+    int64_t started_ = 0, finished_ = 0;
     uint64_t messages_ = 0;
+
+  private:
+    static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+    void MakeRequests();
+    bool Take(int64_t now_ns, uint32_t &flow); // the next flow that is due
+    void Complete(uint32_t flow, int64_t now_ns);
+
+    int64_t armed_ns_ = kNever; // time of the event that starts the next flows
+    ncc_requests requests_{};   // without arrays if there is no graph
+    std::vector<uint32_t> left_, first_, waiting_;
+    std::vector<ncc_due> due_;
 };
 
 } // namespace ncc

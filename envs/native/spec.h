@@ -77,6 +77,15 @@ struct FlowSpec {
     bool limited[2] = {true, true};
 };
 
+// Requests as a graph of flows (requests.h); all columns are empty without one, else there is a row for each flow. A flow
+// without bytes, from a host to itself, is a wait: it sends nothing and is complete when it is due.
+struct GraphSpec {
+    std::vector<int32_t> group;    // the group that it is in; -1: none
+    std::vector<int32_t> after;    // the group that it waits for; -1: it begins at its start
+    std::vector<int64_t> think_ns; // time between the two, >= 1
+    std::vector<uint8_t> answer;   // 1: it answers a query on the query's connection, so it needs no handshake
+};
+
 // How a receiver answers the SYN of a held flow (gates.h).
 struct AnswerSpec {
     double ahead_bytes = 0; // payload that may lie ahead of a flow that begins at once
@@ -91,6 +100,7 @@ struct Spec : ShapedSpec {        // the base: shaped queue of each NIC
     std::vector<PoolSpec> pools;
     std::vector<std::vector<ProgramSpec>> programs; // those of a port, each list for any number of ports
     std::vector<FlowSpec> flows;                    // in order of start
+    GraphSpec graph;
     std::vector<uint32_t> agents;                   // node ids
     std::vector<uint32_t> uplinks;                  // directed port ids
 

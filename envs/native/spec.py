@@ -9,6 +9,7 @@ import numpy as np
 from ncc.baselines.registry import ParamInfo, check_named, with_defaults
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FlowTable, IntArray, check_columns
+from ncc.core.graph import check_graph
 from ncc.core.scenario import MAX_BUFFER_BYTES, Nic, Scenario, Transport
 from ncc.core.topology import Buffer, Pool, Program, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
@@ -44,6 +45,7 @@ def spec_of(
         ConfigError: a parameter out of range, a topology above `MAX_ROUTES`, or flows that it cannot carry.
     """
     check_columns(flows)
+    check_graph(flows)
     topology, transport = scenario.network(), scenario.sockets
     _check_widths(transport, simulator)
     _check_routes(topology, simulator)
@@ -61,6 +63,13 @@ def spec_of(
         )
     except ValueError as error:
         raise ConfigError(f"The flow table cannot be used: {error}.") from None
+    if flows.graph is not None:
+        spec.set_graph(
+            np.ascontiguousarray(flows.graph.group, np.int64),
+            np.ascontiguousarray(flows.graph.after, np.int64),
+            np.rint(flows.graph.think_s * NS_PER_S).astype(np.int64),
+            np.ascontiguousarray(flows.graph.answer, np.uint8),
+        )
     area_of, limited = topology.limited_to
     spec.set_limited(
         limited[area_of[flows.src], flows.dst].astype(np.uint8), limited[area_of[flows.dst], flows.src].astype(np.uint8)

@@ -9,7 +9,18 @@ import numpy.typing as npt
 
 from ncc.core.signals import SIGNALS, FlowRecords, PortRecords
 
-__all__ = ["BoolArray", "FloatArray", "FlowRecords", "FlowTable", "IntArray", "PortRecords", "check_columns", "records"]
+__all__ = [
+    "BoolArray",
+    "FloatArray",
+    "FlowRecords",
+    "FlowTable",
+    "Graph",
+    "IntArray",
+    "PortRecords",
+    "check_columns",
+    "columns_of",
+    "records",
+]
 
 T = TypeVar("T", FlowRecords, PortRecords)
 FloatArray = npt.NDArray[np.float64]
@@ -18,19 +29,44 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
+class Graph:
+    """Requests of a flow table as a graph (docs/requests.md); all columns have shape [n_flows].
+
+    Requests and groups are numbered from 0. A flow may wait for a group: it starts `think_s` after all flows of the
+    group are complete. A *wait* is a row without bytes from a host to itself. It sends nothing and is complete when it
+    would start.
+    """
+
+    request: IntArray
+    """Number of the request that the flow is part of; -1: none."""
+    answer: BoolArray
+    """True if the flow answers a query. It uses the query's connection, so it needs no handshake, and its receiver
+    knows of it."""
+    group: IntArray
+    """Group that the flow is in; -1: none."""
+    after: IntArray
+    """Group that the flow waits for, which has a lower number than its own; -1: none, it starts at `start_s`."""
+    think_s: FloatArray
+    """Time in seconds from the end of that group to the flow's start, at least 1 ns; 0 if it waits for none."""
+
+
+@dataclass(frozen=True)
 class FlowTable:
     """Flows in order of start; all columns have shape [n_flows]."""
 
     start_s: FloatArray
-    """Arrival at the sending host, a whole number of nanoseconds, >= 0."""
+    """Arrival at the sending host, a whole number of nanoseconds, >= 0. Before a run, a flow that waits for a group has
+    its request's earliest start here."""
     src: IntArray
     """Node id of the sender."""
     dst: IntArray
     """Node id of the receiver."""
     size_bytes: IntArray
-    """Payload in bytes, >= 1."""
+    """Payload in bytes, >= 1; 0 for a wait (`Graph`)."""
     traffic: IntArray
     """Index of the workload component that the flow belongs to."""
+    graph: Graph | None = None
+    """Requests; None: there are none."""
 
     def __len__(self) -> int:
         return len(self.start_s)
@@ -47,8 +83,15 @@ def records(kind: type[T], **measured: Any) -> T:
     return kind(**measured, **columns)
 
 
+def columns_of(table: FlowTable | FlowRecords | PortRecords) -> dict[str, Any]:
+    """Return all columns by name, with those of the graph if there is one."""
+    columns = dict(vars(table))
+    graph = columns.pop("graph", None)
+    return columns | (vars(graph) if graph is not None else {})
+
+
 def check_columns(table: FlowTable | FlowRecords | PortRecords) -> None:
     """Raise `ValueError` unless all columns are one-dimensional and of one length."""
-    lengths = {f.name: np.shape(getattr(table, f.name)) for f in fields(table)}
+    lengths = {name: np.shape(column) for name, column in columns_of(table).items()}
     if len(set(lengths.values())) != 1 or any(len(shape) != 1 for shape in lengths.values()):
         raise ValueError(f"{type(table).__name__} columns differ in shape: {lengths}")

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ncc.core.topology import Topology
+from ncc.core.traffic import Requests
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, bdp_bytes
 from ncc.core.workload import AnyTraffic, Fixed, Permutation
 
@@ -21,6 +22,8 @@ class Pipe(NamedTuple):
 def ends(traffic: AnyTraffic, topology: Topology) -> tuple[frozenset[int], frozenset[int]]:
     """Return the node ids of the hosts that may send flows of `traffic`, and of those that may receive them."""
     match traffic:
+        case Requests():
+            return traffic.ends(topology), traffic.ends(topology)
         case Fixed(flows=flows):
             ids = {topology.nodes[host].name: host for host in topology.hosts}
             return frozenset(ids[flow.src] for flow in flows), frozenset(ids[flow.dst] for flow in flows)

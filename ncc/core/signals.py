@@ -149,6 +149,12 @@ class Progress:
 class FlowRecords:
     """Signals of each flow of a `FlowTable`, row by row, after a run; columns have shape [n_flows]."""
 
+    start_s: FloatArray = signal(
+        "flow",
+        "s",
+        "arrival at the sending host, simulated time",
+        "of requests, when the flow was asked for",
+    )
     finish_s: FloatArray = signal(
         "flow", "s", "when the receiver had every byte, simulated time", "NaN if it never did"
     )

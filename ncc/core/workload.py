@@ -4,51 +4,25 @@
 To add one, write a `Traffic` subclass with a `tag` and a `draw`, and add it to `AnyTraffic`.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import ClassVar
 
 import numpy as np
 
+from ncc.core.benchmarks import HiBench, Ycsb
+from ncc.core.collectives import Collective
 from ncc.core.distributions import SizeDistribution, distribution
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.flows import BoolArray, FloatArray, FlowTable, IntArray
+from ncc.core.flows import BoolArray, FloatArray, FlowTable, Graph, IntArray
+from ncc.core.graph import joined
+from ncc.core.requests import FanOut
 from ncc.core.seeding import generator
 from ncc.core.topology import Topology
+from ncc.core.traffic import Columns, Requests, Traffic, at_most, check_groups, join, named, single, starts_in
 from ncc.core.units import BITS_PER_BYTE, GBPS, NS_PER_S
 from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value
-from ncc.core.writes import AnyWrites
 
-Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Columns start_s, src, dst and size_bytes of one component, unsorted."""
-
-MAX_FLOWS = 5_000_000
 OVERLOAD = 2.0
 """Largest usual `load_frac`. A larger one looks like a mistake if it also exceeds what the senders' links can carry."""
-
-
-class Traffic(Value, frozen=True, kw_only=True, tag_field="kind"):
-    """One component of a workload."""
-
-    writes: AnyWrites = "at_once"
-    """Times at which applications write the bytes of a flow: as soon as the send buffer has room, or piece by piece."""
-    endless: ClassVar[bool] = False
-    """True if the flows outlast the run: they are measured while they last and need not be delivered."""
-
-    def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
-        """Draw flows that arrive in [0, duration_s), in any order."""
-        raise TypeError(f"{type(self).__name__} must define draw()")
-
-    def fits(self, topology: Topology, duration_s: float) -> None:
-        """Raise `ConfigError` if flows cannot be drawn on `topology`; the message begins with the name of a field."""
-
-    def unusual_on(self, topology: Topology) -> str:
-        """A probable mistake on this network, as a clause that begins with the name of a field; empty if none."""
-        return ""
-
-    def offered_bps(self, topology: Topology) -> dict[int, float]:
-        """Long-run payload rate that this component offers to the port that it names, in bits/s by port id."""
-        return {}
 
 
 class Poisson(Traffic, frozen=True, tag="poisson"):
@@ -67,18 +41,18 @@ class Poisson(Traffic, frozen=True, tag="poisson"):
     link: str = ""
 
     def check(self) -> None:
-        with _field("Poisson.distribution"):
+        with named("Poisson.distribution"):
             distribution(self.distribution)
 
     def fits(self, topology: Topology, duration_s: float) -> None:
-        with _field("link"):
+        with named("link"):
             rate = self.arrivals_per_s(topology)
-        _groups(topology, sources=self.sources, destinations=self.destinations)
-        if set(topology.group(self.sources)) == set(topology.group(self.destinations)) and _single(
+        check_groups(topology, sources=self.sources, destinations=self.destinations)
+        if set(topology.group(self.sources)) == set(topology.group(self.destinations)) and single(
             topology, self.sources
         ):
             raise ConfigError("sources and destinations are the same single host")
-        _at_most("load_frac", rate * duration_s)
+        at_most("load_frac", rate * duration_s)
 
     def unusual_on(self, topology: Topology) -> str:
         can_bps = sum(topology.host_link(host).rate_bps for host in topology.group(self.sources))
@@ -127,14 +101,14 @@ class Incast(Traffic, frozen=True, tag="incast"):
     receivers: Count = 1
 
     def fits(self, topology: Topology, duration_s: float) -> None:
-        _groups(topology, sources=self.sources, destinations=self.destinations)
+        check_groups(topology, sources=self.sources, destinations=self.destinations)
         if self.receivers > (n := len(topology.group(self.destinations))):
             raise ConfigError(f"receivers must be at most the {n} hosts of destinations, got {self.receivers}")
         if self.jitter_s >= duration_s:
             raise ConfigError(f"jitter_s must be below duration_s ({duration_s} s), got {self.jitter_s} s")
-        if _single(topology, self.sources) and topology.group(self.sources)[0] in topology.group(self.destinations):
+        if single(topology, self.sources) and topology.group(self.sources)[0] in topology.group(self.destinations):
             raise ConfigError(f"sources: group {self.sources!r} has no host other than a receiver")
-        _at_most("events_per_s", self.events_per_s * duration_s * self.fan_in * self.receivers)
+        at_most("events_per_s", self.events_per_s * duration_s * self.fan_in * self.receivers)
 
     def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
         span = duration_s - self.jitter_s
@@ -143,14 +117,14 @@ class Incast(Traffic, frozen=True, tag="incast"):
         sources, receivers = topology.group(self.sources), topology.group(self.destinations)
         src, dst, meeting = [], [], rng.choice(receivers, n)
         if self.receivers > 1:
-            meeting = _join([rng.choice(receivers, self.receivers, replace=False) for _ in range(n)])
+            meeting = join([rng.choice(receivers, self.receivers, replace=False) for _ in range(n)])
         for receiver in meeting:
             servers = [host for host in sources if host != receiver]
             rounds = range(-(-self.fan_in // len(servers)))
             src.append(np.concatenate([rng.permutation(servers) for _ in rounds])[: self.fan_in])
             dst.append(np.full(self.fan_in, receiver))
         start = np.repeat(at, self.receivers * self.fan_in) + rng.random(len(meeting) * self.fan_in) * self.jitter_s
-        return start, _join(src), _join(dst), np.full(len(start), self.bytes_per_server)
+        return start, join(src), join(dst), np.full(len(start), self.bytes_per_server)
 
 
 class Permutation(Traffic, frozen=True, tag="permutation"):
@@ -161,10 +135,10 @@ class Permutation(Traffic, frozen=True, tag="permutation"):
     start_s: NonNegative = 0.0
 
     def fits(self, topology: Topology, duration_s: float) -> None:
-        _groups(topology, hosts=self.hosts)
-        if _single(topology, self.hosts):
+        check_groups(topology, hosts=self.hosts)
+        if single(topology, self.hosts):
             raise ConfigError(f"hosts: group {self.hosts!r} has one host; a permutation takes at least 2")
-        _starts_in("start_s", self.start_s, duration_s)
+        starts_in("start_s", self.start_s, duration_s)
 
     def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
         hosts = rng.permutation(topology.group(self.hosts))
@@ -192,11 +166,11 @@ class Fixed(Traffic, frozen=True, tag="fixed"):
         for i, flow in enumerate(self.flows):
             for field, name in (("src", flow.src), ("dst", flow.dst)):
                 if name not in known:
-                    with _field(f"flows[{i}].{field}"):
+                    with named(f"flows[{i}].{field}"):
                         raise UnknownNameError("host", name, names)
             if flow.src == flow.dst:
                 raise ConfigError(f"flows[{i}].dst: {flow.src!r} sends to itself")
-            _starts_in(f"flows[{i}].start_s", flow.start_s, duration_s)
+            starts_in(f"flows[{i}].start_s", flow.start_s, duration_s)
 
     def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
         ids = {topology.nodes[host].name: host for host in topology.hosts}
@@ -234,10 +208,10 @@ class Queries(Traffic, frozen=True, tag="queries"):
             )
 
     def fits(self, topology: Topology, duration_s: float) -> None:
-        _groups(topology, sources=self.sources, destinations=self.destinations)
+        check_groups(topology, sources=self.sources, destinations=self.destinations)
         if topology.group(self.destinations)[0] in topology.group(self.sources):
             raise ConfigError(f"sources: group {self.sources!r} holds the receiver")
-        _at_most("interval_s", self._n(duration_s) * float(self.fan_in))
+        at_most("interval_s", self._n(duration_s) * float(self.fan_in))
 
     def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
         n = self._n(duration_s)
@@ -276,9 +250,9 @@ class Long(Traffic, frozen=True, tag="long"):
     spread_s: NonNegative = 0.0
 
     def fits(self, topology: Topology, duration_s: float) -> None:
-        _groups(topology, sources=self.sources, destinations=self.destinations)
-        _at_most("flows", self.flows)
-        _starts_in("start_s + spread_s", self.start_s + self.spread_s, duration_s)
+        check_groups(topology, sources=self.sources, destinations=self.destinations)
+        at_most("flows", self.flows)
+        starts_in("start_s + spread_s", self.start_s + self.spread_s, duration_s)
         if (same := [src for src, dst in zip(*self._ends(topology), strict=True) if src == dst]) != []:
             raise ConfigError(
                 f"destinations: {topology.nodes[same[0]].name!r} would send to itself; name another group or a shift"
@@ -296,7 +270,7 @@ class Long(Traffic, frozen=True, tag="long"):
         return src[which % len(src)], dst[(which + self.shift) % len(dst)]
 
 
-AnyTraffic = Poisson | Incast | Permutation | Fixed | Queries | Long
+AnyTraffic = Poisson | Incast | Permutation | Fixed | Queries | Long | FanOut | Ycsb | HiBench | Collective
 Workload = tuple[tuple[Name, AnyTraffic], ...]
 
 
@@ -307,9 +281,10 @@ def draw_flows(workload: Workload, topology: Topology, duration_s: float, seed: 
     nanoseconds in [0, duration_s); rows are in order of start. The components must fit the topology (`check_fits`), as
     those of every scenario do.
     """
-    drawn = [t.draw(topology, duration_s, generator(seed, "flows", name)) for name, t in workload]
-    traffic = np.repeat(np.arange(len(drawn)), [len(columns[0]) for columns in drawn])
-    start, src, dst, size = (_join([columns[i] for columns in drawn]) for i in range(4))
+    drawn = [_columns(part, topology, duration_s, generator(seed, "flows", name)) for name, part in workload]
+    traffic = np.repeat(np.arange(len(drawn)), [len(columns["src"]) for columns in drawn])
+    start, src, dst, size = (join([columns[name] for columns in drawn]) for name in _NAMES)
+    graph = joined(drawn)
     last_ns = np.ceil(duration_s * NS_PER_S) - 1  # rounding must not move a flow past the end
     start = np.minimum(np.rint(start * NS_PER_S), last_ns) / NS_PER_S
     order = np.argsort(start, kind="stable")
@@ -319,7 +294,20 @@ def draw_flows(workload: Workload, topology: Topology, duration_s: float, seed: 
         dst=dst[order].astype(np.int64),
         size_bytes=size[order].astype(np.int64),
         traffic=traffic[order].astype(np.int64),
+        graph=graph and Graph(**{name: column[order] for name, column in vars(graph).items()}),
     )
+
+
+_NAMES = ("start_s", "src", "dst", "size_bytes")
+
+
+def _columns(
+    traffic: Traffic, topology: Topology, duration_s: float, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Draw the columns of a component; those of requests have a graph's as well."""
+    if isinstance(traffic, Requests):
+        return traffic.draw_rows(topology, rng).columns()
+    return dict(zip(_NAMES, traffic.draw(topology, duration_s, rng), strict=True))
 
 
 def check_fits(workload: Workload, topology: Topology, duration_s: float) -> None:
@@ -334,6 +322,11 @@ def check_fits(workload: Workload, topology: Topology, duration_s: float) -> Non
             traffic.fits(topology, duration_s)
         except ConfigError as error:
             raise ConfigError(f"workload.{name}.{error}") from None
+
+
+def has_requests(workload: Workload) -> bool:
+    """True if a component of the workload is of requests."""
+    return any(isinstance(traffic, Requests) for _, traffic in workload)
 
 
 def endless(workload: Workload, flows: FlowTable) -> BoolArray:
@@ -359,38 +352,3 @@ def _pairs(
         src[clash] = rng.choice(sources, int(clash.sum()))
         dst[clash] = rng.choice(destinations, int(clash.sum()))
     return src, dst
-
-
-def _join(columns: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(columns) if columns else np.zeros(0)
-
-
-@contextmanager
-def _field(name: str) -> Iterator[None]:
-    """Put the field's name before the message of a `ConfigError`."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(f"{name}: {error}") from None
-
-
-def _groups(topology: Topology, **groups: str) -> None:
-    for field, name in groups.items():
-        with _field(field):
-            topology.group(name)
-
-
-def _single(topology: Topology, group: str) -> bool:
-    return len(topology.group(group)) < 2
-
-
-def _starts_in(field: str, start_s: float, duration_s: float) -> None:
-    if start_s >= duration_s:
-        raise ConfigError(f"{field} must be below duration_s ({duration_s} s), got {start_s} s")
-
-
-def _at_most(field: str, flows: float) -> None:
-    if flows > MAX_FLOWS:
-        raise ConfigError(
-            f"{field} asks for about {flows:.3g} flows; at most {MAX_FLOWS} are allowed: lower it or shorten duration_s"
-        )

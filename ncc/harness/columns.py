@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ncc.core.errors import ResultError
-from ncc.core.flows import FlowRecords, FlowTable, PortRecords
+from ncc.core.flows import FlowRecords, FlowTable, Graph, PortRecords, columns_of
 from ncc.core.measurement import COLUMNS, PROGRESS, Epochs
 from ncc.core.scenario import Scenario
 from ncc.core.signals import SIGNALS
@@ -22,7 +22,6 @@ DESCRIPTIONS = {
     "controller": "name of the controller under test",
     "seed": "evaluation seed; equal seeds have equal flows whatever the controller",
     "flow": "index of the flow in its run, in order of start",
-    "start_s": "arrival at the sending host, simulated time",
     "src": "node id of the sender",
     "dst": "node id of the receiver",
     "src_name": "name of the sender",
@@ -30,6 +29,11 @@ DESCRIPTIONS = {
     "size_bytes": "payload",
     "traffic": "index of the workload component",
     "traffic_name": "name of the workload component",
+    "request": "number of the request that the flow is part of; -1: none",
+    "answer": "true if the flow answers a query",
+    "group": "group of the request's graph that the flow is in; -1: none",
+    "after": "group whose end the flow waited for; -1: none",
+    "think_s": "time from then to the flow's start",
     "fct_s": "finish_s - start_s; null if never delivered",
     "ideal_fct_s": "time of the flow alone in the network (definition: ncc.metrics.fct)",
     "fct_slowdown": "fct_s / ideal_fct_s; null if never delivered",
@@ -51,7 +55,9 @@ def tables(run: Run) -> dict[str, pa.Table]:
 
 def flows_from(table: pa.Table) -> tuple[FlowTable, FlowRecords]:
     """Convert the table `flows` back to the flows and records of the run."""
-    return FlowTable(**_columns(table, FlowTable)), FlowRecords(**_columns(table, FlowRecords))
+    columns = {f.name: numpy_column(table, f.name) for f in fields(FlowTable) if f.name != "graph"}
+    graph = Graph(**_columns(table, Graph)) if "request" in table.column_names else None
+    return FlowTable(**columns, graph=graph), FlowRecords(**_columns(table, FlowRecords))
 
 
 def ports_from(table: pa.Table) -> PortRecords:
@@ -89,11 +95,12 @@ def _flows(run: Run) -> pa.Table:
     columns = {
         **_identity(run, len(run.flows)),
         "flow": np.arange(len(run.flows)),
-        **_fields(run.flows),
+        **columns_of(run.flows),
         "src_name": _categories(run.flows.src, names),
         "dst_name": _categories(run.flows.dst, names),
         "traffic_name": _categories(run.flows.traffic, [name for name, _ in run.scenario.workload]),
-        **_fields(run.records.flows),
+        **columns_of(run.records.flows),
+        "start_s": run.flows.start_s,
         "fct_s": fct_s(run.flows, run.records.flows),
         "ideal_fct_s": ideal_fct_s(run.scenario, run.flows),
         "fct_slowdown": fct_slowdown(run.scenario, run.flows, run.records.flows),
@@ -129,7 +136,7 @@ def _ports(run: Run) -> pa.Table:
         "port": np.array(ports),
         "port_name": pa.array([network.port_name(port) for port in ports]),
         "rate_bps": np.array([network.port_rate_bps(port) for port in ports], dtype=np.float64),
-        **_fields(run.records.ports),
+        **columns_of(run.records.ports),
     }
     return _table(columns)
 
@@ -139,11 +146,7 @@ def _identity(run: Run, n: int) -> dict[str, Any]:
     return {"controller": name, "seed": np.full(n, run.seed, dtype=np.int64)}
 
 
-def _fields(table: FlowTable | FlowRecords | PortRecords) -> dict[str, Any]:
-    return {f.name: getattr(table, f.name) for f in fields(table)}
-
-
-def _columns(table: pa.Table, kind: type[FlowTable | FlowRecords | PortRecords]) -> dict[str, Any]:
+def _columns(table: pa.Table, kind: type[Graph | FlowRecords | PortRecords]) -> dict[str, Any]:
     return {f.name: numpy_column(table, f.name) for f in fields(kind)}
 
 

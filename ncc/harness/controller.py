@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A controller under test: a host stack and a rate limiter. Classical and learned controllers have the same form."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
@@ -24,6 +24,9 @@ Headroom = Annotated[float, Meta(ge=0, lt=1)]
 class Limit(Value, frozen=True, tag_field="kind"):
     """Base of the specs of rate limiters."""
 
+    limits_hosts: ClassVar[bool] = True
+    """True if the limiter always limits rates of hosts, which have none if only receivers decide."""
+
 
 class Formula(Limit, frozen=True):
     """A limiter that computes limits from measurements and needs no file."""
@@ -39,6 +42,8 @@ class Formula(Limit, frozen=True):
 
 class NoLimit(Formula, frozen=True, tag="none"):
     """No limiter: the transport alone."""
+
+    limits_hosts = False
 
     def build(self) -> RateLimiter:
         return Unlimited()
@@ -119,6 +124,8 @@ class LocalLimit(Formula, frozen=True, tag="local"):
 class ReceiverRuleLimit(Formula, frozen=True, tag="receiver_rule"):
     """Start times that receivers grant to the flows to them: `ncc.harness.receivers.ReceiverRule`."""
 
+    limits_hosts = False
+
     ahead_frac: Annotated[float, Meta(ge=0, lt=1)] = AHEAD_FRAC
     """Bytes that may lie ahead of a flow when it starts, as a share of the buffer of the receiver's down port (the
     switch's port to the receiver)."""
@@ -170,6 +177,8 @@ class HostsLimit(PolicyLimit, frozen=True, tag="hosts"):
 
 class ClassLimit(Limit, frozen=True, tag="class"):
     """A user's Python class that implements `ncc.harness.limiter.RateLimiter`; it is called without arguments."""
+
+    limits_hosts = False  # it may return grants alone
 
     target: Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]
     """Class as ``module:Class``, in the current folder or in an installed package."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError, InvalidRunError
 from ncc.core.flows import FloatArray, FlowTable
+from ncc.core.graph import after_run
 from ncc.core.measurement import Epochs, Measurement, stack
 from ncc.core.receivers import parts
 from ncc.core.scenario import Scenario
@@ -36,6 +37,7 @@ class Run:
     flow_seed: int
     """Seed of the flows, equal for all controllers that are compared."""
     flows: FlowTable
+    """The flows as they started; those of requests start when others are complete."""
     records: Records
     epochs: Epochs
     started_at: str
@@ -173,6 +175,10 @@ def run_once(
         if progress is not None:
             progress(1.0 if over or measurement.time_s >= end_s else _done_frac(measurement, scenario, len(flows)))
     records = datapath.finish()
+    found = _problems(scenario, flows, records, measurement)
+    flows, flow_records = after_run(flows, records.flows)
+    if (early := int(np.sum(flow_records.finish_s <= flows.start_s))) > 0:
+        found.append(f"{early} flows finished before they arrived")
 
     fallbacks = tuple(text for part in (datapath, limiter) for text in getattr(part, "fallbacks", ()))
     run = Run(
@@ -182,14 +188,14 @@ def run_once(
         seed=seed,
         flow_seed=flow_seed,
         flows=flows,
-        records=records,
+        records=Records(flows=flow_records, ports=records.ports),
         epochs=stack(measured),
         started_at=started_at,
         finished_at=now(),
         wall_s=time.perf_counter() - wall,
         cpu_s=time.process_time() - cpu,
         fallbacks=fallbacks,
-        problems=tuple(_problems(scenario, flows, records, measurement)) + tuple(f"fallback: {f}" for f in fallbacks),
+        problems=tuple(found) + tuple(f"fallback: {f}" for f in fallbacks),
         datapath_facts={**getattr(limiter, "facts", {}), **getattr(datapath, "facts", {})},
     )
     for problem in run.problems:
@@ -224,8 +230,6 @@ def _problems(scenario: Scenario, flows: FlowTable, records: Records, last: Meas
             f"{nodes[flows.src[first]].name} to {nodes[flows.dst[first]].name}, {flows.size_bytes[first]} bytes, "
             f"arrived at {flows.start_s[first]:.6g} s)"
         )
-    if (early := int(np.sum(finish <= flows.start_s))) > 0:
-        problems.append(f"{early} flows finished before they arrived")
     if last.flows_finished != (done := int(np.sum(~np.isnan(finish)))):
         problems.append(f"the last epoch counts {last.flows_finished} flows as finished, the records {done}")
     return problems

@@ -12,9 +12,9 @@ import numpy as np
 
 from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
-from ncc.metrics.catalogue import CATALOGUE
+from ncc.metrics.catalogue import CATALOGUE, OF_REQUESTS
 from ncc.metrics.fct import ideal_fct_s
-from ncc.metrics.fluid import Sharing, fluid_fct_s
+from ncc.metrics.fluid import Sharing, fluid_fct_s, unbounded
 from ncc.metrics.summary import NAN, fct_summary
 
 BOUNDS: Mapping[str, Sharing] = {
@@ -31,8 +31,8 @@ LOWEST = "srpt_bound"
 
 
 def bounds_for(scenario: Scenario) -> tuple[str, ...]:
-    """Names of a scenario's bounds; none if it has endless flows, which have no completion time."""
-    if any(traffic.endless for _, traffic in scenario.workload):
+    """Names of a scenario's bounds; none if its flows have none (`ncc.metrics.fluid.unbounded`)."""
+    if unbounded(scenario):
         return ()
     return tuple(name for name in BOUNDS if name not in BLIND or scenario.nic.knows != "sizes")
 
@@ -44,7 +44,7 @@ def bound_fct_s(scenario: Scenario, flow_seed: int, sharing: Sharing) -> FloatAr
     The array is read-only. It is cached, because the comparisons of all controllers use it.
 
     Raises:
-        ConfigError: the scenario has endless flows, which never complete.
+        ConfigError: the scenario has no bounds (`ncc.metrics.fluid.unbounded`).
     """
     found = fluid_fct_s(scenario, scenario.flows(flow_seed), sharing)
     found.flags.writeable = False
@@ -54,7 +54,8 @@ def bound_fct_s(scenario: Scenario, flow_seed: int, sharing: Sharing) -> FloatAr
 def bound_summary(scenario: Scenario, flow_seed: int, bound: str) -> dict[str, float]:
     """Compute the metrics of `ncc.metrics.catalogue` for a bound; those that do not come from FCTs are NaN."""
     took_s, slowdown = bound_fct_s(scenario, flow_seed, BOUNDS[bound]), bound_slowdowns(scenario, flow_seed, bound)
-    return dict.fromkeys(CATALOGUE, NAN) | fct_summary(scenario.flows(flow_seed), took_s, slowdown)
+    others = dict.fromkeys((key for key in CATALOGUE if key not in OF_REQUESTS), NAN)
+    return others | fct_summary(scenario.flows(flow_seed), took_s, slowdown)
 
 
 def bound_slowdowns(scenario: Scenario, flow_seed: int, bound: str) -> FloatArray:

@@ -33,7 +33,7 @@ class Metric:
     short: str = ""
     """Title in a narrow table; empty: `title`."""
     special: bool = False
-    """True: only some transports or ports have it, and a table without it does not say so."""
+    """True: only some transports, ports or workloads have it, and a table without it does not say so."""
 
     @property
     def title(self) -> str:
@@ -104,6 +104,23 @@ _ROWS = (
     Metric("jain", "Jain index", "", Better.HIGHER, 1.0, 3, "goodput of backlogged neighbours, windows of 20 ms"),
     Metric("unfinished", "Unfinished flows", "", Better.LOWER, 1.0, 0),
 )
+_OF_REQUESTS = (
+    Metric(
+        "qct_mean_s",
+        "QCT, mean",
+        "ms",
+        Better.LOWER,
+        1e3,
+        3,
+        "from a request's start until all its flows end",
+        special=True,
+    ),
+    Metric("qct_p50_s", "QCT, median", "ms", Better.LOWER, 1e3, 3, special=True),
+    Metric("qct_p99_s", "QCT, p99", "ms", Better.LOWER, 1e3, 3, special=True),
+    Metric("qct_p999_s", "QCT, p99.9", "ms", Better.LOWER, 1e3, 3, special=True),
+    Metric("qct_slowdown_mean", "QCT slowdown, mean", "", Better.LOWER, help="QCT over ideal QCT", special=True),
+    Metric("qct_timeout_frac", "Requests with a timeout", "%", Better.LOWER, 100.0, 1, special=True),
+)
 
 
 def range_of(key: str) -> str:
@@ -111,10 +128,16 @@ def range_of(key: str) -> str:
     return key.split("_")[1] if key.startswith("slowdown_") else ""
 
 
-CATALOGUE: dict[str, Metric] = {metric.key: metric for metric in _ROWS}
+CATALOGUE: dict[str, Metric] = {metric.key: metric for metric in (*_ROWS, *_OF_REQUESTS)}
 """Every metric, in the order of a full table."""
 
+OF_REQUESTS: frozenset[str] = frozenset(metric.key for metric in _OF_REQUESTS)
+"""Metrics that only runs with requests have."""
+
 HEADLINE: tuple[str, ...] = (
+    "qct_mean_s",
+    "qct_p99_s",
+    "qct_timeout_frac",
     "fct_mean_s",
     "fct_p99_s",
     "slowdown_small_p99",

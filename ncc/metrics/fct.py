@@ -3,8 +3,8 @@
 
 **Ideal FCT**: the time that the flow would take alone in the network, with no window, queue or processing time:
 
-1. the handshake: a packet of headers only in each direction (SYN, SYN-ACK), if `transport.handshake` asks for one and
-   no connection is open from the start (`transport.connections_per_pair`);
+1. the handshake: a packet of headers only in each direction (SYN, SYN-ACK), if `transport.handshake` asks for one, no
+   connection is open from the start (`transport.connections_per_pair`) and the flow does not answer a query;
 2. the payload, cut into packets of `transport.mtu_bytes` of which 40 bytes are headers, leaving back to back at the
    first link's rate; each hop stores a packet and forwards it; the flow ends when the last one is complete.
 
@@ -45,7 +45,9 @@ def ideal_fct_s(scenario: Scenario, flows: FlowTable) -> FloatArray:
     order = np.argsort(of_flow.ravel(), kind="stable")
     ends = np.cumsum(np.bincount(of_flow.ravel(), minlength=pairs.shape[1]))
     for (src, dst), rows in zip(pairs.T.tolist(), np.split(order, ends[:-1]), strict=True):
-        ideal_ns[rows] = _handshake_ns(scenario, src, dst) + _transfer_ns(scenario, src, dst, flows.size_bytes[rows])
+        ideal_ns[rows] = _transfer_ns(scenario, src, dst, flows.size_bytes[rows])
+        opens = rows if flows.graph is None else rows[~flows.graph.answer[rows]]
+        ideal_ns[opens] += _handshake_ns(scenario, src, dst)
     return ideal_ns / NS_PER_S
 
 

@@ -32,7 +32,7 @@ from ncc.core.flows import FloatArray, FlowTable, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES
-from ncc.core.workload import Poisson, endless
+from ncc.core.workload import Poisson, has_requests
 from ncc.metrics.fct import ideal_fct_s
 from ncc.metrics.ranks import WRITTEN_BYTES, attained_ranks, gittins_ranks, levels
 
@@ -41,14 +41,23 @@ LEAST_BITS = 1e-3
 """Remainder of a flow, in bits, that counts as nothing, because of rounding."""
 
 
+def unbounded(scenario: Scenario) -> str:
+    """Reason why the flows of a scenario have no bounds, as a clause; empty if they have some."""
+    if any(traffic.endless for _, traffic in scenario.workload):
+        return "has endless flows, which have no completion time"
+    if has_requests(scenario.workload):
+        return "has requests, whose flows start when others end, so their completion times have no bounds"
+    return ""
+
+
 def fluid_fct_s(scenario: Scenario, flows: FlowTable, sharing: Sharing) -> FloatArray:
     """Completion time of every flow [n_flows] in seconds under one way to share the network.
 
     Raises:
-        ConfigError: the scenario has endless flows, which never complete.
+        ConfigError: the scenario has no bounds (`unbounded`).
     """
-    if endless(scenario.workload, flows).any():
-        raise ConfigError(f"scenario {scenario.name!r} has endless flows, which have no completion time")
+    if why := unbounded(scenario):
+        raise ConfigError(f"scenario {scenario.name!r} {why}")
     network = scenario.network()
     wire_bits, ports = _wire_bits(scenario, flows), _ports(network, flows)
     capacity_bps = np.array([network.port_rate_bps(port) for port in range(2 * len(network.links))])

@@ -8,9 +8,10 @@ from ncc.core.measurement import Epochs
 from ncc.core.scenario import Scenario
 from ncc.core.topology import NodeKind, Topology
 from ncc.core.workload import endless
-from ncc.metrics.catalogue import CATALOGUE
+from ncc.metrics.catalogue import CATALOGUE, OF_REQUESTS
 from ncc.metrics.fairness import windowed_jain
 from ncc.metrics.fct import fct_s, fct_slowdown
+from ncc.metrics.requests import ideal_qct_s, qct_s, timeout_frac
 
 SMALL_BYTES = 100_000
 LARGE_BYTES = 10_000_000
@@ -33,7 +34,7 @@ def buckets(flows: FlowTable) -> dict[str, np.ndarray[tuple[int], np.dtype[np.bo
 def summarise(
     scenario: Scenario, flows: FlowTable, records: FlowRecords, ports: PortRecords, epochs: Epochs
 ) -> dict[str, float]:
-    """Compute the metrics of one run; every metric of the catalogue has a value.
+    """Compute the metrics of one run; every metric of the catalogue has a value, those of requests if it has some.
 
     A metric without data (no flows of that size, no packets) is NaN.
 
@@ -60,6 +61,9 @@ def summarise(
         credit_waste_frac: credits, grants and pulls that let no packet go / those that senders heard; NaN without any.
         jain: `ncc.metrics.fairness.windowed_jain`.
         unfinished: flows without every byte delivered.
+        qct_{mean,p50,p99,p999}_s: query completion times (`ncc.metrics.requests`); unfinished ones count so far.
+        qct_slowdown_mean: QCT / ideal QCT.
+        qct_timeout_frac: requests in which a flow has a retransmission timeout / requests.
     """
     network = scenario.network()
     until_s = float(epochs.time_s[-1])
@@ -87,7 +91,23 @@ def summarise(
         out["credit_waste_frac"] = _ratio(records.wasted_credits.sum(), heard)
     out["jain"] = windowed_jain(scenario, epochs)
     out["unfinished"] = float((np.isnan(records.finish_s) & ends).sum())
-    return {name: out.get(name, NAN) for name in CATALOGUE}
+    out |= _requests_summary(scenario, flows, records, until_s)
+    return {name: out.get(name, NAN) for name in CATALOGUE if name in out or name not in OF_REQUESTS}
+
+
+def _requests_summary(scenario: Scenario, flows: FlowTable, records: FlowRecords, until_s: float) -> dict[str, float]:
+    if flows.graph is None:
+        return {}
+    took_s = qct_s(flows, records, until_s)
+    asked = ~np.isnan(took_s)
+    slowdown = took_s[asked] / ideal_qct_s(scenario, flows)[asked]
+    of_time = _spread(took_s[asked])
+    return {
+        **{f"qct_{point}_s": of_time[point] for point in ("mean", "p50", "p99")},
+        "qct_p999_s": float(np.percentile(took_s[asked], 99.9)) if asked.any() else NAN,
+        "qct_slowdown_mean": _spread(slowdown)["mean"],
+        "qct_timeout_frac": timeout_frac(flows.graph, records),
+    }
 
 
 def fct_summary(

@@ -84,7 +84,9 @@ class Comparison:
     def metrics(self) -> tuple[str, ...]:
         """Metrics that are defined in at least one run, in the catalogue's order."""
         return tuple(
-            key for key in CATALOGUE if any(np.isfinite(self.values[name][key]).any() for name in self.controllers)
+            key
+            for key in CATALOGUE
+            if any(np.isfinite(self.values[name].get(key, ())).any() for name in self.controllers)
         )
 
     def cell(self, name: str, metric: str) -> Interval:
@@ -161,7 +163,10 @@ def comparison(
         about: other fields of `Comparison`.
     """
     refused = {name: dict(runs) for name, runs in (invalid or {}).items() if runs}
-    values = {name: {key: [float(run[key]) for run in runs] for key in CATALOGUE} for name, runs in summaries.items()}
+    values = {
+        name: {key: [float(run[key]) for run in runs] for key in CATALOGUE if key in runs[0]}
+        for name, runs in summaries.items()
+    }
     for name, bad in refused.items():
         for i in (i for i, seed in enumerate(seeds) if seed in bad):
             for key, column in values[name].items():
@@ -251,5 +256,5 @@ def bounds_of(scenario: Scenario, seeds: Sequence[int]) -> dict[str, dict[str, V
     bounds = {}
     for name in bounds_for(scenario):
         summaries = [bound_summary(scenario, eval_flow_seed(seed), name) for seed in seeds]
-        bounds[name] = {key: [summary[key] for summary in summaries] for key in CATALOGUE}
+        bounds[name] = {key: [summary[key] for summary in summaries] for key in summaries[0]}
     return bounds

@@ -17,6 +17,7 @@ from ncc.harness.progress import Bar
 from ncc.harness.results import Evaluation
 from ncc.harness.run import eval_flow_seed
 from ncc.metrics.bounds import bound_slowdowns, bounds_for
+from ncc.metrics.fluid import unbounded
 from ncc.results.captions import seeds_text
 from ncc.results.comparison import Comparison, compare
 from ncc.results.judgement import JSON, Judgement
@@ -91,7 +92,7 @@ def judge(
     result = Judgement(comparisons)
     print_judgement(result, full=spec.table == "full")
     if with_bounds and not bounds:
-        print(f"No bounds: {scenario.name} has endless flows, which have no completion time.")
+        print(f"No bounds: {scenario.name} {unbounded(scenario)}.")
     result.save(folder)
     write_text(folder / MARKDOWN, markdown(result))
     print(f"Written to {folder}" + (f"; the same as a page: ncc report run={folder}" if close else ""))
@@ -155,7 +156,7 @@ def run_controllers(
 def bound_points(scenario: Scenario, seeds: Sequence[int]) -> dict[str, FlowPoints]:
     """Compute, for each bound, the sizes and slowdowns of the flows of all these evaluation seeds together.
 
-    The result has the form of `Evaluation.slowdowns`; it is empty if the scenario has endless flows.
+    The result has the form of `Evaluation.slowdowns`; it is empty if the scenario has no bounds.
     """
     drawn = [eval_flow_seed(seed) for seed in seeds]
     size_bytes = np.concatenate([scenario.flows(seed).size_bytes for seed in drawn])

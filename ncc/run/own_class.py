@@ -15,6 +15,7 @@ import numpy as np
 from ncc.core.errors import ConfigError, NccError, UnknownNameError
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
+from ncc.core.receivers import Decision, Grants
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.harness.atomic import file_digest
@@ -80,8 +81,8 @@ class OwnLimiter:
     def reset(self, scenario: Scenario, seed: int) -> None:
         self._called("reset", lambda: self._instance.reset(scenario, seed))
 
-    def decide(self, measurement: Measurement) -> FloatArray:
-        return self._called("decide", lambda: np.asarray(self._instance.decide(measurement), np.float64))
+    def decide(self, measurement: Measurement) -> FloatArray | Decision:
+        return self._called("decide", lambda: _of_arrays(self._instance.decide(measurement)))
 
     def _called(self, verb: str, call: Callable[[], T]) -> T:
         try:
@@ -93,6 +94,16 @@ class OwnLimiter:
             file, line = (code.co_filename, code.co_firstlineno) if code else (inspect.getfile(self._class), 1)
             where = _where(error, file, f" ({Path(file).name}, line {line}, in {verb})")
             raise ConfigError(f"{self._target} failed in {verb}: {_line(error)}{where}") from error
+
+
+def _of_arrays(decision: Any) -> FloatArray | Decision:
+    """Return what a class decided with arrays in place of lists."""
+    if not isinstance(decision, Decision):
+        return np.asarray(decision, np.float64)
+    if not isinstance(decision.grants, Grants):
+        raise TypeError(f"Decision.grants must be Grants, got {type(decision.grants).__name__}")
+    grants = Grants(**{name: np.asarray(column) for name, column in vars(decision.grants).items()})
+    return Decision(np.asarray(decision.limits_bps, np.float64), grants)
 
 
 def source_digest(target: str) -> str:

@@ -296,12 +296,13 @@ def require_transports(datapaths: Sequence[DatapathSpec], controllers: Sequence[
 
 
 def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None:
-    """Check that programs fit the scenario, that tags and orders exist, and that ports mark if a controller needs it.
+    """Check that programs fit the scenario, that tags and orders exist, and that controllers find what they need.
 
     Raises:
         UnknownNameError: a port names an unknown program, or a controller unknown tags or an unknown order.
-        ConfigError: programs that do not fit together or the scenario (`ncc.envs.native.program_checks`); or a
-            controller needs ECN marks (its header says so), and no port of the scenario sets any.
+        ConfigError: programs that do not fit together or the scenario (`ncc.envs.native.program_checks`); a controller
+            needs ECN marks (its header says so), and no port of the scenario sets any; or a controller limits rates of
+            hosts, and only receivers decide in the scenario.
     """
     known, topology = registry.controllers(), scenario.network()
     PacketsimDatapath.check(scenario)
@@ -315,6 +316,11 @@ def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None
                 raise UnknownNameError(kind, name, exist)
     for controller in controllers:
         check_transports(scenario, controller.stack)
+        if controller.limit.limits_hosts and controller.placed(scenario).neighbourhoods == "receivers":
+            raise ConfigError(
+                f"controller {controller.name!r} limits rates of hosts, and in scenario {scenario.name!r} only "
+                "receivers decide: set scenario.neighbourhoods to uplink or both, or leave the controller out"
+            )
         needs = [
             name for name in controller.stack.transports if name in known and known[name].ecn is registry.Ecn.DCTCP
         ]

@@ -13,12 +13,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ncc.core.errors import UnknownNameError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 from ncc.core.value import Name, Positive
+from ncc.core.workload import has_requests
 from ncc.harness.run import Run
-from ncc.metrics.catalogue import CATALOGUE, Better, Metric
+from ncc.metrics.catalogue import CATALOGUE, OF_REQUESTS, Better, Metric
 from ncc.metrics.fairness import jain_index
 from ncc.metrics.summary import host_ports
 from ncc.study.measures_base import GBPS, KB, PERCENT, AtPort, Course, Hosts, Measure, MeasuredRun, Statistic, statistic
@@ -171,6 +172,10 @@ class Summary(Measure, frozen=True, kw_only=True, tag="summary"):
     def check(self) -> None:
         if self.metric not in CATALOGUE:
             raise UnknownNameError("metric", self.metric, CATALOGUE)
+
+    def fits(self, where: str, scenario: Scenario) -> None:
+        if self.metric in OF_REQUESTS and not has_requests(scenario.workload):
+            raise ConfigError(f"{where}.metric is {self.metric}, and scenario {scenario.name!r} has no requests")
 
     @property
     def shown(self) -> Metric:

@@ -10,10 +10,10 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.workload import Queries, endless
-from ncc.metrics.bounds import bound_fct_s, bounds_for
+from ncc.metrics.bounds import bound_fct_s
 from ncc.metrics.catalogue import Better, Metric
 from ncc.metrics.fct import fct_s
-from ncc.metrics.fluid import Sharing
+from ncc.metrics.fluid import Sharing, unbounded
 from ncc.metrics.summary import buckets
 from ncc.study.measures_base import MS, Course, Hosts, MeasuredRun, OfTraffic, Statistic, statistic
 
@@ -48,8 +48,8 @@ class Bound(OfTraffic, frozen=True, kw_only=True, tag="bound"):
 
     def fits(self, where: str, scenario: Scenario) -> None:
         super().fits(where, scenario)
-        if not bounds_for(scenario):
-            raise ConfigError(f"{where}: scenario {scenario.name!r} has endless flows, which have no completion time")
+        if why := unbounded(scenario):
+            raise ConfigError(f"{where}: scenario {scenario.name!r} {why}")
 
     def of(self, seen: MeasuredRun) -> float:
         took_s = bound_fct_s(seen.run.scenario, seen.run.flow_seed, self.sharing)

@@ -23,6 +23,7 @@ REFUSED = table(__file__, "own_class.yaml")
 CLASS = '''
 import numpy as np
 from ncc.harness.datapath import HostStack
+from ncc.core.receivers import Decision, Grants
 
 
 class Tenth:
@@ -81,6 +82,21 @@ class Leaves(Tenth):
         raise SystemExit(3)
 
 
+class Ungranted(Tenth):
+    def decide(self, measurement):
+        return Decision([1e8] * self.n, {})
+
+
+class Receivers(Tenth):
+    """Receivers that grant every sender a hundredth of a gigabit."""
+
+    def decide(self, measurement):
+        edges = measurement.edges
+        n = len(edges)
+        grants = Grants(src=edges.src, dst=edges.dst, start_s=[0.0] * n, rate_bps=[1e7] * n, window_pkts=[0] * n)
+        return Decision([np.inf] * self.n, grants)
+
+
 def function(): ...
 '''
 
@@ -113,6 +129,14 @@ def test_it_decides_in_worker_processes(tmp_path: Path) -> None:
     done = evaluate(jobs_for(scenario, controllers, [1]), tmp_path / "out", PacketsimDatapath, factory)
     free, held = (done.summaries()[name][1] for name in ("dctcp", "Tenth"))
     assert held["fct_mean_s"] > 2 * free["fct_mean_s"]
+
+
+def test_its_grants_reach_the_senders(tmp_path: Path) -> None:
+    factory, scenario = LimiterFactory(None), small_rack(neighbourhoods="receivers")
+    controllers = [load_controller(name) for name in ("dctcp", "toy_module:Receivers")]
+    done = evaluate(jobs_for(scenario, controllers, [1]), tmp_path / "out", PacketsimDatapath, factory)
+    free, granted = (done.summaries()[name][1] for name in ("dctcp", "Receivers"))
+    assert granted["fct_mean_s"] > 2 * free["fct_mean_s"]
 
 
 def test_a_changed_class_makes_other_runs(here: Path) -> None:

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FlowTable, check_columns
 from ncc.core.topologies import ManyToOne, Rack, TwoDatacentres
+from ncc.core.traffic import Traffic
 from ncc.core.workload import (
     Fixed,
     Flow,
     Incast,
     Permutation,
     Poisson,
-    Traffic,
     Workload,
     check_fits,
     draw_flows,

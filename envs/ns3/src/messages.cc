@@ -21,7 +21,9 @@ void Network::SendMessage(uint32_t flow, bool to_receiver, uint32_t place)
 
 void Network::SendNote(uint32_t flow)
 {
-    if (gates_ && !gates_->instant()) {
+    if (Answers(flow)) { // its receiver has asked for it
+        HeardOf(flow, now_ns());
+    } else if (gates_ && !gates_->instant()) {
         gates_->Noted(flow, now_ns());
         SendMessage(flow, true, 0);
     }

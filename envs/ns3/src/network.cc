@@ -46,9 +46,7 @@ Network::Network(const Spec &spec)
     for (const uint32_t port : spec_.uplinks) {
         switches_.port(port).MeasureQueue();
     }
-    if (!spec_.flows.empty()) {
-        Schedule(spec_.flows[0].start_ns, EventKind::kFlow, 0);
-    }
+    Arm(*this);
 }
 
 Network::~Network()
@@ -69,18 +67,11 @@ Network::~Network()
     hosts_.clear();
 }
 
-void Network::StartFlows()
-{
-    while (next_flow_ < spec_.flows.size() && spec_.flows[next_flow_].start_ns <= now_ns() && fault_.empty()) {
-        StartFlow(static_cast<uint32_t>(next_flow_++));
-    }
-    if (next_flow_ < spec_.flows.size() && fault_.empty()) {
-        Schedule(spec_.flows[next_flow_].start_ns, EventKind::kFlow, 0);
-    }
-}
-
 void Network::StartFlow(uint32_t flow)
 {
+    if (!fault_.empty()) {
+        return;
+    }
     const FlowSpec &spec = spec_.flows[flow];
     const uint32_t before = idle_.Take(spec);
     const uint64_t written_bytes = WrittenBytes(flow, spec.start_ns);
@@ -92,7 +83,7 @@ void Network::StartFlow(uint32_t flow)
         return;
     }
     if (before >= IdleConnections::kUnused) {
-        Connect(flow, before == IdleConnections::kUnused || !spec_.handshake);
+        Connect(flow, before == IdleConnections::kUnused || !spec_.handshake || Answers(flow));
         ScheduleWrite(flow, written_bytes);
         return;
     }
@@ -180,6 +171,7 @@ void Network::Received(uint32_t flow, uint64_t total)
 {
     if (total == spec_.flows[flow].size_bytes && records_[flow].finish_ns < 0) {
         Finish(flow, now_ns());
+        Arm(*this);
     }
 }
 
@@ -221,7 +213,7 @@ void Network::Handle(EventKind kind, uint32_t index, uint64_t number)
     case EventKind::kOver:
         return Close(index);
     case EventKind::kFlow:
-        return StartFlows();
+        return StartDue(*this);
     case EventKind::kLimits:
         return ApplyLimits();
     case EventKind::kGate:

@@ -68,6 +68,8 @@ class Network : public Run, public Stepped<Network>
     };
     Window SenderWindow(uint32_t flow) const;
 
+    void StartFlow(uint32_t flow); // called by `Run`
+
     // Called by sockets
     void Outgoing(const Label &label)
     {
@@ -143,8 +145,6 @@ class Network : public Run, public Stepped<Network>
     void SetSwitchFields(Frame &frame) const; // sets the header fields that tags and programs read
     void Handle(EventKind kind, uint32_t index, uint64_t number);
     static void WriteWindow(Frame &frame);
-    void StartFlows(); // starts the flows due now, and schedules the next
-    void StartFlow(uint32_t flow);
     void ScheduleWrite(uint32_t flow, uint64_t written_bytes); // schedules the next piece, if there is one
     void Write(uint32_t flow, uint64_t written_bytes);
     void Connect(uint32_t flow, bool at_once); // opens a connection

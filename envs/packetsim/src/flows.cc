@@ -16,6 +16,9 @@ Flows::Flows(const Spec &spec, Network &network) : Run(spec), network_(network),
     constexpr uint64_t kMaxPackets = std::numeric_limits<uint32_t>::max() - 1;
     for (size_t i = 0; i < spec_.flows.size(); ++i) {
         const FlowSpec &flow = spec_.flows[i];
+        if (flow.size_bytes == 0) {
+            continue;
+        }
         uint32_t hops = 0;
         for (uint32_t node = flow.src; node != flow.dst; ++hops) {
             node = network_.engine().link(routes_.Port(node, flow.dst, 0)).wire.to;
@@ -35,30 +38,24 @@ Flows::Flows(const Spec &spec, Network &network) : Run(spec), network_(network),
     if (HasMessages(spec_)) {
         ends_ = std::make_unique<Messages>(network_, *this);
     }
-    if (!spec_.flows.empty()) {
-        Schedule(spec_.flows[0].start_ns, EventKind::kFlow, 0);
-    }
+    Arm(*this);
 }
+
+int64_t Flows::now_ns() const { return network_.now_ns(); }
 
 uint64_t Flows::Schedule(int64_t time_ns, EventKind kind, uint32_t index)
 {
     return network_.engine().Schedule(time_ns, kind, index);
 }
 
-void Flows::StartFlows()
-{
-    while (next_flow_ < spec_.flows.size() && spec_.flows[next_flow_].start_ns <= network_.now_ns()) {
-        StartFlow(static_cast<uint32_t>(next_flow_++));
-    }
-    if (next_flow_ < spec_.flows.size()) {
-        Schedule(spec_.flows[next_flow_].start_ns, EventKind::kFlow, 0);
-    }
-}
-
 void Flows::StartFlow(uint32_t flow)
 {
     const FlowSpec &spec = spec_.flows[flow];
-    const uint32_t before = idle_.Take(spec), slot = connections_.Take(flow, spec);
+    uint32_t before = idle_.Take(spec);
+    const uint32_t slot = connections_.Take(flow, spec);
+    if (before == IdleConnections::kAnother && Answers(flow)) {
+        before = IdleConnections::kUnused;
+    }
     if (slot == kNone) {
         network_.engine().Fail("more than " + std::to_string(kMaxIndex) + " flows at once");
         return;
@@ -176,8 +173,10 @@ void Flows::SendMessage(uint32_t flow, bool to_receiver, uint32_t place)
 
 void Flows::SendNote(uint32_t slot)
 {
-    if (gates_ && !gates_->instant()) {
-        const uint32_t flow = connections_.flow_of(slot);
+    const uint32_t flow = connections_.flow_of(slot);
+    if (Answers(flow)) { // its receiver has asked for it
+        HeardOf(flow, network_.now_ns());
+    } else if (gates_ && !gates_->instant()) {
         gates_->Noted(flow, network_.now_ns());
         SendMessage(flow, true, kNone);
     }
@@ -275,7 +274,11 @@ void Flows::Expire(TimerKind kind, const Event &event)
     }
 }
 
-void Flows::Received(uint32_t slot) { Finish(connections_.flow_of(slot), network_.now_ns()); }
+void Flows::Received(uint32_t slot)
+{
+    Finish(connections_.flow_of(slot), network_.now_ns());
+    Arm(*this);
+}
 
 void Flows::Acknowledged(uint32_t slot)
 {

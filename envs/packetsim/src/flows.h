@@ -31,7 +31,7 @@ class Flows : public Run
     uint64_t sent() const { return sent_; } // packets
 
     // Events
-    void StartFlows();         // starts the flows due now, and schedules the next
+    void StartFlows() { StartDue(*this); }
     void Write(uint32_t slot); // another piece of its flow, and schedules the next
     void Expire(TimerKind kind, const Event &event);
     void Close(uint32_t slot);
@@ -65,14 +65,15 @@ class Flows : public Run
     void RecordSent() { record_sent_ = true; }
     const std::vector<SentPacket> &sent_packets() const { return sent_packets_; }
 
-    // Called by the gates of receivers, by flows
+    // Called by `Run`, by flows
+    int64_t now_ns() const;
+    void StartFlow(uint32_t flow);
     uint64_t ReceivedBytes(uint32_t flow) const; // payload, with what lies beyond a gap; a packet is missing
     void Wake(uint32_t flow);
     void SendMessage(uint32_t flow, bool to_receiver, uint32_t place);
     uint64_t Schedule(int64_t time_ns, EventKind kind, uint32_t index);
 
   private:
-    void StartFlow(uint32_t flow);
     void ChoosePath(uint32_t slot, const FlowSpec &flow);
     void End(uint32_t slot); // all of its flow is acknowledged, and its queue is empty
 

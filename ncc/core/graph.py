@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Graphs of requests (`ncc.core.flows.Graph`): made row by row, joined, checked, and brought up to date after a run."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import BoolArray, FlowRecords, FlowTable, Graph, IntArray
+from ncc.core.units import NS_PER_S
+
+MAX_THINK_S = 3600.0
+"""Longest time between the end of a group and a flow that waits for it."""
+NONE = -1
+_COLUMNS = {
+    "start_s": np.float64,
+    "src": np.int64,
+    "dst": np.int64,
+    "size_bytes": np.int64,
+    "request": np.int64,
+    "answer": np.bool_,
+    "group": np.int64,
+    "after": np.int64,
+    "think_s": np.float64,
+}
+_FREE: dict[str, Any] = {"request": NONE, "answer": False, "group": NONE, "after": NONE, "think_s": 0.0}
+"""Columns of a flow that is part of no graph."""
+
+
+class Rows:
+    """Rows of a graph, appended some at a time; groups are numbered in the order in which they are made."""
+
+    def __init__(self) -> None:
+        self._parts: list[dict[str, np.ndarray]] = []
+        self.n_groups = 0
+        self.request = 0
+        """Number of the request whose rows are appended."""
+
+    def groups(self, n: int) -> IntArray:
+        """Make n groups; return their numbers [n]."""
+        self.n_groups += n
+        return np.arange(self.n_groups - n, self.n_groups)
+
+    def group(self) -> int:
+        """Make a group; return its number."""
+        return int(self.groups(1)[0])
+
+    def add(self, src: npt.ArrayLike, dst: npt.ArrayLike, size_bytes: npt.ArrayLike, **columns: npt.ArrayLike) -> None:
+        """Append rows; each argument is a number for all of them or an array, and names of others are columns.
+
+        A row that waits for a group starts at least 1 ns after it.
+        """
+        given = {"start_s": 0.0, **_FREE, "src": src, "dst": dst, "size_bytes": size_bytes, **columns}
+        part = np.broadcast_arrays(*(np.asarray(given[name], kind) for name, kind in _COLUMNS.items()))
+        self._parts.append({name: np.atleast_1d(column) for name, column in zip(_COLUMNS, part, strict=True)})
+        waits = self._parts[-1]["after"] >= 0
+        self._parts[-1]["think_s"] = np.where(
+            waits, np.maximum(self._parts[-1]["think_s"], 1 / NS_PER_S), self._parts[-1]["think_s"]
+        )
+
+    def wait(self, host: npt.ArrayLike, **columns: npt.ArrayLike) -> None:
+        """Append waits at hosts."""
+        self.add(host, host, 0, **columns)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the columns of all rows."""
+        return {name: np.concatenate([part[name] for part in self._parts]) for name in _COLUMNS}
+
+
+def joined(parts: list[dict[str, np.ndarray]]) -> Graph | None:
+    """Join the graphs of a workload's components, in order; ids are renumbered. None if no component has one.
+
+    Args:
+        parts: columns of the rows of each component; those without a graph have only `src` and the like.
+    """
+    if not any("group" in part for part in parts):
+        return None
+    ids = dict.fromkeys(("request", "group"), 0)
+    columns: dict[str, list[np.ndarray]] = {name: [] for name in _FREE}
+    for part in parts:
+        n = len(part["src"])
+        for name, free in _FREE.items():
+            column = part.get(name, np.full(n, free))
+            offset = ids["request" if name == "request" else "group"]
+            columns[name].append(np.where(column >= 0, column + offset, NONE) if free == NONE else column)
+        for name in ids:
+            ids[name] += int(part[name].max(initial=NONE)) + 1 if name in part else 0
+    return Graph(**{name: np.concatenate(column).astype(_COLUMNS[name]) for name, column in columns.items()})
+
+
+def check_graph(flows: FlowTable) -> None:
+    """Raise `ConfigError` for a graph that cannot be run, naming a row and its fault."""
+    graph = flows.graph
+    if graph is None:
+        return
+    n_groups = int(max(graph.group.max(initial=NONE), graph.after.max(initial=NONE))) + 1
+
+    def refuse(bad: BoolArray, text: str) -> None:
+        if bad.any():
+            raise ConfigError(f"flow {int(np.argmax(bad))} of the requests {text}")
+
+    waits = flows.src == flows.dst
+    after = graph.after
+    refuse(
+        (np.minimum(graph.group, after) < NONE) | (np.maximum(graph.group, after) >= len(flows)),
+        "has a group that is no number from -1 to the number of flows",
+    )
+    refuse((after >= 0) & (graph.group >= 0) & (after >= graph.group), (
+        "waits for a group that is not before its own, so the graph may have a cycle: number groups in the order in "
+        "which they are complete"
+    ))  # fmt: skip
+    has_flows = np.zeros(n_groups + 1, np.bool_)
+    has_flows[graph.group] = True
+    refuse((after >= 0) & ~has_flows[after], "waits for a group that nobody completes: put a flow or a wait in it")
+    refuse(
+        (after >= 0) & ~((graph.think_s >= 1 / NS_PER_S) & (graph.think_s <= MAX_THINK_S)),
+        f"has a think_s that is not from 1 ns to {MAX_THINK_S:g} s",
+    )
+    refuse(waits != (flows.size_bytes == 0), "must have bytes and go to another host, or be a wait without bytes")
+
+
+def after_run(flows: FlowTable, records: FlowRecords) -> tuple[FlowTable, FlowRecords]:
+    """Return the flows of a run with the starts that they had, and their records, both without waits.
+
+    A flow that never started keeps the start that was drawn, and so do flows without requests.
+    """
+    if flows.graph is None:
+        return flows, replace(records, start_s=flows.start_s)
+    kept = flows.size_bytes > 0
+    started = np.where(np.isnan(records.start_s), flows.start_s, records.start_s)
+
+    def rows(table: Any) -> Any:
+        return replace(table, **{name: column[kept] for name, column in vars(table).items() if name != "graph"})
+
+    graph: Graph = rows(flows.graph)
+    return replace(rows(replace(flows, start_s=started)), graph=graph), rows(replace(records, start_s=started))

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Graphs of requests: what workloads draw, and what is refused before anything runs."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.core.flows import FlowTable, Graph
+from ncc.core.graph import check_graph
+from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.datapath import HostStack
+
+
+def star(**workload: dict[str, Any]) -> Scenario:
+    """A star of 8 senders and a receiver with these components."""
+    topology = {"kind": "many_to_one", "senders": 8}
+    return scenario_from_dict(
+        {"name": "star", "topology": topology, "duration_s": 0.01, "drain_s": None, "workload": workload}
+    )
+
+
+def fan_out(**settings: Any) -> dict[str, Any]:
+    plain = {"kind": "fan_out", "fan_in": 3, "answer_bytes": 1000, "sources": "senders", "destinations": "receiver"}
+    return plain | settings
+
+
+def collective(algorithm: str, **settings: Any) -> dict[str, Any]:
+    return {"kind": "collective", "algorithm": algorithm, "hosts": "senders", "size_bytes": 8000} | settings
+
+
+def drawn(**workload: dict[str, Any]) -> tuple[FlowTable, Graph]:
+    flows = star(**workload).flows(1)
+    check_graph(flows)
+    assert flows.graph is not None
+    return flows, flows.graph
+
+
+def test_a_fan_out_asks_all_servers_and_waits_for_all_answers() -> None:
+    flows, graph = drawn(ask=fan_out(requests=2, think_s=1e-3, service_s=1e-5))
+    (first, second) = (flows.size_bytes[graph.request == number] for number in range(2))
+    assert first.tolist() == second.tolist() == [40] * 3 + [1000] * 3
+    answers = np.flatnonzero(graph.answer)
+    for answer in answers:
+        (query,) = np.flatnonzero(graph.group == graph.after[answer])
+        assert (flows.src[answer], flows.dst[answer]) == (flows.dst[query], flows.src[query])
+    assert graph.think_s[answers] == pytest.approx(1e-5)
+    later = np.flatnonzero((graph.request == 1) & ~graph.answer)
+    assert set(graph.after[later]) == set(graph.group[answers[:3]])
+    assert graph.think_s[later] == pytest.approx(1e-3)
+    assert len(set(flows.dst[:3])) == 3
+
+
+def test_a_ring_sends_a_share_to_the_next_host_when_one_has_come() -> None:
+    flows, graph = drawn(ring=collective("ring", n=4))
+    assert len(flows) == 6 * 4
+    assert set(flows.size_bytes) == {2000}
+    for row in np.flatnonzero(graph.after >= 0):
+        (before,) = np.flatnonzero(graph.group == graph.after[row])
+        assert flows.dst[before] == flows.src[row]
+
+
+def test_halving_and_doubling_sends_half_and_half_of_it() -> None:
+    flows, graph = drawn(halving=collective("halving_doubling"))
+    assert Counter(flows.size_bytes.tolist()) == {4000: 16, 2000: 16, 1000: 16}
+    for row in np.flatnonzero(graph.after >= 0):
+        (before,) = np.flatnonzero(graph.group == graph.after[row])
+        assert flows.dst[before] == flows.src[row]
+
+
+@pytest.mark.parametrize("window", [0, 1, 3])
+def test_all_to_all_sends_to_each_host_once(window: int) -> None:
+    flows, graph = drawn(all=collective("all_to_all", window=window))
+    assert len({*zip(flows.src.tolist(), flows.dst.tolist(), strict=True)}) == len(flows) == 8 * 7
+    assert Counter((graph.after < 0).tolist())[True] == 8 * (window or 7)
+
+
+def test_a_round_waits_for_the_one_before_and_for_every_hosts_computation() -> None:
+    flows, graph = drawn(all=collective("all_to_all", rounds=2, compute_s=1e-3, n=4))
+    waits = np.flatnonzero(flows.size_bytes == 0)
+    computing = waits[graph.think_s[waits] == 1e-3]
+    assert sorted(flows.src[computing]) == sorted(set(flows.src))
+    second = np.flatnonzero(graph.request == 1)
+    assert set(graph.after[second]) == set(graph.group[computing])
+
+
+def test_requests_and_groups_of_components_are_apart() -> None:
+    flows, graph = drawn(
+        a=fan_out(), b=collective("ring"), c={"kind": "permutation", "hosts": "senders", "size_bytes": 9}
+    )
+    of = [set(graph.request[flows.traffic == part]) for part in range(3)]
+    assert of == [{0}, {1}, {-1}]
+    groups = [set(graph.group[flows.traffic == part]) for part in range(3)]
+    assert not groups[0] & groups[1]
+    assert groups[2] == {-1}
+
+
+def table(**columns: Any) -> FlowTable:
+    """Three flows in a chain, with some columns changed."""
+    given: dict[str, Any] = {
+        "start_s": [0.0] * 3, "src": [1, 2, 3], "dst": [2, 3, 4], "size_bytes": [100] * 3, "traffic": [0] * 3,
+        "request": [0] * 3, "answer": [False] * 3, "group": [0, 1, 2], "after": [-1, 0, 1],
+        "think_s": [0.0, 1e-6, 1e-6],
+    }  # fmt: skip
+    arrays = {name: np.array(column) for name, column in (given | columns).items()}
+    graph = Graph(**{name: arrays.pop(name) for name in ("request", "answer", "group", "after", "think_s")})
+    return FlowTable(**arrays, graph=graph)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"after": [2, 0, 1]}, "flow 0 of the requests waits for a group that is not before its own, so the graph may"),
+        ({"after": [-1, 1, 1]}, "flow 1 of the requests waits for a group that is not before its own"),
+        ({"group": [-1, 1, 2]}, "flow 1 of the requests waits for a group that nobody completes"),
+        ({"think_s": [0.0, 3601.0, 1e-6]}, "flow 1 of the requests has a think_s that is not from 1 ns to 3600 s"),
+        ({"think_s": [0.0, 1e-6, 0.0]}, "flow 2 of the requests has a think_s that is not from 1 ns"),
+        ({"think_s": [0.0, 1e-6, np.nan]}, "flow 2 of the requests has a think_s that is not from 1 ns"),
+        ({"group": [0, 1, 7]}, "flow 2 of the requests has a group that is no number from -1 to the number of flows"),
+        ({"size_bytes": [100, 0, 100]}, "flow 1 of the requests must have bytes and go to another host, or be a wait"),
+        ({"dst": [2, 3, 3]}, "flow 2 of the requests must have bytes and go to another host, or be a wait"),
+    ],
+)
+def test_a_graph_that_cannot_be_run_is_refused_by_its_row(columns: dict[str, Any], said: str) -> None:
+    scenario = star(ask=fan_out())
+    with pytest.raises(ConfigError, match=said):
+        PacketsimDatapath().start(scenario, table(**columns), HostStack(), 1)
+    PacketsimDatapath().start(scenario, table(), HostStack(), 1)
+
+
+def test_a_column_of_another_length_is_refused() -> None:
+    flows = table()
+    assert flows.graph is not None
+    short = replace(flows, graph=replace(flows.graph, after=flows.graph.after[:2]))
+    with pytest.raises(ValueError, match="FlowTable columns differ in shape"):
+        PacketsimDatapath().start(star(ask=fan_out()), short, HostStack(), 1)
+
+
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        (fan_out(think_s=3601), "think_s"),
+        (fan_out(requests=10**6), "workload.it.requests asks for about 6e\\+06 flows; at most 5000000 are allowed"),
+        (fan_out(front_ends=2), "front_ends must be at most the 1 hosts of destinations, got 2"),
+        (fan_out(sources="receiver"), "sources: group 'receiver' has no host other than a front end"),
+        (fan_out(sources="nobody"), "workload.it.sources: Unknown host group 'nobody'"),
+        (collective("ring", n=9), "n must be at most the 8 hosts of 'senders', got 9"),
+        (collective("ring", hosts="receiver"), "hosts: group 'receiver' has one host; a collective takes at least 2"),
+        (collective("halving_doubling", n=6), "n must be a power of 2 for halving_doubling, got 6"),
+        (collective("ring", window=2), "window must be 0 for ring, whose steps wait for each other"),
+        (collective("ring", rounds=10**6), "workload.it.rounds asks for about"),
+        (collective("ringg"), "algorithm"),
+    ],
+)
+def test_a_workload_that_cannot_be_drawn_is_refused(workload: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        star(it=workload)
+
+
+def ycsb(workload: str, **settings: Any) -> dict[str, Any]:
+    plain = {"kind": "ycsb", "workload": workload, "sources": "senders", "destinations": "receiver"}
+    return plain | settings
+
+
+@pytest.mark.parametrize(
+    ("workload", "trips"),
+    [
+        ("A", {(40, 1000): 0.5, (140, 1): 0.5}),
+        ("B", {(40, 1000): 0.95, (140, 1): 0.05}),
+        ("C", {(40, 1000): 1.0}),
+        ("D", {(40, 1000): 0.95, (1040, 1): 0.05}),
+        ("F", {(40, 1000): 2 / 3, (140, 1): 1 / 3}),
+    ],
+)
+def test_ycsb_asks_and_answers_what_its_operations_move(workload: str, trips: dict[tuple[int, int], float]) -> None:
+    flows, graph = drawn(store=ycsb(workload, operations=1500))
+    queries = np.flatnonzero(~graph.answer)
+    answer_of = {int(graph.after[row]): row for row in np.flatnonzero(graph.answer)}
+    met = Counter(
+        (int(flows.size_bytes[row]), int(flows.size_bytes[answer_of[int(graph.group[row])]])) for row in queries
+    )
+    assert met.keys() == trips.keys()
+    for trip, share in trips.items():
+        assert met[trip] / len(queries) == pytest.approx(share, abs=0.03)
+
+
+def test_ycsb_scans_up_to_a_hundred_records() -> None:
+    flows, graph = drawn(store=ycsb("E", operations=1500))
+    scanned = flows.size_bytes[graph.answer & (flows.size_bytes > 1)]
+    assert set(scanned % 1000) == {0}
+    assert (scanned.min(), scanned.max()) == (1000, 100_000)
+    assert scanned.mean() == pytest.approx(50_500, rel=0.03)
+
+
+def test_a_client_asks_popular_records_most_and_one_operation_after_the_other() -> None:
+    flows, graph = drawn(store=ycsb("C", operations=2000, records=8))
+    asked = np.sort(np.bincount(flows.dst[~graph.answer], minlength=10))[::-1][:8]
+    shares = np.arange(1.0, 9) ** -0.99
+    assert asked / asked.sum() == pytest.approx(shares / shares.sum(), abs=0.03)
+    later = np.flatnonzero(~graph.answer)[1:]
+    assert (graph.after[later] >= 0).all()
+    assert len(set(graph.request.tolist())) == 2000
+
+
+@pytest.mark.parametrize(
+    ("job", "profile", "shuffles", "moved_bytes"),
+    [
+        ("sort", "small", 1, 3.2e6),
+        ("terasort", "tiny", 1, 3.2e6),
+        ("wordcount", "small", 1, 16e6),
+        ("pagerank", "small", 3, 5e5),
+    ],
+)
+def test_a_job_moves_its_input_from_all_to_all(job: str, profile: str, shuffles: int, moved_bytes: float) -> None:
+    flows, graph = drawn(job={"kind": "hibench", "job": job, "profile": profile, "hosts": "senders"})
+    assert len(flows) == shuffles * 8 * 7
+    assert flows.size_bytes.sum() / shuffles == pytest.approx(moved_bytes * 7 / 8, rel=1e-3)
+    assert len(set(graph.group.tolist())) == shuffles
+    assert set(graph.request) == {0}

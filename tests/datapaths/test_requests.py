@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Requests on simulators: flows that start when others are complete, waits, answers, and the same on both."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncc.core.errors import ConfigError
+from ncc.core.graph import Rows
+from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.envs.linux.datapath import LinuxDatapath
+from ncc.envs.ns3 import Ns3Datapath
+from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.controller import Controller
+from ncc.harness.datapath import HostStack
+from ncc.harness.limiter import Unlimited
+from ncc.harness.results import load_run, save_run
+from ncc.harness.run import Run, run_once
+from studies.random_graphs import differing, drawn, run, table
+from tests.datapaths.runs import SIMULATORS, Simulator
+
+RATE_BPS = 10e9
+DELAY_S = 1e-6
+FULL_S = 1538 * 8 / RATE_BPS
+ACK_S = 78 * 8 / RATE_BPS
+SIMULATED = pytest.mark.parametrize("simulator", SIMULATORS, ids=lambda each: each.name)
+
+
+def star(senders: int = 4, workload: dict[str, Any] | None = None, **transport: Any) -> Scenario:
+    """A star without losses, whose hosts begin to send at their line's rate."""
+    ports = {"rate_bps": RATE_BPS, "delay_s": DELAY_S, "buffer_bytes": 10**8, "mark_threshold_bytes": 0}
+    plain = {"handshake": False, "initial_window_pkts": 10_000, "recovery": "classic", "delayed_ack_pkts": 1}
+    ask = {"kind": "fan_out", "fan_in": 3, "answer_bytes": 1000, "sources": "senders", "destinations": "receiver"}
+    return scenario_from_dict(
+        {
+            "name": "star",
+            "topology": {"kind": "many_to_one", "senders": senders, **ports},
+            "duration_s": 1e-3,
+            "drain_s": None,
+            "workload": {"it": workload or ask},
+            "transport": plain | transport,
+        }
+    )
+
+
+def times_ns(simulator: Simulator, scenario: Scenario, rows: Rows) -> tuple[list[int], list[int]]:
+    """Starts and ends of all rows."""
+    records = run(simulator(), scenario, table(rows), HostStack(transport="newreno"))
+    starts, ends = (np.rint(1e9 * column).astype(int).tolist() for column in (records.start_s, records.finish_s))
+    return starts, ends
+
+
+@SIMULATED
+def test_a_flow_starts_when_all_of_a_group_are_complete_and_some_time_has_passed(simulator: Simulator) -> None:
+    rows, scenario = Rows(), star()
+    first, host = rows.group(), scenario.network().hosts
+    rows.add(host[1], host[0], 1000, group=first)
+    rows.add(host[2], host[0], 50_000, group=first, start_s=5e-6)
+    rows.add(host[0], host[1], 1000, after=first, think_s=7e-6, start_s=5e-6)
+    rows.add(host[0], host[2], 1000, after=first, start_s=5e-6)
+    starts, ends = times_ns(simulator, scenario, rows)
+    last = max(ends[:2])
+    assert starts == [0, 5_000, last + 7_000, last + 1]
+
+
+@SIMULATED
+def test_a_wait_sends_nothing_and_is_complete_when_it_is_due(simulator: Simulator) -> None:
+    rows, scenario = Rows(), star()
+    host, computed = scenario.network().hosts[1], rows.group()
+    rows.wait(host, start_s=2e-6, group=computed)
+    rows.wait(host, after=computed, think_s=3e-6, group=(joined := rows.group()), start_s=2e-6)
+    rows.add(host, scenario.network().hosts[0], 1000, after=joined, think_s=1e-6, start_s=2e-6)
+    records = run(simulator(), scenario, table(rows), HostStack(transport="newreno"))
+    assert np.rint(1e9 * records.start_s).tolist() == [2_000, 5_000, 6_000]
+    assert np.rint(1e9 * records.finish_s)[:2].tolist() == [2_000, 5_000]
+    assert records.sent_pkts.tolist() == [0, 0, 1]
+
+
+@SIMULATED
+def test_an_answer_needs_no_handshake(simulator: Simulator) -> None:
+    scenario = star(handshake=True)
+    host = scenario.network().hosts
+
+    def took_ns(*, answer: bool) -> int:
+        rows = Rows()
+        asked = rows.group()
+        rows.add(host[0], host[1], 40, group=asked)
+        rows.add(host[1], host[0], 1000, after=asked, answer=answer)
+        starts, ends = times_ns(simulator, scenario, rows)
+        return ends[1] - starts[1]
+
+    headers_s = 2 * (2 * DELAY_S + 2 * ACK_S)
+    assert took_ns(answer=False) - took_ns(answer=True) == pytest.approx(1e9 * headers_s, abs=200)
+
+
+def test_random_graphs_with_losses_are_the_same_on_both_simulators() -> None:
+    losses = 0
+    for seed in range(40):
+        scenario, flows, stack = drawn(seed)
+        ours, theirs = (run(each(), scenario, flows, stack) for each in (PacketsimDatapath, Ns3Datapath))
+        assert differing(ours, theirs) == [], seed
+        losses += int(ours.retransmitted_pkts.sum())
+    assert losses > 1000
+
+
+def ideal_s(algorithm: str, n: int, shares: int) -> float:
+    """Time of a collective of n hosts with shares of `shares` full packets, with the ACKs of the other direction."""
+    path_s = 2 * DELAY_S + FULL_S
+
+    def step(pkts: int) -> float:
+        return pkts * (FULL_S + ACK_S) + path_s
+
+    if algorithm == "ring":
+        return 2 * (n - 1) * step(shares)
+    if algorithm == "halving_doubling":
+        return 2 * sum(step(shares * apart) for apart in (1 << k for k in range(n.bit_length() - 1)))
+    return (n - 1) * (step(shares) - path_s) + path_s
+
+
+@SIMULATED
+@pytest.mark.parametrize("algorithm", ["ring", "halving_doubling", "all_to_all"])
+@pytest.mark.parametrize("n", [4, 8])
+def test_a_collective_takes_the_time_of_its_closed_form(simulator: Simulator, algorithm: str, n: int) -> None:
+    shares = 100
+    workload = {"kind": "collective", "algorithm": algorithm, "hosts": "senders", "size_bytes": n * shares * 1460}
+    scenario = star(n, workload)
+    records = run(simulator(), scenario, scenario.flows(1), HostStack(transport="newreno"))
+    assert records.finish_s.max() == pytest.approx(ideal_s(algorithm, n, shares), rel=2e-3)
+
+
+def judged(scenario: Scenario) -> Run:
+    controller = Controller(name="newreno", stack=HostStack(transport="newreno"))
+    return run_once(PacketsimDatapath(), scenario, controller, Unlimited(), 1, flow_seed=1).require_valid()
+
+
+def test_a_run_has_the_starts_that_its_flows_had_and_no_waits() -> None:
+    workload = {"kind": "collective", "algorithm": "all_to_all", "hosts": "senders", "size_bytes": 8000, "rounds": 3}
+    run = judged(star(workload=workload))
+    assert len(run.flows) == 3 * 4 * 3
+    assert run.flows.graph is not None
+    began_s, ended_s = (
+        [column[run.flows.graph.request == number] for number in range(3)]
+        for column in (run.flows.start_s, run.records.flows.finish_s)
+    )
+    assert [len(set(of.tolist())) for of in began_s] == [1, 1, 1]
+    assert began_s[1][0] - ended_s[0].max() == pytest.approx(3e-9)
+    assert np.array_equal(run.flows.start_s, run.records.flows.start_s)
+
+
+def test_a_run_comes_back_from_disk_with_its_requests(tmp_path: Path) -> None:
+    run = judged(star())
+    save_run(run, tmp_path / "run", config={})
+    back = load_run(tmp_path / "run")
+    assert run.flows.graph is not None
+    assert back.flows.graph is not None
+    for name, column in vars(run.flows.graph).items():
+        assert np.array_equal(getattr(back.flows.graph, name), column), name
+        assert getattr(back.flows.graph, name).dtype == column.dtype
+    assert np.array_equal(back.flows.start_s, run.flows.start_s)
+
+
+def test_receivers_know_of_an_answer_without_a_note() -> None:
+    scenario = star().replace(neighbourhoods="receivers")
+    flows = scenario.flows(1)
+    assert flows.graph is not None
+    plain = replace(flows, graph=replace(flows.graph, answer=np.zeros(len(flows), np.bool_)))
+    notes = []
+    for each in (flows, plain):
+        datapath = PacketsimDatapath()
+        measurement = datapath.start(scenario, each, HostStack(), 1)
+        while measurement.flows_finished < len(each):
+            measurement = datapath.step(np.full(scenario.n_agents, np.inf))
+        assert datapath._network is not None
+        notes.append(datapath._network.messages)
+    assert notes == [3, 6]
+
+
+def test_linux_refuses_requests() -> None:
+    with pytest.raises(ConfigError, match="The Linux datapath does not start flows when others are complete"):
+        LinuxDatapath().start(star(handshake=True), star().flows(1), HostStack(), 1)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Query completion times by hand, and their lower bound."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ncc.core.flows import FlowTable, Graph
+from ncc.metrics.fct import ideal_fct_s
+from ncc.metrics.requests import ideal_qct_s, qct_s, timeout_frac
+from tests.metrics.examples import HOST, flow_records, flow_table, rack
+
+WIRE_S_PER_BYTE = 8 / 1e9
+
+
+def requests(flows: FlowTable, request: list[int], after: list[int], think_s: float = 1e-9) -> FlowTable:
+    """The flows as requests; each flow is a group of its own, by its row."""
+    n = len(flows)
+    graph = Graph(
+        request=np.array(request),
+        answer=np.zeros(n, np.bool_),
+        group=np.arange(n),
+        after=np.array(after),
+        think_s=np.where(np.array(after) >= 0, think_s, 0.0),
+    )
+    return replace(flows, graph=graph)
+
+
+def test_a_qct_runs_from_the_first_start_to_the_last_end_of_a_request() -> None:
+    flows = requests(flow_table([0.1, 0.2, 0.3, 0.5, 0.6], [10] * 5), [0, 0, 1, 1, -1], [-1] * 5)
+    records = flow_records([0.4, 0.3, 0.9, 0.8, 5.0], timeouts=[0, 0, 1, 2, 1])
+    assert qct_s(flows, records) == pytest.approx([0.3, 0.6])
+    assert timeout_frac(flows.graph, records) == 0.5  # type: ignore[arg-type]
+
+
+def test_an_unfinished_request_counts_with_its_time_so_far() -> None:
+    flows = requests(flow_table([0.1, 0.2], [10] * 2), [0, 1], [-1] * 2)
+    records = flow_records([0.4, float("nan")])
+    assert np.isnan(qct_s(flows, records)[1])
+    assert qct_s(flows, records, until_s=1.0) == pytest.approx([0.3, 0.8])
+
+
+def test_the_ideal_qct_of_a_chain_is_the_sum_of_ideal_fcts_and_think_times() -> None:
+    flows = requests(flow_table([0.0] * 3, [1000, 5000, 100]), [0, 0, 1], [-1, 0, 1], think_s=1e-3)
+    ideal = ideal_fct_s(rack(), flows)
+    assert ideal_qct_s(rack(), flows) == pytest.approx([ideal[0] + 1e-3 + ideal[1], ideal[2]])
+
+
+def test_the_ideal_qct_of_many_flows_to_a_host_is_what_its_line_needs() -> None:
+    n, scenario = 400, rack()
+    flows = requests(flow_table([0.0] * n, [1460] * n), [0] * n, [-1] * n)
+    line_bps = scenario.network().host_link(HOST).rate_bps
+    assert ideal_qct_s(scenario, flows) == pytest.approx([n * 1538 * 8 / line_bps])
