@@ -104,7 +104,7 @@ class Scheduler
         constexpr uint64_t kMinSlots = 256, kFewSlots = 1U << 11, kMaxSlots = 1U << 16;
         constexpr int64_t kDelayedAckNs = 128'000;
         uint64_t slots = kMinSlots;
-        for (const auto [most, reach_ns] : {std::pair{kMaxSlots, near_ns_}, std::pair{kFewSlots, kDelayedAckNs}}) {
+        for (const auto &[most, reach_ns] : {std::pair{kMaxSlots, near_ns_}, std::pair{kFewSlots, kDelayedAckNs}}) {
             while (slots < most && static_cast<int64_t>(slots << shift_) < reach_ns) {
                 slots *= 2;
             }
