@@ -78,7 +78,7 @@ export REQUIREMENTS
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-train: $(ALL) ## train NCC for a few minutes, then compare it with DCTCP and CUBIC under incast (ARGS="seed=3 ...": Hydra overrides)
+train: $(ALL) ## train NCC for a few minutes, then compare it with DCTCP and CUBIC under incast and on an uplink (ARGS="seed=3 ...": Hydra overrides)
 	$(BIN)/python -m ncc.train $(if $(filter recipe=%,$(ARGS)),,recipe=ncc_short) $(ARGS)
 
 test: $(ALL) ## run the tests, side by side, or those that ARGS choose (they are pytest's)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The contract of a message transport, whose ends ask before they send: one C header with both ends of a flow, in the
- * restricted C of cc.h, the same source for the simulators. It sees values, never a clock, a packet or a queue.
+ * The contract of a message transport, whose receivers or both ends decide when packets leave: one C header with both
+ * ends of a flow, in the restricted C of cc.h, the same source for the simulators. It sees values, never a clock, a
+ * packet or a queue.
  *
  * The datapath owns everything that has a length: the packets that have left, those that are there, those that are to
  * go again, the permissions that wait for their time, and the queues of hosts. The header decides how many packets may

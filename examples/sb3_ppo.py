@@ -28,7 +28,7 @@ def main() -> None:
         "MlpPolicy",
         env,
         n_steps=args.rollout,
-        batch_size=2048,
+        batch_size=args.rollout * env.num_envs // 4,
         n_epochs=5,
         gamma=0.995,
         ent_coef=0.002,

@@ -7,6 +7,7 @@ namespace nb = nanobind;
 void bind_reports(nb::module_ &m); // reports.cc
 void bind_live(nb::module_ &m);    // live.cc
 void bind_gates(nb::module_ &m);   // gates.cc
+void bind_classes(nb::module_ &m); // classes.cc
 
 NB_MODULE(_linux, m)
 {
@@ -14,4 +15,5 @@ NB_MODULE(_linux, m)
     bind_reports(m);
     bind_live(m);
     bind_gates(m);
+    bind_classes(m);
 }

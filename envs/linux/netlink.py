@@ -28,7 +28,7 @@ _BASIC, _QUEUE = 1, 3
 """TCA_STATS_BASIC and TCA_STATS_QUEUE."""
 _NESTED = 0x3FFF
 """Mask of an attribute's type without its flags."""
-BUFFER_BYTES = 65536
+BUFFER_BYTES, PATIENCE_S = 65536, 5
 Attributes = dict[int, memoryview]
 
 
@@ -87,7 +87,8 @@ class Route:
     def __init__(self) -> None:
         kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
         self._socket = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
-        self._socket.settimeout(5.0)
+        # The kernel keeps the time: with a timeout of Python's, each call would ask first whether it may go on.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("=qq", PATIENCE_S, 0))
         self._number = 0
 
     def send(self, *messages: bytes) -> None:

@@ -33,6 +33,7 @@ from ncc.core.flows import FloatArray
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S
 from ncc.envs.linux import device, netlink
 from ncc.envs.linux.device import LIMIT
+from ncc.envs.linux.extension import extension
 from ncc.envs.linux.netlink import Answer, Route, attribute, attributes, request
 from ncc.envs.linux.order_program import CLASSES, OrderProgram
 from ncc.envs.linux.shim import Shim
@@ -49,9 +50,9 @@ FIRST, REST, EARLY = 0x20010, 0x20018, 0x20019
 """First class of the order, the class of packets outside the order, and that of the small ones among these."""
 SMALL_BYTES = 256
 """Size of the largest small packet, with its link-layer header."""
-SHARE_FRAC, SHARE_DRIFT = 0.05, 1.25
-"""Share of the limit that `REST` and `EARLY` have each. It follows when the limit has changed by more than this factor.
-"""
+SHARE_FRAC, SHARE_DRIFT, SHARE_FOLLOWS_S = 0.05, 1.25, 0.05
+"""Share of the limit that `REST` and `EARLY` have each. It follows a limit that has changed by more than this factor,
+at most once in this time: a change takes as long as that of five limits."""
 SHARE_S, SHARE_PKTS = 0.1, 32
 """Time that a full packet waits in a full queue of theirs at this share, and least number of packets that it holds."""
 LINE, INSIDE = 0x10002, 0x20001
@@ -71,16 +72,8 @@ HELD_BYTES = 65_536
 GROWING = ("limited_bytes", "open_bytes", "dropped_pkts", "silent_pkts")
 QUEUE_PKTS = 20_000
 """Packets that each other class holds."""
-_PARMS, _RATE64, _CEIL64 = 1, 6, 7
-_TICK_NS = 64
-_HTB, _ETHERNET = attribute(netlink.KIND, b"htb\0"), 1
-"""TCA_KIND; TC_LINKLAYER_ETHERNET, with which the kernel computes transmission times itself."""
-_CEIL_AT = 20
-"""Place of the ceiling in struct tc_htb_opt."""
-_CLASS = struct.Struct("=BBHhHIBBHhHI5I")
-"""struct tc_htb_opt, which begins with two struct tc_ratespec."""
-_OPTIONS = struct.Struct(f"=HH{_CLASS.format[1:]}HHQHHQ")
-"""All options of a class in one call of `pack`: limits change every period."""
+_PARMS, _CEIL64, _CEIL_AT = 1, 7, 20
+"""TCA_HTB_PARMS, TCA_HTB_CEIL64, and the place of the ceiling in struct tc_htb_opt."""
 
 
 class HostQueue:
@@ -108,9 +101,9 @@ class HostQueue:
         self.interface, self.before = interface, ""
         self._line_bps, self._overhead_bytes = line_rate_bps, overhead_bytes
         self._index, self._packet_bytes, self._header_bytes = device.properties(interface)
+        self._classes = extension().Classes(self._index, self._packet_bytes, BURST_PKTS, BURST_S)
         self._route: Route | None = Route()
-        self._ceil = self._shared = self._share_pkts = self._prompt_ns = 0
-        self._written: dict[int, bytes] = {}
+        self._ceil = self._shared = self._share_pkts = self._share_ns = self._prompt_ns = 0
         self._ours = self._clsact = False
         try:
             self._set_up(program)
@@ -137,19 +130,21 @@ class HostQueue:
         handle = device.WITH_CLSACT if self._clsact else device.WITHIN_CLSACT
         route.send(device.bpf_filter(index, program.fd, handle=handle))
         route.send(device.htb(index, device.ROOT, LIMIT, flags=netlink.REPLACE))
-        line, never = self._rate(self._line_bps), RATE_MAX
-        route.send(
-            self._class(LINE, device.ROOT, rate=line, ceil=line, overhead_bytes=self._overhead_bytes),
-            self._class(LIMIT, LINE, rate=BORROWS, ceil=line),
-            self._class(OPEN, LINE, rate=BORROWS, ceil=line),
-            self._class(LINK, LINE, rate=BORROWS, ceil=min(line, self._rate(LINK_BPS))),
-            device.htb(index, device.ORDER, REST, parent=LIMIT),
-            *(self._class(FIRST + i, device.ORDER, rate=never, ceil=never, prio=i) for i in range(CLASSES)),
-            self._class(INSIDE, device.ORDER, rate=never, ceil=never),
-            *self._share(line),
-            *(self._fifo(leaf, QUEUE_PKTS) for leaf in (OPEN, *range(FIRST, FIRST + CLASSES))),
-            self._fifo(LINK, LINK_PKTS),
-        )
+        line, never, set_class = self._rate(self._line_bps), RATE_MAX, self._classes.set
+        set_class(LINE, device.ROOT, line, line, overhead_bytes=self._overhead_bytes, inner=True)
+        for handle in (LIMIT, OPEN):
+            set_class(handle, LINE, BORROWS, line)
+        set_class(LINK, LINE, BORROWS, min(line, self._rate(LINK_BPS)))
+        self._classes.send()
+        route.send(device.htb(index, device.ORDER, REST, parent=LIMIT))
+        for i in range(CLASSES):
+            set_class(FIRST + i, device.ORDER, never, never, prio=i)
+        set_class(INSIDE, device.ORDER, never, never, inner=True)
+        self._set_share(line)
+        self._classes.send()
+        leaves = (OPEN, *range(FIRST, FIRST + CLASSES))
+        route.send(*(self._fifo(leaf, QUEUE_PKTS) for leaf in leaves), self._fifo(LINK, LINK_PKTS))
+        self._set_share_pkts()
 
     def _opened(self) -> Route:
         if self._route is None:
@@ -159,49 +154,33 @@ class HostQueue:
     def _rate(self, rate_bps: float) -> int:
         return int(min(max(rate_bps / BITS_PER_BYTE, RATE_MIN), RATE_MAX))
 
-    def _burst_ticks(self, rate: int) -> int:
-        """Return the time of a burst at `rate` bytes/s, in ticks; a class that only borrows has the least."""
-        burst_bytes = max(BURST_PKTS * self._packet_bytes, rate * BURST_S) if rate > BORROWS else 1
-        return max(1, round(burst_bytes / rate * NS_PER_S / _TICK_NS))
-
-    def _class(
-        self, handle: int, parent: int, *, rate: int, ceil: int, prio: int = 0, overhead_bytes: int = 0
-    ) -> bytes:
-        """Return a request that makes or changes a class; rates are in bytes/s as the device counts bytes."""
-        options = _OPTIONS.pack(
-            *(4 + _CLASS.size, _PARMS),
-            *(0, _ETHERNET, overhead_bytes, 0, 0, min(rate, 2**32 - 1)),
-            *(0, _ETHERNET, overhead_bytes, 0, 0, min(ceil, 2**32 - 1)),
-            *(self._burst_ticks(rate), self._burst_ticks(ceil)),
-            *(self._packet_bytes, 7 if handle in (LINE, INSIDE) else 0, prio),
-            *(12, _RATE64, rate),
-            *(12, _CEIL64, ceil),
-        )
-        self._written[handle] = options
-        body = _HTB + attribute(netlink.OPTIONS, options)
-        return request(netlink.NEW_CLASS, netlink.CREATE, self._index, handle=handle, parent=parent, body=body)
-
     def _fifo(self, leaf: int, pkts: int) -> bytes:
         """Return a request that makes or changes the queue of a class."""
         options = attribute(netlink.OPTIONS, struct.pack("=I", pkts))
         return device.qdisc(self._index, "pfifo", parent=leaf, options=options, flags=netlink.REPLACE)
 
-    def _share(self, ceil: int) -> Iterator[bytes]:
-        """Yield requests that give the classes outside the order their share of a limit of `ceil` bytes/s."""
+    def _set_share(self, ceil: int) -> None:
+        """Give the classes outside the order their share of a limit of `ceil` bytes/s at the next `Classes.send`."""
         self._shared = ceil
-        rate = max(RATE_MIN, round(SHARE_FRAC * ceil))
-        pkts = max(SHARE_PKTS, min(QUEUE_PKTS, round(rate * SHARE_S / self._packet_bytes)))
         for handle in (REST, EARLY):
-            yield self._class(handle, INSIDE, rate=rate, ceil=RATE_MAX)
-            if pkts != self._share_pkts:
-                yield self._fifo(handle, pkts)
+            self._classes.set(handle, INSIDE, self._share_rate, RATE_MAX)
+
+    @property
+    def _share_rate(self) -> int:
+        return max(RATE_MIN, round(SHARE_FRAC * self._shared))
+
+    def _set_share_pkts(self) -> None:
+        """Let the classes outside the order hold as many packets as suit their share."""
+        pkts = max(SHARE_PKTS, min(QUEUE_PKTS, round(self._share_rate * SHARE_S / self._packet_bytes)))
+        if pkts != self._share_pkts:
+            self._opened().send(*(self._fifo(handle, pkts) for handle in (REST, EARLY)))
         self._share_pkts = pkts
 
     def limit(self, rate_bps: float, now_ns: int | None = None) -> None:
         """Limit the host to a rate in bits/s of IP packets (exact for full packets); inf: the line's rate.
 
         `now_ns` is `time.monotonic_ns()`. Call this in every period, also if the limit stays: low limits come into
-        force in two steps (`PROMPT_S`). Only a change asks the kernel, which takes about 15 us.
+        force in two steps (`PROMPT_S`). Only a change asks the kernel, which takes some 15 us.
         """
         counted = rate_bps * (self._packet_bytes / (self._packet_bytes - self._header_bytes))
         ceil = self._rate(min(counted, self._line_bps))
@@ -210,13 +189,20 @@ class HostQueue:
             self._prompt_ns = now_ns
         elif now_ns - self._prompt_ns < SETTLED_S * NS_PER_S:
             ceil = prompt
-        if ceil == self._ceil:
+        drifts = not 1 / SHARE_DRIFT <= ceil / self._shared <= SHARE_DRIFT
+        shares = drifts and now_ns - self._share_ns >= SHARE_FOLLOWS_S * NS_PER_S
+        if ceil == self._ceil and not shares:
             return
-        self._ceil = ceil
+        self._opened()
         try:
-            drifts = not 1 / SHARE_DRIFT <= ceil / self._shared <= SHARE_DRIFT
-            shares = self._share(ceil) if drifts else ()
-            self._opened().send(self._class(LIMIT, LINE, rate=BORROWS, ceil=ceil), *shares)
+            self._classes.set(LIMIT, LINE, BORROWS, ceil)
+            if shares:
+                self._set_share(ceil)
+            self._classes.send()
+            self._ceil = ceil
+            if shares:
+                self._set_share_pkts()
+                self._share_ns = now_ns
         except OSError as error:
             raise DatapathError(
                 f"The queue of {self.interface} does not take a limit ({os.strerror(error.errno or 0)}): was it "
@@ -224,9 +210,9 @@ class HostQueue:
             ) from None
 
     def counters(self) -> dict[str, int]:
-        """Return counts since the queue was made, in bytes as the device counts them.
+        """Return counts since the queue was made, and the bytes that wait now; bytes are as the device counts them.
 
-        They are bytes sent under and outside the limit, waiting bytes, and packets dropped because a class was full.
+        The counts are bytes sent under and outside the limit, and packets dropped because a class was full.
         """
         counts = dict.fromkeys(("limited_bytes", "open_bytes", "backlog_bytes", "dropped_pkts"), 0)
         for answer in self._opened().ask(request(netlink.GET_CLASS, netlink.DUMP, self._index)):
@@ -246,7 +232,8 @@ class HostQueue:
         device.check_first(route, self._index, self.interface)
         found = {answer.handle: answer for answer in route.ask(request(netlink.GET_CLASS, netlink.DUMP, self._index))}
         filtered = any(device.filters(route, self._index, at) for at in (device.ROOT, LINE, device.ORDER, INSIDE))
-        if filtered or found.keys() != self._written.keys() or not all(map(self._as_written, found.values())):
+        written = self._classes.written()
+        if filtered or found.keys() != written.keys() or any(not _as_written(found[at], written[at]) for at in found):
             raise DatapathError(
                 f"Another program has changed the queue of {self.interface} (classes or filters; tc class show dev "
                 f"{self.interface}), and what leaves is not limited as decided: leave it alone, and start the agent "
@@ -258,12 +245,6 @@ class HostQueue:
                 "the limit of a killed agent would stay: leave its clsact alone, and start the agent again."
             )
 
-    def _as_written(self, found: Answer) -> bool:
-        """Return True if a class in the kernel's answer is as this process has written it last."""
-        options = attributes(found.attributes.get(netlink.OPTIONS, memoryview(b"")))
-        written = attributes(memoryview(self._written[found.handle]))
-        return all(options[kind] == data for kind, data in written.items() if kind in options)
-
     def close(self) -> None:
         """Remove the queue and the program, and put the former root queue back."""
         route, self._route = self._route, None
@@ -274,12 +255,19 @@ class HostQueue:
                 device.remove(route, self._index, self.before, clsact=self._clsact)
         finally:
             route.close()
+            self._classes.close()
 
     def __enter__(self) -> "HostQueue":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _as_written(found: Answer, written: bytes) -> bool:
+    """Return True if a class in the kernel's answer has the options that were written last."""
+    options = attributes(found.attributes.get(netlink.OPTIONS, memoryview(b"")))
+    return all(options[kind] == data for kind, data in attributes(memoryview(written)).items() if kind in options)
 
 
 class Queues:

@@ -191,9 +191,10 @@ def _composition_error(error: HydraException, main: str) -> str:
         return now_called(group, option) or str(UnknownNameError(group or "configuration", option, known))
     if isinstance(cause, OmegaConfBaseException) and cause.full_key and isinstance(cause.parent_node, Mapping):
         parent, _, key = cause.full_key.rpartition(".")
+        none = f"a key of {key} is set, and none is chosen; choose {key}= as well"
         unset = f"{parent} is not set, so it has no key {key!r}: set it whole, as in '{parent}={{{key}: ...}}'"
         unknown = UnknownNameError(f"key of {parent}" if parent else "key", key, map(str, cause.parent_node))
-        return str(unknown) if cause.parent_node else unset
+        return none if cause.full_key in _own_groups(main) else str(unknown) if cause.parent_node else unset
     if unmatched := re.match(r"Could not override '([^']+)'\. No match in the defaults list", str(error)):
         group = unmatched[1]
         top, own = group.partition("/")[0], _own_groups(main)

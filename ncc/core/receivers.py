@@ -5,7 +5,7 @@ An *edge* is a sender and a receiver between which there are flows that the rece
 completely. The neighbours of a receiver are the senders of its edges (docs/receivers.md).
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -64,33 +64,34 @@ class Grants:
 
     def where(self, mask: BoolArray) -> "Grants":
         """Select the grants for which `mask` [G] is true."""
-        return Grants(*(np.asarray(getattr(self, field.name))[mask] for field in fields(self)))
+        return Grants(*(np.asarray(column)[mask] for column in vars(self).values()))
 
     def check(self, topology: Topology) -> None:
         """Raise `ConfigError` for a grant that no host could use, naming it."""
-        if all(len(column) == 0 for column in vars(self).values()):
-            return
-        shapes = {field.name: np.shape(getattr(self, field.name)) for field in fields(self)}
+        shapes = {name: np.shape(column) for name, column in vars(self).items()}
         if len(set(shapes.values())) > 1 or len(np.shape(self.src)) != 1:
             raise ConfigError(f"the columns of Grants must have one length, got {shapes}")
+        if not len(self):
+            return
 
-        def refuse(bad: np.ndarray, text: str) -> None:
-            if bad.any():
-                row = int(np.argmax(bad))
-                src, dst = int(self.src[row]), int(self.dst[row])
-                raise ConfigError(f"Grants row {row} (node {src} to node {dst}): {text}")
+        src, dst, windows = np.asarray(self.src), np.asarray(self.dst), np.asarray(self.window_pkts)
 
-        is_host = np.zeros(len(topology.nodes), np.bool_)
-        is_host[list(topology.hosts)] = True
-        for name in ("src", "dst"):
-            nodes = np.asarray(getattr(self, name))
-            known = (nodes >= 0) & (nodes < len(is_host))
-            refuse(~known | ~is_host[np.where(known, nodes, 0)], f"{name} must be a host")
-        refuse(np.asarray(self.src) == np.asarray(self.dst), "a host tells itself nothing")
-        refuse(~(np.abs(self.start_s) <= MAX_START_S), f"start_s must be a time of at most {MAX_START_S:g} s")
-        refuse(~(np.asarray(self.rate_bps) > 0), "rate_bps must be above 0 bits/s, or inf for no limit")
-        windows = np.asarray(self.window_pkts)
-        refuse((windows < 0) | (windows > MAX_WINDOW_PKTS), f"window_pkts must be from 0 to {MAX_WINDOW_PKTS}")
+        def is_host(nodes: np.ndarray) -> np.ndarray:
+            known = (nodes >= 0) & (nodes < len(topology.nodes))
+            return known & topology.is_host[np.where(known, nodes, 0)]
+
+        wrong = {
+            "src must be a host": ~is_host(src),
+            "dst must be a host": ~is_host(dst),
+            "a host tells itself nothing": src == dst,
+            f"start_s must be a time of at most {MAX_START_S:g} s": ~(np.abs(self.start_s) <= MAX_START_S),
+            "rate_bps must be above 0 bits/s, or inf for no limit": ~(np.asarray(self.rate_bps) > 0),
+            f"window_pkts must be from 0 to {MAX_WINDOW_PKTS}": (windows < 0) | (windows > MAX_WINDOW_PKTS),
+        }
+        rows = np.array(list(wrong.values()))
+        if rows.any():
+            which, row = (int(first[0]) for first in rows.nonzero())
+            raise ConfigError(f"Grants row {row} (node {src[row]} to node {dst[row]}): {list(wrong)[which]}")
 
 
 @dataclass(frozen=True)

@@ -185,6 +185,11 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return tuple(i for i, node in enumerate(self.nodes) if node.kind is NodeKind.HOST)
 
     @cached_property
+    def is_host(self) -> BoolArray:
+        """Mask [n_nodes] of the hosts."""
+        return np.array([node.kind is NodeKind.HOST for node in self.nodes], np.bool_)
+
+    @cached_property
     def agent_hosts(self) -> tuple[int, ...]:
         """Node ids of the hosts whose sending rate is decided each period, neighbourhood by neighbourhood."""
         return tuple(host for area in self.neighbourhoods for host in area.hosts)

@@ -50,14 +50,16 @@ class Agent:
         exchange: exchange with the peers.
         in_force: false if nothing enforces the guard's limits. Hosts then count as unlimited, also for their peers.
         wall_ns: function that returns the machine's clock, ns since 1970. All hosts number periods by it, and equal
-            hosts take turns by these numbers. If clocks differ, hosts disagree for the difference on whose turn it is.
+            hosts take turns by these numbers. Hosts whose clocks differ disagree on whose turn it is, for as long as the
+            difference.
 
     Attributes:
         guard: guard with the limits in force.
         exchange: exchange with the peers.
         decided_bps: [k] limits of the last decision, before the guard; None: no decision was possible.
         why: reason for which the last decision was not possible.
-        oldest: largest age of a peer's state at the last decision, in periods, beyond the period of sharing.
+        oldest: largest age of a peer's state at the last decision, in periods. A message that came since the decision
+            before has age 0, although its state is a period old.
         uplink_stale: true if the uplink's state was too old at the last decision.
         counters: numbers of stale states: `stale_peers` (one per peer and period) and `stale_uplink` (one per period).
     """

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+ABSENT = "–"  # noqa: RUF001
+"""Text of a number that there is none of."""
+
 
 class Better(StrEnum):
     """Direction in which a metric is better; `NEITHER` informs without judging."""
@@ -47,7 +50,7 @@ class Metric:
 
     def brief(self, value: float, digits: int) -> str:
         """Format `value` like `text`, with another number of digits after the decimal point."""
-        return "–" if math.isnan(value) else f"{value * self.scale:z.{digits}f}"  # noqa: RUF001
+        return ABSENT if math.isnan(value) else f"{value * self.scale:z.{digits}f}"
 
 
 def worst(values: Iterable[float], better: Better) -> float:
@@ -58,7 +61,8 @@ def worst(values: Iterable[float], better: Better) -> float:
     return max(defined) if better is Better.LOWER else min(defined)
 
 
-_SIZES = {"all": "all flows", "small": "<= 100 KB", "medium": "100 KB to 10 MB", "large": "> 10 MB"}
+ALL = "all"
+_SIZES = {ALL: "all flows", "small": "<= 100 KB", "medium": "100 KB to 10 MB", "large": "> 10 MB"}
 _SHORT = {"all_mean": "Slowdown, mean", "small_p99": "Slowdown, small p99"}
 _POINTS = {"mean": "mean", "p50": "median", "p95": "p95", "p99": "p99"}
 
@@ -100,6 +104,12 @@ _ROWS = (
     Metric("jain", "Jain index", "", Better.HIGHER, 1.0, 3, "goodput of backlogged neighbours, windows of 20 ms"),
     Metric("unfinished", "Unfinished flows", "", Better.LOWER, 1.0, 0),
 )
+
+
+def range_of(key: str) -> str:
+    """Range of sizes of a metric of FCT slowdown, as `all` or `small`; empty for other metrics."""
+    return key.split("_")[1] if key.startswith("slowdown_") else ""
+
 
 CATALOGUE: dict[str, Metric] = {metric.key: metric for metric in _ROWS}
 """Every metric, in the order of a full table."""

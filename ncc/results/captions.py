@@ -4,7 +4,7 @@
 import math
 
 from ncc.metrics.bounds import LOWEST
-from ncc.metrics.catalogue import CATALOGUE
+from ncc.metrics.catalogue import ABSENT, CATALOGUE
 from ncc.metrics.stats import Interval
 from ncc.results.comparison import GAP_METRIC, GAP_START, MIN_SEEDS
 from ncc.results.grid import BEST, Line
@@ -133,6 +133,6 @@ def full_lines(judgement: Judgement, missing: list[str]) -> list[Line]:
 def _share(gap: Interval) -> str:
     """Format a share in per cent with its interval; a dash if there is no gap."""
     if math.isnan(gap.estimate):
-        return "–"  # noqa: RUF001
+        return ABSENT
     estimate, low, high = (signed(100 * value, 0) for value in (gap.estimate, gap.low, gap.high))
     return f"{estimate} %" + ("" if math.isnan(gap.low) else f" [{low}, {high}]")

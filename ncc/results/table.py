@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ncc.core.errors import UnknownNameError
 from ncc.metrics.bounds import LOWEST
-from ncc.metrics.catalogue import CATALOGUE, HEADLINE, Better, Metric
+from ncc.metrics.catalogue import ABSENT, ALL, CATALOGUE, HEADLINE, Better, Metric, range_of
 from ncc.metrics.stats import Interval
 from ncc.results.captions import brief_lines, full_lines, head, runs, title
 from ncc.results.comparison import GAP_METRIC, MIN_SEEDS, Comparison
@@ -100,15 +100,17 @@ def full_table(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> Grid:
         rows: keys of the metrics to show.
     """
     comparison = judgement.any
-    shown = _shown(judgement, rows)
-    missing = [CATALOGUE[key].label for key in rows if key not in shown and not CATALOGUE[key].special]
+    shown, defined = _shown(judgement, rows), _defined(judgement)
+    met = {"", *map(range_of, defined)}
+    undefined = [key for key in rows if key not in defined and not CATALOGUE[key].special]
+    missing = [CATALOGUE[key].label if range_of(key) in met else _section(key) for key in undefined]
     bounds = tuple((label(name), APART) for name in comparison.bounds)
     return Grid(
         title=title(judgement),
         leads=_leads(judgement),
         columns=(*(head(judgement, name) for name in comparison.controllers), *bounds),
         rows=_rows(judgement, shown, _results),
-        lines=tuple(full_lines(judgement, missing)),
+        lines=tuple(full_lines(judgement, [*dict.fromkeys(missing)])),
         apart=len(bounds),
     )
 
@@ -116,7 +118,8 @@ def full_table(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> Grid:
 def differences(judgement: Judgement, reference: str, rows: Collection[str] = CATALOGUE) -> Grid:
     """Make a table with the difference of every other controller from `reference`, on the same flows.
 
-    A difference whose interval excludes 0 is marked as better or worse, unless it rounds to 0 from end to end.
+    A difference whose interval excludes 0 is marked as better or worse, unless it rounds to 0 from end to end. A metric
+    without any difference has no row.
 
     Args:
         rows: keys of the metrics to show.
@@ -131,6 +134,11 @@ def differences(judgement: Judgement, reference: str, rows: Collection[str] = CA
     def cells(comparison: Comparison, key: str) -> list[Cell]:
         return [_difference(CATALOGUE[key], comparison.difference(name, reference, key)) for name in others]
 
+    def told(key: str) -> bool:
+        return any(
+            cell.middle != ABSENT for comparison in judgement.comparisons.values() for cell in cells(comparison, key)
+        )
+
     marks = f"{BETTER} better, {WORSE} worse than {label(reference)}"
     marked = f"{marks}: the paired 95 % interval excludes 0. No mark: no significant difference.", "dim"
     few = f"Fewer than {MIN_SEEDS} seeds: differences are not judged. Use more.", "yellow"
@@ -139,7 +147,7 @@ def differences(judgement: Judgement, reference: str, rows: Collection[str] = CA
         title=f"Difference to {label(reference)}, paired by seed, {runs(judgement)}",
         leads=_leads(judgement),
         columns=tuple((label(name), "bold") for name in others),
-        rows=_rows(judgement, _shown(judgement, rows), cells),
+        rows=_rows(judgement, [*filter(told, _shown(judgement, rows))], cells),
         lines=(paired, few if len(judgement.any.seeds) < MIN_SEEDS else marked),
     )
 
@@ -148,9 +156,24 @@ def _leads(judgement: Judgement) -> tuple[str, ...]:
     return ("", "") if len(judgement.datapaths) > 1 else ("",)
 
 
+def _defined(judgement: Judgement) -> set[str]:
+    return {key for comparison in judgement.comparisons.values() for key in comparison.metrics}
+
+
 def _shown(judgement: Judgement, rows: Collection[str]) -> list[str]:
-    defined = {key for comparison in judgement.comparisons.values() for key in comparison.metrics}
-    return [key for key in rows if key in defined]
+    """Keys of the rows that have numbers. Where all flows are of one range of sizes, rows of all flows stand for it."""
+    defined = _defined(judgement)
+    met = {range_of(key) for key in defined} - {"", ALL}
+
+    def said(key: str) -> bool:
+        return {range_of(key)} == met and key.replace(f"_{range_of(key)}_", f"_{ALL}_") in rows
+
+    return [key for key in rows if key in defined and not said(key)]
+
+
+def _section(key: str) -> str:
+    """Text of a range of sizes in the label of a metric of FCT slowdown; empty for other metrics."""
+    return CATALOGUE[key].label.rpartition(", ")[0] if range_of(key) else ""
 
 
 def _rows(judgement: Judgement, keys: Sequence[str], cells: Callable[[Comparison, str], list[Cell]]) -> tuple[Row, ...]:
@@ -158,7 +181,8 @@ def _rows(judgement: Judgement, keys: Sequence[str], cells: Callable[[Comparison
     rows = []
     for key in keys:
         metric = CATALOGUE[key]
-        section, _, short = metric.label.rpartition(", ") if key.startswith("slowdown_") else ("", "", metric.title)
+        section = _section(key)
+        short = metric.label.removeprefix(f"{section}, ") if section else metric.title
         for datapath, comparison in judgement.comparisons.items():
             lead = (short if datapath == judgement.datapaths[0] else "", datapath)
             row_cells = tuple(cells(comparison, key))

@@ -18,7 +18,7 @@ def test_the_first_comparisons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """README and tutorial show the same one, whose runs are kept."""
     monkeypatch.setattr("ncc.results.evaluation._draw", lambda *_: None)
     for page in (TUTORIAL, "README.md"):
-        words, shown = quoted(page, "ncc evaluate scenario=incast controller=ncc,dctcp_tuned")
+        words, shown = quoted(page, "ncc evaluate scenario=incast scenario.period_s=100us")
         done = ncc(*words, "out=runs", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert_printed(shown, done.stdout)

@@ -11,7 +11,7 @@ import yaml
 from ncc.core.value import from_dict
 from ncc.harness.controller import Controller
 from ncc.results.notebook import scenario_of
-from ncc.run.controllers import controller_names, tuned_names
+from ncc.run.controllers import controller_names
 from tests.baselines.test_headers import tool
 from tests.house.files import ROOT
 
@@ -49,9 +49,3 @@ def test_its_scenario_is_what_it_says() -> None:
     made = scenario_of("incast", *(f"{key}={value}" for key, value in changes.items()))
     assert made.n_agents == 8
     assert sum(len(made.flows(seed)) for seed in range(3)) > 0
-
-
-def test_commands_name_what_exists() -> None:
-    named = {name for options in re.findall(r"controller=([\w.,]+)", TEXT) for name in options.split(",")}
-    assert {"aimd", "policy.ncc", "list", "dctcp"} <= named
-    assert named - {"aimd", "policy.ncc", "list"} <= {*controller_names(), *tuned_names()}

@@ -48,6 +48,13 @@ def test_a_line_that_names_an_agent_goes_before_one_that_names_any(tmp_path: Pat
     assert signs(keys, "10.0.0.2", "10.0.0.1") == [of(HEX[2], 9)]
 
 
+def test_a_pair_of_ipv6_has_its_key_however_its_addresses_are_written(tmp_path: Path) -> None:
+    lines = [FIRST_LINE, f"8 FD00:0::1 fd00:0:0:0:0:0:0:2 {HEX[1]}", f"9 * * {HEX[2]}"]
+    keys = Keys.read(written(tmp_path / "key", "\n".join([*lines, ""])))
+    assert signs(keys, "fd00::1", "fd00::2") == [of(HEX[1], 8)]
+    assert signs(keys, "fd00::2", "fd00::1") == [of(HEX[2], 9)]
+
+
 def test_a_file_is_read_again_and_one_that_is_of_no_use_changes_nothing(tmp_path: Path) -> None:
     path = written(tmp_path / "key", f"{FIRST_LINE}\n1 * * {HEX[0]}\n")
     keys = Keys.read(path)

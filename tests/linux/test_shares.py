@@ -3,13 +3,16 @@
 
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from ncc.core.units import NS_PER_S
 from ncc.envs.linux import device, namespaces, netlink, queue
 from ncc.envs.linux.order_program import MODES, Mode
 from tests.linux.lines import DATAGRAM, PORT, Line, sending
@@ -29,6 +32,8 @@ FRAMES = {
 """A frame of each type: VLAN, MPLS, PPPoE, an experiment, MACsec, FCoE, IP, and ARP, LACP, EAPOL and LLDP."""
 HOST_ADDRESS, BOX_ADDRESS = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
 MANY = 20
+RATE_AT = 8
+"""Place of the rate in struct tc_htb_opt."""
 KEEP_LINK = [0x0806, 0x8809, 0x888E, 0x88CC]
 
 pytestmark = needs(*TRAFFIC)
@@ -110,12 +115,37 @@ def test_a_datagram_that_finds_no_other_packets_may_use_the_whole_limit(host: Li
         check_limit(host.count, LIMIT_BPS * (1514 / 1500) * 1428 / 1442)
 
 
+def test_shares_follow_a_limit_that_changes_each_period_now_and_then(host: Line) -> None:
+    """They follow the first limit at once, and a lasting limit in the end."""
+    period_ns, follows_ns = 2_000_000, round(queue.SHARE_FOLLOWS_S * NS_PER_S)
+    with host.queue() as (_, made):
+        began_ns, rates = time.monotonic_ns(), list[int]()
+        for now_ns in range(began_ns, began_ns + 4 * follows_ns, period_ns):
+            made.limit(1e7 if len(rates) % 2 else 9e7, now_ns)
+            rates.append(share_bytes_per_s(made))
+        changes = np.flatnonzero(np.diff(rates)) * period_ns / follows_ns
+        assert rates[0] == pytest.approx(queue.SHARE_FRAC * 9e7 / 8, rel=0.02)
+        assert np.diff(changes).min(initial=1) >= 1
+        made.limit(1e7, now_ns + follows_ns)
+        assert share_bytes_per_s(made) == pytest.approx(queue.SHARE_FRAC * 1e7 / 8, rel=0.02)
+
+
+def share_bytes_per_s(made: queue.HostQueue) -> int:
+    """Rate in the kernel of the class of packets outside the order."""
+    answers = made._opened().ask(netlink.request(netlink.GET_CLASS, netlink.DUMP, made._index))
+    (found,) = (answer for answer in list(answers) if answer.handle == queue.REST)
+    parameters = netlink.attributes(found.attributes[netlink.OPTIONS])[queue._PARMS]
+    rate: int = struct.unpack_from("=I", parameters, RATE_AT)[0]
+    return rate
+
+
 @pytest.mark.attack("n27")
 def test_the_queue_of_what_is_outside_the_order_is_short(host: Line) -> None:
-    with host.queue() as (_, made), host.sending(socket.SOCK_DGRAM):
-        made.limit(LIMIT_BPS)
-        assert eventually(lambda: made.counters()["dropped_pkts"] > 0)
-        assert made.counters()["backlog_bytes"] <= queue.SHARE_PKTS * 1514
+    with host.queue() as (_, made):
+        made.limit(LIMIT_BPS)  # before the first packet: those that wait when a limit comes stay
+        with host.sending(socket.SOCK_DGRAM):
+            assert eventually(lambda: made.counters()["dropped_pkts"] > 0)
+            assert made.counters()["backlog_bytes"] <= queue.SHARE_PKTS * 1514
 
 
 @contextmanager

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Amounts have their unit; figures stay small, whoever sends how much."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ncc.results.closeup import Drawing
 from ncc.results.plot import learning_curve, slowdown_cdf
+from ncc.results.report.figures import embedded
 from ncc.results.report.words import amount
 
 
@@ -31,6 +34,19 @@ def test_a_curve_of_many_flows_is_thinned(tmp_path: Path) -> None:
     slowdown_cdf({"dctcp": flows(50_000)}, tmp_path / "again.svg")
     assert (tmp_path / "many.svg").stat().st_size < 150_000
     assert (tmp_path / "many.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
+
+
+def _write(text: str, path: Path) -> None:
+    path.write_text(text)
+
+
+def test_only_coordinates_are_cut() -> None:
+    """A tick of 0.001 is not 0.00 in the page."""
+    svg = '<svg id="a"><path d="M 1.23456 7"/><title>h0: 0.1234 ms</title><text x="2.0049">0.001</text></svg>'
+    page = embedded(Drawing("ticks", "", partial(_write, svg)), "run1")
+    assert '<path d="M 1.23 7"/>' in page
+    assert "h0: 0.1234 ms" in page
+    assert '<text x="2.00">0.001</text>' in page
 
 
 def test_a_controller_that_delivers_less_than_half_is_drawn(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.harness.results import run_folder, save_evaluation, save_run
+from ncc.metrics.catalogue import HEADLINE
 from ncc.metrics.summary import summarise
 from ncc.results.comparison import Comparison, compare, comparison
 from ncc.results.judgement import Judgement
 from ncc.results.palette import PALETTE, label, styles, variant_styles
-from ncc.results.table import markdown
+from ncc.results.table import differences, full_table, markdown
 from tests.results.made import NAN, alone, printed, summary
 from tests.support.experiments import fluid_run, small_rack
 
@@ -97,6 +98,26 @@ def test_the_table_says_what_it_is() -> None:
     assert text.index("NCC") < text.index("DCTCP") < text.index("NewReno")
     assert "Undefined in these runs: " in text
     assert "Jain index" in text.split("Undefined")[1]
+
+
+def test_flows_of_one_range_of_sizes_are_told_once() -> None:
+    """Their rows would repeat those of all flows. A metric that nobody has a difference in has no row either."""
+    small = {f"slowdown_{sizes}_{point}": 2.0 for sizes in ("all", "small") for point in ("mean", "p50", "p95", "p99")}
+    of_one = alone(comparison({name: [summary(**small)] * 5 for name in ("ncc", "dctcp")}, range(5)))
+    assert {row.section for row in full_table(of_one).rows} == {"FCT slowdown, all flows"}
+    assert [row.title for row in differences(of_one, "dctcp", HEADLINE).rows] == [
+        "FCT slowdown, <= 100 KB, p99",
+        "FCT slowdown, all flows, mean",
+    ]
+    undefined = printed(of_one).split("Undefined")[1]
+    assert undefined.count("100 KB to 10 MB") == 1, "all of a range in one"
+    assert "<= 100 KB" not in undefined
+    several = small | {"slowdown_large_mean": 1.5}
+    both = alone(comparison({name: [summary(**several)] * 5 for name in ("ncc", "dctcp")}, range(5)))
+    assert len(full_table(both).rows) == 9
+    fair = comparison({"ncc": [summary(jain=0.9, **small)] * 5, "dctcp": [summary(**small)] * 5}, range(5))
+    assert "Jain index" in [row.title for row in full_table(alone(fair)).rows]
+    assert "Jain index" not in [row.title for row in differences(alone(fair), "dctcp", HEADLINE).rows]
 
 
 def test_one_seed_makes_no_claim() -> None:

@@ -4,15 +4,18 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.harness.run import Run
 from ncc.harness.trace import WindowTrace
-from ncc.results.plot import flow_timeline, port_timeline, window_timeline
+from ncc.results.plot import epoch_timeline, flow_timeline, port_timeline, window_timeline
+from ncc.results.plot.canvas import carried_bps
 from tests.support.experiments import fluid_run
 
 
@@ -41,6 +44,8 @@ def test_equal_data_make_equal_files_and_other_data_others(tmp_path: Path) -> No
     assert "never delivered" not in texts["a"]
     assert "never delivered" in texts["c"]
     assert "had a timeout" in texts["c"]
+    white = re.compile(r"stroke: #fff(?:fff)?\b")
+    assert len(white.findall(texts["c"])) > len(white.findall(texts["a"])), "marks stand out from black bars"
 
 
 def test_a_legend_names_every_controller_once(tmp_path: Path) -> None:
@@ -51,6 +56,28 @@ def test_a_legend_names_every_controller_once(tmp_path: Path) -> None:
     assert text.count(">fluid<") == 1
     assert text.count(">share<") == 1
     assert text.count(">line rate<") == 1
+
+
+def test_no_period_carries_more_than_the_link(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The excess of a period is carried in the next ones, and what the link could have carried is gone."""
+    sent, line = np.array([0.0, 6.0, 3.0, 1.0, 0.0, 9.0]), 4.0
+    assert carried_bps(sent, line).tolist() == [0, 4, 4, 2, 0, 4]
+    quiet = np.array([1.0, 4.0, 2.5])
+    assert carried_bps(quiet, line) == pytest.approx(quiet)
+    drawn, plot = list[FloatArray](), Axes.plot
+
+    def recorded(axes: Axes, x: FloatArray, y: FloatArray, **look: Any) -> Any:
+        drawn.append(y)
+        return plot(axes, x, y, **look)
+
+    monkeypatch.setattr(Axes, "plot", recorded)
+    run = fluid_run()  # over an uplink of 2 Gbit/s
+    sent_bps = np.full_like(run.epochs.columns["uplink_throughput_bps"], 2.2e9)
+    run = replace(run, epochs=replace(run.epochs, columns={**run.epochs.columns, "uplink_throughput_bps": sent_bps}))
+    port_timeline([run], tmp_path / "port.svg")
+    of_ports = len(drawn)
+    epoch_timeline(run, tmp_path / "epochs.svg")
+    assert drawn[0].max() == drawn[of_ports].max() == pytest.approx(2.0)
 
 
 def test_what_cannot_be_drawn_is_named(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from ncc.metrics.catalogue import CATALOGUE, HEADLINE
 from ncc.results.comparison import Comparison, comparison
 from ncc.results.judgement import Judgement
+from ncc.results.report.page import reference_of
 from ncc.results.table import markdown, sentences
 from ncc.results.verdict import opponent, verdicts
 from tests.results.made import printed, summary
@@ -103,6 +104,17 @@ def test_a_win_says_what_it_costs() -> None:
     theirs = [summary(fct_mean_s=1.0, jain=0.95 + seed / 1000, fct_p99_s=2.0 + 4 * (seed % 2)) for seed in range(5)]
     (said,) = verdicts(comparison({"ncc": ours, "dctcp": theirs}, range(5)))
     assert said.endswith("; worse: Jain index 0.902 for 0.952."), "and of a p99 that chance explains nothing is said"
+
+
+def test_differences_are_shown_from_the_opponent_of_the_verdict() -> None:
+    """`ncc report` and the verdict name the same one, wherever it stands in the list."""
+    fct_s = {"ncc": 1.0, "dctcp_tuned": 2.0, "cubic": 3.0}
+    found = comparison({name: [summary(fct_mean_s=value)] * 5 for name, value in fct_s.items()}, range(5))
+    assert "than tuned DCTCP" in verdicts(found)[0]
+    assert reference_of(found) == "dctcp_tuned"
+    with_dctcp = comparison({name: [summary(fct_mean_s=2.0)] * 5 for name in ("cubic", "dctcp")}, range(5))
+    assert reference_of(with_dctcp) == "dctcp"
+    assert reference_of(comparison({"ncc": [summary(fct_mean_s=1.0)] * 5}, range(5))) == "ncc"
 
 
 def test_without_completion_times_goodput_speaks() -> None:

@@ -54,19 +54,21 @@ class Engine
     template <class Handle>
     void RunUntil(int64_t end_ns, Handle handle)
     {
+        constexpr uint64_t kMany = 1000;
+        const uint64_t events_before = events_;
+        const auto period_ns = static_cast<double>(end_ns - now_ns_);
         const Event end{end_ns, EventWord(++order_, EventKind::kArrival, 0)};
-        while (!scheduler_.empty() && !failed()) {
-            const Event event = scheduler_.top();
-            if (!(event < end)) {
-                break;
-            }
-            scheduler_.Pop();
+        Event event;
+        while (!failed() && scheduler_.PopBefore(end, event)) {
             now_ns_ = event.time_ns;
             ++events_;
             handle(event);
         }
         if (!failed()) {
             now_ns_ = end_ns;
+        }
+        if (const uint64_t handled = events_ - events_before; handled > kMany) {
+            scheduler_.Tune(static_cast<double>(handled) / period_ns);
         }
     }
     // Fails if events could not be counted for another period.

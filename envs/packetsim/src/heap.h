@@ -20,6 +20,16 @@ class Heap
     size_t size() const { return heap_.size(); }
     const Event &top() const { return heap_.front(); }
 
+    bool PopBefore(const Event &end, Event &event)
+    {
+        if (empty() || !(top() < end)) {
+            return false;
+        }
+        event = top();
+        Pop();
+        return true;
+    }
+
     void Push(Event event)
     {
         heap_.push_back(event);

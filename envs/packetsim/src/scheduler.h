@@ -9,123 +9,215 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace ncc::packetsim
 {
 
 // A calendar queue (Brown, CACM 1988): one bucket for each short slot of time in the near future, and a heap for later
-// events (mostly timers). Bitmaps find the next bucket in use, so that empty ones cost nothing. It was chosen by
-// measurement against the heap alone; `python -m ncc.bench` runs both.
+// events (mostly timers). Bitmaps find the next bucket in use, so that empty ones cost nothing. The first event is kept
+// apart: it is found while the one before it is handled, and not after that, when the processor would have to wait.
 class Scheduler
 {
   public:
-    // `events_per_ns` is the highest density of events; `near_ns` is the time within which most of them lie.
-    Scheduler(double events_per_ns, int64_t near_ns)
-    {
-        constexpr double kPerSlot = 0.5;
-        constexpr unsigned kMaxBuckets = 1U << 16;
-        while (static_cast<double>(2LL << shift_) * events_per_ns <= kPerSlot && shift_ < 20) {
-            ++shift_;
-        }
-        uint64_t slots = kMinBuckets;
-        while (slots < kMaxBuckets && static_cast<int64_t>(slots << shift_) < near_ns) {
-            slots *= 2;
-        }
-        mask_ = static_cast<uint32_t>(slots - 1);
-        lists_.assign(slots, {kNil, kNil});
-        used_.assign(slots / 64, 0);
-        words_used_.assign((slots / 64 + 63) / 64, 0);
-    }
+    static constexpr int64_t kNever = INT64_MAX;
 
-    bool empty() const { return near_ == 0 && far_.empty(); }
-    size_t size() const { return near_ + far_.size(); }
+    // `events_per_ns` is the density of events, as far as it is known; `near_ns` is the time within which most of them
+    // lie.
+    Scheduler(double events_per_ns, int64_t near_ns) : near_ns_(near_ns), shift_(ShiftOf(events_per_ns)) { Build(); }
+
+    size_t size() const { return near_ + far_.size() + (next_.time_ns != kNever); }
 
     // Adds an event that is not before the last popped one.
     void Push(Event event)
     {
-        const uint64_t slot = static_cast<uint64_t>(event.time_ns) >> shift_;
-        if (slot - now_slot_ > mask_) {
-            far_.Push(event);
-            return;
-        }
-        uint32_t node = free_;
-        if (node == kNil) {
-            node = static_cast<uint32_t>(nodes_.size());
-            nodes_.emplace_back();
+        if (event.time_ns > next_.time_ns) [[likely]] {
+            Keep(event);
         } else {
-            free_ = nodes_[node].next;
+            PushFirst(event);
         }
-        const uint32_t bucket = static_cast<uint32_t>(slot) & mask_;
-        List &list = lists_[bucket];
-        if (list.head == kNil) {
-            nodes_[node] = {event, kNil};
-            list = {node, node};
-        } else if (nodes_[list.tail].event < event) { // always true for events of one instant, whose list may be long
-            nodes_[node] = {event, kNil};
-            nodes_[list.tail].next = node;
-            list.tail = node;
-        } else {
-            uint32_t *place = &list.head;
-            while (nodes_[*place].event < event) {
-                place = &nodes_[*place].next;
+    }
+
+    // Takes the next event out if it is before `end`.
+    bool PopBefore(const Event &end, Event &event)
+    {
+        if (next_.time_ns >= end.time_ns && !(next_ < end)) [[unlikely]] {
+            return false;
+        }
+        event = next_;
+        now_slot_ = static_cast<uint64_t>(event.time_ns) >> shift_;
+        Advance();
+        return true;
+    }
+
+    // Adapts the length of slots to a density that was measured. The order of events does not depend on it.
+    void Tune(double events_per_ns)
+    {
+        const unsigned shift = ShiftOf(events_per_ns);
+        if (shift == shift_ || shift + 1 == shift_) {
+            return; // not worth the work
+        }
+        std::vector<Event> events;
+        events.reserve(near_ + far_.size());
+        for (; !far_.empty(); far_.Pop()) {
+            events.push_back(far_.top());
+        }
+        for (size_t bucket = 0; bucket < lists_.size(); ++bucket) {
+            if (used_[bucket / 64] >> bucket % 64 & 1) {
+                for (uint32_t node = lists_[bucket].head; node != kNil; node = nodes_[node].next) {
+                    events.push_back(nodes_[node].event);
+                }
             }
-            nodes_[node] = {event, *place};
-            *place = node;
         }
-        used_[bucket / 64] |= 1ULL << bucket % 64;
-        words_used_[bucket / 4096] |= 1ULL << bucket / 64 % 64;
-        ++near_;
-    }
-
-    // Returns the next event; there must be one. Pop removes the event that the last call of top returned.
-    Event top()
-    {
-        top_is_far_ = near_ == 0;
-        if (top_is_far_) {
-            return far_.top();
-        }
-        bucket_ = NextBucket();
-        const Event event = nodes_[lists_[bucket_].head].event;
-        if (!far_.empty() && far_.top() < event) {
-            top_is_far_ = true;
-            return far_.top();
-        }
-        return event;
-    }
-
-    void Pop()
-    {
-        if (top_is_far_) {
-            now_slot_ = static_cast<uint64_t>(far_.top().time_ns) >> shift_;
-            far_.Pop();
-            return;
-        }
-        uint32_t &head = lists_[bucket_].head;
-        const uint32_t node = head;
-        now_slot_ = static_cast<uint64_t>(nodes_[node].event.time_ns) >> shift_;
-        head = nodes_[node].next;
-        nodes_[node].next = free_;
-        free_ = node;
-        --near_;
-        if (head == kNil && (used_[bucket_ / 64] &= ~(1ULL << bucket_ % 64)) == 0) {
-            words_used_[bucket_ / 4096] &= ~(1ULL << bucket_ / 64 % 64);
+        now_slot_ = now_slot_ << shift_ >> shift;
+        shift_ = shift;
+        Build();
+        for (const Event &event : events) {
+            Keep(event);
         }
     }
 
   private:
     static constexpr uint32_t kNil = UINT32_MAX;
-    static constexpr uint64_t kMinBuckets = 256;
 
     struct Node {
         Event event;
         uint32_t next;
     };
-    // Events of a bucket, in order.
+    // Events of a bucket, in order. Both are undefined while the bucket is empty.
     struct List {
-        uint32_t head;
-        uint32_t tail; // undefined while there is no head
+        uint32_t head, tail;
     };
+
+    // Binary logarithm of a slot's length in ns.
+    static unsigned ShiftOf(double events_per_ns)
+    {
+        constexpr double kPerSlot = 0.5;
+        unsigned shift = 0;
+        while (static_cast<double>(2LL << shift) * events_per_ns <= kPerSlot && shift < 20) {
+            ++shift;
+        }
+        return shift;
+    }
+
+    // Makes an empty calendar of at least 256 slots. It reaches as far as most events do, and with few slots to the
+    // events of delayed ACKs.
+    void Build()
+    {
+        constexpr uint64_t kMinSlots = 256, kFewSlots = 1U << 11, kMaxSlots = 1U << 16;
+        constexpr int64_t kDelayedAckNs = 128'000;
+        uint64_t slots = kMinSlots;
+        for (const auto [most, reach_ns] : {std::pair{kMaxSlots, near_ns_}, std::pair{kFewSlots, kDelayedAckNs}}) {
+            while (slots < most && static_cast<int64_t>(slots << shift_) < reach_ns) {
+                slots *= 2;
+            }
+        }
+        mask_ = static_cast<uint32_t>(slots - 1);
+        lists_.assign(slots, {kNil, kNil});
+        used_.assign(slots / 64, 0);
+        words_used_.assign((slots / 64 + 63) / 64, 0);
+        nodes_.clear();
+        free_ = kNil;
+        near_ = 0;
+        far_ns_ = kNever;
+    }
+
+    [[gnu::noinline]] void PushFirst(Event event)
+    {
+        if (event < next_) {
+            std::swap(event, next_);
+        }
+        if (event.time_ns != kNever) {
+            Keep(event);
+        }
+    }
+
+    // Adds an event that is after `next_`.
+    void Keep(Event event)
+    {
+        const uint64_t slot = static_cast<uint64_t>(event.time_ns) >> shift_;
+        if (slot - now_slot_ > mask_) [[unlikely]] {
+            far_.Push(event);
+            far_ns_ = far_.top().time_ns;
+            return;
+        }
+        if (free_ == kNil) [[unlikely]] {
+            AddNodes();
+        }
+        const uint32_t index = free_;
+        Node &node = nodes_[index];
+        free_ = node.next;
+        node = {event, kNil};
+        ++near_;
+        const uint32_t bucket = static_cast<uint32_t>(slot) & mask_;
+        const uint64_t bit = 1ULL << bucket % 64;
+        List &list = lists_[bucket];
+        if (!(used_[bucket / 64] & bit)) {
+            used_[bucket / 64] |= bit;
+            words_used_[bucket / 4096] |= 1ULL << bucket / 64 % 64;
+            list = {index, index};
+        } else if (nodes_[list.tail].event < event) { // always true for events of one instant, whose list may be long
+            nodes_[list.tail].next = index;
+            list.tail = index;
+        } else {
+            uint32_t *place = &list.head;
+            while (nodes_[*place].event < event) {
+                place = &nodes_[*place].next;
+            }
+            node.next = *place;
+            *place = index;
+        }
+    }
+
+    [[gnu::noinline]] void AddNodes()
+    {
+        const auto first = static_cast<uint32_t>(nodes_.size()), end = std::max(64U, 2 * first);
+        nodes_.resize(end);
+        for (uint32_t i = first; i + 1 < end; ++i) {
+            nodes_[i].next = i + 1;
+        }
+        nodes_.back().next = kNil;
+        free_ = first;
+    }
+
+    // Makes the first of the kept events the next one.
+    void Advance()
+    {
+        if (near_ == 0) [[unlikely]] {
+            AdvanceFar();
+            return;
+        }
+        const uint32_t bucket = NextBucket();
+        List &list = lists_[bucket];
+        const uint32_t index = list.head;
+        Node &node = nodes_[index];
+        if (node.event.time_ns >= far_ns_ && far_.top() < node.event) [[unlikely]] {
+            AdvanceFar();
+            return;
+        }
+        next_ = node.event;
+        const uint32_t after = node.next;
+        list.head = after;
+        node.next = free_;
+        free_ = index;
+        --near_;
+        // Without branches: nothing foretells whether the bucket, and its word, are empty now.
+        const uint64_t used = used_[bucket / 64] & ~(static_cast<uint64_t>(after == kNil) << bucket % 64);
+        used_[bucket / 64] = used;
+        words_used_[bucket / 4096] &= ~(static_cast<uint64_t>(used == 0) << bucket / 64 % 64);
+    }
+
+    [[gnu::noinline]] void AdvanceFar()
+    {
+        if (far_.empty()) {
+            next_ = {kNever, 0};
+            return;
+        }
+        next_ = far_.top();
+        far_.Pop();
+        far_ns_ = far_.empty() ? kNever : far_.top().time_ns;
+    }
 
     // Returns the first bucket in use from the current slot on, around the calendar.
     uint32_t NextBucket() const
@@ -152,18 +244,19 @@ class Scheduler
         return static_cast<uint32_t>(word * 64) + static_cast<uint32_t>(std::countr_zero(used_[word]));
     }
 
-    unsigned shift_ = 0; // a slot is 2^shift ns
+    Event next_{kNever, 0};
+    int64_t near_ns_;
+    unsigned shift_; // a slot is 2^shift ns
     uint32_t mask_;
     uint64_t now_slot_ = 0;            // slot of the last popped event
     std::vector<List> lists_;          // by bucket
     std::vector<uint64_t> used_;       // a bit for each bucket
     std::vector<uint64_t> words_used_; // a bit for each word of `used_`
     std::vector<Node> nodes_;
-    uint32_t free_ = kNil;
-    size_t near_ = 0;
+    uint32_t free_;
+    size_t near_;
     Heap far_;
-    uint32_t bucket_ = 0; // bucket of the event that top returned
-    bool top_is_far_ = false;
+    int64_t far_ns_; // time of its first event
 };
 
 } // namespace ncc::packetsim

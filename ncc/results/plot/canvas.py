@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parts that all figures have in common: style, file, legends and the text of axes.
+"""Parts that all figures have in common: style, file, legends, the text of axes, and curves.
 
 matplotlib is imported when the first figure is drawn; its Agg canvas needs no display and no global state.
 """
@@ -153,6 +153,24 @@ def uplink_of(network: Topology, area: int) -> int:
     if not 0 <= area < len(network.neighbourhoods):
         raise ConfigError(f"area must be in [0, {len(network.neighbourhoods)}), got {area}")
     return network.neighbourhoods[area].uplink_port
+
+
+def carried_bps(sent_bps: FloatArray, line_bps: float) -> FloatArray:
+    """Spread what a port sent over the periods in which its link carried it.
+
+    A packet is counted when its transmission begins, so a short period may count a packet more than the link carries in
+    it. What exceeds the line rate belongs to the next periods.
+
+    Args:
+        sent_bps: [epochs] rate of the packets counted in each period, in bits per second.
+        line_bps: rate of the link, in bits per second.
+
+    Returns:
+        [epochs] rates of at most `line_bps`.
+    """
+    line = line_bps * np.arange(1, len(sent_bps) + 1)
+    total = line + np.minimum.accumulate(np.minimum(np.cumsum(sent_bps) - line, 0.0))
+    return np.minimum(np.diff(total, prepend=0.0), line_bps)
 
 
 def stroke(place: int, n: int) -> float:

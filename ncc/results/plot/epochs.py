@@ -12,6 +12,7 @@ from ncc.results.plot.canvas import (
     INK,
     Window,
     bar_beside,
+    carried_bps,
     epochs_within,
     finish,
     legend_beside,
@@ -47,11 +48,11 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: Window = No
     greys = shades(len(hosts))
     rates = column["throughput_bps"][:, hosts].T / GBPS
     sent.stackplot(time_ms, rates, colors=greys, lw=0, rasterized=True)
-    top, rate_gbps = float(rates.sum(axis=0).max(initial=0.0)), network.port_rate_bps(uplink) / GBPS
-    sent.axhline(rate_gbps, color="black", ls="--", lw=1.2, label=f"line rate of {network.port_name(uplink)}")
-    through = column["uplink_throughput_bps"][:, area] / GBPS
+    top, line_bps = float(rates.sum(axis=0).max(initial=0.0)), network.port_rate_bps(uplink)
+    sent.axhline(line_bps / GBPS, color="black", ls="--", lw=1.2, label=f"line rate of {network.port_name(uplink)}")
+    through = carried_bps(run.epochs.columns["uplink_throughput_bps"][:, area], line_bps)[shown] / GBPS
     sent.plot(time_ms, through, color="black", lw=1.2, label=f"{network.port_name(uplink)} carried")
-    sent.set_ylim(0, 1.08 * max(top, rate_gbps))
+    sent.set_ylim(0, 1.08 * max(top, line_bps / GBPS))
     sent.set_ylabel("hosts sent to beyond\nthe rack, stacked [Gbit/s]")
     legend_beside(sent)
 

@@ -16,6 +16,7 @@ from ncc.results.plot.canvas import (
     INK,
     TIP,
     Window,
+    carried_bps,
     entries_of,
     epochs_within,
     finish,
@@ -48,6 +49,7 @@ def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: W
     named = _by_controller(runs)
     network = runs[0].scenario.network()
     port = uplink_of(network, area)
+    line_bps = network.port_rate_bps(port)
     figure, panels = new_figure(3, width=9.5, height=6.4, rows=True, ratios=(2, 3, 1.4))
     carried, queue, drops = panels
     looks = styles(list(named))
@@ -57,14 +59,13 @@ def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: W
         style: dict[str, Any] = {"color": looks[name].colour, "ls": looks[name].line}
         style["gid"] = TIP + looks[name].label
         style["lw"] = stroke(place, len(named))
-        carries = columns["uplink_throughput_bps"][shown, area] / GBPS
+        carries = carried_bps(columns["uplink_throughput_bps"][:, area], line_bps)[shown] / GBPS
         waits = columns["uplink_queue_mean_bytes"][shown, area] / 1e3
         dropped = np.cumsum(columns["uplink_dropped_pkts"][shown, area]).astype(np.float64)
         carried.plot(*thinned_mean(time_ms, carries, CURVE), label=looks[name].label, **style)
         queue.plot(*thinned_mean(time_ms, waits, CURVE), **style)
         drops.plot(*thinned_mean(time_ms, dropped, CURVE), drawstyle="steps-post", **style)
-    rate_gbps = network.port_rate_bps(port) / GBPS
-    carried.axhline(rate_gbps, color=INK, ls="-.", lw=1.2, label="line rate")
+    carried.axhline(line_bps / GBPS, color=INK, ls="-.", lw=1.2, label="line rate")
     carried.set_ylabel(f"{network.port_name(port)}\ncarried [Gbit/s]")
     _levels(queue, runs[0], port)
     queue.set_ylabel("waiting there [kB],\nmean of the epoch")
@@ -133,7 +134,9 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
     Raises:
         ConfigError: runs are not of the same flows, two are of one controller, or no flow arrives then.
     """
-    named = _by_controller(runs)
+    from matplotlib.patheffects import withStroke
+
+    named, halo = _by_controller(runs), [withStroke(linewidth=5, foreground="white")]  # a controller may be black too
     flows = runs[0].flows
     start, end = window_s or (0.0, np.inf)
     chosen = np.flatnonzero((flows.start_s >= start) & (flows.start_s < end))
@@ -161,7 +164,8 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
             bar.set_gid(f"{TIP}{what}: {took_ms:.3g} ms" + ("" if whole else ", not delivered"))
         for which, mark, text in ((ended & late, "|", "had a timeout"), (~ended, ">", "never delivered")):
             if which.any():
-                axes.plot(stop[which] / MS, rows[which], mark, ms=6, mew=2, ls="none", color="black", label=text)
+                at = (stop[which] / MS, rows[which])
+                axes.plot(*at, mark, ms=6, mew=2, ls="none", color="black", label=text, path_effects=halo)
         taken = finish_s[ended] - flows.start_s[chosen][ended]
         mean = f"mean {taken.mean() / MS:.3g} ms" if len(taken) else "none delivered"
         axes.set_title(f"{looks[name].label}: {mean}", loc="left", fontsize=10)

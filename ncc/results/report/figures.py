@@ -22,8 +22,9 @@ from ncc.results.report.sources import Source, training_of
 
 TITLED = "slowdown_all_p50", "slowdown_all_p99"
 """Metrics in the description of a figure of slowdowns."""
-_FINER = re.compile(r"(\d\.\d\d)\d+")
-"""Pattern that cuts coordinates to a hundredth of a point; this halves the size of a figure and cannot be seen."""
+_TAG, _FINER = re.compile(r"<[^>]*>"), re.compile(r"(\d\.\d\d)\d+")
+"""Patterns that cut coordinates to a hundredth of a point; this halves the size of a figure and cannot be seen. The
+numbers of texts stay whole."""
 _IDS = re.compile(r'(\bid="|url\(#|href="#)')
 """Pattern of the places where an SVG names an id."""
 
@@ -121,6 +122,6 @@ def embedded(drawing: Drawing, anchor: str) -> str:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "figure.svg"
         drawing.draw(path)
-        svg = _FINER.sub(r"\1", path.read_text(encoding="utf-8"))
+        svg = _TAG.sub(lambda tag: _FINER.sub(r"\1", tag[0]), path.read_text(encoding="utf-8"))
     svg = _IDS.sub(rf"\g<1>{anchor}-{drawing.name}-", svg[svg.index("<svg ") :])
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(drawing.alt or drawing.caption)}" ', 1)

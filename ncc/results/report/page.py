@@ -14,12 +14,14 @@ from ncc.metrics.catalogue import CATALOGUE
 from ncc.metrics.catalogue import HEADLINE as BRIEF
 from ncc.results.captions import few_seeds, warning_lines
 from ncc.results.closeup import Drawing
+from ncc.results.comparison import Comparison
 from ncc.results.grid import BEST
 from ncc.results.palette import Style, label, styles
 from ncc.results.report.figures import closeup_figures, curve_figure, embedded, slowdown_figures
 from ncc.results.report.sources import Source
 from ncc.results.report.words import scenario_rows, training_rows
 from ncc.results.table import BETTER, WORSE, differences, full_table, sentences
+from ncc.results.verdict import opponent, subjects
 
 GENERATOR = "ncc.report 1"
 """Text by which a page is known to be a report; a newer report may replace such a page."""
@@ -49,7 +51,8 @@ def part_of(
 
     Args:
         earlier: sections above this one. A network that one of them describes is not described again.
-        reference: controller from which the others' differences are shown; None: DCTCP or, if it was not run, the last.
+        reference: controller from which the others' differences are shown; None: DCTCP or, if it was not run, that of
+            the verdict.
         timeline: controllers that are drawn side by side; None: the first `SIDE_BY_SIDE`, one of them the reference.
         seed: seed of the runs that are drawn side by side; None: the smallest.
         windows: draw their congestion windows too, for which the runs are done again.
@@ -60,7 +63,7 @@ def part_of(
     """
     judgement, training = source.judgement, source.training
     names, where = judgement.any.controllers, judgement.reference
-    reference = reference or (REFERENCE if REFERENCE in names else names[-1])
+    reference = reference or reference_of(judgement.any)
     if reference not in names:
         raise UnknownNameError(f"reference in {source.folder}", reference, names)
     seed = min(judgement.any.seeds) if seed is None else seed
@@ -85,6 +88,12 @@ def part_of(
         "provenance": _provenance(source),
         "overview": _overview(source, dict.fromkeys((names[0], reference))),
     }
+
+
+def reference_of(comparison: Comparison) -> str:
+    """Name the controller from which the others' differences are shown: DCTCP or, if it was not run, the verdict's."""
+    names = comparison.controllers
+    return REFERENCE if REFERENCE in names else opponent(comparison, subjects(comparison)[0]) or names[-1]
 
 
 def warnings(source: Source) -> list[str]:

@@ -31,6 +31,8 @@ namespace
 
 bool Same(const Event &a, const Event &b) { return a.time_ns == b.time_ns && a.word == b.word; }
 
+constexpr std::initializer_list<double> densities{0.0, 1e-6, 1e-3, 0.1, 10.0}; // in events per ns
+
 template <typename Queue>
 void CheckQueue(Queue queue, uint64_t seed, int64_t near_ns)
 {
@@ -53,11 +55,24 @@ void CheckQueue(Queue queue, uint64_t seed, int64_t near_ns)
             return static_cast<int64_t>(random.Between(0, static_cast<uint64_t>(near_ns)));
         }
     };
+    const Event never{std::numeric_limits<int64_t>::max(), 0};
+    auto take = [&] {
+        Event event{};
+        Require(queue.PopBefore(never, event), "a scheduler has lost an event");
+        Require(Same(event, reference.begin()->second), "a scheduler's next event is not the first");
+        now_ns = event.time_ns;
+        reference.erase(reference.begin());
+    };
     const uint64_t most = random.OneOf<uint64_t>({1, 4, 100, 1000});
     for (int i = 0; i < 4000; ++i) {
-        Require(queue.empty() == reference.empty() && queue.size() == reference.size(), "a scheduler miscounts");
-        if (!reference.empty()) {
-            Require(Same(queue.top(), reference.begin()->second), "a scheduler's next event is not the first");
+        Require(queue.size() == reference.size(), "a scheduler miscounts");
+        Event event;
+        const Event end = reference.empty() ? never : reference.begin()->second;
+        Require(!queue.PopBefore(end, event), "a scheduler has an event before the first");
+        if constexpr (requires { queue.Tune(0.0); }) {
+            if (random.Chance(0.01)) {
+                queue.Tune(random.OneOf(densities));
+            }
         }
         if (reference.size() < most && (reference.empty() || random.Chance(0.55))) {
             if (now_ns > std::numeric_limits<int64_t>::max() / 2) {
@@ -68,27 +83,22 @@ void CheckQueue(Queue queue, uint64_t seed, int64_t near_ns)
             queue.Push(event);
             reference.emplace(std::pair(event.time_ns, order), event);
         } else if (!reference.empty()) {
-            const Event next = queue.top();
-            queue.Pop();
-            now_ns = next.time_ns;
-            reference.erase(reference.begin());
+            take();
         }
     }
     while (!reference.empty()) {
-        Require(Same(queue.top(), reference.begin()->second), "a scheduler that is emptied gives a wrong event");
-        queue.Pop();
-        reference.erase(reference.begin());
+        take();
     }
-    Require(queue.empty(), "a scheduler is not empty at the end");
+    Require(queue.size() == 0, "a scheduler is not empty at the end");
 }
 
-// Compares both schedulers with a sorted map under random pushes and pops.
+// Compares both schedulers with a sorted map under random pushes, pops and measured densities.
 void CheckSchedulers(uint64_t seed)
 {
     Random random(seed);
     const auto near_ns = static_cast<int64_t>(1 + (1ULL << random.Between(0, 26)));
     CheckQueue(Heap(), seed, near_ns);
-    CheckQueue(Scheduler(random.OneOf({0.0, 1e-6, 1e-3, 0.1, 10.0}), near_ns), seed, near_ns);
+    CheckQueue(Scheduler(random.OneOf(densities), near_ns), seed, near_ns);
 }
 
 uint64_t Beyond(const std::vector<uint64_t> &sizes, uint64_t known_bytes)
