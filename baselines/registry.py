@@ -115,7 +115,7 @@ def controllers() -> dict[str, ControllerInfo]:
 
 @dataclass(frozen=True)
 class TransportInfo:
-    """One message transport, whose ends ask before they send."""
+    """One message transport, whose receivers or both ends decide when packets leave."""
 
     name: str
     summary: str

@@ -62,6 +62,14 @@ NCC_CC_FN int ncc_credit_counts(ncc_u32 *sent, const struct ncc_tp_flow *f, ncc_
     return 1;
 }
 
+#define NCC_CREDIT_SILENCE 8 /* RTTs without an answer */
+
+/* The rate after a silence that long: half, and at least one word per timeout. */
+NCC_CC_FN ncc_u64 ncc_credit_back_off(const struct ncc_tp_flow *f, ncc_u64 rate, ncc_u64 timeout_ns)
+{
+    return ncc_max_u64(rate / 2, f->say_wire_bytes * NCC_NS_PER_S / timeout_ns + 1);
+}
+
 /* What a receiver has said of holes. */
 struct ncc_credit_holes {
     ncc_u32 reached; /* end of what had come before the packet that has come now */

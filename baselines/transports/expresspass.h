@@ -145,6 +145,7 @@ struct expresspass_receiver {
     ncc_u64 rate;       /* of credits, bytes/s on the wire; 0: none are sent */
     ncc_u64 updated_ns; /* time of the last update of the rate */
     ncc_u64 rtt_ns;
+    ncc_u64 heard_ns; /* when data came, or the rate was halved since */
     ncc_u32 w; /* weight of the highest rate, in 1/1000 */
     ncc_u32 grew;
     ncc_u32 seq, expected; /* numbers of the next credit, and of the next that data is to echo */
@@ -190,7 +191,7 @@ NCC_CC_FN void expresspass_asked(struct expresspass_receiver *s, const ncc_u64 *
     if (pkts < p[EXPRESSPASS_SMALL])
         s->rate = s->rate * pkts / p[EXPRESSPASS_SMALL] + 1;
     s->w = (ncc_u32)p[EXPRESSPASS_W_INIT];
-    s->updated_ns = f->now_ns;
+    s->updated_ns = s->heard_ns = f->now_ns;
     s->seen = s->lost = s->grew = 0;
     s->expected = s->seq;
     o->timer_ns = 1;
@@ -206,6 +207,7 @@ NCC_CC_FN void expresspass_got(struct expresspass_receiver *s, const ncc_u64 *p,
         const ncc_u64 rtt_ns = ncc_stamp_age_ns(k->stamp, f->now_ns);
         const ncc_u32 gap = ncc_stamp_from(s->expected, ncc_stamp_seq(k->stamp));
 
+        s->heard_ns = f->now_ns;
         s->rtt_ns = s->rtt_ns ? (4 * s->rtt_ns + rtt_ns) / 5 : rtt_ns;
         if (gap < NCC_STAMP_SEQ / 2) {
             s->lost += gap;
@@ -224,6 +226,10 @@ NCC_CC_FN void expresspass_receiver_timer(struct expresspass_receiver *s, const 
     struct ncc_tp_packet *k = ncc_tp_say(o, NCC_TP_CREDIT);
 
     expresspass_update(s, p, f);
+    if (f->now_ns - s->heard_ns > NCC_CREDIT_SILENCE * ncc_max_u64(s->rtt_ns, f->max_rtt_ns)) {
+        s->rate = ncc_credit_back_off(f, s->rate, p[EXPRESSPASS_TIMEOUT]);
+        s->heard_ns = f->now_ns;
+    }
     k->flags = NCC_TP_IN_SHAPED;
     k->stamp = ncc_stamp(s->seq++, f->now_ns);
     if (s->quota && --s->quota == 0)

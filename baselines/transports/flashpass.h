@@ -24,6 +24,9 @@ enum {
     FLASHPASS_LEAST
 };
 
+#define FLASHPASS_MOST 64 /* requests on their way, for each packet that is left */
+#define FLASHPASS_LOOKS 8 /* times in `wait` that it looks whether there are less */
+
 static const struct ncc_cc_param flashpass_params[] = {
     {"low_permille", 10, 0, 1000, "1/1000; least target loss of requests (section 4.3.3.1)"},
     {"high_permille", 100, 0, 1000, "1/1000; greatest target loss (section 4.3.3.1)"},
@@ -50,6 +53,11 @@ struct flashpass_sender {
     ncc_u32 quiet;   /* everything has left, and a timeout has begun */
     ncc_u32 sent;    /* transmissions that have had another credit */
 };
+
+NCC_CC_FN ncc_u64 flashpass_wait_ns(const ncc_u64 *p, const struct ncc_tp_flow *f)
+{
+    return p[FLASHPASS_WAIT] ? p[FLASHPASS_WAIT] : f->max_rtt_ns + p[FLASHPASS_SLACK];
+}
 
 NCC_CC_FN void flashpass_start(struct flashpass_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                struct ncc_tp_out *o)
@@ -90,7 +98,6 @@ NCC_CC_FN void flashpass_credit(struct flashpass_sender *s, const ncc_u64 *p, co
                                 const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
     const ncc_u64 age_ns = ncc_stamp_age_ns(k->stamp, f->now_ns);
-    const ncc_u64 wait_ns = p[FLASHPASS_WAIT] ? p[FLASHPASS_WAIT] : f->max_rtt_ns + p[FLASHPASS_SLACK];
     const ncc_u32 seq = ncc_stamp_seq(k->stamp);
 
     if (!s->rtt_ns) { /* the first */
@@ -110,7 +117,7 @@ NCC_CC_FN void flashpass_credit(struct flashpass_sender *s, const ncc_u64 *p, co
     if (f->fresh + f->again > (o->revoke ? 0 : f->granted)) {
         o->grant.pkts = 1;
         o->grant.stamp = k->stamp;
-        o->grant.due_ns = f->now_ns - age_ns + wait_ns;
+        o->grant.due_ns = f->now_ns - age_ns + flashpass_wait_ns(p, f);
     } else {
         o->wasted = 1;
     }
@@ -145,18 +152,35 @@ NCC_CC_FN void flashpass_wait(struct flashpass_sender *s, const ncc_u64 *p, cons
     o->timer_ns = p[FLASHPASS_TIMEOUT];
 }
 
+/* After a long silence nothing of what was asked for is certain: it was lost, perhaps because it was expendable. */
+NCC_CC_FN void flashpass_silence(struct flashpass_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f)
+{
+    if (f->now_ns - s->heard_ns <= NCC_CREDIT_SILENCE * flashpass_wait_ns(p, f))
+        return;
+    s->heard_ns = f->now_ns;
+    s->rate = ncc_credit_back_off(f, s->rate, p[FLASHPASS_TIMEOUT]);
+    s->next = s->mark = s->seq;
+    s->in = s->out = 0;
+}
+
 NCC_CC_FN void flashpass_sender_timer(struct flashpass_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                       struct ncc_tp_out *o)
 {
     /* What was sent unasked counts as not sent until the first credit has come, and with it the first of the NACKs. */
     const ncc_u32 left = s->rtt_ns ? f->fresh + f->again : f->pkts - f->acked, granted = s->rtt_ns ? f->granted : 0;
-    const ncc_u64 certain = granted + (ncc_u64)(s->seq - s->next) * (1000 - p[FLASHPASS_HIGH]) / 1000;
+    ncc_u64 certain;
     struct ncc_tp_packet *k;
 
     if (!left) {
         flashpass_wait(s, p, f, o);
         return;
     }
+    flashpass_silence(s, p, f);
+    if (s->seq - s->next > (ncc_u64)FLASHPASS_MOST * left) { /* a small flow on a long way needs no more */
+        o->timer_ns = flashpass_wait_ns(p, f) / FLASHPASS_LOOKS;
+        return;
+    }
+    certain = granted + (ncc_u64)(s->seq - s->next) * (1000 - p[FLASHPASS_HIGH]) / 1000;
     k = ncc_tp_say(o, NCC_TP_REQUEST);
     k->flags = NCC_TP_IN_SHAPED | (p[FLASHPASS_OVER] && certain >= left ? (ncc_u32)NCC_TP_EXPENDABLE : 0);
     k->stamp = ncc_stamp(s->seq++, f->now_ns);

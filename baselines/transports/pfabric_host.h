@@ -86,7 +86,7 @@ NCC_CC_FN void pfabric_host_got(struct pfabric_host_receiver *s, const ncc_u64 *
                                 const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
     (void)s, (void)p, (void)f;
-    if (k->kind == NCC_TP_DATA)
+    if (k->kind == NCC_TP_DATA && !(k->flags & NCC_TP_TRIMMED))
         ncc_tp_say(o, NCC_TP_ACK)->number = k->number;
 }
 

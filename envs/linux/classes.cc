@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Classes of an HTB, made and changed by rtnetlink (queue.py). A host's limit changes every period, and so little code
-// is used between two periods that Python's would be out of the caches each time.
+// Classes of an HTB, made and changed by rtnetlink (queue.py). A host's limit may change in every period. Meanwhile
+// other programs fill the caches, and this code is back in them sooner than Python's would be.
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/vector.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace nb = nanobind;
@@ -59,8 +60,9 @@ class Classes
     {
         const timeval patience{kPatienceS, 0};
         if (socket_ < 0 || setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0) {
-            PyErr_SetFromErrno(PyExc_OSError);
-            throw nb::python_error();
+            const int error = errno;
+            Close();
+            Raise(error);
         }
     }
     Classes(const Classes &) = delete;
@@ -114,12 +116,16 @@ class Classes
         int refused = sent < 0 ? errno : 0;
         for (bool over = sent < 0; !over;) {
             const ssize_t got = recv(socket_, answer_.data(), answer_.size(), 0);
+            if (got < 0 && errno == EINTR) {
+                continue;
+            }
             if (got < 0) {
-                refused = errno;
+                const int error = errno == EAGAIN ? ETIMEDOUT : errno;
+                refused = refused != 0 ? refused : error;
                 break;
             }
             auto *head = reinterpret_cast<const nlmsghdr *>(answer_.data());
-            for (auto left = static_cast<uint32_t>(got); NLMSG_OK(head, left); head = NLMSG_NEXT(head, left)) {
+            for (auto left = static_cast<int>(got); NLMSG_OK(head, left); head = NLMSG_NEXT(head, left)) {
                 if (head->nlmsg_type == NLMSG_ERROR && head->nlmsg_seq - first <= last - first) {
                     const int error = -static_cast<const nlmsgerr *>(NLMSG_DATA(head))->error;
                     refused = refused != 0 ? refused : error;
@@ -128,9 +134,7 @@ class Classes
             }
         }
         if (refused != 0) {
-            errno = refused;
-            PyErr_SetFromErrno(PyExc_OSError);
-            throw nb::python_error();
+            Raise(refused);
         }
     }
 
@@ -145,12 +149,20 @@ class Classes
     }
 
   private:
+    [[noreturn]] static void Raise(int error)
+    {
+        errno = error;
+        PyErr_SetFromErrno(PyExc_OSError);
+        throw nb::python_error();
+    }
+
     // The time of a burst; a class that only borrows has the least.
     uint32_t BurstTicks(uint64_t rate) const
     {
         const auto bytes_per_s = static_cast<double>(rate);
         const double burst_bytes = rate > 1 ? std::max(burst_bytes_, bytes_per_s * burst_s_) : 1;
-        return static_cast<uint32_t>(std::max(1.0, std::nearbyint(burst_bytes / bytes_per_s * 1e9 / kTickNs)));
+        const double ticks = std::nearbyint(burst_bytes / bytes_per_s * 1e9 / kTickNs);
+        return static_cast<uint32_t>(std::clamp(ticks, 1.0, static_cast<double>(UINT32_MAX)));
     }
 
     int index_;

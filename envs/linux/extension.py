@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The extension modules of the Linux datapath. The .cc files document their functions and classes.
 
-`_linux` turns reports of connections into signals, without privileges; `_bpf` loads programs into the kernel.
+`_linux` turns reports of connections into signals, and sets limits; `_bpf` loads programs into the kernel.
 """
 
 import mmap

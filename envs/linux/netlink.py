@@ -5,12 +5,13 @@ The command `tc` does not do for this. It is too slow for a limit that changes e
 not even call it to remove its queues, because a child process does not inherit the agent's capabilities.
 """
 
+import errno
 import socket
 import struct
 from collections.abc import Iterator
 
 NEW_QDISC, DEL_QDISC, GET_QDISC = 36, 37, 38
-NEW_CLASS, GET_CLASS = 40, 42
+GET_CLASS = 42
 NEW_FILTER, DEL_FILTER, GET_FILTER = 44, 45, 46
 REPLACE, EXCLUSIVE, CREATE, ECHO, DUMP = 0x100, 0x200, 0x400, 0x8, 0x300
 """Flags of requests."""
@@ -134,7 +135,10 @@ class Route:
             at += len(message)
         self._socket.send(sent)
         while True:
-            data = memoryview(self._socket.recv(BUFFER_BYTES))
+            try:
+                data = memoryview(self._socket.recv(BUFFER_BYTES))
+            except BlockingIOError:
+                raise TimeoutError(errno.ETIMEDOUT, "the kernel does not answer") from None
             while len(data) >= _HEADER.size:
                 length, kind, _, number, _ = _HEADER.unpack_from(data)
                 body, data = data[_HEADER.size : length], data[max((length + 3) & ~3, _HEADER.size) :]

@@ -52,7 +52,7 @@ SMALL_BYTES = 256
 """Size of the largest small packet, with its link-layer header."""
 SHARE_FRAC, SHARE_DRIFT, SHARE_FOLLOWS_S = 0.05, 1.25, 0.05
 """Share of the limit that `REST` and `EARLY` have each. It follows a limit that has changed by more than this factor,
-at most once in this time: a change takes as long as that of five limits."""
+at most once in this time."""
 SHARE_S, SHARE_PKTS = 0.1, 32
 """Time that a full packet waits in a full queue of theirs at this share, and least number of packets that it holds."""
 LINE, INSIDE = 0x10002, 0x20001
@@ -142,9 +142,10 @@ class HostQueue:
         set_class(INSIDE, device.ORDER, never, never, inner=True)
         self._set_share(line)
         self._classes.send()
+        self._shared = line
         leaves = (OPEN, *range(FIRST, FIRST + CLASSES))
         route.send(*(self._fifo(leaf, QUEUE_PKTS) for leaf in leaves), self._fifo(LINK, LINK_PKTS))
-        self._set_share_pkts()
+        self._set_share_pkts(line)
 
     def _opened(self) -> Route:
         if self._route is None:
@@ -161,17 +162,12 @@ class HostQueue:
 
     def _set_share(self, ceil: int) -> None:
         """Give the classes outside the order their share of a limit of `ceil` bytes/s at the next `Classes.send`."""
-        self._shared = ceil
         for handle in (REST, EARLY):
-            self._classes.set(handle, INSIDE, self._share_rate, RATE_MAX)
+            self._classes.set(handle, INSIDE, max(RATE_MIN, round(SHARE_FRAC * ceil)), RATE_MAX)
 
-    @property
-    def _share_rate(self) -> int:
-        return max(RATE_MIN, round(SHARE_FRAC * self._shared))
-
-    def _set_share_pkts(self) -> None:
-        """Let the classes outside the order hold as many packets as suit their share."""
-        pkts = max(SHARE_PKTS, min(QUEUE_PKTS, round(self._share_rate * SHARE_S / self._packet_bytes)))
+    def _set_share_pkts(self, ceil: int) -> None:
+        """Let the classes outside the order hold as many packets as suit their share of a limit of `ceil` bytes/s."""
+        pkts = max(SHARE_PKTS, min(QUEUE_PKTS, round(SHARE_FRAC * ceil * SHARE_S / self._packet_bytes)))
         if pkts != self._share_pkts:
             self._opened().send(*(self._fifo(handle, pkts) for handle in (REST, EARLY)))
         self._share_pkts = pkts
@@ -180,7 +176,7 @@ class HostQueue:
         """Limit the host to a rate in bits/s of IP packets (exact for full packets); inf: the line's rate.
 
         `now_ns` is `time.monotonic_ns()`. Call this in every period, also if the limit stays: low limits come into
-        force in two steps (`PROMPT_S`). Only a change asks the kernel, which takes some 15 us.
+        force in two steps (`PROMPT_S`). Only a change asks the kernel.
         """
         counted = rate_bps * (self._packet_bytes / (self._packet_bytes - self._header_bytes))
         ceil = self._rate(min(counted, self._line_bps))
@@ -194,20 +190,21 @@ class HostQueue:
         if ceil == self._ceil and not shares:
             return
         self._opened()
+        self._ceil = 0  # not known until the kernel has taken it
         try:
             self._classes.set(LIMIT, LINE, BORROWS, ceil)
             if shares:
                 self._set_share(ceil)
             self._classes.send()
-            self._ceil = ceil
             if shares:
-                self._set_share_pkts()
-                self._share_ns = now_ns
+                self._set_share_pkts(ceil)
+                self._shared, self._share_ns = ceil, now_ns
         except OSError as error:
             raise DatapathError(
                 f"The queue of {self.interface} does not take a limit ({os.strerror(error.errno or 0)}): was it "
                 "removed by another program?"
             ) from None
+        self._ceil = ceil
 
     def counters(self) -> dict[str, int]:
         """Return counts since the queue was made, and the bytes that wait now; bytes are as the device counts them.

@@ -8,6 +8,8 @@
 #include "measure.h"
 #include "spec.h"
 
+#include "verdict.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/tuple.h>

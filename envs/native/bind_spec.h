@@ -85,7 +85,8 @@ inline void SetGraph(Spec &spec, In<int64_t> group, In<int64_t> after, In<int64_
     const auto flows = static_cast<int64_t>(spec.flows.size());
     for (size_t i = 0; i < spec.flows.size(); ++i) {
         if (std::min(group(i), after(i)) < -1 || std::max(group(i), after(i)) >= flows) {
-            throw std::invalid_argument("flow " + std::to_string(i) + " must name groups from -1 to the number of flows");
+            throw std::invalid_argument("flow " + std::to_string(i) +
+                                        " must name groups from -1 to the number of flows");
         }
         spec.graph.group.push_back(static_cast<int32_t>(group(i)));
         spec.graph.after.push_back(static_cast<int32_t>(after(i)));

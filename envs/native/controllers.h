@@ -4,29 +4,24 @@
 
 #include "spec.h"
 
-#include "ncc_controllers.h"
+#include "cc.h"
+#include "flow_order.h"
+#include "flow_tag.h"
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 namespace ncc
 {
 
-// Returns the row of that name in a table of registered headers (ncc_controllers.h), or null.
-template <class Table>
-auto RowIn(const Table &table, const std::string &name) -> std::remove_cv_t<std::remove_reference_t<decltype(table[0])>>
-{
-    const auto found = std::find_if(std::begin(table), std::end(table), [&](auto *ops) { return name == ops->name; });
-    return found == std::end(table) ? nullptr : *found;
-}
-
 // Returns the controller of that name, or null.
 const ncc_cc_ops *FindController(const std::string &name);
+
+// Return the registered order among flows and the tags of that name.
+const ncc_order_ops &FindOrder(const std::string &name);
+const ncc_tag_ops &FindTags(const std::string &name);
 
 // Returns parameters in the order of the table: the given value, or the default.
 template <class Ops>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Both ends of flows whose transport asks before it sends (transport.h), for both simulators. Because these share it,
+// Both ends of the flows of a message transport (transport.h), for both simulators. Because these share it,
 // comparing them tests what is below it: hosts, ports and events.
 #pragma once
 
@@ -24,8 +24,9 @@ namespace ncc
 
 // `Network` is cheap to copy. It has the clock and the events (`now_ns`, `Schedule`), the `run`, the `slot_of` a flow
 // and the `line_bytes_per_s` and `shaped_bytes_per_s` of a node. `HasRoom(slot)` is true if the host takes one more
-// packet of a flow, of which `AtHost(slot)` wait there and `Holds(slot, number)` is one. `SendData(flow, packet)` and `SendWord(flow, packet, to_receiver, marks)` hand down.
-// `Received(slot)` and `Acknowledged(slot)` are called once for each flow.
+// packet of a flow. `AtHost(slot)` packets of the flow wait at the host; `Holds(slot, number)` is true if this one
+// does. `SendData(flow, packet)` and `SendWord(flow, packet, to_receiver, marks)` hand down. `Received(slot)` and
+// `Acknowledged(slot)` are called once for each flow.
 template <class Network>
 class MessageEnds
 {
@@ -222,6 +223,7 @@ class MessageEnds
         k.below = to_receiver ? m.una : m.below;
         marks |= (k.flags & NCC_TP_EXPENDABLE) != 0 ? kExpendable : 0;
         marks |= (k.flags & NCC_TP_IN_SHAPED) != 0 ? kInShaped : 0;
+        network_.run().record(m.flow).control_bytes += NCC_TP_SAY_BYTES;
         network_.SendWord(m, k, to_receiver, marks);
     }
     void Probe(MessageFlow &m)

@@ -12,7 +12,7 @@ std::unique_ptr<FlowOrder> FlowOrder::Make(const std::string &name, const Params
     if (name == "fifo") {
         return nullptr;
     }
-    return std::unique_ptr<FlowOrder>(new FlowOrder(*RowIn(ncc_order_table, name), params, flows));
+    return std::unique_ptr<FlowOrder>(new FlowOrder(FindOrder(name), params, flows));
 }
 
 void FlowOrder::Joined(uint32_t flow)

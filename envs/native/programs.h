@@ -6,6 +6,8 @@
 #include "mix.h"
 #include "spec.h"
 
+#include "switch.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>

@@ -17,6 +17,7 @@ struct FlowRecord : FlowCounts {
     FlowRecord() : FlowCounts{}
     {
         sent_pkts = retransmitted_pkts = timeouts = ce_pkts = credits = wasted_credits = reordered_pkts = 0;
+        control_bytes = 0;
     }
 
     void AddRtt(int64_t ns)

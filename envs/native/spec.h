@@ -77,8 +77,8 @@ struct FlowSpec {
     bool limited[2] = {true, true};
 };
 
-// Requests as a graph of flows (requests.h); all columns are empty without one, else there is a row for each flow. A flow
-// without bytes, from a host to itself, is a wait: it sends nothing and is complete when it is due.
+// Requests as a graph of flows (requests.h); all columns are empty without one, else there is a row for each flow. A
+// flow without bytes, from a host to itself, is a wait: it sends nothing and is complete when it is due.
 struct GraphSpec {
     std::vector<int32_t> group;    // the group that it is in; -1: none
     std::vector<int32_t> after;    // the group that it waits for; -1: it begins at its start
@@ -101,8 +101,8 @@ struct Spec : ShapedSpec {        // the base: shaped queue of each NIC
     std::vector<std::vector<ProgramSpec>> programs; // those of a port, each list for any number of ports
     std::vector<FlowSpec> flows;                    // in order of start
     GraphSpec graph;
-    std::vector<uint32_t> agents;                   // node ids
-    std::vector<uint32_t> uplinks;                  // directed port ids
+    std::vector<uint32_t> agents;  // node ids
+    std::vector<uint32_t> uplinks; // directed port ids
 
     uint32_t mtu_bytes = 1500;
     uint32_t mss_bytes() const { return mtu_bytes - 40; } // headers of IP and TCP without options

@@ -11,7 +11,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FlowTable, IntArray, check_columns
 from ncc.core.graph import check_graph
 from ncc.core.scenario import MAX_BUFFER_BYTES, Nic, Scenario, Transport
-from ncc.core.topology import Buffer, NodeKind, Pool, Program, Topology
+from ncc.core.topology import Buffer, Pool, Program, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
 from ncc.core.writes import pieces
 from ncc.envs.native.extension import Extension, Spec
@@ -230,10 +230,9 @@ def _parts(topology: Topology) -> _Parts:
     ]
     pools = [{"size_bytes": pool.size_bytes, "alpha": pool.alpha, **_red(pool)} for pool in topology.pools]
     of_ports = [[{"name": one.name, "params": one.params} for one in port_programs] for port_programs in programs]
-    is_host = [node.kind is NodeKind.HOST for node in topology.nodes]
     switch_ports = (port for port in range(2 * len(links)) if topology.port_buffer(port) is not None)
     topology.__dict__[key] = made = _Parts(
-        {"is_host": is_host, "links": links, "pools": pools, "programs": of_ports},
+        {"is_host": topology.is_host.tolist(), "links": links, "pools": pools, "programs": of_ports},
         max(switch_ports, key=lambda port: _wait_s(topology, port), default=None),
     )
     return made

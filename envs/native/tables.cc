@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rows of the registered headers by name. With NCC_TESTS there are those of tests/native too, and with
-// NCC_PLAY the one that a browser's user writes.
+// NCC_PLAY the one that a browser's user writes. No other file of the simulators includes the headers, so a change to
+// one compiles this file alone.
 #include "controllers.h"
 #include "programs.h"
 #include "transports.h"
+
+#include "ncc_controllers.h"
+
+#include <algorithm>
+#include <iterator>
 
 #ifdef NCC_PLAY
 #include "mine.h"
@@ -16,6 +22,23 @@
 
 namespace ncc
 {
+
+namespace
+{
+
+// Returns the row of that name in a table of registered headers, or null.
+template <class Ops, size_t n>
+const Ops *RowIn(const Ops *const (&table)[n], const std::string &name)
+{
+    const auto found = std::find_if(std::begin(table), std::end(table), [&](auto *ops) { return name == ops->name; });
+    return found == std::end(table) ? nullptr : *found;
+}
+
+} // namespace
+
+const ncc_order_ops &FindOrder(const std::string &name) { return *RowIn(ncc_order_table, name); }
+
+const ncc_tag_ops &FindTags(const std::string &name) { return *RowIn(ncc_tag_table, name); }
 
 const ncc_cc_ops *FindController(const std::string &name)
 {

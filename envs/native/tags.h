@@ -14,8 +14,7 @@ namespace ncc
 class Tags
 {
   public:
-    Tags(const std::string &name, const Params &params)
-        : ops_(*RowIn(ncc_tag_table, name)), params_(ControllerParams(ops_, params))
+    Tags(const std::string &name, const Params &params) : ops_(FindTags(name)), params_(ControllerParams(ops_, params))
     {
     }
 

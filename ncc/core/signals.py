@@ -174,6 +174,12 @@ class FlowRecords:
         "data packets that arrived, not sent again, after one sent later",
         "simulators, message transports; 0 with TCP",
     )
+    control_bytes: IntArray = signal(
+        "flow",
+        "bytes",
+        "IP packets of the words that both ends of a message transport said",
+        "simulators; 0 with TCP",
+    )
     rtt_mean_s: FloatArray = signal("flow", "s", "mean of the sender's RTT samples", "NaN without one")
     rtt_min_s: FloatArray = signal("flow", "s", "smallest of the sender's RTT samples", "NaN without one")
 

@@ -4,6 +4,8 @@
 To add one: write a `TopologySpec` subclass with a `tag` and a `build`, and add it to `AnyTopology`.
 """
 
+from itertools import combinations
+from math import isqrt
 from typing import Annotated
 
 import numpy as np
@@ -201,6 +203,44 @@ class TwoDatacentres(TopologySpec, frozen=True, tag="two_datacentres"):
         return net.build(groups, areas)
 
 
+class Regions(TopologySpec, frozen=True, tag="regions"):
+    """Datacentres of `hosts` hosts each around a border switch, with a WAN link between any two (zeng2022 Figure 4.11).
+
+    As in the paper, the WAN's ports have buffers of their own size and no marks. The neighbours are the hosts of one
+    datacentre; their uplink is the link to the next one.
+    """
+
+    hosts: Count = 20
+    rate_bps: LineRate = 1 * GBPS
+    wan_rate_bps: LineRate = 10 * GBPS
+    wan_delays_s: Annotated[tuple[Delay, ...], Meta(min_length=1)] = (20 * MS, 30 * MS, 40 * MS)
+    """Delays between datacentres 0 and 1, 0 and 2, ..., 1 and 2, ...: 1 for two, 3 for three, 6 for four."""
+    wan_buffer_bytes: Count = 200_000
+
+    def check(self) -> None:
+        super().check()
+        n = self._n()
+        if n * (n - 1) // 2 != len(self.wan_delays_s):
+            raise ConfigError(
+                "Regions.wan_delays_s must have a delay for each pair of datacentres (1, 3, 6, 10, ...), got "
+                f"{len(self.wan_delays_s)}"
+            )
+
+    def _n(self) -> int:
+        return (1 + isqrt(1 + 8 * len(self.wan_delays_s))) // 2
+
+    def build(self) -> Topology:
+        net, n = Builder(self), self._n()
+        wan = Buffer(size_bytes=self.wan_buffer_bytes, **{name: getattr(self, name) for name in SAME_AT_ALL_PORTS})
+        borders = [net.switch(f"border{i}") for i in range(n)]
+        ports: dict[tuple[int, int], int] = {}
+        for (i, j), delay_s in zip(combinations(range(n), 2), self.wan_delays_s, strict=True):
+            ports[i, j] = net.link(borders[i], borders[j], self.wan_rate_bps, delay_s=delay_s, buffer=wan)
+            ports[j, i] = ports[i, j] + 1
+        groups = {f"dc{i}": net.leaves(f"h{i}_", self.hosts, borders[i], self.rate_bps) for i in range(n)}
+        return net.build(groups, [(groups[f"dc{i}"], ports[i, (i + 1) % n]) for i in range(n)])
+
+
 class MultiHop(TopologySpec, frozen=True, tag="multi_hop"):
     """Two bottlenecks in a row (Alizadeh et al., SIGCOMM 2010, Figure 17): `edge0` to `core`, and `edge1` to host r1.
 
@@ -295,4 +335,6 @@ class Pods(TopologySpec, frozen=True, tag="pods"):
         return net.build(groups, areas)
 
 
-AnyTopology = Dumbbell | Rack | ManyToOne | SingleSwitch | LeafSpine | FatTree | Pods | TwoDatacentres | MultiHop
+AnyTopology = (
+    Dumbbell | Rack | ManyToOne | SingleSwitch | LeafSpine | FatTree | Pods | TwoDatacentres | Regions | MultiHop
+)

@@ -50,8 +50,8 @@ class Agent:
         exchange: exchange with the peers.
         in_force: false if nothing enforces the guard's limits. Hosts then count as unlimited, also for their peers.
         wall_ns: function that returns the machine's clock, ns since 1970. All hosts number periods by it, and equal
-            hosts take turns by these numbers. Hosts whose clocks differ disagree on whose turn it is, for as long as the
-            difference.
+            hosts take turns by these numbers. Hosts whose clocks differ disagree on whose turn it is, for as long as
+            the difference.
 
     Attributes:
         guard: guard with the limits in force.

@@ -77,9 +77,9 @@ class UdpExchange(Exchange):
 
     A call of `receive` takes at most two messages of each sender and kind, and `SPARE` more. If more are waiting, it
     counts one ``flood``. The rest waits in the socket's buffer, which has room for about twice as many messages. A
-    message that waits too long counts as ``late``, one that the kernel drops as ``kernel_drops``. The kernel also drops,
-    and counts there, packets without the size and version of a message, and packets from an address or port that is no
-    sender's.
+    message that waits too long counts as ``late``, one that the kernel drops as ``kernel_drops``. The kernel also
+    drops, and counts there, packets without the size and version of a message, and packets from an address or port
+    that is no sender's.
 
     Args:
         keys: keys of the messages.

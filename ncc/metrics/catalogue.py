@@ -32,6 +32,8 @@ class Metric:
     help: str = ""
     short: str = ""
     """Title in a narrow table; empty: `title`."""
+    special: bool = False
+    """True: only some transports, ports or workloads have it, and a table without it does not say so."""
 
     @property
     def title(self) -> str:
@@ -95,16 +97,29 @@ _ROWS = (
     Metric("loss_frac", "Data packets lost", "%", Better.LOWER, 100.0, 3, "of data packets sent", "Data lost (%)"),
     Metric("retransmit_frac", "Retransmissions", "%", Better.LOWER, 100.0, 3, "of data packets sent"),
     Metric("mark_frac", "CE marks", "%", Better.NEITHER, 100.0, 2, "of data packets sent"),
+    Metric("trim_frac", "Packets trimmed", "%", Better.NEITHER, 100.0, 3, "of data packets sent", special=True),
+    Metric("reorder_frac", "Packets reordered", "%", Better.NEITHER, 100.0, 3, "of data packets sent", special=True),
+    Metric("control_frac", "Control bytes", "%", Better.LOWER, 100.0, 2, "of bytes that hosts sent", special=True),
+    Metric("credit_waste_frac", "Credits wasted", "%", Better.LOWER, 100.0, 2, "of those received", special=True),
     Metric("jain", "Jain index", "", Better.HIGHER, 1.0, 3, "goodput of backlogged neighbours, windows of 20 ms"),
     Metric("unfinished", "Unfinished flows", "", Better.LOWER, 1.0, 0),
 )
 _OF_REQUESTS = (
-    Metric("qct_mean_s", "QCT, mean", "ms", Better.LOWER, 1e3, 3, "from a request's start until all its flows end"),
-    Metric("qct_p50_s", "QCT, median", "ms", Better.LOWER, 1e3, 3),
-    Metric("qct_p99_s", "QCT, p99", "ms", Better.LOWER, 1e3, 3),
-    Metric("qct_p999_s", "QCT, p99.9", "ms", Better.LOWER, 1e3, 3),
-    Metric("qct_slowdown_mean", "QCT slowdown, mean", "", Better.LOWER, help="QCT over ideal QCT"),
-    Metric("qct_timeout_frac", "Requests with a timeout", "%", Better.LOWER, 100.0, 1),
+    Metric(
+        "qct_mean_s",
+        "QCT, mean",
+        "ms",
+        Better.LOWER,
+        1e3,
+        3,
+        "from a request's start until all its flows end",
+        special=True,
+    ),
+    Metric("qct_p50_s", "QCT, median", "ms", Better.LOWER, 1e3, 3, special=True),
+    Metric("qct_p99_s", "QCT, p99", "ms", Better.LOWER, 1e3, 3, special=True),
+    Metric("qct_p999_s", "QCT, p99.9", "ms", Better.LOWER, 1e3, 3, special=True),
+    Metric("qct_slowdown_mean", "QCT slowdown, mean", "", Better.LOWER, help="QCT over ideal QCT", special=True),
+    Metric("qct_timeout_frac", "Requests with a timeout", "%", Better.LOWER, 100.0, 1, special=True),
 )
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ncc.core.errors import UnknownNameError
 from ncc.metrics.bounds import LOWEST
-from ncc.metrics.catalogue import ABSENT, ALL, CATALOGUE, HEADLINE, OF_REQUESTS, Better, Metric, range_of
+from ncc.metrics.catalogue import ABSENT, ALL, CATALOGUE, HEADLINE, Better, Metric, range_of
 from ncc.metrics.stats import Interval
 from ncc.results.captions import brief_lines, full_lines, head, runs, title
 from ncc.results.comparison import GAP_METRIC, MIN_SEEDS, Comparison
@@ -102,7 +102,7 @@ def full_table(judgement: Judgement, rows: Collection[str] = CATALOGUE) -> Grid:
     comparison = judgement.any
     shown, defined = _shown(judgement, rows), _defined(judgement)
     met = {"", *map(range_of, defined)}
-    absent = [key for key in rows if key not in defined and key not in OF_REQUESTS]
+    absent = [key for key in rows if key not in defined and not CATALOGUE[key].special]
     missing = [CATALOGUE[key].label if range_of(key) in met else _section(key) for key in absent]
     bounds = tuple((label(name), APART) for name in comparison.bounds)
     return Grid(

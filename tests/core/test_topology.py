@@ -48,7 +48,8 @@ class TestEverySpec:
         network = SPECS[kind].build()
         for area in network.neighbourhoods:
             buffer = network.port_buffer(area.uplink_port)
-            assert buffer == Buffer(size_bytes=512_000, mark_threshold_bytes=30_000)
+            wan = kind == "regions"  # whose uplinks are the WAN's
+            assert buffer == Buffer(size_bytes=200_000 if wan else 512_000, mark_threshold_bytes=0 if wan else 30_000)
 
     def test_agents_are_hosts_of_their_neighbourhood(self, kind: str) -> None:
         network = SPECS[kind].build()
@@ -158,6 +159,18 @@ def test_fat_tree_has_full_bisection(k: int) -> None:
     assert nx.maximum_flow_value(made, "source", "sink") == pytest.approx(rate * len(network.hosts) / 2)
 
 
+def test_regions_are_linked_pair_by_pair() -> None:
+    network = spec.Regions(hosts=2, delay_s=1e-6).build()
+    delays_s = {(0, 1): 0.02, (0, 2): 0.03, (1, 2): 0.04}
+    for (i, j), delay_s in delays_s.items():
+        port = network.port(f"border{i}->border{j}")
+        assert network.links[port // 2].delay_s == delay_s
+        assert network.port_buffer(port).mark_threshold_bytes == 0  # type: ignore[union-attr]
+        way = network.path(network.group(f"dc{i}")[0], network.group(f"dc{j}")[1])
+        assert [network.port_name(each) for each in way][1] == f"border{i}->border{j}"
+    assert len(spec.Regions(wan_delays_s=(0.1,) * 6).build().neighbourhoods) == 4
+
+
 def test_two_datacentres_mark_inside_only() -> None:
     network = spec.TwoDatacentres().build()
     wan = network.port_buffer(network.port("border0->border1"))
@@ -265,6 +278,10 @@ def test_no_path() -> None:
     ("make", "message"),
     [
         (lambda: spec.TwoDatacentres(hosts=5, switches=2), r"hosts must be a multiple of switches \(2\), got 5"),
+        (
+            lambda: spec.Regions(wan_delays_s=(0.1, 0.1)),
+            r"delay for each pair of datacentres \(1, 3, 6, 10, ...\), got 2",
+        ),
         (lambda: spec.FatTree(k=3), "k must be even, got 3"),
         (lambda: Link(a=0, b=1, rate_bps=0.0, delay_s=0.0), r"Link.rate_bps: Expected `float` >= 1000.0, got 0.0"),
         (

@@ -10,6 +10,7 @@ from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topologies import AnyTopology, ManyToOne
 from ncc.core.topology import Program
 from ncc.core.units import GBPS, MS, US
+from ncc.envs.native.base import NativeDatapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import MSS, Simulator, drops, engine, fixed, flow, run
@@ -115,6 +116,26 @@ def test_one_packet_of_any_kind_is_lost(transport: str, blind: int, port: str, c
     assert np.isfinite(datapath.finish().flows.finish_s[0])
     assert engine(datapath).live_connections == 0
     datapath.close()
+
+
+def test_requests_that_were_lost_are_not_certain() -> None:
+    """The first two are lost, and where expendable words find no room (`selective_pkts`), so would be all others."""
+    scenario = rehearsing(star(1, selective_pkts=0), flow("s0", "receiver", MSS))
+    for nth in 1, 2:
+
+        def prepare(datapath: NativeDatapath, most: int = nth) -> None:
+            for each in range(1, most + 1):
+                loses(scenario, "tor->receiver", each, control=True)(datapath)
+
+        assert run(PacketsimDatapath, scenario, stack(), prepare=prepare).fct_s[0] < 0.01
+
+
+def test_a_small_flow_asks_seldom_on_a_long_way() -> None:
+    """An RTT of 40 ms takes 29,000 requests; a flow of one packet has the answer of at most 65 on their way."""
+    scenario = rehearsing(star(1, 10 * MS), flow("s0", "receiver", MSS))
+    done = run(PacketsimDatapath, scenario, stack(timeout_ns=200_000_000))
+    assert done.fct_s[0] == pytest.approx(60e-3, rel=2e-3)
+    assert done.records.flows.credits[0] <= 65
 
 
 @pytest.mark.parametrize("transport", ["flashpass", "expresspass"])

@@ -132,10 +132,11 @@ def test_pfabric_delays_a_short_flow_by_a_packet_at_most(simulator: Simulator) -
     assert done.fct_s[0] < 1.05 * 1010 * WIRE_S
 
 
-def test_a_small_message_is_granted_no_more_than_it_has() -> None:
+def test_a_small_message_is_granted_no_more_than_it_has(simulator: Simulator) -> None:
     name = "pfabric_host"
-    done = run(PacketsimDatapath, carrying(star(name, 1), flow("s0", "receiver", MSS)), CASES[name][0])
+    done = run(simulator, carrying(star(name, 1), flow("s0", "receiver", MSS)), CASES[name][0])
     assert done.records.flows.wasted_credits[0] == 0
+    assert done.records.flows.control_bytes[0] == 46  # its ACK
 
 
 def test_both_ends_of_eqds_know_what_goes_unasked() -> None:
@@ -213,6 +214,30 @@ def test_every_flow_ends_whatever_is_lost(name: str, one_in: int) -> None:
         datapath.step(np.full(scenario.n_agents, np.inf))
     assert engine(datapath).live_connections == 0
     datapath.close()
+
+
+@pytest.mark.parametrize("name", ["expresspass", "flashpass"])
+def test_an_end_that_hears_nothing_says_less(name: str) -> None:
+    """Ports drop all, for 0.2 s: the first words come at the line's share, 149,000 of them in that time."""
+    topology, _ = with_program(star(name, 1), name)
+    scenario = carrying(topology, flow("s0", "receiver", 20 * MSS))
+    datapath = lossy(PacketsimDatapath, 1)()
+    datapath.start(scenario, scenario.flows(1), CASES[name][0], 1)
+    for _ in range(200):
+        datapath.step(np.full(scenario.n_agents, np.inf))
+    assert 50 < datapath.finish().ports.tx_pkts.sum() < 5000
+    datapath.close()
+
+
+def test_pfabric_does_not_take_a_header_for_its_data() -> None:
+    """Ports that trim, which it does not ask for: what was trimmed goes again."""
+    made = PacketsimDatapath.extension().ProgramSpec
+    trims = [filled(made(), name="trim", params=[("over_bytes", 6000)])]
+    topology, _ = with_program(star("pfabric_host", 8), "pfabric_host")
+    scenario = carrying(topology, *[flow(f"s{i}", "receiver", 30 * MSS) for i in range(8)])
+    done = run(with_spec(PacketsimDatapath, programs=[trims]), scenario, CASES["pfabric_host"][0])
+    assert done.records.ports.trimmed_pkts.sum() > 50
+    assert np.isfinite(done.fct_s).all()
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -36,6 +36,13 @@ def test_linked_packages_import_by_their_full_name_only(name: str) -> None:
     assert f"ImportError: import this package as 'ncc.{name}', not as '{name}'" in ended.stderr
 
 
+def test_a_changed_header_compiles_the_tables_alone() -> None:
+    """All registered headers come by one generated file, which few files include: a simulator has dozens."""
+    sources = {path: text for path, text in texts().items() if path.endswith((".h", ".cc", ".cpp"))}
+    including = {path for path, text in sources.items() if '#include "ncc_controllers.h"' in text}
+    assert including == {"baselines/binding.cpp", "envs/native/tables.cc", "tests/packetsim/fuzz/random_case.h"}
+
+
 def test_every_folder_with_python_is_a_package() -> None:
     """The import contracts and the type checker see packages only; examples are scripts."""
     folders = {Path(path).parent for path in tracked() if path.endswith(".py") and not path.startswith("examples/")}

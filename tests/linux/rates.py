@@ -5,17 +5,22 @@ The time is that which passed at most between two counts, so a limit that is exc
 limit and not the machine holds something back is seen as soon as it goes as fast as it may for a moment.
 """
 
+import struct
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from ncc.core.units import NS_PER_S
+from ncc.envs.linux import netlink
+from ncc.envs.linux.queue import HostQueue
 from tests.support.processes import eventually
 
 WINDOW_S = 0.1
 BURST_BYTES = 6_000
 """Four packets: two that a bucket holds, one that is borrowed, and one for a limit that has just changed."""
 REACHED_FRAC = 0.9
+_PARMS, _RATE_AT = 1, 8
+"""TCA_HTB_PARMS, and the place of the rate in struct tc_htb_opt."""
 
 
 class Count(NamedTuple):
@@ -62,3 +67,12 @@ def _window(count: Callable[[], Count], for_s: float) -> tuple[int, float, float
     last = count()
     least_ns, most_ns = last.earliest_ns - first.latest_ns, last.latest_ns - first.earliest_ns
     return 8 * (last.sent_bytes - first.sent_bytes), least_ns / NS_PER_S, most_ns / NS_PER_S
+
+
+def class_bytes_per_s(made: HostQueue, handle: int) -> int:
+    """Rate of a class, as the kernel has it."""
+    answers = made._opened().ask(netlink.request(netlink.GET_CLASS, netlink.DUMP, made._index))
+    (found,) = (answer for answer in list(answers) if answer.handle == handle)
+    parameters = netlink.attributes(found.attributes[netlink.OPTIONS])[_PARMS]
+    rate: int = struct.unpack_from("=I", parameters, _RATE_AT)[0]
+    return rate

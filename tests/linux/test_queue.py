@@ -14,17 +14,21 @@ import pytest
 from ncc.core.errors import DatapathError
 from ncc.core.units import NS_PER_S
 from ncc.envs.linux import device, namespaces, netlink, queue
+from ncc.envs.linux.extension import extension
 from ncc.envs.linux.netlink import Route
 from ncc.envs.linux.order_program import MODES, SIZE_LEVEL, SIZE_OPTION, Mode, OrderProgram
+from ncc.envs.linux.rack import Rack
 from tests.linux.lab import FOR_EVER_S
-from tests.linux.lines import LIMIT_BPS, LINE_BPS, TIMEOUT_S, Line, received
-from tests.linux.rates import check_limit, exceeds
+from tests.linux.lines import LIMIT_BPS, LINE_BPS, PAIR, TIMEOUT_S, Line, line_of, received
+from tests.linux.rates import check_limit, class_bytes_per_s, exceeds
 from tests.linux.sockets import info
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
 DEEP = ("net/ipv4/tcp_limit_output_bytes", "1000000")
 """Setting with which more than a few packets of a connection wait in the queue."""
+BURSTS_AT = 28
+"""Place of the two bursts in a class's options, in ticks."""
 
 
 @needs(*TRAFFIC)
@@ -220,6 +224,40 @@ class TestOrder:
                 other.connect(senders[0].getpeername())
                 assert made.counters()["limited_bytes"] - began < 20_000
             made.limit(np.inf)  # or the connections' ends take half a minute
+
+
+@needs(*TRAFFIC)
+class TestClasses:
+    def test_a_refused_request_hides_no_other(self, host: Line) -> None:
+        """The kernel takes what is before and after it, and the first refusal is told."""
+        with host.queue() as (_, made):
+            made._classes.set(queue.REST, queue.INSIDE, 1001, queue.RATE_MAX)
+            made._classes.set(0x70001, queue.LINE, 1, queue.RATE_MAX)
+            made._classes.set(queue.EARLY, queue.INSIDE, 1002, queue.RATE_MAX)
+            with pytest.raises(OSError, match="Invalid argument"):
+                made._classes.send()
+            assert [class_bytes_per_s(made, handle) for handle in (queue.REST, queue.EARLY)] == [1001, 1002]
+            with pytest.raises(DatapathError, match="Another program has changed"):
+                made.check()  # the refused class is not there
+
+    @pytest.mark.parametrize(
+        ("packet_bytes", "rate", "burst_bytes"), [(1514, 10**6, 3028), (1514, 10**9, 10**5), (65_549, 100, None)]
+    )
+    def test_a_burst_has_two_packets_or_100_us(self, packet_bytes: int, rate: int, burst_bytes: int | None) -> None:
+        """A tick has 64 ns. The last burst is longer than a field can say."""
+        classes = extension().Classes(1, packet_bytes, queue.BURST_PKTS, queue.BURST_S)
+        classes.set(2, 1, 1, rate)
+        ticks = struct.unpack_from("=2I", classes.written()[2], BURSTS_AT)
+        classes.close()
+        assert ticks == (round(1e9 / 64), 2**32 - 1 if burst_bytes is None else round(burst_bytes / rate * 1e9 / 64))
+
+    def test_a_limit_that_the_kernel_does_not_take_is_named_and_asked_for_again(self) -> None:
+        with Rack(PAIR.build()) as rack, (host := line_of(rack)).queue() as (_, made):
+            made.limit(1e7)
+            subprocess.run(["tc", "-n", host.host, "qdisc", "del", "dev", host.device, "root"], check=True)
+            for _ in range(2):
+                with pytest.raises(DatapathError, match="does not take a limit"):
+                    made.limit(2e7)
 
 
 @needs("root", "net")

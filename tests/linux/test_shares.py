@@ -16,7 +16,7 @@ from ncc.core.units import NS_PER_S
 from ncc.envs.linux import device, namespaces, netlink, queue
 from ncc.envs.linux.order_program import MODES, Mode
 from tests.linux.lines import DATAGRAM, PORT, Line, sending
-from tests.linux.rates import Count, check_limit
+from tests.linux.rates import Count, check_limit, class_bytes_per_s
 from tests.linux.spaces import say, spaces, wire
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import PATIENCE_S, eventually
@@ -32,8 +32,6 @@ FRAMES = {
 """A frame of each type: VLAN, MPLS, PPPoE, an experiment, MACsec, FCoE, IP, and ARP, LACP, EAPOL and LLDP."""
 HOST_ADDRESS, BOX_ADDRESS = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
 MANY = 20
-RATE_AT = 8
-"""Place of the rate in struct tc_htb_opt."""
 KEEP_LINK = [0x0806, 0x8809, 0x888E, 0x88CC]
 
 pytestmark = needs(*TRAFFIC)
@@ -122,21 +120,12 @@ def test_shares_follow_a_limit_that_changes_each_period_now_and_then(host: Line)
         began_ns, rates = time.monotonic_ns(), list[int]()
         for now_ns in range(began_ns, began_ns + 4 * follows_ns, period_ns):
             made.limit(1e7 if len(rates) % 2 else 9e7, now_ns)
-            rates.append(share_bytes_per_s(made))
+            rates.append(class_bytes_per_s(made, queue.REST))
         changes = np.flatnonzero(np.diff(rates)) * period_ns / follows_ns
         assert rates[0] == pytest.approx(queue.SHARE_FRAC * 9e7 / 8, rel=0.02)
         assert np.diff(changes).min(initial=1) >= 1
         made.limit(1e7, now_ns + follows_ns)
-        assert share_bytes_per_s(made) == pytest.approx(queue.SHARE_FRAC * 1e7 / 8, rel=0.02)
-
-
-def share_bytes_per_s(made: queue.HostQueue) -> int:
-    """Rate in the kernel of the class of packets outside the order."""
-    answers = made._opened().ask(netlink.request(netlink.GET_CLASS, netlink.DUMP, made._index))
-    (found,) = (answer for answer in list(answers) if answer.handle == queue.REST)
-    parameters = netlink.attributes(found.attributes[netlink.OPTIONS])[queue._PARMS]
-    rate: int = struct.unpack_from("=I", parameters, RATE_AT)[0]
-    return rate
+        assert class_bytes_per_s(made, queue.REST) == pytest.approx(queue.SHARE_FRAC * 1e7 / 8, rel=0.02)
 
 
 @pytest.mark.attack("n27")

@@ -54,7 +54,7 @@ class Engine
     template <class Handle>
     void RunUntil(int64_t end_ns, Handle handle)
     {
-        constexpr uint64_t kMany = 1000;
+        constexpr uint64_t kMany = 1000; // events in a period that are enough to measure their density
         const uint64_t events_before = events_;
         const auto period_ns = static_cast<double>(end_ns - now_ns_);
         const Event end{end_ns, EventWord(++order_, EventKind::kArrival, 0)};
@@ -67,7 +67,7 @@ class Engine
         if (!failed()) {
             now_ns_ = end_ns;
         }
-        if (const uint64_t handled = events_ - events_before; handled > kMany) {
+        if (const uint64_t handled = events_ - events_before; handled > kMany && period_ns > 0) {
             scheduler_.Tune(static_cast<double>(handled) / period_ns);
         }
     }

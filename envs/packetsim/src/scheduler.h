@@ -29,7 +29,7 @@ class Scheduler
 
     size_t size() const { return near_ + far_.size() + (next_.time_ns != kNever); }
 
-    // Adds an event that is not before the last popped one.
+    // Adds an event that is not before the last popped one, and before `kNever`.
     void Push(Event event)
     {
         if (event.time_ns > next_.time_ns) [[likely]] {
@@ -39,7 +39,7 @@ class Scheduler
         }
     }
 
-    // Takes the next event out if it is before `end`.
+    // Takes the next event out if it is before `end`, whose time is at most `kNever` and whose word is then 0.
     bool PopBefore(const Event &end, Event &event)
     {
         if (next_.time_ns >= end.time_ns && !(next_ < end)) [[unlikely]] {
@@ -58,18 +58,14 @@ class Scheduler
         if (shift == shift_ || shift + 1 == shift_) {
             return; // not worth the work
         }
-        std::vector<Event> events;
+        std::vector<Event> events; // in order, so that each goes to the end of its list
         events.reserve(near_ + far_.size());
-        for (; !far_.empty(); far_.Pop()) {
-            events.push_back(far_.top());
+        const Event next = next_;
+        while (near_ + far_.size() > 0) {
+            Advance();
+            events.push_back(next_);
         }
-        for (size_t bucket = 0; bucket < lists_.size(); ++bucket) {
-            if (used_[bucket / 64] >> bucket % 64 & 1) {
-                for (uint32_t node = lists_[bucket].head; node != kNil; node = nodes_[node].next) {
-                    events.push_back(nodes_[node].event);
-                }
-            }
-        }
+        next_ = next;
         now_slot_ = now_slot_ << shift_ >> shift;
         shift_ = shift;
         Build();
@@ -101,14 +97,14 @@ class Scheduler
         return shift;
     }
 
-    // Makes an empty calendar of at least 256 slots. It reaches as far as most events do, and with few slots to the
-    // events of delayed ACKs.
+    // Makes an empty calendar of at least 256 slots. It reaches as far ahead as most events lie, and to the events of
+    // delayed ACKs if few slots are enough for that.
     void Build()
     {
         constexpr uint64_t kMinSlots = 256, kFewSlots = 1U << 11, kMaxSlots = 1U << 16;
         constexpr int64_t kDelayedAckNs = 128'000;
         uint64_t slots = kMinSlots;
-        for (const auto [most, reach_ns] : {std::pair{kMaxSlots, near_ns_}, std::pair{kFewSlots, kDelayedAckNs}}) {
+        for (const auto &[most, reach_ns] : {std::pair{kMaxSlots, near_ns_}, std::pair{kFewSlots, kDelayedAckNs}}) {
             while (slots < most && static_cast<int64_t>(slots << shift_) < reach_ns) {
                 slots *= 2;
             }

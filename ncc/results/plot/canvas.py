@@ -155,7 +155,7 @@ def uplink_of(network: Topology, area: int) -> int:
     return network.neighbourhoods[area].uplink_port
 
 
-def carried_bps(sent_bps: FloatArray, line_bps: float) -> FloatArray:
+def carried_bps(sent_bps: FloatArray | IntArray, line_bps: float) -> FloatArray:
     """Spread what a port sent over the periods in which its link carried it.
 
     A packet is counted when its transmission begins, so a short period may count a packet more than the link carries in

@@ -29,7 +29,7 @@ class ReportSpec(Value, frozen=True):
     title: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     """Title of the page; None: a title made of the names of the scenarios."""
     reference: Name | None = None
-    """Controller that the others are compared with; None: DCTCP or, if it was not run, the last."""
+    """Controller that the others are compared with; None: that of the verdict."""
     timeline: tuple[Name, ...] | None = None
     """Controllers drawn side by side; None: the first four, one of them the reference."""
     seed: Natural | None = None

@@ -66,9 +66,9 @@ void CheckQueue(Queue queue, uint64_t seed, int64_t near_ns)
     const uint64_t most = random.OneOf<uint64_t>({1, 4, 100, 1000});
     for (int i = 0; i < 4000; ++i) {
         Require(queue.size() == reference.size(), "a scheduler miscounts");
-        Event event;
-        const Event end = reference.empty() ? never : reference.begin()->second;
-        Require(!queue.PopBefore(end, event), "a scheduler has an event before the first");
+        Event before_first;
+        const Event first = reference.empty() ? never : reference.begin()->second;
+        Require(!queue.PopBefore(first, before_first), "a scheduler has an event before the first");
         if constexpr (requires { queue.Tune(0.0); }) {
             if (random.Chance(0.01)) {
                 queue.Tune(random.OneOf(densities));
@@ -76,7 +76,7 @@ void CheckQueue(Queue queue, uint64_t seed, int64_t near_ns)
         }
         if (reference.size() < most && (reference.empty() || random.Chance(0.55))) {
             if (now_ns > std::numeric_limits<int64_t>::max() / 2) {
-                return;
+                break;
             }
             const auto index = static_cast<uint32_t>(random.Between(0, kMaxIndex));
             const Event event{now_ns + delay_ns(), EventWord(++order, EventKind::kPace, index)};

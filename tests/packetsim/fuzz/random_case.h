@@ -9,6 +9,8 @@
 #include "tags.h"
 #include "test_window.h"
 
+#include "ncc_controllers.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -83,6 +85,7 @@ class Maker
         Faults();
         Ports();
         Components();
+        Messages();
     }
 
   private:
@@ -261,6 +264,44 @@ class Maker
             {controller(), {}, 3 * spec_.min_rto_ns, spec_.initial_rto_ns, spec_.initial_window_pkts});
         for (FlowSpec &flow : spec_.flows) {
             flow.stack = static_cast<uint8_t>(random_.Between(0, 2));
+        }
+    }
+
+    // In some networks flows with message transports, beside TCP's or alone. They lose packets in ports only, and by
+    // chance: a count could keep step with what they send again.
+    void Messages()
+    {
+        if (slow_ || spec_.connections_per_pair > 0 || !random_.Chance(0.4)) {
+            return;
+        }
+        const std::vector<std::string> names = NamesIn(ncc_tp_table, {"test_transport"});
+        spec_.stacks.resize(2, {spec_.transport, spec_.params, spec_.min_rto_ns, spec_.initial_rto_ns, 1});
+        for (StackSpec &stack : spec_.stacks) {
+            stack = {names[random_.Between(0, names.size() - 1)], {}, spec_.min_rto_ns, spec_.initial_rto_ns, 1};
+        }
+        if (random_.Chance(0.3)) {
+            spec_.transport = spec_.stacks[0].transport;
+            spec_.params = {};
+        }
+        for (FlowSpec &flow : spec_.flows) {
+            flow.stack = static_cast<uint8_t>(random_.Between(0, 2));
+        }
+        spec_.period_ns = std::max<int64_t>(spec_.period_ns, 1'000'000); // a slow link has few words in a second
+        spec_.shaped_frac = random_.OneOf({0.05, 0.2, 0.5});
+        for (LinkSpec &link : spec_.links) {
+            for (QueueSpec &queue : link.queue) {
+                queue.shaped_frac = random_.OneOf({0.05, 0.2, 0.5});
+                queue.shaped_pkts = static_cast<uint32_t>(random_.Between(1, 10));
+                queue.selective_pkts = static_cast<uint32_t>(random_.Between(0, 10));
+                if (queue.programs >= 0 && spec_.programs[static_cast<size_t>(queue.programs)][0].name == "pfc") {
+                    queue.programs = -1; // which does not pause the shaped queue
+                }
+            }
+        }
+        for (auto &programs : spec_.programs) {
+            if (programs[0].name == "test_program") {
+                programs[0].params[0] = {"drop_one_in", random_.OneOf<uint64_t>({0, 7, 50})};
+            }
         }
     }
 
