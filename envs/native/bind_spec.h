@@ -83,6 +83,7 @@ inline void SetGraph(Spec &spec, In<int64_t> group, In<int64_t> after, In<int64_
         SameLength(length, spec.flows.size());
     }
     const auto flows = static_cast<int64_t>(spec.flows.size());
+    spec.graph = {};
     for (size_t i = 0; i < spec.flows.size(); ++i) {
         if (std::min(group(i), after(i)) < -1 || std::max(group(i), after(i)) >= flows) {
             throw std::invalid_argument("flow " + std::to_string(i) +

@@ -9,7 +9,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.graph import Rows
 from ncc.core.requests import QUERY_BYTES, Think, ask
 from ncc.core.topology import Topology
-from ncc.core.traffic import Requests, at_most, check_groups, single
+from ncc.core.traffic import Requests, at_most, check_groups, single, starts_in
 from ncc.core.value import Count, Name, NonNegative
 
 Operation = Literal["read", "update", "insert", "scan", "read_modify_write"]
@@ -62,6 +62,7 @@ class Ycsb(Requests, frozen=True, tag="ycsb"):
 
     def fits(self, topology: Topology, duration_s: float) -> None:
         check_groups(topology, sources=self.sources, destinations=self.destinations)
+        starts_in("start_s", self.start_s, duration_s)
         if single(topology, self.sources) and topology.group(self.sources)[0] in topology.group(self.destinations):
             raise ConfigError(f"sources: group {self.sources!r} has no host other than a client")
         at_most("operations", 4.0 * self.clients * self.operations)
@@ -81,7 +82,7 @@ class Ycsb(Requests, frozen=True, tag="ycsb"):
                 record = int(places[rng.choice(self.records, p=popular)])
                 own = servers[servers != client]
                 server = own[record * len(own) // self.records]
-                for query_bytes, answer_bytes in _sizes(operation, rng):
+                for trip, (query_bytes, answer_bytes) in enumerate(_sizes(operation, rng)):
                     before = ask(
                         rows,
                         client,
@@ -89,7 +90,7 @@ class Ycsb(Requests, frozen=True, tag="ycsb"):
                         query_bytes=query_bytes,
                         answer_bytes=answer_bytes,
                         after=before,
-                        think_s=self.think_s if number else 0.0,
+                        think_s=self.think_s if number and not trip else 0.0,
                         service_s=self.service_s,
                         start_s=self.start_s,
                     )
@@ -148,6 +149,7 @@ class HiBench(Requests, frozen=True, tag="hibench"):
 
     def fits(self, topology: Topology, duration_s: float) -> None:
         check_groups(topology, hosts=self.hosts)
+        starts_in("start_s", self.start_s, duration_s)
         if single(topology, self.hosts):
             raise ConfigError(f"hosts: group {self.hosts!r} has one host; a shuffle takes at least 2")
         at_most("hosts", 3.0 * len(topology.group(self.hosts)) ** 2)

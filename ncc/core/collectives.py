@@ -21,7 +21,7 @@ from ncc.core.flows import IntArray
 from ncc.core.graph import Rows
 from ncc.core.requests import Think
 from ncc.core.topology import Topology
-from ncc.core.traffic import Requests, at_most, check_groups
+from ncc.core.traffic import Requests, at_most, check_groups, starts_in
 from ncc.core.value import Count, Name, Natural, NonNegative
 
 Algorithm = Literal["ring", "halving_doubling", "all_to_all"]
@@ -52,8 +52,11 @@ class Collective(Requests, frozen=True, tag="collective"):
 
     def fits(self, topology: Topology, duration_s: float) -> None:
         check_groups(topology, hosts=self.hosts)
+        starts_in("start_s", self.start_s, duration_s)
         if self.n > (most := len(topology.group(self.hosts))):
             raise ConfigError(f"n must be at most the {most} hosts of {self.hosts!r}, got {self.n}")
+        if self.n == 1:
+            raise ConfigError("n must be at least 2, or 0 for all hosts, got 1")
         if (n := self.n or most) < 2:
             raise ConfigError(f"hosts: group {self.hosts!r} has one host; a collective takes at least 2")
         if self.algorithm == "halving_doubling" and n & (n - 1):

@@ -11,7 +11,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.flows import IntArray
 from ncc.core.graph import MAX_THINK_S, Rows
 from ncc.core.topology import Topology
-from ncc.core.traffic import Requests, at_most, check_groups, single
+from ncc.core.traffic import Requests, at_most, check_groups, single, starts_in
 from ncc.core.value import Count, Name, NonNegative
 
 Think = Annotated[float, Meta(ge=0, le=MAX_THINK_S)]
@@ -47,6 +47,7 @@ class FanOut(Requests, frozen=True, tag="fan_out"):
 
     def fits(self, topology: Topology, duration_s: float) -> None:
         check_groups(topology, sources=self.sources, destinations=self.destinations)
+        starts_in("start_s", self.start_s, duration_s)
         if self.front_ends > (n := len(topology.group(self.destinations))):
             raise ConfigError(f"front_ends must be at most the {n} hosts of destinations, got {self.front_ends}")
         if single(topology, self.sources) and topology.group(self.sources)[0] in topology.group(self.destinations):

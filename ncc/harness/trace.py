@@ -64,7 +64,8 @@ def trace_windows(
             f"{chosen.ravel()[:8].tolist()}"
         )
     chosen = chosen.astype(np.int64)
-    which, time_s, seen = chosen.tolist(), [], []
+    carried = np.flatnonzero(run.scenario.flows(run.flow_seed).size_bytes > 0)  # the datapath numbers waits too
+    which, time_s, seen = carried[chosen].tolist(), [], []
 
     def watch(measurement: Measurement, limits_bps: FloatArray | None) -> None:
         if limits_bps is not None:

@@ -47,11 +47,11 @@ def busiest(runs: Sequence[Run], flows: int = 32, *, longest_s: float = 0.03) ->
         flows: number of flows; if the runs have fewer, all of them are taken.
         longest_s: longest time to show, in seconds; it is exceeded if 30 periods or the arrivals take longer.
     """
-    start_s = runs[0].flows.start_s
+    order = np.argsort(runs[0].flows.start_s, kind="stable")
+    start_s = runs[0].flows.start_s[order]
     n = min(flows, len(start_s))
     first = int(np.argmin(start_s[n - 1 :] - start_s[: len(start_s) - n + 1]))
-    chosen = np.arange(first, first + n)
-    begin_s, last_s = float(start_s[chosen[0]]), float(start_s[chosen[-1]])
+    chosen, begin_s, last_s = order[first : first + n], float(start_s[first]), float(start_s[first + n - 1])
     ends = [float(np.nan_to_num(run.records.flows.finish_s[chosen], nan=run.epochs.time_s[-1]).max()) for run in runs]
     least_s = LEAST_EPOCHS * max(run.scenario.period_s for run in runs)
     long_s = max(least_s, last_s - begin_s, min(longest_s, max(ends) - begin_s))

@@ -102,7 +102,9 @@ def _of_arrays(decision: Any) -> FloatArray | Decision:
         return np.asarray(decision, np.float64)
     if not isinstance(decision.grants, Grants):
         raise TypeError(f"Decision.grants must be Grants, got {type(decision.grants).__name__}")
-    grants = Grants(**{name: np.asarray(column) for name, column in vars(decision.grants).items()})
+    kinds = dict.fromkeys(("src", "dst", "window_pkts"), np.int64)
+    columns = {name: np.asarray(column) for name, column in vars(decision.grants).items()}
+    grants = Grants(**{k: c.astype(kinds.get(k, np.float64), casting="same_kind") for k, c in columns.items()})
     return Decision(np.asarray(decision.limits_bps, np.float64), grants)
 
 

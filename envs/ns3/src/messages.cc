@@ -21,10 +21,13 @@ void Network::SendMessage(uint32_t flow, bool to_receiver, uint32_t place)
 
 void Network::SendNote(uint32_t flow)
 {
+    const bool waits = gates_ && !gates_->instant();
+    if (waits) {
+        gates_->Noted(flow, now_ns()); // no SYN of it gets an answer
+    }
     if (Answers(flow)) { // its receiver has asked for it
         HeardOf(flow, now_ns());
-    } else if (gates_ && !gates_->instant()) {
-        gates_->Noted(flow, now_ns());
+    } else if (waits) {
         SendMessage(flow, true, 0);
     }
 }

@@ -174,10 +174,13 @@ void Flows::SendMessage(uint32_t flow, bool to_receiver, uint32_t place)
 void Flows::SendNote(uint32_t slot)
 {
     const uint32_t flow = connections_.flow_of(slot);
+    const bool waits = gates_ && !gates_->instant();
+    if (waits) {
+        gates_->Noted(flow, network_.now_ns()); // no SYN of it gets an answer
+    }
     if (Answers(flow)) { // its receiver has asked for it
         HeardOf(flow, network_.now_ns());
-    } else if (gates_ && !gates_->instant()) {
-        gates_->Noted(flow, network_.now_ns());
+    } else if (waits) {
         SendMessage(flow, true, kNone);
     }
 }
