@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ncc.core.errors import ConfigError, NccError, UnknownNameError
-from ncc.core.flows import FloatArray, IntArray
+from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import Decision, Grants
 from ncc.core.scenario import Scenario
@@ -104,17 +104,13 @@ def _of_arrays(decision: Any) -> FloatArray | Decision:
         raise TypeError(f"Decision.grants must be Grants, got {type(decision.grants).__name__}")
     given = decision.grants
     grants = Grants(
-        src=_whole(given.src),
-        dst=_whole(given.dst),
+        src=np.asarray(given.src, np.int64),
+        dst=np.asarray(given.dst, np.int64),
         start_s=np.asarray(given.start_s, np.float64),
         rate_bps=np.asarray(given.rate_bps, np.float64),
-        window_pkts=_whole(given.window_pkts),
+        window_pkts=np.asarray(given.window_pkts, np.int64),
     )
     return Decision(np.asarray(decision.limits_bps, np.float64), grants)
-
-
-def _whole(column: Any) -> IntArray:
-    return np.asarray(column).astype(np.int64, casting="same_kind")
 
 
 def source_digest(target: str) -> str:

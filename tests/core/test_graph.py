@@ -120,7 +120,7 @@ def table(**columns: Any) -> FlowTable:
         ({"think_s": [0.0, 3601.0, 1e-6]}, "flow 1 of the requests has a think_s that is not from 1 ns to 3600 s"),
         ({"think_s": [0.0, 1e-6, 0.0]}, "flow 2 of the requests has a think_s that is not from 1 ns"),
         ({"think_s": [0.0, 1e-6, np.nan]}, "flow 2 of the requests has a think_s that is not from 1 ns"),
-        ({"group": [0, 1, 7]}, "flow 2 of the requests has a group that is no number from -1 to the number of flows"),
+        ({"group": [0, 1, 7]}, "flow 2 of the requests has a group that is not -1 or a number below that of flows"),
         ({"size_bytes": [100, 0, 100]}, "flow 1 of the requests must have bytes and go to another host, or be a wait"),
         ({"dst": [2, 3, 3]}, "flow 2 of the requests must have bytes and go to another host, or be a wait"),
     ],
