@@ -84,7 +84,7 @@ struct ncc_tp_flow {
     ncc_u32 acked;   /* packets that are known to be there */
     ncc_u32 granted; /* permissions that have not been used */
     ncc_u32 at_host; /* packets that wait in the host's queue: those cannot be lost */
-    ncc_u64 late_ns; /* time for which the first permission has been due, while the host had no room; 0: it has */
+    ncc_u64 late_ns; /* time for which the first permission has been due, without room at the host; 0: there is room */
     /* at the receiver */
     ncc_u32 here;    /* packets that are there */
     ncc_u32 reached; /* highest number that has come, or that a PROBE told of, + 1 */

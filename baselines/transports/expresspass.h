@@ -128,7 +128,7 @@ NCC_CC_FN void expresspass_sender_timer(struct expresspass_sender *s, const ncc_
 {
     const ncc_u32 left = f->fresh + f->again;
 
-    if (f->at_host) { /* silence begins when everything has left */
+    if (f->at_host) { /* what waits here is not lost */
         o->timer_ns = s->stopped ? 2 * s->rtt_ns : p[EXPRESSPASS_TIMEOUT];
         return;
     }
@@ -146,7 +146,7 @@ struct expresspass_receiver {
     ncc_u64 updated_ns; /* time of the last update of the rate */
     ncc_u64 rtt_ns;
     ncc_u64 heard_ns; /* when data came, or the rate was halved since */
-    ncc_u32 w; /* weight of the highest rate, in 1/1000 */
+    ncc_u32 w;        /* weight of the highest rate, in 1/1000 */
     ncc_u32 grew;
     ncc_u32 seq, expected; /* numbers of the next credit, and of the next that data is to echo */
     ncc_u32 seen, lost;    /* credits of this update, by what data echoes */

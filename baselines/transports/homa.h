@@ -71,7 +71,7 @@ NCC_CC_FN void homa_sender_timer(struct homa_sender *s, const ncc_u64 *p, const 
 {
     const ncc_u64 wait_ns = HOMA_SENDER_WAITS * p[HOMA_RESEND] << ncc_min_u64(s->waits, HOMA_DOUBLINGS);
 
-    if (f->at_host) { /* silence begins when everything has left */
+    if (f->at_host) { /* what waits here is not lost */
         o->timer_ns = wait_ns;
         return;
     }

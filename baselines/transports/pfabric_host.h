@@ -60,7 +60,7 @@ NCC_CC_FN void pfabric_host_heard(struct pfabric_host_sender *s, const ncc_u64 *
 NCC_CC_FN void pfabric_host_sender_timer(struct pfabric_host_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                          struct ncc_tp_out *o)
 {
-    if (f->at_host) { /* silence begins when everything has left */
+    if (f->at_host) { /* what waits here is not lost */
         o->timer_ns = pfabric_host_rto_ns(p, f);
         return;
     }

@@ -47,8 +47,8 @@ NCC_CC_FN void ncc_pulled_ask(const struct ncc_pulled *s, ncc_u32 left, struct n
 NCC_CC_FN void ncc_pulled_silence(struct ncc_pulled *s, ncc_u64 timeout_ns, const struct ncc_tp_flow *f,
                                   struct ncc_tp_out *o)
 {
-    if (f->at_host) { /* silence begins when everything has left */
-        o->timer_ns = timeout_ns;
+    if (f->at_host) { /* what waits here is not lost */
+        o->timer_ns = timeout_ns << ncc_min_u64(s->waits, NCC_PULL_DOUBLINGS);
         return;
     }
     o->revoke = 1;
