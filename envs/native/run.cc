@@ -64,8 +64,8 @@ void Run::MakeRequests()
         }
     }
     due_.resize(waiting_.size());
-    requests_ = {graph.group.data(), graph.think_ns.data(), waiting_.data(), first_.data(),
-                 left_.data(),       due_.data(),           0};
+    requests_ = {
+        graph.group.data(), graph.think_ns.data(), waiting_.data(), first_.data(), left_.data(), due_.data(), 0};
 }
 
 bool Run::Take(int64_t now_ns, uint32_t &flow)
