@@ -44,7 +44,8 @@ void Run::MakeRequests()
     if (graph.group.empty()) {
         return;
     }
-    const int32_t last = std::max(*std::ranges::max_element(graph.group), *std::ranges::max_element(graph.after));
+    const int32_t last = std::max(*std::max_element(graph.group.begin(), graph.group.end()),
+                                  *std::max_element(graph.after.begin(), graph.after.end()));
     left_.resize(static_cast<size_t>(last + 1));
     first_.resize(static_cast<size_t>(last + 2));
     waiting_.resize(graph.after.size());
