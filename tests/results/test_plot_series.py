@@ -48,6 +48,17 @@ def test_equal_data_make_equal_files_and_other_data_others(tmp_path: Path) -> No
     assert len(white.findall(texts["c"])) > len(white.findall(texts["a"])), "marks stand out from black bars"
 
 
+def test_levels_of_ports_that_differ_name_their_contenders(tmp_path: Path) -> None:
+    alike, other = runs()
+    port_timeline([alike, other], tmp_path / "alike.svg")
+    assert (tmp_path / "alike.svg").read_text().count(">marking threshold") == 1
+    topology = other.scenario.topology.replace(mark_threshold_bytes=other.scenario.topology.mark_threshold_bytes // 2)
+    other = replace(other, scenario=other.scenario.replace(topology=topology))
+    port_timeline([alike, other], tmp_path / "differ.svg")
+    said = re.findall(r">(marking threshold[^<]*)<", (tmp_path / "differ.svg").read_text())
+    assert said == ["marking threshold of fluid", "marking threshold of share"]
+
+
 def test_a_legend_names_every_controller_once(tmp_path: Path) -> None:
     port_timeline(runs(), tmp_path / "port.svg")
     text = (tmp_path / "port.svg").read_text()

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several controllers over time, on the same flows: the uplink, the congestion windows, and the flows themselves."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ncc.core.errors import ConfigError
+from ncc.core.topology import Buffer
 from ncc.core.units import GBPS, MS
 from ncc.harness.run import Run
 from ncc.harness.trace import WindowTrace
@@ -67,7 +68,7 @@ def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: W
         drops.plot(*thinned_mean(time_ms, dropped, CURVE), drawstyle="steps-post", **style)
     carried.axhline(line_bps / GBPS, color=INK, ls="-.", lw=1.2, label="line rate")
     carried.set_ylabel(f"{network.port_name(port)}\ncarried [Gbit/s]")
-    _levels(queue, runs[0], port)
+    _levels(queue, {looks[name].label: run.scenario.network().port_buffer(port) for name, run in named.items()})
     queue.set_ylabel("waiting there [kB],\nmean of the epoch")
     drops.set_ylabel("dropped so far\n[packets]")
     drops.set_xlabel("simulated time [ms]")
@@ -199,12 +200,21 @@ def _by_controller(runs: Sequence[Run]) -> dict[str, Run]:
     return named
 
 
-def _levels(axes: "Axes", run: Run, port: int) -> None:
-    """Draw the marking threshold of the port, and the size of its buffer if that is not far above the curves."""
-    buffer = run.scenario.network().port_buffer(port)
-    if buffer is None:
-        return
-    if buffer.mark_threshold_bytes:
-        axes.axhline(buffer.mark_threshold_bytes / 1e3, color=INK, ls=":", lw=1.2, label="marking threshold")
-    if buffer.size_bytes and buffer.size_bytes / 1e3 < 1.6 * axes.get_ylim()[1]:
-        axes.axhline(buffer.size_bytes / 1e3, color=INK, ls="--", lw=1.2, label="buffer full")
+def _levels(axes: "Axes", buffers: Mapping[str, Buffer | None]) -> None:
+    """Draw marking thresholds of a port, and sizes of its buffer that are not far above the curves.
+
+    Args:
+        buffers: buffer of the port by contender; a line that is not of all contenders names its own.
+    """
+    thresholds, sizes = dict[int, list[str]](), dict[int, list[str]]()
+    for name, buffer in buffers.items():
+        if buffer is not None:
+            thresholds.setdefault(buffer.mark_threshold_bytes, []).append(name)
+            sizes.setdefault(buffer.size_bytes, []).append(name)
+    highest_bytes = 1.6e3 * axes.get_ylim()[1]
+    near = {size: names for size, names in sizes.items() if size < highest_bytes}
+    for what, dashes, levels in (("marking threshold", ":", thresholds), ("buffer full", "--", near)):
+        for level_bytes, names in levels.items():
+            if level_bytes:
+                whose = "" if len(names) == len(buffers) else f" of {', '.join(names)}"
+                axes.axhline(level_bytes / 1e3, color=INK, ls=dashes, lw=1.2, label=what + whose)
