@@ -7,10 +7,10 @@ import numpy as np
 
 from ncc.core.errors import ConfigError
 from ncc.core.graph import Rows
-from ncc.core.requests import QUERY_BYTES, Think, ask
+from ncc.core.requests import QUERY_BYTES, Among, Asking, ask
 from ncc.core.topology import Topology
-from ncc.core.traffic import Requests, at_most, check_groups, single, starts_in
-from ncc.core.value import Count, Name, NonNegative
+from ncc.core.traffic import at_most, single
+from ncc.core.value import Count
 
 Operation = Literal["read", "update", "insert", "scan", "read_modify_write"]
 MIXES: dict[str, dict[Operation, float]] = {
@@ -34,7 +34,7 @@ WORD_BYTES = 1
 """Answer to a write. It is ours: YCSB says nothing about a store's protocol."""
 
 
-class Ycsb(Requests, frozen=True, tag="ycsb"):
+class Ycsb(Asking, frozen=True, tag="ycsb"):
     """Clients of a key-value store (Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010).
 
     Each client makes `operations` operations, one after the other; each is a request. Records lie on hosts of `sources`
@@ -43,28 +43,15 @@ class Ycsb(Requests, frozen=True, tag="ycsb"):
     """
 
     workload: Literal["A", "B", "C", "D", "E", "F"]
-    sources: Name
-    """Group of the servers."""
-    destinations: Name
-    """Group of the clients."""
     clients: Count = 1
     """Number of clients; if there are more than hosts in `destinations`, several share a host."""
     operations: Count = 1000
     """Operations of each client; YCSB's files have 1,000 (operationcount)."""
     records: Count = 1000
     """Records in the store; YCSB's files have 1,000 (recordcount)."""
-    service_s: Think = 0.0
-    think_s: Think = 0.0
-    start_s: NonNegative = 0.0
-
-    def ends(self, topology: Topology) -> frozenset[int]:
-        return frozenset(topology.group(self.sources)) | frozenset(topology.group(self.destinations))
 
     def fits(self, topology: Topology, duration_s: float) -> None:
-        check_groups(topology, sources=self.sources, destinations=self.destinations)
-        starts_in("start_s", self.start_s, duration_s)
-        if single(topology, self.sources) and topology.group(self.sources)[0] in topology.group(self.destinations):
-            raise ConfigError(f"sources: group {self.sources!r} has no host other than a client")
+        super().fits(topology, duration_s)
         at_most("operations", 4.0 * self.clients * self.operations)
 
     def draw_rows(self, topology: Topology, rng: np.random.Generator) -> Rows:
@@ -130,7 +117,7 @@ SHUFFLED_FRAC: dict[Job, float] = {"sort": 1.0, "terasort": 1.0, "wordcount": 0.
 """Share of the input that a shuffle moves. Sorts move all of it; wordcount's is ours, as its maps combine words."""
 
 
-class HiBench(Requests, frozen=True, tag="hibench"):
+class HiBench(Among, frozen=True, tag="hibench"):
     """A job over many hosts (Huang et al., "The HiBench benchmark suite", ICDE workshops 2010), as a request.
 
     Each of the n hosts has 1/n of the input. In a shuffle it sends 1/n of what it moves to each of the others, all at
@@ -138,18 +125,11 @@ class HiBench(Requests, frozen=True, tag="hibench"):
     """
 
     job: Job
-    hosts: Name
     profile: Profile = "small"
     """Size of the input (hibench.scale.profile)."""
-    compute_s: Think = 0.0
-    start_s: NonNegative = 0.0
-
-    def ends(self, topology: Topology) -> frozenset[int]:
-        return frozenset(topology.group(self.hosts))
 
     def fits(self, topology: Topology, duration_s: float) -> None:
-        check_groups(topology, hosts=self.hosts)
-        starts_in("start_s", self.start_s, duration_s)
+        super().fits(topology, duration_s)
         if single(topology, self.hosts):
             raise ConfigError(f"hosts: group {self.hosts!r} has one host; a shuffle takes at least 2")
         at_most("hosts", 3.0 * len(topology.group(self.hosts)) ** 2)

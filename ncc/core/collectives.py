@@ -19,22 +19,21 @@ import numpy as np
 from ncc.core.errors import ConfigError
 from ncc.core.flows import IntArray
 from ncc.core.graph import Rows
-from ncc.core.requests import Think
+from ncc.core.requests import Among
 from ncc.core.topology import Topology
-from ncc.core.traffic import Requests, at_most, check_groups, starts_in
-from ncc.core.value import Count, Name, Natural, NonNegative
+from ncc.core.traffic import at_most
+from ncc.core.value import Count, Natural
 
 Algorithm = Literal["ring", "halving_doubling", "all_to_all"]
 
 
-class Collective(Requests, frozen=True, tag="collective"):
+class Collective(Among, frozen=True, tag="collective"):
     """A collective among hosts, `rounds` times with computations between; each is a request.
 
     A round starts when the last flow of the one before has come and every host has computed for `compute_s`.
     """
 
     algorithm: Algorithm
-    hosts: Name
     size_bytes: Count
     """Payload of each host, S."""
     places: Literal["in_order", "random"] = "in_order"
@@ -44,15 +43,9 @@ class Collective(Requests, frozen=True, tag="collective"):
     window: Natural = 0
     """Flows of a host at a time, for `all_to_all`; 0: all at once."""
     rounds: Count = 1
-    compute_s: Think = 0.0
-    start_s: NonNegative = 0.0
-
-    def ends(self, topology: Topology) -> frozenset[int]:
-        return frozenset(topology.group(self.hosts))
 
     def fits(self, topology: Topology, duration_s: float) -> None:
-        check_groups(topology, hosts=self.hosts)
-        starts_in("start_s", self.start_s, duration_s)
+        super().fits(topology, duration_s)
         if self.n > (most := len(topology.group(self.hosts))):
             raise ConfigError(f"n must be at most the {most} hosts of {self.hosts!r}, got {self.n}")
         if self.n == 1:

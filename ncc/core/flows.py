@@ -52,7 +52,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class FlowTable:
-    """Flows in order of start; all columns have shape [n_flows]."""
+    """Flows in order of their drawn start; all columns have shape [n_flows]."""
 
     start_s: FloatArray
     """Arrival at the sending host, a whole number of nanoseconds, >= 0. Before a run, a flow that waits for a group has

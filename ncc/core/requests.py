@@ -11,8 +11,8 @@ from ncc.core.errors import ConfigError
 from ncc.core.flows import IntArray
 from ncc.core.graph import MAX_THINK_S, Rows
 from ncc.core.topology import Topology
-from ncc.core.traffic import Requests, at_most, check_groups, single, starts_in
-from ncc.core.value import Count, Name, NonNegative
+from ncc.core.traffic import Requests, at_most, check_groups, single
+from ncc.core.value import Count, Name
 
 Think = Annotated[float, Meta(ge=0, le=MAX_THINK_S)]
 """Seconds between the end of a group and a flow that waits for it."""
@@ -20,7 +20,43 @@ QUERY_BYTES = 40
 """Payload of a query. It is ours: wang2021 gives none."""
 
 
-class FanOut(Requests, frozen=True, tag="fan_out"):
+class Asking(Requests, frozen=True, kw_only=True):
+    """Requests to servers, one after the other."""
+
+    sources: Name
+    """Group of the servers."""
+    destinations: Name
+    """Group of the hosts that ask."""
+    service_s: Think = 0.0
+    """Time from the end of a query to the start of its answer."""
+    think_s: Think = 0.0
+    """Time from the end of a request to the start of the next."""
+
+    def ends(self, topology: Topology) -> frozenset[int]:
+        return frozenset(topology.group(self.sources)) | frozenset(topology.group(self.destinations))
+
+    def fits(self, topology: Topology, duration_s: float) -> None:
+        super().fits(topology, duration_s)
+        check_groups(topology, sources=self.sources, destinations=self.destinations)
+        if single(topology, self.sources) and topology.group(self.sources)[0] in topology.group(self.destinations):
+            raise ConfigError(f"sources: group {self.sources!r} has no host other than one that asks")
+
+
+class Among(Requests, frozen=True, kw_only=True):
+    """Requests in which hosts of one group send to each other and compute between."""
+
+    hosts: Name
+    compute_s: Think = 0.0
+
+    def ends(self, topology: Topology) -> frozenset[int]:
+        return frozenset(topology.group(self.hosts))
+
+    def fits(self, topology: Topology, duration_s: float) -> None:
+        super().fits(topology, duration_s)
+        check_groups(topology, hosts=self.hosts)
+
+
+class FanOut(Asking, frozen=True, tag="fan_out"):
     """Requests of front ends: each asks `fan_in` servers at once, and is complete when all have answered.
 
     Each front end makes `requests` requests, one after the other. A request sends a query to each server, which answers
@@ -31,27 +67,14 @@ class FanOut(Requests, frozen=True, tag="fan_out"):
     fan_in: Count
     answer_bytes: Count | SizeDistribution
     """Payload of an answer, or the table from which it is drawn."""
-    sources: Name
-    destinations: Name
     requests: Count = 1
     front_ends: Count = 1
     query_bytes: Count = QUERY_BYTES
-    service_s: Think = 0.0
-    think_s: Think = 0.0
-    """Time between a request's last answer and the next request's queries."""
-    start_s: NonNegative = 0.0
-    """Start of the first request of every front end."""
-
-    def ends(self, topology: Topology) -> frozenset[int]:
-        return frozenset(topology.group(self.sources)) | frozenset(topology.group(self.destinations))
 
     def fits(self, topology: Topology, duration_s: float) -> None:
-        check_groups(topology, sources=self.sources, destinations=self.destinations)
-        starts_in("start_s", self.start_s, duration_s)
+        super().fits(topology, duration_s)
         if self.front_ends > (n := len(topology.group(self.destinations))):
             raise ConfigError(f"front_ends must be at most the {n} hosts of destinations, got {self.front_ends}")
-        if single(topology, self.sources) and topology.group(self.sources)[0] in topology.group(self.destinations):
-            raise ConfigError(f"sources: group {self.sources!r} has no host other than a front end")
         at_most("requests", 2.0 * self.requests * self.front_ends * self.fan_in)
 
     def draw_rows(self, topology: Topology, rng: np.random.Generator) -> Rows:

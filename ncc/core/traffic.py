@@ -10,7 +10,7 @@ import numpy as np
 from ncc.core.errors import ConfigError
 from ncc.core.graph import Rows
 from ncc.core.topology import Topology
-from ncc.core.value import Value
+from ncc.core.value import NonNegative, Value
 from ncc.core.writes import AnyWrites
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -45,6 +45,12 @@ class Traffic(Value, frozen=True, kw_only=True, tag_field="kind"):
 
 class Requests(Traffic, frozen=True, kw_only=True):
     """A component of requests: flows that start when others are complete (`ncc.core.flows.Graph`)."""
+
+    start_s: NonNegative = 0.0
+    """Start of the first requests."""
+
+    def fits(self, topology: Topology, duration_s: float) -> None:
+        starts_in("start_s", self.start_s, duration_s)
 
     def draw_rows(self, topology: Topology, rng: np.random.Generator) -> Rows:
         """Draw the rows of the graph."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Workloads: frozen values that draw a flow list once from (topology, duration, seed).
 
-To add one, write a `Traffic` subclass with a `tag` and a `draw`, and add it to `AnyTraffic`.
+To add one, write a `Traffic` subclass with a `tag` and a `draw` (a `Requests` subclass: `draw_rows`), and add it to
+`AnyTraffic`.
 """
 
 from typing import ClassVar

@@ -146,7 +146,7 @@ def test_a_column_of_another_length_is_refused() -> None:
         (fan_out(think_s=3601), "think_s"),
         (fan_out(requests=10**6), "workload.it.requests asks for about 6e\\+06 flows; at most 5000000 are allowed"),
         (fan_out(front_ends=2), "front_ends must be at most the 1 hosts of destinations, got 2"),
-        (fan_out(sources="receiver"), "sources: group 'receiver' has no host other than a front end"),
+        (fan_out(sources="receiver"), "sources: group 'receiver' has no host other than one that asks"),
         (fan_out(sources="nobody"), "workload.it.sources: Unknown host group 'nobody'"),
         (collective("ring", n=9), "n must be at most the 8 hosts of 'senders', got 9"),
         (collective("ring", hosts="receiver"), "hosts: group 'receiver' has one host; a collective takes at least 2"),

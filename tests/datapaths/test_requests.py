@@ -178,6 +178,16 @@ def test_receivers_know_of_an_answer_without_a_note() -> None:
     assert notes == [3, 6]
 
 
+@SIMULATED
+def test_an_answer_waits_for_a_grant_as_it_has_no_syn(simulator: Simulator) -> None:
+    """Nobody grants it a start, so it begins when its patience ends, two periods after its host has it."""
+    scenario = star(handshake=True).replace(neighbourhoods="receivers", period_s=1e-3)
+    flows = scenario.flows(1)
+    assert flows.graph is not None
+    records = run(simulator(), scenario, flows, HostStack(hold=True, answer_frac=0.5))
+    assert (records.finish_s - records.start_s)[flows.graph.answer].min() > 2 * scenario.period_s
+
+
 def test_linux_refuses_requests() -> None:
     with pytest.raises(ConfigError, match="The Linux datapath does not start flows when others are complete"):
         LinuxDatapath().start(star(handshake=True), star().flows(1), HostStack(), 1)
