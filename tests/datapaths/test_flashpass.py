@@ -55,7 +55,7 @@ def test_rehearsed_data_of_unequal_delays_does_not_crush(simulator: Simulator) -
 
 
 def test_words_and_data_are_no_faster_than_the_shaped_queue() -> None:
-    """Requests and packets fill the line for 20 ms. If they were 1297 ns apart and not 1297.6, packets would pile up."""
+    """Requests and packets fill the line for 20 ms. With gaps of 1297 in place of 1297.6 ns, packets would pile up."""
     topology = star(1, shaped_frac=CREDITS_SHARE)
     scenario = rehearsing(topology, flow("s0", "receiver", 15_413 * MSS), share=CREDITS_SHARE)
     done = run(PacketsimDatapath, scenario, stack())
