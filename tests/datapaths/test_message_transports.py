@@ -262,7 +262,7 @@ def test_pfabric_probes_from_the_fifth_timeout_on() -> None:
 
 
 def test_pfabric_starts_slowly_after_a_probe() -> None:
-    """What comes before the first PROBE is lost. Its ACK opens a window of 1. The window is 2 a round trip later, which
+    """All packets before the first PROBE are lost. Its ACK opens a window of 1. A round trip later the window is 2, which
     ends slow start, and then one more for each full window: the 20 packets go in rounds of 1, 2, 3, 4, 5 and 5."""
     name = "pfabric_host"
     scenario = carrying(star(name, 1, 10 * US), flow("s0", "receiver", 20 * MSS))
