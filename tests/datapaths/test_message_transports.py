@@ -262,8 +262,8 @@ def test_pfabric_probes_from_the_fifth_timeout_on() -> None:
 
 
 def test_pfabric_starts_slowly_after_a_probe() -> None:
-    """All packets before the first PROBE are lost. Its ACK opens a window of 1. A round trip later the window is 2, which
-    ends slow start, and then one more for each full window: the 20 packets go in rounds of 1, 2, 3, 4, 5 and 5."""
+    """All packets before the first PROBE are lost. Its ACK opens a window of 1. A round trip later the window is 2, and
+    slow start ends. Then it grows by 1 for each full window: the 20 packets go in rounds of 1, 2, 3, 4, 5 and 5."""
     name = "pfabric_host"
     scenario = carrying(star(name, 1, 10 * US), flow("s0", "receiver", 20 * MSS))
     done = run(PacketsimDatapath, scenario, CASES[name][0], prepare=drops(scenario, tor__receiver=range(1, 17)))
