@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncc.results.palette import Style, variant_styles
-from ncc.results.plot.canvas import TEXT, finish, letters, log_axis, new_figure, panel_title, points, thinned_mean
+from ncc.results.plot.canvas import TEXT, finish, log_axis, new_figure, panel_title, points, thinned_mean
 from ncc.study.measures_base import Course
 from ncc.study.result import Result, contender_label
 from ncc.study.spec import Panel
@@ -26,8 +26,6 @@ Courses = Mapping[tuple[str, str, At], Course]
 POINTS_OVER_TIME = 2000
 """Most points of a line over time; if there are more periods, groups of them are averaged."""
 DASHES = (":", "--", "-.")
-KEY_LETTERS = 7
-"""Width of the symbol in front of a name in the legend, in letters."""
 
 
 def draw(result: Result, courses: Courses, path: Path) -> None:
@@ -50,8 +48,7 @@ def draw(result: Result, courses: Courses, path: Path) -> None:
         else:
             _over_axis(result, panel, where, looks)
     entries = {name: handle for where in axes for handle, name in zip(*where.get_legend_handles_labels(), strict=True)}
-    fit = letters(figure.get_figwidth(), TEXT) // (KEY_LETTERS + max(map(len, entries), default=0))
-    finish(figure, path, _heading(result), entries, max(1, min(4, fit)), size=TEXT, grow=True)
+    finish(figure, path, _heading(result), entries, columns=4, size=TEXT, grow=True)
 
 
 def _looks(result: Result) -> dict[str, Style]:

@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -15,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from ncc.core.errors import ConfigError
+from ncc.harness.run import Run
 from ncc.metrics.stats import Interval
 from ncc.results.paper import Paper, paper_of
 from ncc.results.plot import (
@@ -44,7 +46,16 @@ def sized(*sizes: int) -> dict[str, FlowPoints]:
     return dict.fromkeys(("ncc", "dctcp"), (np.repeat(sizes, 1000), slowdown))
 
 
+def marked_apart() -> list[Run]:
+    """Two runs, on ports with different marking thresholds and long names."""
+    one, other = runs()
+    topology = other.scenario.topology.replace(mark_threshold_bytes=12_000)
+    named = other.controller.replace(name="a_controller_with_a_long_name")
+    return [one, replace(other, controller=named, scenario=other.scenario.replace(topology=topology))]
+
+
 FIGURES: dict[str, Draw] = {
+    "levels": lambda path: port_timeline(marked_apart(), path),
     "port": lambda path: port_timeline(runs(), path),
     "flows": lambda path: flow_timeline(runs(), path),
     "windows": lambda path: window_timeline([trace("ncc"), trace("dctcp")], path),
@@ -103,7 +114,7 @@ def test_text_can_be_read(name: str, paper: Paper, monkeypatch: pytest.MonkeyPat
         assert box[2] <= right + 1, text.get_text()
         assert box[3] <= top + 1, text.get_text()
         if paper.width_in:
-            assert 6.9 <= text.get_fontsize() <= 9.0, text.get_text()
+            assert 6.9 <= float(text.get_fontsize()) <= 9.0, text.get_text()
     for (one, a), (other, b) in combinations(found.items(), 2):
         beside = a[2] <= b[0] + 2 or b[2] <= a[0] + 2 or a[3] <= b[1] + 2 or b[3] <= a[1] + 2
         assert beside, f"{one.get_text()} covers {other.get_text()}"

@@ -36,6 +36,8 @@ TAIL = 30
 """Number of slowest flows that are drawn in addition."""
 DIGITS = (1, 1.5, 2, 3, 5, 7), (1, 2, 3, 5), (1, 2, 5), (1, 3), (1,)
 """First digits of the ticks of a logarithmic axis, the most first."""
+KEY_LETTERS = 7
+"""Width of the line or mark before a name in a legend, in letters."""
 THIN = 1.0
 """Line width of the curves of bounds, in points."""
 LETTERS = 120
@@ -189,9 +191,8 @@ def finish(
     paper, lines = _paper.get(), 0
     if entries:
         ncols = min(len(entries), columns or legend_columns(figure))
-        if paper.width_in:
-            key = 6 + max(map(len, entries))
-            ncols = max(1, min(ncols, letters(paper.width_in, 7) // key))
+        key = KEY_LETTERS + max(map(len, entries))
+        ncols = max(1, min(ncols, letters(figure.get_figwidth(), points(TEXT)) // key))
         lines += max(2, -(-len(entries) // ncols))
         figure.legend(entries.values(), entries.keys(), ncols=ncols, **BELOW)
     if title and paper.titles:

@@ -16,6 +16,8 @@ from ncc.results.closeup import Drawing
 from ncc.results.comparison import Comparison
 from ncc.results.grid import BEST
 from ncc.results.palette import Style, label, styles
+from ncc.results.paper import SCREEN, Paper
+from ncc.results.plot import on_paper
 from ncc.results.report.figures import closeup_figures, curve_figure, embedded, slowdown_figures
 from ncc.results.report.sources import Source
 from ncc.results.report.words import scenario_rows, training_rows
@@ -26,6 +28,8 @@ GENERATOR = "ncc.report 1"
 """Text by which a page is known to be a report; a newer report may replace such a page."""
 HEADLINE = "slowdown_all_mean", "slowdown_all_p99", "goodput_bps", "queue_delay_mean_s"
 """Metrics in the overview of all folders."""
+PHONE = Paper(width_in=3.5)
+"""Size of figures that narrow screens show in place of the others."""
 SIDE_BY_SIDE = 4
 """Number of controllers that are drawn side by side unless they are named."""
 _LINES = {"-": "solid", "--": "dashed", "-.": "dashed", ":": "dotted"}
@@ -147,9 +151,10 @@ def render(parts: Sequence[Part], title: str | None, told: Callable[[Drawing], N
     ]
     folder = files("ncc.results.report")
 
-    def shown(drawing: Drawing, anchor: str) -> str:
+    def shown(drawing: Drawing, anchor: str, narrow: bool) -> str:
         told(drawing)
-        return embedded(drawing, anchor)
+        with on_paper(PHONE if narrow else SCREEN):
+            return embedded(drawing, f"{anchor}-narrow" if narrow else anchor)
 
     names = list(dict.fromkeys(name for part in parts for name in _named(part)))
     looks = {style.label: swatch(style) for style in styles(names).values()}

@@ -79,7 +79,7 @@ def write_report(spec: ReportSpec) -> Path:
         for source in sources:
             bar.update(READ_FRAC * (1 + len(parts) / len(spec.run)), f"computing {source.name}")
             parts.append(part_of(source, parts, **choices))
-        n = sum(len(drawings(part)) for part in parts) * (1 + len(spec.figures))
+        n = sum(len(drawings(part)) for part in parts) * (2 + len(spec.figures))
         drawn = count()
 
         def told(drawing: Drawing) -> None:
@@ -92,6 +92,7 @@ def write_report(spec: ReportSpec) -> Path:
                 for drawing, form in product(drawings(part), spec.figures):
                     told(drawing)
                     drawing.draw(folder / f"{drawing.name}.{form}")
+        bar.update(1.0)
     return path
 
 
