@@ -151,7 +151,7 @@ def test_a_measurement_that_is_not_finite_is_named(name: str, value: float) -> N
 @pytest.mark.parametrize(
     ("feature", "message"),
     [
-        ({"kidn": "own"}, "'rtt' must have a kind, and may have of, per and called, got kidn"),
+        ({"kidn": "own"}, "'rtt' must have a kind and may have of, per, called and means, got kidn"),
         ({"kind": "own", "of": "rt"}, "Unknown 'of' of a feature of kind own .* 'rt'. Did you mean 'rtt'. Known: "),
         ({"kind": "own", "of": "uplink_queue"}, "Unknown 'of' of a feature of kind own .* 'uplink_queue'"),
         ({"kind": "own_before", "of": "period"}, "Unknown 'of' of a feature of kind own_before .* 'period'"),
