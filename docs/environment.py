@@ -209,7 +209,7 @@ def _allowed(kind: types.Type) -> str:
     text = "names"
     match kind:
         case types.LiteralType(values=values):
-            text = ", ".join(sorted(f"`{value}`" for value in values))
+            text = ", ".join(f"`{value}`" for value in sorted(map(str, values)))
         case types.BoolType():
             text = "true, false"
         case types.FloatType() | types.IntType():
