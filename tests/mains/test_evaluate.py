@@ -78,8 +78,11 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_an_experiment_end_to_end(tmp_path: Path) -> None:
-    done = ncc("evaluate", *QUICK, "out=tried", cwd=tmp_path)
+    done = ncc("evaluate", *QUICK, "out=tried", "figures=svg", "width_in=3.4", "titles=false", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    drawn = (tmp_path / "tried" / "packetsim" / "figure.svg").read_text()
+    assert re.search(r'<svg [^>]*?width="244.8pt"', drawn), "3.4 inches"
+    assert "Here, on packetsim" not in drawn, "the heading is left to the caption"
     assert "shape holds: 4 of 4 checks hold; queue_is_k: k 20: 2" in done.stdout
     folder = tmp_path / "tried" / "packetsim"
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")

@@ -75,6 +75,8 @@ PAPER_LOOK: Any = {
 """Settings of figures that are printed in their own size, where 7 to 9 points are usual."""
 PANEL_IN, SHARED_PANEL_IN = 2.2, 1.6
 """Smallest width of a panel on paper in inches, with an y axis of its own and with a common one."""
+PAPER_TICKS = 5
+"""Most intervals between the ticks of an x axis on paper."""
 ROW_IN = 1.25
 """Smallest height of a panel on paper in inches."""
 
@@ -150,6 +152,8 @@ def new_figure(
     panels = list(axes.ravel())
     for spare in panels[n:]:
         spare.remove()
+    for panel in panels[:n] if width_in else ():
+        panel.locator_params(axis="x", nbins=PAPER_TICKS)
     return figure, panels[:n]
 
 
