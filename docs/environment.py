@@ -200,7 +200,7 @@ def _name(name: str, default: str) -> str:
 
 def _plain(value: Any) -> str:
     if isinstance(value, tuple):
-        return ", ".join(map(_plain, value))
+        return ", ".join(map(_plain, value)) or "[]"
     return json.dumps(value).strip('"')
 
 
