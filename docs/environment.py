@@ -178,14 +178,10 @@ def rewards() -> str:
 def settings(kind: type[Value]) -> str:
     """Table of a value's fields: default, range and meaning."""
     rows = [
-        (f"`{field.name}`", _plain(field.default), _allowed(types.type_info(field.type)), _text(kind, field.name))
+        (f"`{field.name}`", _plain(field.default), _allowed(types.type_info(field.type)), field_texts(kind)[field.name])
         for field in msgspec.structs.fields(kind)
     ]
     return markdown_table(("setting", "default", "allowed", "meaning"), rows)
-
-
-def _text(kind: type[Value], field: str) -> str:
-    return field_texts(kind)[field].replace("``", "`")
 
 
 def _described(kind: type, pattern: str) -> dict[str, str]:

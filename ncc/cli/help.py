@@ -148,7 +148,7 @@ def field_texts(kind: type) -> dict[str, str]:
         assert isinstance(body, ast.ClassDef)
         for field, after in zip(body.body, body.body[1:], strict=False):
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
-                text = " ".join(str(ast.literal_eval(after.value)).split())
+                text = " ".join(str(ast.literal_eval(after.value)).replace("``", "`").split())
                 texts[field.target.id] = re.split(r"(?<=[a-z)])\. ", text)[0].rstrip(".")
     return texts
 
