@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What would break an image that no machine here can build: the Dockerfile against the files that it relies on."""
+"""The Dockerfile against the files that it relies on, because not every machine can build the image."""
 
 import re
 import tomllib
@@ -60,7 +60,7 @@ def test_it_installs_what_the_build_requires_at_pinned_versions() -> None:
 
 
 def test_what_it_copies_is_there() -> None:
-    """Of the folder it needs all that git knows; `.dockerignore` leaves out nothing of that."""
+    """It needs all that git knows of the folder; `.dockerignore` leaves out nothing of that."""
     assert of("COPY") == [". ."]
     left_out = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
     lost = [path for path in tracked() for rule in left_out if fnmatch(path, rule) or path.split("/")[0] == rule]
