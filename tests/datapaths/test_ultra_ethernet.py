@@ -115,7 +115,7 @@ def test_tcp_keeps_to_its_path_where_switches_hash_entropies(simulator: Simulato
 
 
 def test_idle_credit_keeps_a_lone_flow_s_line_full(simulator: Simulator) -> None:
-    """What a sender asks for is a round trip old: without credit in advance its line pauses at the end."""
+    """A sender's target is a round trip old: without credit in advance its line pauses."""
     scenario = fixed(STAR.replace(delay_s=20 * US), flow("s0", "receiver", 100 * MSS), **SETTINGS)
     nscc, rccc = (run(simulator, scenario, each).fct_s[0] for each in (NSCC, RCCC))
     idle_off = run(simulator, scenario, RCCC.replace(params=(("idle", 0),))).fct_s[0]
