@@ -84,13 +84,13 @@ struct ncc_tp_flow {
     ncc_u32 peer;               /* host at the other end */
     ncc_u32 random;             /* uniform, new for every call */
     /* at the sender */
+    ncc_u32 rivals;  /* flows whose data waits at this host, with this one */
     ncc_u32 sent;    /* transmissions so far, with those again */
     ncc_u32 fresh;   /* packets that have not left yet */
     ncc_u32 again;   /* packets that are to go again */
     ncc_u32 acked;   /* packets that are known to be there */
     ncc_u32 granted; /* permissions that have not been used */
     ncc_u32 at_host; /* packets that wait in the host's queue: those cannot be lost */
-    ncc_u32 rivals;  /* flows whose data waits at this host, with this one */
     ncc_u64 late_ns; /* time for which the first permission has been due, without room at the host; 0: there is room */
     /* at the receiver */
     ncc_u32 here;    /* packets that are there */
@@ -177,7 +177,7 @@ NCC_CC_FN struct ncc_tp_packet *ncc_tp_say(struct ncc_tp_out *o, ncc_u32 kind)
 }
 
 /* Expects struct <name>_sender, <name>_receiver, <name>_host, <name>_params[] and the functions <name>_start, _heard,
- * _sender_timer, _got, _receiver_timer, _turn; NCC_TP_REGISTER_LEAVES also _leaves. */
+ * _sender_timer, _got, _receiver_timer, _turn. */
 #ifdef __bpf__
 #define NCC_TP_REGISTER(name_, needs_, top_, summary_)                                                                 \
     _Static_assert(sizeof(struct name_##_sender) <= NCC_TP_STATE_MAX, "state is larger than a sender has room for");   \
@@ -224,6 +224,7 @@ NCC_CC_FN struct ncc_tp_packet *ncc_tp_say(struct ncc_tp_out *o, ncc_u32 kind)
                                                         name_##_turn_any,                                              \
                                                         leaves_};
 #define NCC_TP_REGISTER(name_, needs_, top_, summary_) NCC_TP_TABLE_(name_, needs_, top_, summary_, 0)
+/* The same with a function <name>_leaves. */
 #define NCC_TP_REGISTER_LEAVES(name_, needs_, top_, summary_)                                                          \
     static void name_##_leaves_any(NCC_TP_END_, struct ncc_tp_packet *k)                                               \
     {                                                                                                                  \

@@ -294,9 +294,9 @@ class MessageEnds
         f.again = m.again;
         f.acked = m.acked;
         f.granted = m.granted;
+        f.rivals = sender ? static_cast<ncc_u32>(waiting_[flow.src] + (m.waits ? 0 : 1)) : 0;
         if (sender) {
             f.at_host = network_.AtHost(m.slot);
-            f.rivals = static_cast<ncc_u32>(waiting_[flow.src] + (m.waits ? 0 : 1));
             f.late_ns = m.sends() && !m.grants.empty() ? f.now_ns - std::min(f.now_ns, m.grants.front().due_ns) : 0;
         }
         f.here = m.here;

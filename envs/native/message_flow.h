@@ -42,9 +42,9 @@ struct MessageFlow {
     uint32_t sent = 0, acked = 0, again = 0, granted = 0;
     uint32_t again_from = 0; // no packet below it is to go again
     Numbers there, repeat;   // in [una, nxt): known to be there, to go again
-    bool waits = false;      // some of its data waits at its host
     std::deque<ncc_tp_grant> grants;
     MessageTimer permitted, sender_timer;
+    bool waits = false; // some of its data waits at its host
     // Receiver
     uint32_t here = 0, below = 0, reached = 0;
     Numbers got; // beyond `below`
