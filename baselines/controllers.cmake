@@ -25,7 +25,7 @@ ncc_registered("" "NCC_CC_REGISTER(_RATE|_WITH)?" _ops ncc_rows)
 ncc_registered("" "NCC_SW_REGISTER(_INGRESS|_ROUTE|_QUEUES)?" _program ncc_program_rows)
 ncc_registered("orders/" NCC_ORDER_REGISTER _order ncc_order_rows)
 ncc_registered("tags/" NCC_TAG_REGISTER _tags ncc_tag_rows)
-ncc_registered("transports/" NCC_TP_REGISTER _transport ncc_tp_rows)
+ncc_registered("transports/" "NCC_TP_REGISTER(_LEAVES)?" _transport ncc_tp_rows)
 file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/generated/ncc_controllers.h" CONTENT
 "/* Written by controllers.cmake. */
 #pragma once

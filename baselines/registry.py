@@ -66,7 +66,8 @@ class TransportNeeds(IntFlag):
     """Needs of a message transport, which the network must meet (`enum ncc_tp_needs` of transport.h).
 
     SHAPED: a shaped queue in every port and NIC. SYMMETRIC: words come back the way of their data. ONE_WAY: packets of
-    a flow do not overtake each other. TRIMS, CLASSES, RANKED: what ports do. TURNS: hosts serve their flows by turns.
+    a flow do not overtake each other. TRIMS, CLASSES, RANKED, MARKS: what ports do. TURNS: hosts serve their flows by
+    turns.
     """
 
     SHAPED = 1
@@ -76,6 +77,7 @@ class TransportNeeds(IntFlag):
     CLASSES = 16
     RANKED = 32
     TURNS = 64
+    MARKS = 128
 
 
 @dataclass(frozen=True)

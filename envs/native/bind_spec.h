@@ -241,6 +241,7 @@ inline void BindSpec(nb::module_ &m)
         .def_rw("tag_params", &Spec::tag_params)
         .def_rw("symmetric", &Spec::symmetric)
         .def_rw("sprayed", &Spec::sprayed)
+        .def_rw("by_entropy", &Spec::by_entropy)
         .def_rw("seed", &Spec::seed);
 }
 

@@ -149,8 +149,9 @@ struct Spec : ShapedSpec {        // the base: shaped queue of each NIC
     Params order_params;
     std::string tags = "none";
     Params tag_params;
-    bool symmetric = false; // what goes to a flow's sender takes the way of its data
-    bool sprayed = false;   // packets take ways of equal length in turn
+    bool symmetric = false;  // what goes to a flow's sender takes the way of its data
+    bool sprayed = false;    // packets take ways of equal length in turn
+    bool by_entropy = false; // packets take ways by a hash of their flow and the entropy that their sender chose
     uint64_t seed = 0;
 };
 

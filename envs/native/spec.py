@@ -54,6 +54,7 @@ def spec_of(
         _check_wait(topology, parts.slowest_port, transport, simulator)
     spec = filled(module.Spec(), **_structs(module, parts.fields))
     spec.symmetric, spec.sprayed = scenario.routing == "symmetric", scenario.routing == "spray"
+    spec.by_entropy = scenario.routing == "entropy"
     try:
         spec.set_flows(
             np.rint(flows.start_s * NS_PER_S).astype(np.int64),

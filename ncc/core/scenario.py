@@ -35,7 +35,7 @@ Knows = Literal["sizes", "backlog", "services"]
 LearnsFrom = Literal["host", "neighbourhood"]
 
 Neighbourhoods = Literal["uplink", "receivers", "both"]
-Routing = Literal["ecmp", "symmetric", "spray"]
+Routing = Literal["ecmp", "symmetric", "spray", "entropy"]
 
 
 class Transport(Value, frozen=True):
@@ -187,7 +187,8 @@ class Scenario(Value, frozen=True):
     routing: Routing = "ecmp"
     """Choice among paths of equal length. `ecmp`: a hash of the flow at each switch, another one for ACKs. `symmetric`:
     ACKs take the path of their data, in the other direction. `spray`: a switch sends the packets for a host over its
-    ports towards it in turn, whatever their flow, so that packets overtake each other."""
+    ports towards it in turn, whatever their flow, so that packets overtake each other. `entropy`: a hash of the flow
+    and of a number that a sender chooses for each packet; TCP chooses none, and keeps to one path as with `ecmp`."""
     transport: Transport = Transport()
     nic: Nic = Nic()
 
@@ -293,6 +294,8 @@ class Scenario(Value, frozen=True):
             (plain["topology"], "classes", 1),
             (plain["topology"], "programs", ()),
             (plain["topology"], "last_delay_s", None),
+            (plain["topology"], "slow_links", 0),
+            (plain["topology"], "slow_frac", 0.25),
             (plain, "sharing_silent_from_s", 0.0),
             (plain, "sharing_unsynchronised", False),
             *((part, "shaped_frac", 0.0) for part in (plain["topology"], plain["nic"])),

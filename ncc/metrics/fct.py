@@ -18,8 +18,8 @@ This is exact for an empty store-and-forward network, in which the last packet w
 and not beyond it. If all packets are full, it is the time of payload and headers at the bottleneck plus the time of one
 packet at every other hop. No transport can be faster, so a slowdown is at least 1.
 
-With `routing: spray` a flow has all shortest paths at once. The ports of hop h have the rate R_h together; the fastest
-of them has the rate r_h, and the shortest delay is d_h. Then n packets need at least
+With `routing: spray` or `entropy` a flow has all shortest paths at once. The ports of hop h have the rate R_h together;
+the fastest of them has the rate r_h, and the shortest delay is d_h. Then n packets need at least
 
     sum_h d_h + max [ sum_h L/r_h,  max_k ( b_k + ((n - 1) L + l) / R_k + sum_{h>k} l/r_h ) ]
     with b_k = min [ sum_{h<k} L/r_h,  (n - 1) L / R_1 + sum_{h<k} l/r_h ],  the time of the first packet at hop k
@@ -78,7 +78,7 @@ def fct_slowdown(
 
 def _transfer_ns(scenario: Scenario, src: int, dst: int, size_bytes: IntArray) -> FloatArray:
     """Transfer time in nanoseconds by the formula above, for flows of one path, without the handshake."""
-    if scenario.routing == "spray":
+    if scenario.routing in ("spray", "entropy"):
         return _sprayed_ns(scenario, src, dst, size_bytes)
     transport = scenario.transport
     rates, delay_ns = _path(scenario, src, dst)

@@ -9,7 +9,7 @@ import pytest
 
 from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topologies import AnyTopology, ManyToOne, Rack
-from ncc.core.topology import Program
+from ncc.core.topology import Program, Red
 from ncc.core.units import GBPS, US
 from ncc.envs.native.base import NativeDatapath
 from ncc.envs.native.spec import filled
@@ -23,11 +23,16 @@ WIRE_S = 1538 * 8 / (10 * GBPS)
 """Time of a full packet on the wire."""
 SHARE = 84 / (2 * 84 + 1538)
 TRIMS: dict[str, Any] = {"programs": (Program(name="trim"),), "control_first": True}
+MARKS: dict[str, Any] = TRIMS | {
+    "mark_on_departure": True, "red": Red(min_bytes=3000, max_bytes=12_000, max_prob_frac=1.0),
+}  # fmt: skip
 SHAPED: dict[str, Any] = {"shaped_frac": SHARE}
 SELECTIVE: dict[str, Any] = SHAPED | {"programs": (Program(name="selective"),)}
 CASES: dict[str, tuple[HostStack, dict[str, Any]]] = {
     "ndp": (HostStack(transport="ndp", params=(("window_pkts", 20),)), TRIMS),
     "eqds": (HostStack(transport="eqds", params=(("window_pkts", 20),)), TRIMS),
+    "nscc": (HostStack(transport="nscc", params=(("choice", 0),)), MARKS),
+    "rccc": (HostStack(transport="rccc", params=(("choice", 0),)), TRIMS),
     "homa": (HostStack(transport="homa", params=(("rtt_pkts", 12),), order="srpt"), {"classes": 8}),
     "homa_one": (HostStack(transport="homa", params=(("overcommit", 1),)), {"classes": 8}),
     "pfabric_host": (
@@ -179,7 +184,7 @@ def with_program(topology: AnyTopology, name: str) -> tuple[AnyTopology, list[st
     """The topology with what a transport needs and at least one program at each port; names of the programs."""
     needs = {"programs": (Program(name="codel"),), "control_first": False} | CASES[name][1]
     beside = [each.name for each in CASES[name][1].get("programs", ())]
-    return topology.replace(shared_buffer_bytes=0, red=None, mark_threshold_bytes=0, **needs), beside
+    return topology.replace(**({"shared_buffer_bytes": 0, "red": None, "mark_threshold_bytes": 0} | needs)), beside
 
 
 @pytest.mark.parametrize("frac", [1, 0.5, 0.1, 0.01, 0.001])

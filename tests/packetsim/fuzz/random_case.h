@@ -313,6 +313,7 @@ class Maker
     {
         spec_.symmetric = random_.Chance(0.3);
         spec_.sprayed = !spec_.symmetric && random_.Chance(0.3);
+        spec_.by_entropy = !spec_.symmetric && !spec_.sprayed && random_.Chance(0.5);
         const std::vector<std::string> tags = NamesIn(ncc_tag_table, {"none"});
         spec_.tags = tags[random_.Between(0, tags.size() - 1)];
         for (const std::string &name : NamesIn(ncc_program_table)) {
