@@ -47,6 +47,9 @@ class HostStack(Value, frozen=True):
     """Class and rank of data packets, for ports with classes or programs that serve by rank: ``none``, or one of
     `baselines/tags/`."""
     tag_params: tuple[tuple[Name, int], ...] = ()
+    front: Name = "one_all"
+    """Front end of hosts that ask (docs/requests.md): ``one_all``, or one of `baselines/fronts/`."""
+    front_params: tuple[tuple[Name, int], ...] = ()
     hold: bool = False
     """Flows send only their SYN until their receiver grants a start (`ncc.core.receivers`). This needs a limiter that
     sends grants. A flow that gets no grant starts after two periods, or later if the scenario delays messages. A flow
