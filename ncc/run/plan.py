@@ -330,6 +330,11 @@ def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None
                 f"controller {controller.name!r} limits rates of hosts, and in scenario {scenario.name!r} only "
                 "receivers decide: set scenario.neighbourhoods to uplink or both, or leave the controller out"
             )
+        if controller.limit.needs_receivers and not scenario.has_receivers:
+            raise ConfigError(
+                f"controller {controller.name!r} needs receivers that tell their senders, which scenario "
+                f"{scenario.name!r} does not have: set scenario.neighbourhoods to receivers"
+            )
         needs = [
             name for name in controller.stack.transports if name in known and known[name].ecn is registry.Ecn.DCTCP
         ]

@@ -23,7 +23,7 @@ from ncc.metrics.catalogue import CATALOGUE, OF_REQUESTS, Better, Metric
 from ncc.metrics.fairness import jain_index
 from ncc.metrics.summary import host_ports
 from ncc.study.measures_base import GBPS, KB, PERCENT, AtPort, Course, Hosts, Measure, MeasuredRun, Statistic, statistic
-from ncc.study.measures_of_flows import Bound, Fct, HostRtt, Marked, QueryTime, QueryTimeouts, Rtt
+from ncc.study.measures_of_flows import Bound, Fct, HostRtt, Marked, QueryTime, QueryTimeouts, RequestGoodput, Rtt
 from ncc.study.measures_of_losses import LossRate, Response
 
 
@@ -213,6 +213,7 @@ AnyMeasure = (
     | Bound
     | QueryTime
     | QueryTimeouts
+    | RequestGoodput
     | Rtt
     | HostRtt
     | Marked
