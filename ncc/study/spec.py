@@ -127,8 +127,8 @@ class Preset(Value, frozen=True, kw_only=True):
             if not MAY_CHANGE.fullmatch(key):
                 raise ConfigError(
                     "Preset.changes may set scenario.{duration_s, drain_s, period_s} and, of a workload's component, "
-                    "start_s, spread_s, flows and requests: a preset runs less of the same, it never alters rates, buffers, RTT, "
-                    f"packet size or load; got {key!r}"
+                    "start_s, spread_s, flows and requests: a preset runs less of the same, it never alters rates, "
+                    f"buffers, RTT, packet size or load; got {key!r}"
                 )
 
 
