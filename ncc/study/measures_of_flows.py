@@ -2,6 +2,7 @@
 """Measures of flows: completion times and their bounds, query times, RTTs and marks."""
 
 import math
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -118,7 +119,14 @@ class RequestGoodput(Measure, frozen=True, kw_only=True, tag="request_goodput"):
     It is NaN if a flow was not delivered.
     """
 
+    of_line: bool = False
+    """Divide by the rate of the line of the host that asks, which must be one."""
+
     SHOWN: ClassVar[Metric] = Metric("", "", "Mbit/s", Better.HIGHER, 1e-6, 1)
+
+    @property
+    def shown(self) -> Metric:
+        return replace(super().shown, unit="%", scale=100.0, digits=2) if self.of_line else super().shown
 
     def fits(self, where: str, scenario: Scenario) -> None:
         if not has_requests(scenario.workload):
@@ -129,7 +137,13 @@ class RequestGoodput(Measure, frozen=True, kw_only=True, tag="request_goodput"):
         if flows.graph is None:
             return math.nan
         payload_bytes = int(flows.size_bytes[flows.graph.answer].sum())
-        return BITS_PER_BYTE * payload_bytes / float(qct_s(flows, seen.run.records.flows).sum())
+        goodput_bps = BITS_PER_BYTE * payload_bytes / float(qct_s(flows, seen.run.records.flows).sum())
+        if not self.of_line:
+            return goodput_bps
+        hosts = np.unique(flows.dst[flows.graph.answer])
+        if len(hosts) != 1:
+            raise ConfigError(f"request_goodput.of_line needs one host that asks, got {len(hosts)}: leave it out")
+        return goodput_bps / seen.network.host_link(int(hosts[0])).rate_bps
 
 
 class Rtt(OfTraffic, frozen=True, kw_only=True, tag="rtt"):
