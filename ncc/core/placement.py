@@ -70,20 +70,19 @@ def cover(holders: IntArray) -> IntArray:
     return chosen
 
 
-def closeness(asked: IntArray, objects: int, alpha: float = 1.0) -> IntArray:
+def closeness(asked: IntArray, objects: int) -> FloatArray:
     """Times that two of the first `objects` objects were asked for by one request, [objects, objects] (eq. 4.1).
 
-    Only requests at the same time count here, in one period: of eq. 4.1 the first sum.
+    This is the first sum of eq. 4.1, with weight 1, over one period.
 
     Args:
         asked: numbers of the objects of each request, [n_requests, n_asked].
         objects: number of objects, of which those that are asked for most often come first.
-        alpha: weight of a request.
     """
     in_request = np.zeros((len(asked), objects))
     rows, columns = np.nonzero(asked < objects)
     in_request[rows, asked[rows, columns]] = 1
-    both = alpha * (in_request.T @ in_request)
+    both: FloatArray = in_request.T @ in_request
     np.fill_diagonal(both, 0)
     return both
 
