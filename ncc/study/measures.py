@@ -23,7 +23,17 @@ from ncc.metrics.catalogue import CATALOGUE, OF_REQUESTS, Better, Metric
 from ncc.metrics.fairness import jain_index
 from ncc.metrics.summary import host_ports
 from ncc.study.measures_base import GBPS, KB, PERCENT, AtPort, Course, Hosts, Measure, MeasuredRun, Statistic, statistic
-from ncc.study.measures_of_flows import Bound, Fct, HostRtt, Marked, QueryTime, QueryTimeouts, RequestGoodput, Rtt
+from ncc.study.measures_of_flows import (
+    Bound,
+    Fct,
+    HostRtt,
+    Marked,
+    QueryTime,
+    QueryTimeouts,
+    RequestEfficiency,
+    RequestGoodput,
+    Rtt,
+)
 from ncc.study.measures_of_losses import LossRate, Response
 
 
@@ -237,6 +247,7 @@ AnyMeasure = (
     | QueryTime
     | QueryTimeouts
     | RequestGoodput
+    | RequestEfficiency
     | Rtt
     | HostRtt
     | Marked

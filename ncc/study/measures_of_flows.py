@@ -2,7 +2,6 @@
 """Measures of flows: completion times and their bounds, query times, RTTs and marks."""
 
 import math
-from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -119,14 +118,7 @@ class RequestGoodput(Measure, frozen=True, kw_only=True, tag="request_goodput"):
     It is NaN if a flow was not delivered.
     """
 
-    of_line: bool = False
-    """Divide by the rate of the line of the host that asks, which must be one."""
-
     SHOWN: ClassVar[Metric] = Metric("", "", "Mbit/s", Better.HIGHER, 1e-6, 1)
-
-    @property
-    def shown(self) -> Metric:
-        return replace(super().shown, unit="%", scale=100.0, digits=2) if self.of_line else super().shown
 
     def fits(self, where: str, scenario: Scenario) -> None:
         if not has_requests(scenario.workload):
@@ -137,13 +129,18 @@ class RequestGoodput(Measure, frozen=True, kw_only=True, tag="request_goodput"):
         if flows.graph is None:
             return math.nan
         payload_bytes = int(flows.size_bytes[flows.graph.answer].sum())
-        goodput_bps = BITS_PER_BYTE * payload_bytes / float(qct_s(flows, seen.run.records.flows).sum())
-        if not self.of_line:
-            return goodput_bps
-        hosts = np.unique(flows.dst[flows.graph.answer])
-        if len(hosts) != 1:
-            raise ConfigError(f"request_goodput.of_line needs one host that asks, got {len(hosts)}: leave it out")
-        return goodput_bps / seen.network.host_link(int(hosts[0])).rate_bps
+        return BITS_PER_BYTE * payload_bytes / float(qct_s(flows, seen.run.records.flows).sum())
+
+
+class RequestEfficiency(RequestGoodput, frozen=True, kw_only=True, tag="request_efficiency"):
+    """`RequestGoodput` as a share of the line of the host that asks (wang2021 figure 4.6); NaN if several ask."""
+
+    SHOWN: ClassVar[Metric] = Metric("", "", "%", Better.HIGHER, 100.0, 2)
+
+    def of(self, seen: MeasuredRun) -> float:
+        flows = seen.run.flows
+        hosts = np.unique(flows.dst[flows.graph.answer]) if flows.graph is not None else []
+        return super().of(seen) / seen.network.host_link(int(hosts[0])).rate_bps if len(hosts) == 1 else math.nan
 
 
 class Rtt(OfTraffic, frozen=True, kw_only=True, tag="rtt"):

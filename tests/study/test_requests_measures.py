@@ -15,7 +15,7 @@ from ncc.harness.limiter import Unlimited
 from ncc.harness.run import run_once
 from ncc.metrics.requests import qct_s
 from ncc.study.measures import SentPackets, measure_all
-from ncc.study.measures_of_flows import RequestGoodput
+from ncc.study.measures_of_flows import RequestEfficiency, RequestGoodput
 
 
 def racks(**workload: Any) -> Scenario:
@@ -42,7 +42,7 @@ def test_requests_are_counted_and_timed() -> None:
     run = run_once(PacketsimDatapath(), scenario, controller, Unlimited(), 1, flow_seed=1).require_valid()
     measures = {
         "goodput": RequestGoodput(),
-        "of_line": RequestGoodput(of_line=True),
+        "of_line": RequestEfficiency(),
         "packets": SentPackets(ports=("leaf*->spine*",)),
         "up": SentPackets(ports=("leaf0->spine0", "leaf1->spine0")),
     }
