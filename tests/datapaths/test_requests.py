@@ -103,7 +103,7 @@ def test_random_graphs_with_losses_are_the_same_on_both_simulators() -> None:
         ours, theirs = (run(each(), scenario, flows, stack) for each in (PacketsimDatapath, Ns3Datapath))
         assert differing(ours, theirs) == [], seed
         losses += int(ours.retransmitted_pkts.sum())
-    assert losses > 1000
+    assert losses > 900
 
 
 def ideal_s(algorithm: str, n: int, shares: int) -> float:
