@@ -146,7 +146,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         timeouts += int(ours.timeouts.sum())
         if rows := differing(ours, theirs):
             bad.append(seed)
-            print(f"seed {seed} ({stack.transport}, {stack.front}): rows {rows[:5]} of {len(flows)} differ", flush=True)
+            print(
+                f"seed {seed} ({stack.transport}, {stack.front_end[0]}): rows {rows[:5]} of {len(flows)} differ",
+                flush=True,
+            )
     print(
         f"{options.graphs - len(bad)} of {options.graphs} graphs are equal to the nanosecond: {flows_seen} flows, "
         f"{timeouts} timeouts"

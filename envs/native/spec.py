@@ -97,7 +97,7 @@ def spec_of(
     spec.latency_ns = to_ns(scenario.decision_latency_s)
     spec.seed = seed % 2**63
     _choose(spec, transports, stack)
-    if stack.front != "one_all" and flows.graph is not None:
+    if stack.front_end[0] != "one_all" and flows.graph is not None:
         _set_fronts(spec, module, topology, flows)
     if stack.components:
         _set_components(spec, module, simulator, transports, scenario=scenario, flows=flows, stack=stack)
@@ -353,8 +353,9 @@ def _choose(spec: Spec, transports: Transports, stack: HostStack) -> None:
     _check_transport(transports, stack)
     check_named("flow order", stack.order, stack.order_params)
     check_named("tags", stack.tags, stack.tag_params)
-    check_named("front end", stack.front, stack.front_params)
-    spec.front, spec.front_params = stack.front, list(stack.front_params)
+    front, front_params = stack.front_end
+    check_named("front end", front, front_params)
+    spec.front, spec.front_params = front, list(front_params)
     spec.tags, spec.tag_params = stack.tags, list(stack.tag_params)
     spec.transport, spec.params = stack.transport, list(stack.params)
     spec.order, spec.order_params = stack.order, list(stack.order_params)

@@ -274,8 +274,6 @@ class Controller(Value, frozen=True):
             ("components", ()),
             ("tags", "none"),
             ("tag_params", ()),
-            ("front", "one_all"),
-            ("front_params", ()),
         ):
             if plain["stack"][key] == default:
                 del plain["stack"][key]

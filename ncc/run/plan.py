@@ -311,7 +311,7 @@ def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None
     named: dict[registry.Kind, list[str]] = {
         "tags": [controller.stack.tags for controller in controllers],
         "flow order": [controller.stack.order for controller in controllers],
-        "front end": [controller.stack.front for controller in controllers],
+        "front end": [controller.stack.front_end[0] for controller in controllers],
     }
     for kind, names in named.items():
         for name in names:
@@ -319,9 +319,9 @@ def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None
                 raise UnknownNameError(kind, name, exist)
     for controller in controllers:
         check_transports(scenario, controller.stack)
-        if controller.stack.front != "one_all" and not has_requests(scenario.workload):
+        if (front := controller.stack.front_end[0]) != "one_all" and not has_requests(scenario.workload):
             raise ConfigError(
-                f"controller {controller.name!r} has front end {controller.stack.front!r}, which holds queries back, "
+                f"controller {controller.name!r} has front end {front!r}, which holds queries back, "
                 f"and scenario {scenario.name!r} has no requests: set stack.front to one_all, or add a workload of "
                 "requests"
             )

@@ -185,7 +185,7 @@ def _controller(
     if stack:
         merged = controller.stack.to_dict()
         for part, its in _OF_STACK:
-            if stack.get(part, merged[part]) != merged[part]:
+            if part in stack and stack[part] != merged.get(part):
                 merged[its] = []
         plain = {**controller.to_dict(), "stack": {**merged, **stack}}
         if isinstance(controller.limit, PolicyLimit):
