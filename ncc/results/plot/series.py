@@ -21,8 +21,10 @@ from ncc.results.plot.canvas import (
     entries_of,
     epochs_within,
     finish,
+    is_first_in_line,
     legend_columns,
     new_figure,
+    panel_title,
     row_ticks,
     stroke,
     thinned_mean,
@@ -77,7 +79,7 @@ def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: W
         axes.margins(x=0)
     if drops.get_ylim()[1] < 1:
         drops.set_ylim(0, 1)
-    title = f"{network.port_name(port)} of {runs[0].scenario.name}"
+    title = f"{network.port_name(port)} of {_where(runs)}"
     finish(figure, path, title, entries_of(panels), columns=legend_columns(figure))
 
 
@@ -110,7 +112,7 @@ def window_timeline(traces: Sequence[WindowTrace], path: Path, *, window_s: Wind
         axes.plot([], [], color=look.colour, lw=0.8, alpha=0.5, label="one flow")
         axes.plot([], [], color=look.colour, lw=2.0, label="median of the flows that are live")
         nobody = "" if lives.any() else ": no connection at the end of any epoch"
-        axes.set_title(look.label + nobody, loc="left", fontsize=10)
+        panel_title(axes, look.label + nobody)
         axes.set_ylabel("cwnd [packets]")
         axes.margins(x=0)
         largest = max(largest, float(np.nanmax(pkts, initial=0.0)))
@@ -120,7 +122,8 @@ def window_timeline(traces: Sequence[WindowTrace], path: Path, *, window_s: Wind
     entries = entries_of(panels[:1])
     for line in entries.values():
         line.set_color(INK)
-    finish(figure, path, "Congestion windows at the end of each epoch", entries, columns=2)
+    on = " and ".join(dict.fromkeys(trace.datapath for trace in traces))
+    finish(figure, path, f"Congestion windows on {on} at the end of each epoch", entries, columns=2)
 
 
 def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -> None:
@@ -170,7 +173,7 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
                 axes.plot(*at, mark, ms=6, mew=2, ls="none", color="black", label=text, path_effects=halo)
         taken = finish_s[ended] - begin_s[ended]
         mean = f"mean {taken.mean() / MS:.3g} ms" if len(taken) else "none delivered"
-        axes.set_title(f"{looks[name].label}: {mean}", loc="left", fontsize=10)
+        panel_title(axes, f"{looks[name].label}: {mean}")
         axes.set_xlabel("simulated time [ms]")
         last = max(last, float(stop.max()))
     first = float(flows.start_s[chosen].min())
@@ -180,9 +183,16 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
         axes.grid(visible=False, axis="y")
     places, labels = row_ticks(names)
     panels[0].set_yticks([place - 0.5 for place in places], labels)
-    panels[0].set_ylabel("flows as they arrive, by sender")
-    title = f"Flows of {runs[0].scenario.name} from arrival to delivery"
+    for axes in panels:
+        if is_first_in_line(axes):
+            axes.set_ylabel("flows as they arrive, by sender")
+    title = f"Flows of {_where(runs)} from arrival to delivery"
     finish(figure, path, title, entries_of(panels), columns=2)
+
+
+def _where(runs: Sequence[Run]) -> str:
+    """Name the scenario and the datapath of runs; runs may be of several datapaths."""
+    return f"{runs[0].scenario.name} on {' and '.join(dict.fromkeys(run.datapath for run in runs))}"
 
 
 def _by_controller(runs: Sequence[Run]) -> dict[str, Run]:
