@@ -6,6 +6,7 @@ Usage: ``python -m studies.random_graphs --graphs 1000``
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,15 @@ from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import Datapath, HostStack
 
 TRANSPORTS = ("newreno", "cubic", "dctcp")
+FRONTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"front": "fixed", "front_params": (("window", 2),)},
+    {"front": "sw"},
+    {"front": "sw", "front_params": (("per_window", 1),)},
+    {"front": "ictcp_asks"},
+    {"front": "fits"},
+)
+"""Front ends of stacks; without one, all queries leave at once."""
 MAX_EPOCHS = 100_000
 
 
@@ -46,7 +56,7 @@ def drawn(seed: int) -> tuple[Scenario, FlowTable, HostStack]:
         transport=transport,
     )
     flows = table(_rows(rng, np.array(network.hosts)))
-    return scenario, flows, HostStack(transport=str(rng.choice(TRANSPORTS)))
+    return scenario, flows, HostStack(transport=str(rng.choice(TRANSPORTS)), **FRONTS[rng.integers(len(FRONTS))])
 
 
 def table(rows: Rows) -> FlowTable:
@@ -136,7 +146,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         timeouts += int(ours.timeouts.sum())
         if rows := differing(ours, theirs):
             bad.append(seed)
-            print(f"seed {seed} ({stack.transport}): rows {rows[:5]} of {len(flows)} differ", flush=True)
+            print(
+                f"seed {seed} ({stack.transport}, {stack.front_end[0]}): rows {rows[:5]} of {len(flows)} differ",
+                flush=True,
+            )
     print(
         f"{options.graphs - len(bad)} of {options.graphs} graphs are equal to the nanosecond: {flows_seen} flows, "
         f"{timeouts} timeouts"

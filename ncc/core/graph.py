@@ -121,6 +121,34 @@ def check_graph(flows: FlowTable) -> None:
     refuse(waits != (flows.size_bytes == 0), "must have bytes and go to another host, or be a wait without bytes")
 
 
+def queries_of(flows: FlowTable) -> IntArray:
+    """Return the row of the query that each answer of a graph follows, [n_flows]; -1 for rows that are no answer.
+
+    Raises:
+        ConfigError: an answer does not follow one query from its receiver to its sender, which has no other answer.
+    """
+    graph, none = flows.graph, np.full(len(flows), NONE)
+    if graph is None:
+        return none
+    answers = np.flatnonzero(graph.answer)
+    n_groups = int(max(graph.group.max(initial=NONE), graph.after.max(initial=NONE))) + 1
+    members = np.bincount(graph.group[graph.group >= 0], minlength=n_groups + 1)
+    row_of = np.full(n_groups + 1, NONE)
+    row_of[graph.group] = np.arange(len(flows))
+    row_of[NONE] = NONE
+    query = row_of[graph.after[answers]]
+    fits = (query >= 0) & (members[graph.after[answers]] == 1)
+    fits &= (flows.src[query] == flows.dst[answers]) & (flows.dst[query] == flows.src[answers]) & ~graph.answer[query]
+    fits &= np.bincount(query[fits], minlength=len(flows))[query] == 1
+    if not fits.all():
+        raise ConfigError(
+            f"flow {int(answers[np.argmin(fits)])} of the requests must be the only answer to one query of its "
+            "receiver, by which a front end counts: set stack.front to one_all, or give each query one answer"
+        )
+    none[answers] = query
+    return none
+
+
 def after_run(flows: FlowTable, records: FlowRecords) -> tuple[FlowTable, FlowRecords]:
     """Return the flows of a run with the starts that they had, and their records, both without waits.
 

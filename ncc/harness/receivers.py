@@ -185,7 +185,7 @@ class WithReceivers:
         self._granting = np.ones(len(network.nodes), np.bool_)
         if self._answered and transport.handshake and not transport.connections_per_pair:
             for host, port in down.items():
-                acted_s = grant_delay_s(scenario) + _turn_s(scenario, host)
+                acted_s = grant_delay_s(scenario) + turn_s(scenario, host)
                 self._granting[host] = not (scenario.sharing_loss_frac > 0 or _overflows(network, port, acted_s))
         grants_at = {port: bool(self._granting[host]) for host, port in down.items()}
         alone = [
@@ -207,7 +207,7 @@ class WithReceivers:
         return Decision(np.where(self._receiver_alone, np.inf, limits_bps), grants.where(self._granting[grants.dst]))
 
 
-def _turn_s(scenario: Scenario, host: int) -> float:
+def turn_s(scenario: Scenario, host: int) -> float:
     """Return the RTT in seconds of a full packet, without queues, between hosts at one switch with such links."""
     link, transport = scenario.network().host_link(host), scenario.transport
     on_wire_bytes = transport.mtu_bytes + HEADER_BYTES + 2 * transport.frame_overhead_bytes

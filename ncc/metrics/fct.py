@@ -44,11 +44,23 @@ def ideal_fct_s(scenario: Scenario, flows: FlowTable) -> FloatArray:
     pairs, of_flow = np.unique(np.stack([flows.src, flows.dst]), axis=1, return_inverse=True)
     order = np.argsort(of_flow.ravel(), kind="stable")
     ends = np.cumsum(np.bincount(of_flow.ravel(), minlength=pairs.shape[1]))
+    alike: dict[tuple[object, ...], tuple[tuple[int, int], list[IntArray]]] = {}
     for (src, dst), rows in zip(pairs.T.tolist(), np.split(order, ends[:-1]), strict=True):
+        alike.setdefault(_ways(scenario, src, dst), ((src, dst), []))[1].append(rows)
+    for (src, dst), parts in alike.values():
+        rows = np.concatenate(parts)
         ideal_ns[rows] = _transfer_ns(scenario, src, dst, flows.size_bytes[rows])
         opens = rows if flows.graph is None else rows[~flows.graph.answer[rows]]
         ideal_ns[opens] += _handshake_ns(scenario, src, dst)
     return ideal_ns / NS_PER_S
+
+
+def _ways(scenario: Scenario, src: int, dst: int) -> tuple[object, ...]:
+    """Return what pairs have in common whose flows of one size have one ideal FCT: rates and delays of their hops."""
+    if scenario.routing == "spray":
+        return src, dst
+    ways = (_path(scenario, *ends) for ends in ((src, dst), (dst, src)))
+    return tuple((tuple(rates.tolist()), delay_ns) for rates, delay_ns in ways)
 
 
 def base_rtt_s(scenario: Scenario, src: int, dst: int) -> float:

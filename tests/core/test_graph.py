@@ -10,7 +10,7 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FlowTable, Graph
-from ncc.core.graph import check_graph
+from ncc.core.graph import check_graph, queries_of
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
@@ -221,3 +221,24 @@ def test_a_job_moves_its_input_from_all_to_all(job: str, profile: str, shuffles:
     assert flows.size_bytes.sum() / shuffles == pytest.approx(moved_bytes * 7 / 8, rel=1e-3)
     assert len(set(graph.group.tolist())) == shuffles
     assert set(graph.request) == {0}
+
+
+def test_each_answer_knows_its_query() -> None:
+    flows, graph = drawn(ask=fan_out(requests=2))
+    query_of = queries_of(flows)
+    assert np.array_equal(query_of >= 0, graph.answer)
+    for answer in np.flatnonzero(graph.answer):
+        query = query_of[answer]
+        assert graph.group[query] == graph.after[answer]
+        assert (flows.src[query], flows.dst[query]) == (flows.dst[answer], flows.src[answer])
+
+
+@pytest.mark.parametrize("column", ["after", "group"])
+def test_an_answer_without_a_query_of_its_own_is_refused_where_a_front_end_counts(column: str) -> None:
+    flows, graph = drawn(ask=fan_out(requests=2))
+    changed = getattr(graph, column).copy()
+    first, second = np.flatnonzero(graph.answer if column == "after" else ~graph.answer)[:2]
+    changed[second] = changed[first]  # two answers of one query, or two queries before one answer
+    broken = replace(flows, graph=replace(graph, **{column: changed}))
+    with pytest.raises(ConfigError, match=r"must be the only answer to one query of its receiver.*one_all"):
+        queries_of(broken)
