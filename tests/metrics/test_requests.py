@@ -43,7 +43,7 @@ def test_an_unfinished_request_counts_with_its_time_so_far() -> None:
 
 
 def test_what_never_started_counts_nowhere_but_as_unfinished() -> None:
-    """Of four requests one is complete, one misses a flow that never started, one hangs, one never began."""
+    """Four requests: one is complete, one misses a flow that never started, one hangs, one never began."""
     nan, scenario = float("nan"), rack()
     flows = requests(flow_table([0.0, 0.1, nan, 0.2, nan], [10] * 5), [0, 1, 1, 2, 3], [-1, -1, 1, -1, -1])
     records = flow_records([0.05, 0.3, nan, nan, nan], timeouts=[0, 0, 0, 1, 0])
