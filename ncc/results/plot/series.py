@@ -191,7 +191,7 @@ def request_timeline(runs: Sequence[Run], request: int, path: Path) -> None:
         took_ms = (run.records.flows.finish_s[chosen].max() - began_s[name]) / MS
         text = "unfinished" if np.isnan(took_ms) else f"{took_ms:.3g} ms"
         axes.set_title(f"{styles(list(named))[name].label}: {text}", loc="left", fontsize=10)
-        axes.set_xlabel("time since its begin [ms]")
+        axes.set_xlabel("time since its start [ms]")
     panels[0].set_ylabel("flows as they start: who sends to whom")
     title = f"Request {request} of {runs[0].scenario.name}"
     finish(figure, path, title, entries_of(panels), columns=3)
