@@ -23,6 +23,10 @@ from ncc.envs.linux.senders import ShimSenders
 from ncc.envs.linux.wake import FIELDS, Waker
 from ncc.harness.messages import Messages, patience_s
 
+FULL_FRAC = 0.9
+"""Share of its sender's link from which a granted rate is no limit. Pacing at such a rate would only mix the packets of
+the pair's flows, which the host's queue sends one flow after the other."""
+
 
 class Gates:
     """State of every sender-receiver pair with flows: the flows that the receiver knows of, and its last grant.
@@ -48,6 +52,8 @@ class Gates:
         # Last grant of each pair.
         self._as_of_s, self._start_s = np.full(len(keys), -np.inf), np.zeros(len(keys))
         self._rate_bps, self._window_pkts = np.full(len(keys), np.inf), np.zeros(len(keys), np.int64)
+        network = scenario.network()
+        self._full_bps = FULL_FRAC * np.array([network.host_link(int(key) // n_nodes).rate_bps for key in keys])
         self._flows, self._edges = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
         self._columns, self._n_edges = np.zeros((4, len(keys))), 0
         self._pairs = extension().Pairs(
@@ -100,12 +106,9 @@ class Gates:
         pair = pair[valid]
         self.counts["messages"] += len(pair)
         self._as_of_s[pair] = as_of_s
-        for column, values in (
-            (self._start_s, grants.start_s),
-            (self._rate_bps, grants.rate_bps),
-            (self._window_pkts, grants.window_pkts),
-        ):
-            column[pair] = np.asarray(values)[valid]
+        self._start_s[pair], self._window_pkts[pair] = grants.start_s[valid], grants.window_pkts[valid]
+        rate_bps = grants.rate_bps[valid]
+        self._rate_bps[pair] = np.where(rate_bps >= self._full_bps[pair], np.inf, rate_bps)
 
     def decide(self, senders: ShimSenders, start_ns: int, now_ns: int) -> None:
         """Apply the grants that have arrived, and wake the flows that may begin; time 0 is at `start_ns`."""

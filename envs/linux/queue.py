@@ -63,10 +63,11 @@ BORROWS = 1
 """Rate in bytes/s of a class that borrows all its bandwidth."""
 BURST_PKTS, BURST_S = 2, 100e-6
 """Burst in full packets, or in seconds at the rate if that is more: timers are late by tens of microseconds."""
-PROMPT_S, SETTLED_S = 2e-3, 0.05
+PROMPT_S, SETTLED_S = 2e-3, 1.0
 """A packet delays the next one by its transmission time at the limit in force, even if the limit rises meanwhile. A
 limit is low if a full packet takes more than `PROMPT_S` at it. Instead of a low limit, the rate at which it takes
-`PROMPT_S` is in force at first; the low limit itself follows `SETTLED_S` after the last limit that was not low."""
+`PROMPT_S` is in force at first; the low limit itself follows `SETTLED_S` after the last limit that was not low. A host
+that waits for its turn has a low limit, and must not lose time when its turn comes (docs/linux/order.md)."""
 HELD_BYTES = 65_536
 """Bytes of a message that may wait in the queue of a host with a limit."""
 GROWING = ("limited_bytes", "open_bytes", "dropped_pkts", "silent_pkts")

@@ -21,6 +21,7 @@ from ncc.core.topologies import ManyToOne
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S, to_ns
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.linux.extension import LIVE_COLUMNS
+from ncc.envs.linux.gates import FULL_FRAC
 from ncc.envs.linux.layout import ADDRESS, address_bytes
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.wake import FIELDS, Waker
@@ -168,6 +169,8 @@ class Receivers:
         self._exchange, self._shim, self._waker, self._peers = exchange, shim, waker, tuple(peers)
         self._granter = Granter(scenario, self._peers)
         self._period_ns = to_ns(scenario.period_s)
+        network = scenario.network()
+        self._full_bps = FULL_FRAC * network.host_link(network.hosts[0]).rate_bps
         self.counters = dict.fromkeys(("flows", "grants", "woken", "unanswered", "silent"), 0)
         self.held = 0
         n, slots = len(peers), len(shim.reports)
@@ -285,13 +288,13 @@ class Receivers:
     def _shares(self, rate_bps: FloatArray, reports: Any) -> FloatArray:
         """Return each live flow's share of the rate that its receiver grants this host, in bytes/s of payload.
 
-        A share of 0 means no limit.
+        A share of 0 means no limit. A rate of almost the whole link is none (`FULL_FRAC`).
         """
         slots, rows = self._slots, self._rows
         mss_bytes = reports["mss_bytes"][slots].astype(np.float64)
         payload = mss_bytes / np.maximum(mss_bytes + reports["header_bytes"][slots], 1)
         share = rate_bps[rows] / self._now["flows"][rows] / BITS_PER_BYTE * payload
-        return np.where(np.isinf(share), 0, np.clip(share, 1, 2.0**40))
+        return np.where(rate_bps[rows] >= self._full_bps, 0, np.clip(share, 1, 2.0**40))
 
 
 def _covers(inbox: Inbox, rows: IntArray, number: Any) -> BoolArray:

@@ -125,7 +125,9 @@ def test_a_flow_begins_at_its_start_with_its_window_and_rate() -> None:
     assert host.kernel.decisions["most_bytes"][0] == 14480
     assert host.kernel.decisions["rate_bytes_per_s"][0] == int(1e7 / 2 / 8 * 1448 / 1500)
     assert host.woken == []
+    host.grant(1, begun=2, start_s=0.015, window_bytes=14480, rate_bps=0.97 * LINK_BPS)
     host.period()  # 20 ms later, and 30 ms would be as near
+    assert host.kernel.decisions["rate_bytes_per_s"][0] == 0, "almost the whole link is no limit"
     assert host.woken == [(TWO, 1000), (TWO, 1001)]
     assert host.start_ns(0) == 1
     host.kernel.reports["held"] = 0

@@ -177,6 +177,18 @@ def test_a_rate_is_shared_by_the_flows_of_a_pair_and_ends_with_the_last() -> Non
     assert said.decisions["rate_bytes_per_s"].tolist() == [0, 0]
 
 
+@pytest.mark.parametrize(("link_frac", "paced"), [(0.97, False), (0.5, True)])
+def test_almost_the_whole_link_is_no_limit(link_frac: float, paced: bool) -> None:
+    """Pacing at it would mix the packets of the pair's flows, which the host's queue sends one flow after the other."""
+    scenario = burst(3000)
+    gates, meter, table = made(scenario)
+    said, states = _Said(1), np.full(1, traffic.HANDED)
+    now = at(0.005, gates.edges(meter, states, 0.005))
+    gates.tell(say(scenario, table.src, table.dst, rate_bps=np.array([link_frac * STAR.rate_bps])), now)
+    gates.decide(said, 0, 15_000_000)  # type: ignore[arg-type]
+    assert bool(said.decisions["rate_bytes_per_s"][0]) == paced
+
+
 def test_a_wake_is_an_ack_that_says_nothing_new() -> None:
     own, peer = map(layout.address_bytes, ("10.0.0.1", "10.0.0.2"))
     packet = wake_ack(own, peer, port=40000, peer_port=5001, una=2**32 - 1, rcv_nxt=17, window=99)

@@ -63,10 +63,10 @@ class TestLimit:
 
     def test_a_low_limit_right_after_a_high_one_is_raised_for_a_while(self, host: Line) -> None:
         with host.queue() as (_, made), host.sending():
-            made.limit(LIMIT_BPS, now_ns=1_000_000_000)
-            made.limit(1e6, now_ns=1_001_000_000)
+            made.limit(LIMIT_BPS, now_ns=NS_PER_S)
+            made.limit(1e6, now_ns=NS_PER_S + 1_000_000)
             check_limit(host.count, 8 * 1500 / queue.PROMPT_S)
-            made.limit(1e6, now_ns=1_100_000_000)
+            made.limit(1e6, now_ns=NS_PER_S + round((queue.SETTLED_S + 0.01) * NS_PER_S))
             check_limit(host.count, 1e6, window_s=0.3)
 
     def test_what_asks_for_the_open_class_is_not_under_it(self, host: Line) -> None:
