@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A comparison in a sentence: how much sooner a controller finishes flows than DCTCP, with the paired interval.
+"""A comparison in a sentence: how much sooner a controller finishes flows than another, with the paired interval.
 
 Where there are requests, they are judged in place of flows, by their QCT.
 """
@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ncc.harness.controller import OPPONENT
 from ncc.metrics.catalogue import CATALOGUE, HEADLINE, Better
 from ncc.metrics.stats import Interval
-from ncc.results.comparison import GAP_METRIC, GAP_START, MIN_SEEDS, Comparison
+from ncc.results.comparison import GAP_METRIC, MIN_SEEDS, Comparison
 from ncc.results.palette import label
 
 GOODPUT, QCT = "goodput_bps", "qct_mean_s"
@@ -30,19 +31,25 @@ def subjects(comparison: Comparison) -> tuple[str, ...]:
     """Name the controllers that the sentences are about: the learned ones and the user's own, if there are any.
 
     Otherwise it is the controller with the lowest mean FCT (with requests, mean QCT) of the classical ones or, if there
-    are none, of all.
+    are none, of all. The reference is no subject if there are others.
     """
-    return comparison.learned or (_fastest(comparison, comparison.classical or comparison.controllers),)
+    learned, classical, every = (
+        tuple(name for name in names if name != comparison.reference)
+        for names in (comparison.learned, comparison.classical, comparison.controllers)
+    )
+    return learned or (_fastest(comparison, classical or every or comparison.controllers),)
 
 
 def opponent(comparison: Comparison, subject: str) -> str | None:
     """Name the controller with which `subject` is compared; None if it was run alone.
 
-    It is DCTCP or, if that was not run, the fastest classical controller.
+    It is the first that was run of these: the reference; DCTCP; the classical controller with the lowest mean FCT (with
+    requests, mean QCT).
     """
     others = [name for name in comparison.controllers if name != subject]
-    if GAP_START in others:
-        return GAP_START
+    for name in (comparison.reference, OPPONENT):
+        if name in others:
+            return name
     classical = [name for name in others if name in comparison.classical] or others
     return _fastest(comparison, classical) if classical else None
 
@@ -77,10 +84,11 @@ def _sentence(comparison: Comparison, subject: str) -> str:
         )
     if np.isnan(took.estimate):
         return f"{ours} against {theirs}: {_goodput(goodput) or f'no {things[:-1]} has a completion time'}."
+    how = _by(took, "sooner", "later")
     if 1.0 in took:
-        verdict = f"{ours} and {theirs} finish {things} equally soon ({_change(took)})"
+        ahead = f"{ours} {how[0]} on average, but the interval {how[1]} includes 0"
+        verdict = f"{ours} and {theirs} finish {things} equally soon ({ahead})"
     else:
-        how = _by(took, "sooner", "later")
         verdict = f"{ours} finishes {things} {how[0]} than {theirs} {how[1]}"
     if found := _goodput(goodput):
         verdict += f"; {found}"

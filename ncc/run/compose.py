@@ -131,6 +131,8 @@ class JudgingSpec(ExecutorSpec, frozen=True, kw_only=True):
     """Add `ncc.metrics.bounds` to the table, unless flows are endless."""
     table: Literal["short", "full"] = "short"
     """Size of the printed table: 80 columns, or every metric with its interval and the bounds."""
+    reference: ControllerName | None = None
+    """Controller that the others are compared with, as results call it; None: `ncc.results.verdict.opponent`."""
     params: dict[ControllerName, dict[str, Any]] = msgspec.field(default_factory=dict)
     """Parameters of transports, by controller, that replace the defaults; `ncc.run.plan.with_params` checks them."""
 

@@ -54,7 +54,8 @@ class EvaluationSpec(JudgingSpec, frozen=True):
         """Load the controllers with `params`. Tuned ones lack their tuned set, because it depends on the scenario.
 
         Raises:
-            ConfigError: a name or parameter does not exist, or two policy files would have the same name in results.
+            ConfigError: a name or parameter does not exist, two policy files would have the same name in results, or
+                `reference` is none of the controllers.
         """
         tuned = tuned_names()
         loaded = tuple(
@@ -71,6 +72,8 @@ class EvaluationSpec(JudgingSpec, frozen=True):
                     f"results would call {' and '.join(named)} all {name!r}: leave all but one out, or call the files "
                     "differently"
                 )
+        if self.reference and self.reference not in (named := [controller.name for controller in loaded]):
+            raise UnknownNameError("reference", self.reference, named)
         return loaded
 
     def contenders(self, scenario: Scenario) -> tuple[tuple[Controller, Scenario], ...]:

@@ -29,7 +29,7 @@ def trace(controller: str, n: int = 3) -> WindowTrace:
     cwnd: FloatArray = np.outer(np.arange(1.0, 51.0), np.full(n, 1460.0))
     cwnd[:5] = np.nan
     cwnd[30:, 0] = np.nan
-    return WindowTrace(controller, np.linspace(0.001, 0.05, 50), np.arange(n), cwnd, 1460)
+    return WindowTrace(controller, "packetsim", np.linspace(0.001, 0.05, 50), np.arange(n), cwnd, 1460)
 
 
 def test_equal_data_make_equal_files_and_other_data_others(tmp_path: Path) -> None:
@@ -95,6 +95,24 @@ def test_a_closeup_of_requests_shows_the_slowest() -> None:
     assert "who sent to whom" in closeup([run], part)["request"].caption
     assert "request" not in closeup([fluid_run()], part)
     assert slowest_request([fluid_run()]) is None
+
+
+def test_every_figure_names_the_datapath_of_its_runs(tmp_path: Path) -> None:
+    port_timeline(runs(), tmp_path / "port.svg")
+    flow_timeline(runs(), tmp_path / "flows.svg")
+    epoch_timeline(fluid_run(), tmp_path / "epochs.svg")
+    window_timeline([trace("ncc"), trace("dctcp")], tmp_path / "windows.svg")
+    said = {
+        "port": " of small_rack on fluid",
+        "flows": "Flows of small_rack on fluid from arrival to delivery",
+        "epochs": "fluid in small_rack on fluid, seed 1",
+        "windows": "Congestion windows on packetsim at the end of each epoch",
+    }
+    for name, title in said.items():
+        assert f"{title}</text>" in (tmp_path / f"{name}.svg").read_text(), name
+    other = replace(fluid_run(share=True), datapath="ns3")
+    port_timeline([fluid_run(), other], tmp_path / "both.svg")
+    assert " on fluid and ns3</text>" in (tmp_path / "both.svg").read_text()
 
 
 def test_levels_of_ports_that_differ_name_their_contenders(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The sentence that begins and ends a comparison, and the table between: what fits 80 columns and a screen."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -51,10 +53,14 @@ def test_a_win_and_a_loss_are_said_in_the_same_words(factor: float, goodput: flo
 
 
 def test_what_cannot_be_told_apart_is_equal() -> None:
+    """The sentence says who is ahead on average, and that it may be chance."""
     (said,) = verdicts(compared({"ncc": BUSY, "dctcp": SAME}, learned=("ncc",)))
-    assert said.startswith("NCC and DCTCP finish flows equally soon (")
-    assert "[\N{MINUS SIGN}" in said
-    assert said.index("%") < said.index("[")
+    assert re.match(
+        r"NCC and DCTCP finish flows equally soon \(NCC 3 % later on average, but the interval \[.\d+, \d", said
+    )
+    assert "] includes 0); " in said
+    (said,) = verdicts(compared({"ncc": SAME, "dctcp": BUSY}, learned=("ncc",)))
+    assert "(NCC 3 % sooner on average, but the interval [" in said
 
 
 def test_few_seeds_tell_nothing() -> None:
@@ -77,6 +83,15 @@ def test_whom_it_is_about_and_against() -> None:
     for order in (("vegas", "cubic", "dctcp"), ("dctcp", "cubic", "vegas")):  # whoever is named first
         classical = compared({"dctcp": SAME, "cubic": (0.9,) * 5, "vegas": (1.1,) * 5}, classical=order)
         assert [said.split()[0] for said in verdicts(classical)] == ["CUBIC"]
+    classical = compared(
+        {"dctcp": SAME, "cubic": (0.9,) * 5, "vegas": (1.1,) * 5}, classical=("dctcp", "cubic", "vegas")
+    )
+    against_cubic = replace(found, reference="cubic")
+    assert opponent(against_cubic, "mine") == "cubic"
+    assert "than CUBIC" in verdicts(against_cubic)[0]
+    assert reference_of(against_cubic) == "cubic"
+    assert "DCTCP finishes flows 11 % later than CUBIC" in verdicts(replace(classical, reference="cubic"))[0]
+    assert "CUBIC finishes flows 10 % sooner than DCTCP" in verdicts(replace(classical, reference="dctcp"))[0]
     several = compared(dict.fromkeys(("dctcp", "a", "b", "c", "d"), SAME), learned=("a", "b", "c", "d"))
     assert [said.split()[0] for said in verdicts(several)] == ["a", "b", "c", "d"]
     assert verdicts(compared({"ncc": SAME})) == ("NCC was run alone; name a second controller to compare it with.",)

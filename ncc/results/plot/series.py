@@ -22,8 +22,10 @@ from ncc.results.plot.canvas import (
     entries_of,
     epochs_within,
     finish,
+    is_first_in_line,
     legend_columns,
     new_figure,
+    panel_title,
     row_ticks,
     stroke,
     thinned_mean,
@@ -81,7 +83,7 @@ def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: W
         axes.margins(x=0)
     if drops.get_ylim()[1] < 1:
         drops.set_ylim(0, 1)
-    title = f"{network.port_name(port)} of {runs[0].scenario.name}"
+    title = f"{network.port_name(port)} of {_where(runs)}"
     finish(figure, path, title, entries_of(panels), columns=legend_columns(figure))
 
 
@@ -114,7 +116,7 @@ def window_timeline(traces: Sequence[WindowTrace], path: Path, *, window_s: Wind
         axes.plot([], [], color=look.colour, lw=0.8, alpha=0.5, label="one flow")
         axes.plot([], [], color=look.colour, lw=2.0, label="median of the flows that are live")
         nobody = "" if lives.any() else ": no connection at the end of any epoch"
-        axes.set_title(look.label + nobody, loc="left", fontsize=10)
+        panel_title(axes, look.label + nobody)
         axes.set_ylabel("cwnd [packets]")
         axes.margins(x=0)
         largest = max(largest, float(np.nanmax(pkts, initial=0.0)))
@@ -124,7 +126,8 @@ def window_timeline(traces: Sequence[WindowTrace], path: Path, *, window_s: Wind
     entries = entries_of(panels[:1])
     for line in entries.values():
         line.set_color(INK)
-    finish(figure, path, "Congestion windows at the end of each epoch", entries, columns=2)
+    on = " and ".join(dict.fromkeys(trace.datapath for trace in traces))
+    finish(figure, path, f"Congestion windows on {on} at the end of each epoch", entries, columns=2)
 
 
 def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -> None:
@@ -154,10 +157,11 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
         took_s = (run.records.flows.finish_s - run.flows.start_s)[chosen]
         taken = took_s[~np.isnan(took_s)]
         mean = f"mean {taken.mean() / MS:.3g} ms" if len(taken) else "none delivered"
-        axes.set_title(f"{styles(list(named))[name].label}: {mean}", loc="left", fontsize=10)
+        panel_title(axes, f"{styles(list(named))[name].label}: {mean}")
         axes.set_xlabel("simulated time [ms]")
-    panels[0].set_ylabel("flows as they arrive, by sender")
-    title = f"Flows of {runs[0].scenario.name} from arrival to delivery"
+        if is_first_in_line(axes):
+            axes.set_ylabel("flows as they arrive, by sender")
+    title = f"Flows of {_where(runs)} from arrival to delivery"
     finish(figure, path, title, entries_of(panels), columns=2)
 
 
@@ -190,10 +194,11 @@ def request_timeline(runs: Sequence[Run], request: int, path: Path) -> None:
     for axes, (name, run) in zip(panels, named.items(), strict=True):
         took_ms = (run.records.flows.finish_s[chosen].max() - began_s[name]) / MS
         text = "unfinished" if np.isnan(took_ms) else f"{took_ms:.3g} ms"
-        axes.set_title(f"{styles(list(named))[name].label}: {text}", loc="left", fontsize=10)
+        panel_title(axes, f"{styles(list(named))[name].label}: {text}")
         axes.set_xlabel("time since its start [ms]")
-    panels[0].set_ylabel("flows as they start: who sends to whom")
-    title = f"Request {request} of {runs[0].scenario.name}"
+        if is_first_in_line(axes):
+            axes.set_ylabel("flows as they start: who sends to whom")
+    title = f"Request {request} of {_where(runs)}"
     finish(figure, path, title, entries_of(panels), columns=3)
 
 
@@ -253,6 +258,11 @@ def _bars(
     places, labels = row_ticks(names)
     panels[0].set_yticks([place - 0.5 for place in places], labels)
     return figure, panels
+
+
+def _where(runs: Sequence[Run]) -> str:
+    """Name the scenario and the datapath of runs; runs may be of several datapaths."""
+    return f"{runs[0].scenario.name} on {' and '.join(dict.fromkeys(run.datapath for run in runs))}"
 
 
 def _by_controller(runs: Sequence[Run]) -> dict[str, Run]:
