@@ -84,7 +84,9 @@ struct ncc_tp_flow {
     ncc_u32 acked;   /* packets that are known to be there */
     ncc_u32 granted; /* permissions that have not been used */
     ncc_u32 at_host; /* packets that wait in the host's queue: those cannot be lost */
-    ncc_u64 late_ns; /* time for which the first permission has been due, without room at the host; 0: there is room */
+    ncc_u64 late_ns; /* time for which the host, which has no room, has held data back: since the first permission was
+                      * due and there was something to send, whichever came later. 0: the host has room, or no
+                      * permission is due, or there is nothing to send */
     /* at the receiver */
     ncc_u32 here;    /* packets that are there */
     ncc_u32 reached; /* highest number that has come, or that a PROBE told of, + 1 */
@@ -166,6 +168,11 @@ NCC_CC_FN struct ncc_tp_packet *ncc_tp_say(struct ncc_tp_out *o, ncc_u32 kind)
     k->kind = kind;
     return k;
 }
+
+#define NCC_TP_DOUBLINGS 5
+
+/* A wait for an answer, twice as long after each of `waits` that brought none, and at most 32 times as long. */
+NCC_CC_FN ncc_u64 ncc_tp_wait_ns(ncc_u64 ns, ncc_u32 waits) { return ns << ncc_min_u64(waits, NCC_TP_DOUBLINGS); }
 
 /* Expects struct <name>_sender, <name>_receiver, <name>_host, <name>_params[] and the functions <name>_start, _heard,
  * _sender_timer, _got, _receiver_timer, _turn. */

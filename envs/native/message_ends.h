@@ -272,7 +272,10 @@ class MessageEnds
         f.granted = m.granted;
         if (sender) {
             f.at_host = network_.AtHost(m.slot);
-            f.late_ns = m.sends() && !m.grants.empty() ? f.now_ns - std::min(f.now_ns, m.grants.front().due_ns) : 0;
+            if (m.sends() && !m.grants.empty()) {
+                const ncc_u64 since_ns = std::max(m.grants.front().due_ns, static_cast<ncc_u64>(m.to_send_ns));
+                f.late_ns = f.now_ns - std::min(f.now_ns, since_ns);
+            }
         }
         f.here = m.here;
         f.reached = m.reached;
@@ -298,7 +301,9 @@ class MessageEnds
         }
         if (sender) {
             network_.run().record(m.flow).wasted_credits += out.wasted;
+            const bool sends = m.sends();
             m.MarkLost(out, [&](uint32_t number) { return network_.Holds(m.slot, number); });
+            m.to_send_ns = sends ? m.to_send_ns : network_.now_ns();
             if (m.Permit(out.grant, out.revoke != 0, network_.now_ns())) {
                 Probe(m);
             }

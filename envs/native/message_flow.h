@@ -41,6 +41,7 @@ struct MessageFlow {
     uint32_t sent = 0, acked = 0, again = 0, granted = 0;
     uint32_t again_from = 0; // no packet below it is to go again
     Numbers there, repeat;   // in [una, nxt): known to be there, to go again
+    int64_t to_send_ns = 0;  // time since which there has been something to send
     std::deque<ncc_tp_grant> grants;
     MessageTimer permitted, sender_timer;
     // Receiver
