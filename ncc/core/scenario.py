@@ -12,7 +12,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FlowTable
 from ncc.core.pipes import ends, longest_pipe
 from ncc.core.plausible import usual
-from ncc.core.sizes import with_size_tables
+from ncc.core.sizes import with_tables
 from ncc.core.topologies import AnyTopology
 from ncc.core.topology import Share, Topology
 from ncc.core.units import HEADER_BYTES, MS, US
@@ -361,7 +361,7 @@ def scenario_from_dict(data: Mapping[str, Any], where: str = "scenario") -> Scen
     Raises:
         ConfigError: the data is no valid scenario.
     """
-    plain = with_size_tables(data)
+    plain = with_tables(data)
     if isinstance(plain, Mapping) and isinstance(plain.get("workload"), Mapping):
         plain = {**plain, "workload": [[name, traffic] for name, traffic in plain["workload"].items()]}
     return from_dict(Scenario, plain, where)

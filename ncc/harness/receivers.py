@@ -45,7 +45,9 @@ class ReceiverRule:
 
     Bytes ahead are those on the wire. A pair counts as two flows: the one with the least payload left, and all its
     others taken together, which are placed by their mean payload left. Of equal flows, a single flow goes before
-    flows taken together; then the flow of the older pair goes first. The age of a pair is that of its newest flow.
+    flows taken together; then the flow of the older pair, in steps of ten periods; then that of the next host after the
+    receiver by number, or all receivers of a shuffle would take the same sender first. The age of a pair is that of its
+    newest flow.
 
     A pair gets a grant only if something has changed: it has a new flow, its start time moved by more than
     `tolerance_s`, or its rate or window is another. The first pair in order gets its grant again while it brings less

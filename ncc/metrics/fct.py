@@ -72,6 +72,8 @@ def base_rtt_s(scenario: Scenario, src: int, dst: int) -> float:
 def fct_s(flows: FlowTable, records: FlowRecords, until_s: float | None = None) -> FloatArray:
     """Time in seconds from a flow's arrival at its host until the receiver has every byte, shape [n_flows].
 
+    A flow of requests that never started has none: NaN.
+
     Args:
         until_s: time at which the run ended; an unfinished flow counts with its time so far, a lower bound of its FCT.
             Without it, unfinished flows are NaN.

@@ -32,6 +32,7 @@ class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
     def of(self, seen: MeasuredRun) -> float:
         run = seen.run
         mask = seen.flows(self.traffic) & buckets(run.flows)[self.size] & ~endless(run.scenario.workload, run.flows)
+        mask &= ~np.isnan(run.flows.start_s)  # of requests, flows that never started
         return statistic(fct_s(run.flows, run.records.flows, float(run.epochs.time_s[-1]))[mask], self.statistic)
 
 
