@@ -56,17 +56,14 @@ struct swift_state {
     ncc_u32 root_min, root_max; /* 2^16 / sqrt(fs_min), 2^16 / sqrt(fs_max) */
 };
 
-/* The largest integer whose square is at most `x`, below 2^44. */
+/* Square root of up to 2^44, to 1, by Newton's method from above. No step branches: BPF's verifier would follow each.
+ */
 NCC_CC_FN ncc_u32 swift_root(ncc_u64 x)
 {
-    ncc_u64 root = 0;
+    ncc_u64 root = 1ULL << 22;
 
-    for (ncc_u32 bit = 0; bit < 22; ++bit) {
-        const ncc_u64 next = root | (1ULL << (21 - bit));
-
-        if (next * next <= x)
-            root = next;
-    }
+    for (ncc_u32 i = 0; i < 28; ++i)
+        root = ((root + x / root) >> 1) | 1;
     return (ncc_u32)root;
 }
 
