@@ -190,8 +190,16 @@ def test_without_delay_only_marks_reduce(name: str, seed: int) -> None:
     cc, story = connected(name, random), calm(story_of(random))
     if name not in BY_ECN:  # its packets are never marked
         story.events[:, 9] &= np.uint64(~ECE & 0xFF)
-    reduced = reductions(cc, story)
-    assert (story.events[reduced, 9].astype(int) & ECE).all()
+    cwnd = windows(cc, story)
+    unmarked = (np.diff(cwnd) < 0) & (story.kinds == ACK) & (story.events[:, 9].astype(int) & ECE == 0)
+    for i in np.flatnonzero(unmarked)[:1]:
+        event = ", ".join(f"{key} {value}" for key, value in zip(EVENT, story.events[i].tolist(), strict=True))
+        pytest.fail(
+            f"{name}.h took its window from {cwnd[i]} to {cwnd[i + 1]} bytes at an ACK without ECE, though every RTT "
+            f"of this connection is 1 ms (event {i}: {event}). A window may shrink only at an ACK with ECE, a loss or "
+            "a timeout, or as RTTs grow: look for such a step in on_ack, a division that rounds down or a product that "
+            "wraps among them. A window that follows delivery rates is registered by NCC_CC_REGISTER_RATE."
+        )
 
 
 @pytest.mark.parametrize("name", WITH_ALPHA)

@@ -42,6 +42,11 @@ def test_whole_nanoseconds_survive_seconds(ns: int) -> None:
         ("buffer_bytes", "1.5e2kB", 150_000),
         ("k_pkts", "65pkts", 65),
         ("load_frac", "80%", 0.8),
+        ("bytes_per_server", "40KB", 40_000),
+        ("workload.queries.bytes_per_server", "32KiB", 32_768),
+        ("capacity_mbps", "10Gbps", 10_000),
+        ("timeout_ns", "2ms", 2_000_000),
+        ("period_us", "1500ns", 1.5),
         ("scenario.topology.delay_s", "10us", 1e-5),
     ],
 )
@@ -57,6 +62,7 @@ def test_units_are_read_in_lists_in_mappings_and_in_pairs() -> None:
         "varies": {"scenario.period_s": {"low": "1ms", "high": 0.01}},
         "params": [["min_rto_s", "5ms"], ["name", "5ms"]],
         "events_per_s": "50ms",
+        "rate_bytes_per_s": "50KB",
         "duration_s": "many",
         "size_bytes": None,
     }
@@ -65,6 +71,7 @@ def test_units_are_read_in_lists_in_mappings_and_in_pairs() -> None:
         "varies": {"scenario.period_s": {"low": 0.001, "high": 0.01}},
         "params": [["min_rto_s", 0.005], ["name", "5ms"]],
         "events_per_s": "50ms",
+        "rate_bytes_per_s": "50KB",
         "duration_s": "many",
         "size_bytes": None,
     }
@@ -78,6 +85,8 @@ def test_units_are_read_in_lists_in_mappings_and_in_pairs() -> None:
         ("host_rate_bps", "10GBps", "is in bits per second: 10GBps is bytes per second; write 80Gbps"),
         ("host_rate_bps", "2.5 MB/s", "2.5 MB/s is bytes per second; write 20Mbps"),
         ("host_rate_bps", "1e3B/s", "1e3B/s is bytes per second; write 8000bps"),
+        ("host_rate_bps", "10Gbit", "cannot be '10Gbit'. Did you mean 'Gbit/s'? Its units are bps, kbps"),
+        ("bytes_per_server", "5ms", "topology.bytes_per_server is a size and cannot be '5ms', a time"),
         ("delay_s", "10parsec", "is a time and cannot be '10parsec'; its units are ns, us"),
         ("load_frac", "1ms", "is a fraction and cannot be '1ms', a time; its units are %"),
     ],

@@ -11,7 +11,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine, Rack
 from ncc.core.workload import Permutation
-from ncc.envs.observation import HIGH, LOW, ObservationSpec, SharedObserver, names_of, obs_dim
+from ncc.envs.observation import HIGH, LOW, ObservationSpec, SharedObserver, names_of, obs_dim, spec
 from ncc.envs.observation.spec import COLUMN_LOW, FEATURES
 from ncc.envs.scales import scales_of
 from tests.envs.cases import measured, observer, rack
@@ -151,7 +151,7 @@ def test_a_measurement_that_is_not_finite_is_named(name: str, value: float) -> N
 @pytest.mark.parametrize(
     ("feature", "message"),
     [
-        ({"kidn": "own"}, "'rtt' must have a kind, and may have of, per and called, got kidn"),
+        ({"kidn": "own"}, "'rtt' must have a kind and may have of, per, called and means, got kidn"),
         ({"kind": "own", "of": "rt"}, "Unknown 'of' of a feature of kind own .* 'rt'. Did you mean 'rtt'. Known: "),
         ({"kind": "own", "of": "uplink_queue"}, "Unknown 'of' of a feature of kind own .* 'uplink_queue'"),
         ({"kind": "own_before", "of": "period"}, "Unknown 'of' of a feature of kind own_before .* 'period'"),
@@ -163,10 +163,8 @@ def test_a_measurement_that_is_not_finite_is_named(name: str, value: float) -> N
 def test_a_table_of_features_that_is_wrong_is_refused(
     monkeypatch: pytest.MonkeyPatch, feature: dict[str, str] | None, message: str
 ) -> None:
-    if feature is None:
-        monkeypatch.delitem(FEATURES, "rtt")
-    else:
-        monkeypatch.setitem(FEATURES, "rtt", feature)
+    changed = {name: line for name, line in FEATURES.items() if name != "rtt"} | ({"rtt": feature} if feature else {})
+    monkeypatch.setattr(spec, "FEATURES", changed)
     with pytest.raises(ConfigError, match=message):
         SharedObserver(ObservationSpec(neighbours="pooled")).reset(rack())
 

@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from ncc.core.errors import ConfigError, ResultError
 from ncc.results.palette import PALETTE
 from ncc.results.plot import DPI, FlowPoints, epoch_timeline, fct_by_size, learning_curve, slowdown_cdf
-from ncc.results.plot.canvas import LETTERS, thinned_mean
+from ncc.results.plot.canvas import LETTERS, TITLE, thinned_mean
 from ncc.results.plot.slowdown import _bins
 from tests.support.experiments import fluid_run
 
@@ -92,7 +92,7 @@ def test_an_episode_far_from_all_others_does_not_set_the_axis(tmp_path: Path) ->
     assert "one episode (1 of 200 beyond the axis)" in far
     lines = re.findall(r">((?:Long ?)+)<", usual_text)
     assert sum(line.count("Long") for line in lines) == 40
-    assert all(len(line) <= 9 * LETTERS for line in lines), "as much as fits the width of nine inches"
+    assert all(len(line) <= 9 * LETTERS / TITLE for line in lines), "as much as fits the width of nine inches"
 
 
 def has_colour(path: Path, colour: str) -> bool:

@@ -5,10 +5,10 @@ Every function takes the `path` that it writes to. `ncc.results.notebook.shown` 
 `ncc.results.palette` has the style of each controller.
 """
 
-from ncc.results.plot.canvas import DPI, new_figure, save_figure
+from ncc.results.plot.canvas import DPI, new_figure, on_paper, save_figure
 from ncc.results.plot.epochs import epoch_timeline
 from ncc.results.plot.learning import held_out_curve, learning_curve
-from ncc.results.plot.series import flow_timeline, port_timeline, window_timeline
+from ncc.results.plot.series import flow_timeline, port_timeline, request_timeline, window_timeline
 from ncc.results.plot.slowdown import FlowPoints, fct_by_size, slowdown_cdf
 
 __all__ = [
@@ -20,7 +20,9 @@ __all__ = [
     "held_out_curve",
     "learning_curve",
     "new_figure",
+    "on_paper",
     "port_timeline",
+    "request_timeline",
     "save_figure",
     "slowdown_cdf",
     "window_timeline",
