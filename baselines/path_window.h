@@ -78,7 +78,7 @@ NCC_CC_FN void ncc_path_out(const struct ncc_path_window *w, const struct ncc_cc
     if (base_ns) {
         rate = cwnd < 1ULL << 34 ? cwnd * NCC_NS_PER_S / base_ns
                                  : ncc_min_u64((cwnd >> 10) * NCC_NS_PER_S / base_ns, NCC_CC_PACING_MAX >> 10) << 10;
-        rate = ncc_min_u64(ncc_max_u64(rate, 1), NCC_CC_PACING_MAX);
+        rate = ncc_min_u64(ncc_max_u64(rate, 10ULL * c->mss_bytes), NCC_CC_PACING_MAX); /* ACKs at 10 Hz can lift it */
     }
     o->cwnd_bytes = ncc_max_u64(cwnd, c->mss_bytes);
     o->ssthresh_bytes = NCC_CC_CWND_MAX;

@@ -11,6 +11,7 @@
 
 #define SWIFT_SHIFT 10              /* windows are in 2^-10 byte */
 #define SWIFT_ROOT_MAX (1ULL << 21) /* 2^16 / sqrt of the smallest window, 2^-10 packet */
+#define SWIFT_LEAST_PER_S 10        /* packets: the slowest pace, whose ACKs can lift it (ours) */
 #define SWIFT_NS_MAX (1ULL << 40)   /* 18 min; longer times count as this */
 
 enum {
@@ -95,7 +96,8 @@ NCC_CC_FN void swift_out(const struct swift_state *s, const struct ncc_cc_conn *
     if (cwnd < mss && e && e->srtt_ns) {
         const ncc_u64 small = ncc_min_u64(s->cwnd_q10, 1ULL << 34);
 
-        o->pacing_bytes_per_s = ncc_max_u64((small * NCC_NS_PER_S / e->srtt_ns) >> SWIFT_SHIFT, 1);
+        o->pacing_bytes_per_s =
+            ncc_max_u64((small * NCC_NS_PER_S / e->srtt_ns) >> SWIFT_SHIFT, SWIFT_LEAST_PER_S * mss);
     }
 }
 
