@@ -9,7 +9,7 @@
 
 #include "transports/reps.h"
 
-enum { NSCC_TARGET, NSCC_GATE, NSCC_MEDIAN, NSCC_RTO, NSCC_RTT, NSCC_ACK, NSCC_CHOICE, NSCC_PATHS };
+enum { NSCC_TARGET, NSCC_QUICK_SHIFT, NSCC_MEDIAN, NSCC_RTO, NSCC_RTT, NSCC_ACK, NSCC_CHOICE, NSCC_PATHS };
 
 static const struct ncc_cc_param nscc_params[] = {
     {"target_permille", 750, 1, 10000, "1/1000; target of the queueing delay, as a share of the network's longest RTT"},
@@ -25,10 +25,10 @@ static const struct ncc_cc_param nscc_params[] = {
 #define NSCC_CLEAR_NS 1000     /* a delay below it counts as none */
 #define NSCC_BDP 150000        /* the network whose gains are 1: bytes, */
 #define NSCC_RTT_NS 12000      /* and target delay */
-#define NSCC_MOST (1ULL << 30) /* bytes of a window, ns of a delay: products stay below 2^64 */
+#define NSCC_MOST (1ULL << 30) /* bytes of a window, ns of a delay */
+#define NSCC_ACKED (1U << 20)  /* bytes for which one ACK lets the window grow, at most */
 #define NSCC_AVERAGE 80        /* samples of the average delay */
 #define NSCC_DELAYS 4          /* most delays of a median */
-#define NSCC_DOUBLINGS 5       /* of a timeout, at most */
 
 struct nscc_sender {
     ncc_u64 period_end_ns; /* of QuickAdapt; 0: none has begun */
@@ -39,11 +39,11 @@ struct nscc_sender {
     struct ncc_reps reps;
     ncc_u32 base_rtt_ns;
     ncc_u32 cwnd;          /* bytes on the wire, as all others */
-    ncc_u32 period_bytes;  /* that have arrived in QuickAdapt's period */
-    ncc_u32 pending_bytes; /* that have arrived since `pending` was applied */
-    ncc_u32 clear_bytes;   /* that have arrived since the last delay */
-    ncc_u32 ignore_bytes;  /* whose marks do not count */
-    ncc_u32 acked;         /* packets that the last ACK knew */
+    ncc_u32 period_bytes;  /* data that has arrived in QuickAdapt's period */
+    ncc_u32 pending_bytes; /* data that has arrived since `pending` was applied */
+    ncc_u32 clear_bytes;   /* data that has arrived since the last delay */
+    ncc_u32 ignore_bytes;  /* data on its way when QuickAdapt acted: its marks do not count */
+    ncc_u32 acked;         /* packets that had arrived by the last ACK */
     ncc_u32 delays[NSCC_DELAYS];
     ncc_u8 n_delays; /* mod 4 the place of the next, at least 4: all places are filled */
     ncc_u8 trimmed;  /* since the last QuickAdapt */
@@ -88,7 +88,7 @@ NCC_CC_FN void nscc_allow(struct nscc_sender *s, const ncc_u64 *p, const struct 
     o->revoke = 1;
     o->grant.pkts = s->cwnd > inflight ? (ncc_u32)((s->cwnd - inflight) / f->wire_bytes) : 0;
     o->grant.flags = NCC_TP_ECT;
-    o->timer_ns = (nscc_rtt_ns(p, f) + p[NSCC_RTO]) << ncc_min_u64(s->waits, NSCC_DOUBLINGS);
+    o->timer_ns = ncc_tp_wait_ns(nscc_rtt_ns(p, f) + p[NSCC_RTO], s->waits);
 }
 
 NCC_CC_FN void nscc_start(struct nscc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f, struct ncc_tp_out *o)
@@ -133,7 +133,7 @@ NCC_CC_FN int nscc_quick(struct nscc_sender *s, const ncc_u64 *p, const struct n
 
     if (!quick && f->now_ns > s->period_end_ns) {
         if (s->period_end_ns && (s->trimmed || delay_ns > 4 * target_ns) &&
-            s->period_bytes < nscc_most(s, f) >> p[NSCC_GATE]) {
+            s->period_bytes < nscc_most(s, f) >> p[NSCC_QUICK_SHIFT]) {
             nscc_set(s, f, s->period_bytes);
             s->ignore_bytes = (ncc_u32)ncc_min_u64(nscc_inflight(f), NSCC_MOST);
             s->trimmed = 0;
@@ -159,11 +159,12 @@ NCC_CC_FN ncc_u64 nscc_gain(const ncc_u64 *p, const struct ncc_tp_flow *f)
 }
 
 /* The increase without a mark: it is added up, to be applied later. With empty queues for more than a window, the
- * window grows at once. Products stay below 2^64 up to 800 Gbit/s and 10 ms. */
-NCC_CC_FN void nscc_grow(struct nscc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f, ncc_u64 bytes,
+ * window grows at once. `acked`: bytes; beyond NSCC_ACKED they do not count. Products stay below 2^64 for packets of up
+ * to 9000 bytes and an RTT of up to 10 ms, at any rate, since a BDP is at most NSCC_MOST / 2. */
+NCC_CC_FN void nscc_grow(struct nscc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f, ncc_u64 acked,
                          ncc_u64 delay_ns)
 {
-    const ncc_u64 target_ns = nscc_target_ns(p, f);
+    const ncc_u64 target_ns = nscc_target_ns(p, f), bytes = ncc_min_u64(acked, NSCC_ACKED);
 
     if (delay_ns >= target_ns) {
         s->clear_bytes = 0;
@@ -255,7 +256,7 @@ NCC_CC_FN void nscc_sender_timer(struct nscc_sender *s, const ncc_u64 *p, const 
     o->lost = f->below;
     o->lost_pkts = NCC_TP_ALL;
     o->timed_out = 1;
-    s->waits = (ncc_u8)(s->waits + (s->waits < NSCC_DOUBLINGS));
+    s->waits = (ncc_u8)(s->waits + (s->waits < NCC_TP_DOUBLINGS));
     ncc_reps_freeze(&s->reps, f->now_ns);
     nscc_set(s, f, s->cwnd - ncc_min_u64(s->cwnd, f->wire_bytes));
     nscc_allow(s, p, f, 0, o);

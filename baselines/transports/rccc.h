@@ -14,7 +14,8 @@ enum { RCCC_QUANTUM, RCCC_PACE, RCCC_WINDOW, RCCC_IDLE, RCCC_RTO, RCCC_ACK, RCCC
 static const struct ncc_cc_param rccc_params[] = {
     {"quantum_pkts", 4, 1, 64, "packets of a credit"},
     {"pace_permille", 990, 500, 1000, "1/1000; share of the line at which credits ask for data"},
-    {"window_percent", 150, 1, 1000, "of a BDP; data sent unasked, most that is asked for at a time, and idle credit"},
+    {"window_percent", 150, 1, 1000,
+     "1/100 of a BDP; a window, which bounds data sent unasked, data asked for at a time, and idle credit"},
     {"idle", 1, 0, 1, "1: flows that ask for no more get credit when no other flow does"},
     {"rto_ns", 200000, 1000, 60000000000, "ns of silence beyond an RTT, after which the sender asks again"},
     {"ack_bytes", 16384, 0, 1000000, "bytes on the wire of data that an ACK may wait for; 0: each packet has an ACK"},
@@ -22,8 +23,7 @@ static const struct ncc_cc_param rccc_params[] = {
     NCC_REPS_PATHS_PARAM,
 };
 
-#define RCCC_DOUBLINGS 5        /* of a timeout, at most */
-#define RCCC_LATER (1ULL << 62) /* of the urgency of idle flows, which wait behind all others */
+#define RCCC_LATER (1ULL << 62) /* added to the urgency of idle flows, which wait behind all others */
 #define RCCC_MOST (1U << 30)    /* packets of a window */
 
 struct rccc_sender {
@@ -43,7 +43,17 @@ NCC_CC_FN ncc_u32 rccc_window(const ncc_u64 *p, const struct ncc_tp_flow *f)
 
 NCC_CC_FN ncc_u64 rccc_timeout_ns(const struct rccc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f)
 {
-    return (f->longest_rtt_ns + p[RCCC_RTO]) << ncc_min_u64(s->waits, RCCC_DOUBLINGS);
+    return ncc_tp_wait_ns(f->longest_rtt_ns + p[RCCC_RTO], s->waits);
+}
+
+/* Packets that a sender with `left` to send would like to be credited in all by now: at most a window ahead, and its
+ * share of its line. */
+NCC_CC_FN ncc_u32 rccc_target(const struct rccc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f, ncc_u32 left)
+{
+    const ncc_u32 ahead = (ncc_u32)ncc_min_u64(left, rccc_window(p, f));
+    const ncc_u32 more = ahead > f->granted ? ahead - f->granted : ahead && !s->heard;
+
+    return s->credited + (more + f->rivals - 1) / f->rivals;
 }
 
 NCC_CC_FN void rccc_start(struct rccc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f, struct ncc_tp_out *o)
@@ -81,21 +91,16 @@ NCC_CC_FN void rccc_sender_timer(struct rccc_sender *s, const ncc_u64 *p, const 
         o->timed_out = 1;
         s->waits++;
         ncc_reps_freeze(&s->reps, f->now_ns);
-        ncc_tp_say(o, NCC_TP_REQUEST)->count = s->credited + f->pkts - f->acked;
+        ncc_tp_say(o, NCC_TP_REQUEST)->count = rccc_target(s, p, f, f->pkts - f->acked);
     }
     o->timer_ns = rccc_timeout_ns(s, p, f);
 }
 
-/* Data tells how many packets its sender would like to be credited in all by now: at most a window ahead, and its share
- * of the sender's line. */
 NCC_CC_FN void rccc_leaves(struct rccc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                            struct ncc_tp_packet *k)
 {
-    const ncc_u32 left = (ncc_u32)ncc_min_u64(f->fresh + f->again, rccc_window(p, f));
-    const ncc_u32 more = left > f->granted ? left - f->granted : left && !s->heard;
-
     k->entropy = ncc_reps_next(&s->reps, p[RCCC_CHOICE], p[RCCC_PATHS], f->now_ns, f->random);
-    k->count = s->credited + (more + f->rivals - 1) / f->rivals;
+    k->count = rccc_target(s, p, f, f->fresh + f->again);
     k->stamp = ncc_reps_asks(f, k);
 }
 
@@ -153,6 +158,7 @@ NCC_CC_FN ncc_u64 rccc_turn(struct rccc_host *h, const ncc_u64 *p, const struct 
     return pkts * NCC_NS_PER_S * 1000 * t->f->wire_bytes / (t->f->line_bytes_per_s * p[RCCC_PACE]);
 }
 
-NCC_TP_REGISTER_LEAVES(rccc, NCC_TP_TRIMS | NCC_TP_TURNS, 1, "the receiver's credits of Ultra Ethernet (UE 1.0, RCCC)")
+NCC_TP_REGISTER_LEAVES(rccc, NCC_TP_TRIMS | NCC_TP_MARKS | NCC_TP_TURNS, 1,
+                       "the receiver's credits of Ultra Ethernet (UE 1.0, RCCC)")
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The choice of an entropy for each packet, by which switches spread a flow over paths of equal length. REPS (Bonato et
- * al., arXiv 2407.21625) uses those again whose packets came without a mark. The numbers are those of its simulators.
+ * al., arXiv 2407.21625) reuses an entropy if its packet was not marked. The numbers are those of its simulators.
  * And the receiver's answers, which echo the entropy: an ACK may stand for several packets.
  */
 #ifndef NCC_TP_REPS_H
@@ -39,7 +39,8 @@ NCC_CC_FN void ncc_reps_good(struct ncc_reps *r, ncc_u32 entropy)
     r->filled = (ncc_u8)(r->filled + (r->filled < NCC_REPS_CACHED));
 }
 
-/* A timeout: for a while only paths are used that have worked. */
+/* A timeout: for a while only paths are used that have worked. A timeout after that while does not prolong it, for
+ * these paths may be dead: the next packet empties the cache. */
 NCC_CC_FN void ncc_reps_freeze(struct ncc_reps *r, ncc_u64 now_ns)
 {
     if (!r->thaw_ns && !r->explore)

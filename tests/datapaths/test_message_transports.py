@@ -32,7 +32,7 @@ CASES: dict[str, tuple[HostStack, dict[str, Any]]] = {
     "ndp": (HostStack(transport="ndp", params=(("window_pkts", 20),)), TRIMS),
     "eqds": (HostStack(transport="eqds", params=(("window_pkts", 20),)), TRIMS),
     "nscc": (HostStack(transport="nscc", params=(("choice", 0),)), MARKS),
-    "rccc": (HostStack(transport="rccc", params=(("choice", 0),)), TRIMS),
+    "rccc": (HostStack(transport="rccc", params=(("choice", 0),)), MARKS),
     "homa": (HostStack(transport="homa", params=(("rtt_pkts", 12),), order="srpt"), {"classes": 8}),
     "homa_one": (HostStack(transport="homa", params=(("overcommit", 1),)), {"classes": 8}),
     "pfabric_host": (

@@ -87,6 +87,7 @@ def beside(one: str, other: str, **settings: Any) -> HostStack:
         (SELECTIVE.replace(control_first=True), BLIND, "expresspass sends a PROBE behind its unasked data"),
         (TRIMS, beside("ndp", "eqds"), "ndp and eqds would share queues"),
         (TRIMS, HostStack(transport="nscc"), "nscc needs ports that mark by the queue.*set red of.*mark_on_departure"),
+        (TRIMS, HostStack(transport="rccc", params=(("choice", 0),)), "rccc needs ports that mark by the queue"),
         (MARKS, HostStack(transport="nscc"), r"nscc chooses an entropy.*symmetric: set it to entropy, or choice to 0"),
         (MARKS, beside("nscc", "dctcp", params=(("choice", 0),)), "nscc needs ports with short queues, and dctcp"),
         (TRIMS.replace(classes=2), beside("ndp", "dctcp", tags="by_size"), "ndp needs ports with short.*dctcp"),
@@ -103,6 +104,7 @@ def test_queues_that_it_needs_are_enough() -> None:
     for topology, stack in (
         (TRIMS, HostStack(transport="ndp")),
         (MARKS, HostStack(transport="nscc", params=(("choice", 0),))),
+        (MARKS, HostStack(transport="rccc", params=(("choice", 0),))),
         (SELECTIVE, BLIND),
         (TOPOLOGY.replace(classes=8), beside("homa", "dctcp")),
         (TOPOLOGY.replace(classes=8), HostStack(transport="homa")),

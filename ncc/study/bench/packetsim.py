@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ncc.core.errors import DatapathError
+from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FlowTable
 from ncc.core.memory import memory_bytes
 from ncc.core.scenario import Scenario, Transport
@@ -180,9 +180,14 @@ def transports(repeats: int, duration_s: float = 0.02) -> Figures:
 
     The network is the leaf-spine of the experiment `LEAGUE`, in which flows arrive for `duration_s`, and the figures
     have the names of its contenders. Words of transports count as packets.
+
+    Raises:
+        ConfigError: the experiment has no leaf-spine.
     """
     grid = grid_of(LEAGUE, *load_experiment(LEAGUE), "full")
     cells = [cell for cell in grid.cells if cell.point == ("leaf_spine",) and cell.contender != WITH_AGENTS]
+    if not cells:
+        raise ConfigError(f"experiment {LEAGUE} has no point leaf_spine: the benchmark of transports needs one")
     speeds = in_turn(repeats, *(partial(_mega_hops_per_s, cell, duration_s) for cell in cells))
     return {cell.contender: speed for cell, speed in zip(cells, speeds, strict=True)}
 
