@@ -73,7 +73,9 @@ def _sentence(comparison: Comparison, subject: str) -> str:
     if np.isnan(fct.estimate):
         return f"{ours} against {theirs}: {_goodput(goodput) or 'no flow has a completion time'}."
     how = _by(fct, "sooner", "later")
-    if 1.0 in fct:
+    if fct.estimate == 1.0:
+        verdict = f"{ours} and {theirs} finish flows equally soon ({_change(fct)})"
+    elif 1.0 in fct:
         ahead = f"{ours} {how[0]} on average, but the interval {how[1]} includes 0"
         verdict = f"{ours} and {theirs} finish flows equally soon ({ahead})"
     else:
