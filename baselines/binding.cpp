@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python module `ncc.baselines._baselines`: the tables of controllers, message transports, programs, orders and tags,
-// and one connection run by a controller.
+// Python module `ncc.baselines._baselines`: the tables of controllers, message transports, programs, orders, tags and
+// front ends, and one connection run by a controller.
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -147,7 +147,7 @@ std::vector<std::tuple<std::string, std::string, ncc_u32, std::vector<Param>>> t
     return rows;
 }
 
-// name, parameters: of programs, orders or tags
+// name, parameters: of programs, orders, tags or front ends
 template <typename Table>
 std::vector<std::tuple<std::string, std::vector<Param>>> rows_of(const Table &table)
 {
@@ -166,6 +166,7 @@ NB_MODULE(_baselines, m)
     m.def("programs", [] { return rows_of(ncc_program_table); });
     m.def("orders", [] { return rows_of(ncc_order_table); });
     m.def("tags", [] { return rows_of(ncc_tag_table); });
+    m.def("fronts", [] { return rows_of(ncc_front_table); });
     m.def("transports", &transports);
     m.def("program_needs", [] {
         nb::dict needs;

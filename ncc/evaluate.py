@@ -16,7 +16,15 @@ from ncc.core.options import folded, list_width
 from ncc.core.plausible import CONSENT, require_plausible
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Count, Name, Positive, from_dict
-from ncc.harness.controller import ClassLimit, Controller, LocalLimit, ModelLimit, NoLimit, ReceiverRuleLimit
+from ncc.harness.controller import (
+    ClassLimit,
+    Controller,
+    IctcpLimit,
+    LocalLimit,
+    ModelLimit,
+    NoLimit,
+    ReceiverRuleLimit,
+)
 from ncc.results.figure_layout import FigureLayout, FigureWidth, layout_of
 from ncc.run.compose import (
     ControllerName,
@@ -58,7 +66,7 @@ FIRST = ("ncc", "local_tuned", "dctcp_tuned")
 """Controllers to begin with: NCC, the formula without a neural network, and the TCP that both have to beat."""
 BEGIN, FORMULAS, TRANSPORTS = "To begin with", "Formulas without a network", "TCP and the like, without a rate limit"
 OTHERS = "Perfect knowledge, and parts of NCC alone"
-KINDS = {FORMULAS: (LocalLimit, ReceiverRuleLimit), TRANSPORTS: (NoLimit,)}
+KINDS = {FORMULAS: (LocalLimit, ReceiverRuleLimit, IctcpLimit), TRANSPORTS: (NoLimit,)}
 """Kinds of limits of the controllers in a group of the list."""
 OWN = ("run", "controller", "params", "scenario", "duration_s", "reference")
 """Settings that an experiment determines itself."""

@@ -11,10 +11,12 @@ import pytest
 from matplotlib.axes import Axes
 
 from ncc.core.errors import ConfigError
-from ncc.core.flows import FloatArray
+from ncc.core.flows import FloatArray, Graph
 from ncc.harness.run import Run
 from ncc.harness.trace import WindowTrace
-from ncc.results.plot import epoch_timeline, flow_timeline, port_timeline, window_timeline
+from ncc.metrics.requests import qct_s
+from ncc.results.closeup import busiest, closeup, slowest_request
+from ncc.results.plot import epoch_timeline, flow_timeline, port_timeline, request_timeline, window_timeline
 from ncc.results.plot.canvas import carried_bps
 from tests.support.experiments import fluid_run
 
@@ -46,6 +48,53 @@ def test_equal_data_make_equal_files_and_other_data_others(tmp_path: Path) -> No
     assert "had a timeout" in texts["c"]
     white = re.compile(r"stroke: #fff(?:fff)?\b")
     assert len(white.findall(texts["c"])) > len(white.findall(texts["a"])), "marks stand out from black bars"
+
+
+def asking(share: bool = False) -> Run:
+    """A run whose first three flows are request 0, and the next two request 1; the second flow of each is an answer."""
+    run = fluid_run(share=share)
+    n = len(run.flows)
+    request, answer = np.full(n, -1), np.zeros(n, np.bool_)
+    request[:5], answer[[1, 4]] = [0, 0, 0, 1, 1], True
+    graph = Graph(request, answer, np.full(n, -1), np.full(n, -1), np.zeros(n))
+    start_s = run.flows.start_s.copy()
+    if share:
+        start_s[2] = np.nan
+    finish_s = np.where(np.isnan(start_s), np.nan, run.records.flows.finish_s)
+    records = replace(run.records, flows=replace(run.records.flows, finish_s=finish_s))
+    return replace(run, flows=replace(run.flows, start_s=start_s, graph=graph), records=records)
+
+
+def test_a_request_is_drawn_from_its_begin_by_who_sent_to_whom(tmp_path: Path) -> None:
+    ours, theirs = asking(), asking(share=True)
+    request_timeline([ours, theirs], 0, tmp_path / "request.svg")
+    text = (tmp_path / "request.svg").read_text()
+    nodes, flows = ours.scenario.network().nodes, ours.flows
+    for row in range(3):
+        way = f"{nodes[flows.src[row]].name} to {nodes[flows.dst[row]].name}"
+        assert f">{way}<" in text, "a label beside the bar"
+        assert f"<title>{way}, {flows.size_bytes[row]:,} bytes: " in text
+    took_ms = 1e3 * (ours.records.flows.finish_s[:3].max() - flows.start_s[0])
+    assert f">fluid: {took_ms:.3g} ms<" in text
+    assert ">share: unfinished<" in text
+    assert "never delivered" in text
+    assert "url(#h" in text, "answers are hatched"
+    for runs_of, number, said in (
+        ([ours], 2, "no flow of request 2 started"),
+        ([fluid_run()], 0, "no flow of request 0"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            request_timeline(runs_of, number, tmp_path / "no.svg")
+
+
+def test_a_closeup_of_requests_shows_the_slowest() -> None:
+    run = asking()
+    part = busiest([run])
+    slow = int(np.argmax(qct_s(run.flows, run.records.flows)))
+    assert slowest_request([run]) == slow
+    assert "who sent to whom" in closeup([run], part)["request"].caption
+    assert "request" not in closeup([fluid_run()], part)
+    assert slowest_request([fluid_run()]) is None
 
 
 def test_every_figure_names_the_datapath_of_its_runs(tmp_path: Path) -> None:

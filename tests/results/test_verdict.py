@@ -139,6 +139,20 @@ def test_without_completion_times_goodput_speaks() -> None:
     assert verdicts(found) == ("NCC against DCTCP: goodput 10 % lower [10, 10].",)
 
 
+def test_requests_are_judged_by_their_time_and_flows_are_not() -> None:
+    """NCC's flows take twice as long and its requests half as long; CUBIC has the fastest flows."""
+    of = {"ncc": (2.0, 0.5), "dctcp": (1.0, 1.0), "cubic": (0.5, 1.5)}
+    runs = {
+        name: [summary(fct_mean_s=flow * start, qct_mean_s=request * start, goodput_bps=1e9) for start in START]
+        for name, (flow, request) in of.items()
+    }
+    (said,) = verdicts(comparison(runs, range(5), learned=("ncc",)))
+    assert said.startswith("NCC finishes requests 50 % sooner than DCTCP [50, 50]; goodput equal")
+    assert "worse: FCT, mean (ms) 60.000 for 30.000" in said
+    (said,) = verdicts(comparison({name: runs[name] for name in ("dctcp", "cubic")}, range(5)))
+    assert said.startswith("DCTCP finishes requests 33 % sooner than CUBIC")
+
+
 def full(names: tuple[str, ...], **about: object) -> Comparison:
     """Every metric of the headline, different for everybody."""
     runs = {
@@ -158,7 +172,7 @@ FOUR = ("ncc", "cubic", "bbr", "dctcp")
 @pytest.mark.parametrize("width", [80, 120, 200, None])
 def test_four_controllers_fit_a_screen(width: int | None) -> None:
     lines = lines_of(Judgement({"packetsim": full(FOUR), "ns3": full(FOUR)}), width)
-    verdict, text = sentences(Judgement({"ns3": full(FOUR)}))[0][0], " ".join(lines)
+    verdict, text = sentences(Judgement({"ns3": full(FOUR)}))[0][0], " ".join(" ".join(lines).split())
     assert text.startswith(verdict)
     assert text.endswith(verdict)
     assert max(map(len, lines)) <= (width or 120)

@@ -8,7 +8,7 @@ Every function takes the `path` that it writes to. `ncc.results.notebook.shown` 
 from ncc.results.plot.canvas import DPI, laid_out, new_figure, save_figure
 from ncc.results.plot.epochs import epoch_timeline
 from ncc.results.plot.learning import held_out_curve, learning_curve
-from ncc.results.plot.series import flow_timeline, port_timeline, window_timeline
+from ncc.results.plot.series import flow_timeline, port_timeline, request_timeline, window_timeline
 from ncc.results.plot.slowdown import FlowPoints, fct_by_size, slowdown_cdf
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "learning_curve",
     "new_figure",
     "port_timeline",
+    "request_timeline",
     "save_figure",
     "slowdown_cdf",
     "window_timeline",
