@@ -222,9 +222,9 @@ def _compared(kind: str, seeds: range) -> int:
         timeouts += int(ours.timeouts.sum())
         if rows := differing(ours, theirs):
             bad += 1
-            n = len(case.flows)
+            n, stack = len(case.flows), case.stack
             print(
-                f"{kind}, seed {seed} ({case.stack.transport}, {case.stack.front_end[0]}): rows {rows[:5]} of {n} differ",
+                f"{kind}, seed {seed} ({stack.transport}, {stack.front_end[0]}): rows {rows[:5]} of {n} differ",
                 flush=True,
             )
     print(
