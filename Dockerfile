@@ -4,6 +4,7 @@
 #   docker run --rm --user "$(id -u)" -v "$PWD:/srv/ncc" ncc evaluate scenario=incast datapath=packetsim
 ARG PYTHON=3.13
 FROM python:${PYTHON}-slim AS build
+# No version of g++ is named, because Debian keeps only the newest.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends g++ \
     && rm -rf /var/lib/apt/lists/*

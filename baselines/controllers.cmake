@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Finds every controller header by its NCC_CC_REGISTER line, every program of a switch by its NCC_SW_REGISTER line, every
-# order of orders/ by NCC_ORDER_REGISTER, every tag of tags/ by NCC_TAG_REGISTER and every message transport of transports/
-# by NCC_TP_REGISTER, and writes the tables of all of them: adding one edits nothing else.
+# order of orders/ by NCC_ORDER_REGISTER, every tag of tags/ by NCC_TAG_REGISTER, every message transport of transports/
+# by NCC_TP_REGISTER and every front end of fronts/ by NCC_FRONT_REGISTER, and writes the tables of all of them: adding
+# one edits nothing else.
 #
 # ncc_registered(<folder> <regex> <suffix> <rows>): includes of the headers with a line <regex>(<name of the file>,
 # appended to ncc_includes, and rows of their table in <rows>.
@@ -25,12 +26,14 @@ ncc_registered("" "NCC_CC_REGISTER(_RATE|_WITH)?" _ops ncc_rows)
 ncc_registered("" "NCC_SW_REGISTER(_INGRESS|_ROUTE|_QUEUES)?" _program ncc_program_rows)
 ncc_registered("orders/" NCC_ORDER_REGISTER _order ncc_order_rows)
 ncc_registered("tags/" NCC_TAG_REGISTER _tags ncc_tag_rows)
-ncc_registered("transports/" NCC_TP_REGISTER _transport ncc_tp_rows)
+ncc_registered("transports/" "NCC_TP_REGISTER(_LEAVES)?" _transport ncc_tp_rows)
+ncc_registered("fronts/" "NCC_FRONT_REGISTER(_TICK)?" _front ncc_front_rows)
 file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/generated/ncc_controllers.h" CONTENT
 "/* Written by controllers.cmake. */
 #pragma once
 #include \"flow_order.h\"
 #include \"flow_tag.h\"
+#include \"front.h\"
 #include \"switch.h\"
 #include \"transport.h\"
 @ncc_includes@
@@ -48,6 +51,9 @@ static const struct ncc_tag_ops *const ncc_tag_table[] = {
 
 static const struct ncc_tp_ops *const ncc_tp_table[] = {
 @ncc_tp_rows@};
+
+static const struct ncc_front_ops *const ncc_front_table[] = {
+@ncc_front_rows@};
 " @ONLY)
 add_library(ncc_controllers INTERFACE)
 target_include_directories(ncc_controllers INTERFACE "${NCC_BASELINES}" "${CMAKE_CURRENT_BINARY_DIR}/generated")

@@ -12,7 +12,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 
 Params = tuple[tuple[str, int], ...]
 """Parameters by name that differ from their defaults."""
-Kind = Literal["program of a switch", "tags", "flow order"]
+Kind = Literal["program of a switch", "tags", "flow order", "front end"]
 """Kinds of C headers, beside controllers, that scenarios and stacks choose by name."""
 OWNS_QUEUE: int = _baselines.PROGRAM_OWNS_QUEUE
 """Bits of `program_needs`: the program decides on the packets that wait at its port."""
@@ -66,7 +66,8 @@ class TransportNeeds(IntFlag):
     """Needs of a message transport, which the network must meet (`enum ncc_tp_needs` of transport.h).
 
     SHAPED: a shaped queue in every port and NIC. SYMMETRIC: words come back the way of their data. ONE_WAY: packets of
-    a flow do not overtake each other. TRIMS, CLASSES, RANKED: what ports do. TURNS: hosts serve their flows by turns.
+    a flow do not overtake each other. TRIMS, CLASSES, RANKED, MARKS: what ports do. TURNS: hosts serve their flows by
+    turns.
     """
 
     SHAPED = 1
@@ -76,6 +77,7 @@ class TransportNeeds(IntFlag):
     CLASSES = 16
     RANKED = 32
     TURNS = 64
+    MARKS = 128
 
 
 @dataclass(frozen=True)
@@ -142,12 +144,13 @@ def transport_params() -> dict[str, tuple[ParamInfo, ...]]:
 def named(kind: Kind) -> dict[str, tuple[ParamInfo, ...]]:
     """Return the names of this kind, each with its parameters.
 
-    Tags include `none`, and flow orders `fifo`, which have no header and no parameters.
+    Tags include `none`, flow orders `fifo`, and front ends `one_all`, which have no header and no parameters.
     """
     rows, own = {
         "program of a switch": (_baselines.programs, ()),
         "tags": (_baselines.tags, ("none",)),
         "flow order": (_baselines.orders, ("fifo",)),
+        "front end": (_baselines.fronts, ("one_all",)),
     }[kind]
     return dict.fromkeys(own, ()) | {name: tuple(ParamInfo(*row) for row in params) for name, params in rows()}
 

@@ -37,6 +37,7 @@ enum ncc_tp_needs {
     NCC_TP_CLASSES = 16,  /* ports have NCC_SW_CLASSES classes */
     NCC_TP_RANKED = 32,   /* ports serve by rank */
     NCC_TP_TURNS = 64,    /* hosts take turns */
+    NCC_TP_MARKS = 128,   /* ports mark by the queue that a packet leaves behind */
 };
 
 /* Kinds of packets. All but data are words, of NCC_TP_SAY_BYTES. */
@@ -50,17 +51,21 @@ enum ncc_tp_flags {
     NCC_TP_CE = 16,         /* data that has been marked */
     NCC_TP_ECT = 32,        /* data that may be marked */
     NCC_TP_THEN_PROBE = 64, /* of a permission: a PROBE follows its last packet in the flow's own queue */
+    NCC_TP_MAPPED = 128,    /* of an ACK: the datapath fills `map` */
 };
 
 /* The content of a packet beside its addresses. */
 struct ncc_tp_packet {
-    ncc_u64 stamp;  /* the transport's own; data has that of its permission */
-    ncc_u32 number; /* data: from 0; ACK: this packet is there, or NCC_TP_ALL; else the transport's own */
-    ncc_u32 count;  /* the transport's own; PROBE: packets below it have left; NACK: packets from `number` on */
-    ncc_u32 below;  /* all packets below it are there; the datapath writes it into every word */
-    ncc_u32 flags;  /* enum ncc_tp_flags */
-    ncc_u32 kind;   /* enum ncc_tp_kind */
-    ncc_u32 prio;   /* class */
+    ncc_u64 stamp;   /* the transport's own; data has that of its permission */
+    ncc_u64 sent_ns; /* data: when its transmission began at its host, which the NIC writes; else the transport's own */
+    ncc_u64 map;     /* ACK with NCC_TP_MAPPED: bit i says that packet max(number, 64) - 64 + i is there */
+    ncc_u32 number;  /* data: from 0; ACK: this packet is there, or NCC_TP_ALL; else the transport's own */
+    ncc_u32 count;   /* the transport's own; PROBE: packets below it have left; NACK: packets from `number` on */
+    ncc_u32 below;   /* all packets below it are there; the datapath writes it into every word */
+    ncc_u32 flags;   /* enum ncc_tp_flags */
+    ncc_u32 kind;    /* enum ncc_tp_kind */
+    ncc_u32 prio;    /* class */
+    ncc_u32 entropy; /* by which switches choose among paths of equal length, if they hash it (`routing: entropy`) */
 };
 
 /* An end of a flow as its datapath knows it, after the packet that the call is about. */
@@ -71,6 +76,7 @@ struct ncc_tp_flow {
     ncc_u64 shaped_bytes_per_s; /* of the shaped queue in this end's NIC, on the wire; 0: there is none */
     ncc_u64 base_rtt_ns;        /* of this flow through empty queues, as an operator configures it */
     ncc_u64 max_rtt_ns;         /* the longest base RTT of the run */
+    ncc_u64 longest_rtt_ns;     /* the longest base RTT of any two hosts of the network */
     ncc_u32 mtu_bytes;          /* full packet, IP */
     ncc_u32 wire_bytes;         /* full packet, on the wire */
     ncc_u32 say_wire_bytes;     /* word, on the wire */
@@ -78,13 +84,16 @@ struct ncc_tp_flow {
     ncc_u32 peer;               /* host at the other end */
     ncc_u32 random;             /* uniform, new for every call */
     /* at the sender */
+    ncc_u32 rivals;  /* flows whose data waits at this host, with this one */
     ncc_u32 sent;    /* transmissions so far, with those again */
     ncc_u32 fresh;   /* packets that have not left yet */
     ncc_u32 again;   /* packets that are to go again */
     ncc_u32 acked;   /* packets that are known to be there */
     ncc_u32 granted; /* permissions that have not been used */
     ncc_u32 at_host; /* packets that wait in the host's queue: those cannot be lost */
-    ncc_u64 late_ns; /* time for which the first permission has been due, without room at the host; 0: there is room */
+    ncc_u64 late_ns; /* time for which the host, which has no room, has held data back: since the first permission was
+                      * due and there was something to send, whichever came later. 0: the host has room, or no
+                      * permission is due, or there is nothing to send */
     /* at the receiver */
     ncc_u32 here;    /* packets that are there */
     ncc_u32 reached; /* highest number that has come, or that a PROBE told of, + 1 */
@@ -131,6 +140,7 @@ struct ncc_tp_turn {
 /*
  * The operations. `s` is the state of an end, zeroed at first; `p` the parameters in table order.
  *   start           the flow begins
+ *   leaves          a packet of data is handed down to the host's queue; sets its entropy, count and stamp. May be null
  *   heard           a word of the receiver has come. Not called once all packets are known to be there
  *   sender_timer    likewise
  *   got             data or a word of the sender has come. A receiver that has everything answers by an ACK of its own
@@ -153,6 +163,7 @@ struct ncc_tp_ops {
     void (*got)(NCC_TP_END_, const struct ncc_tp_packet *k, struct ncc_tp_out *o);
     void (*receiver_timer)(NCC_TP_END_, struct ncc_tp_out *o);
     ncc_u64 (*turn)(void *host, const ncc_u64 *p, const struct ncc_tp_turn *t);
+    void (*leaves)(NCC_TP_END_, struct ncc_tp_packet *k);
 };
 
 /* Returns the next word to say, zeroed but for its kind and `number`. */
@@ -160,12 +171,17 @@ NCC_CC_FN struct ncc_tp_packet *ncc_tp_say(struct ncc_tp_out *o, ncc_u32 kind)
 {
     struct ncc_tp_packet *k = &o->says[o->n_says++ % NCC_TP_SAYS];
 
-    k->stamp = 0;
+    k->stamp = k->sent_ns = k->map = 0;
     k->number = NCC_TP_ALL;
-    k->count = k->below = k->flags = k->prio = 0;
+    k->count = k->below = k->flags = k->prio = k->entropy = 0;
     k->kind = kind;
     return k;
 }
+
+#define NCC_TP_DOUBLINGS 5
+
+/* A wait for an answer, twice as long after each of `waits` that brought none, and at most 32 times as long. */
+NCC_CC_FN ncc_u64 ncc_tp_wait_ns(ncc_u64 ns, ncc_u32 waits) { return ns << ncc_min_u64(waits, NCC_TP_DOUBLINGS); }
 
 /* Expects struct <name>_sender, <name>_receiver, <name>_host, <name>_params[] and the functions <name>_start, _heard,
  * _sender_timer, _got, _receiver_timer, _turn. */
@@ -174,6 +190,7 @@ NCC_CC_FN struct ncc_tp_packet *ncc_tp_say(struct ncc_tp_out *o, ncc_u32 kind)
     _Static_assert(sizeof(struct name_##_sender) <= NCC_TP_STATE_MAX, "state is larger than a sender has room for");   \
     _Static_assert(sizeof(struct name_##_receiver) <= NCC_TP_STATE_MAX, "state is larger than a receiver has room "    \
                                                                         "for");
+#define NCC_TP_REGISTER_LEAVES NCC_TP_REGISTER
 #else
 #define NCC_TP_ADAPT_(name_, op_, end_)                                                                                \
     static void name_##_##op_##_any(NCC_TP_END_, struct ncc_tp_out *o)                                                 \
@@ -185,7 +202,7 @@ NCC_CC_FN struct ncc_tp_packet *ncc_tp_say(struct ncc_tp_out *o, ncc_u32 kind)
     {                                                                                                                  \
         name_##_##op_((struct name_##_##end_ *)s, p, f, k, o);                                                         \
     }
-#define NCC_TP_REGISTER(name_, needs_, top_, summary_)                                                                 \
+#define NCC_TP_TABLE_(name_, needs_, top_, summary_, leaves_)                                                          \
     NCC_CC_STATIC_ASSERT(sizeof(struct name_##_sender) <= NCC_TP_STATE_MAX, "state is larger than a sender has room"); \
     NCC_CC_STATIC_ASSERT(sizeof(struct name_##_receiver) <= NCC_TP_STATE_MAX, "state is larger than a receiver's");    \
     NCC_CC_STATIC_ASSERT(sizeof(struct name_##_host) <= NCC_TP_HOST_MAX, "state is larger than a host has room for");  \
@@ -211,7 +228,16 @@ NCC_CC_FN struct ncc_tp_packet *ncc_tp_say(struct ncc_tp_out *o, ncc_u32 kind)
                                                         name_##_sender_timer_any,                                      \
                                                         name_##_got_any,                                               \
                                                         name_##_receiver_timer_any,                                    \
-                                                        name_##_turn_any};
+                                                        name_##_turn_any,                                              \
+                                                        leaves_};
+#define NCC_TP_REGISTER(name_, needs_, top_, summary_) NCC_TP_TABLE_(name_, needs_, top_, summary_, 0)
+/* The same with a function <name>_leaves. */
+#define NCC_TP_REGISTER_LEAVES(name_, needs_, top_, summary_)                                                          \
+    static void name_##_leaves_any(NCC_TP_END_, struct ncc_tp_packet *k)                                               \
+    {                                                                                                                  \
+        name_##_leaves((struct name_##_sender *)s, p, f, k);                                                           \
+    }                                                                                                                  \
+    NCC_TP_TABLE_(name_, needs_, top_, summary_, name_##_leaves_any)
 #endif
 
 /* The receiver's timer of a transport that has none, and the turn of one whose hosts take none. */

@@ -10,7 +10,7 @@
 
 #include "switch.h"
 
-enum { TRIM_OVER, TRIM_HEADERS };
+enum { TRIM_OVER, TRIM_HEADERS, TRIM_ROOM };
 
 static const struct ncc_cc_param trim_params[] = {
     {"over_bytes", 12000, NCC_SW_TRIM_BYTES, 1099511627776,
@@ -19,17 +19,26 @@ static const struct ncc_cc_param trim_params[] = {
     {"headers_per_data", 10, 1, 1000,
      "packets trimmed for each that leaves whole; ours, for the turns of 10 headers to a packet (Handley 2017, section "
      "3.1)"},
+    {"header_bytes", 0, 0, 1099511627776,
+     "room for headers, of 64 bytes each; ours, where switches do not return headers that find none to their senders "
+     "(Handley 2017, section 3.2.4). 0: as much as for data (section 3.1)"},
 };
 
 struct trim_state {
     ncc_u64 data_bytes; /* packets with payload that wait: headers alone must not keep data out */
-    ncc_u64 may_trim;   /* packets; at first and at most as many headers as have room where data may wait */
+    ncc_u64 may_trim;   /* packets; at first and at most as many headers as have room */
 };
+
+/* Packets that may be trimmed when none has left whole for long. */
+NCC_CC_FN ncc_u64 trim_room_pkts(const ncc_u64 *p)
+{
+    return (p[TRIM_ROOM] ? p[TRIM_ROOM] : p[TRIM_OVER]) / NCC_SW_TRIM_BYTES;
+}
 
 NCC_CC_FN void trim_init(struct trim_state *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_out *o)
 {
     (void)q, (void)o;
-    s->may_trim = p[TRIM_OVER] / NCC_SW_TRIM_BYTES;
+    s->may_trim = trim_room_pkts(p);
 }
 
 NCC_CC_FN void trim_enqueue(struct trim_state *s, const ncc_u64 *p, const struct ncc_sw_port *q,
@@ -55,7 +64,7 @@ NCC_CC_FN void trim_dequeue(struct trim_state *s, const ncc_u64 *p, const struct
     if (!k->payload_bytes)
         return;
     s->data_bytes -= k->bytes;
-    s->may_trim = ncc_min_u64(s->may_trim + p[TRIM_HEADERS], p[TRIM_OVER] / NCC_SW_TRIM_BYTES);
+    s->may_trim = ncc_min_u64(s->may_trim + p[TRIM_HEADERS], trim_room_pkts(p));
 }
 
 NCC_SW_NO_HOOK(trim, reverse)

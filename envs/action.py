@@ -58,12 +58,19 @@ class ActionSpec(Value, frozen=True):
     """
 
     kind: Literal["levels", "shares", "linear", "log", "residual"] = "levels"
+    """Form of an action."""
     levels: Annotated[int, Meta(ge=1, le=1000)] = 10
+    """Number of rates of ``levels``, besides the smallest."""
     min_rate_frac: Annotated[float, Meta(gt=0, lt=1)] = 0.01
+    """Smallest limit, as a fraction of the link's rate."""
     shares: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=1000)] = SHARES
+    """Multiples of the fair share, for ``shares``, rising."""
     formula: Literal["local", "local_hold", "local_tuned"] | None = None
+    """Formula that a ``residual`` multiplies."""
     scale: Annotated[float, Meta(gt=0, le=10)] = 3.0
+    """Logarithm of the largest factor of a ``residual``."""
     within: TrustedRanges | None = None
+    """Networks in which a ``residual`` decides; null: all."""
 
     def check(self) -> None:
         if self.kind == "levels" and self.min_rate_frac >= 1 / self.levels:

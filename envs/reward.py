@@ -38,8 +38,11 @@ class Utility(Value, frozen=True, tag_field="kind", tag="utility"):
     """
 
     rho: NonNegative = 0.5
+    """Weight of delay."""
     team_frac: Fraction = 0.5
+    """Weight of the neighbourhood's mean; the host's own part has the rest."""
     floor_frac: Annotated[float, Meta(gt=0, lt=1)] = 1e-3
+    """Smallest goodput that counts, as a fraction of the link's rate."""
 
     def build(self) -> "UtilityReward":
         """Make the reward function that these settings describe."""
@@ -68,11 +71,17 @@ class ProfitPenalty(Value, frozen=True, tag_field="kind", tag="profit_penalty"):
     """
 
     rho: NonNegative = 0.5
+    """Weight of delay in the profit."""
     sigma1: NonNegative = 0.5
+    """Weight of crowding the uplink."""
     sigma2: NonNegative = 0.5
+    """Weight of lateness beyond the SLA."""
     sla_delay_s: Positive = 1e-3
+    """Delay of the SLA in seconds."""
     ratio_max: Positive = 10.0
+    """Largest limit / goodput that counts."""
     slack_min_frac: Annotated[float, Meta(gt=0, le=1)] = 0.05
+    """Smallest free fraction of the uplink in the divisor."""
 
     def build(self) -> "ProfitPenaltyReward":
         """Make the reward function that these settings describe."""
@@ -89,7 +98,9 @@ class Backlog(Value, frozen=True, tag_field="kind", tag="backlog"):
     """
 
     flows_scale: Positive = 10.0
+    """Number of unfinished flows that costs 1."""
     team_frac: Fraction = 1.0
+    """Weight of the neighbourhood's mean; the host's own part has the rest."""
     left_frac: Fraction = 0.0
     """Part of a flow's weight that falls with its undelivered bytes. At 0 a flow counts 1 until it is complete, as
     in the mean FCT; but then a period's rate changes nothing for a long flow within the horizon. At 1 a flow counts the

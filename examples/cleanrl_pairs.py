@@ -49,7 +49,7 @@ def waited(agent, periods=1000):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--periods", type=int, default=300_000, help="periods of a rack")
+    parser.add_argument("--periods", type=int, default=300_000, help="periods, summed over the racks")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default="cleanrl_pairs.ncc")
     args = parser.parse_args()

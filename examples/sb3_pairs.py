@@ -38,7 +38,7 @@ def waited(model, racks=16, periods=1000):
 def main():
     """Train, save the model, and print the time that flows take, relative to the formula."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--periods", type=int, default=300_000, help="periods of a rack")
+    parser.add_argument("--periods", type=int, default=300_000, help="periods, summed over the racks")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default="sb3_pairs.zip")
     args = parser.parse_args()

@@ -16,7 +16,16 @@ from ncc.core.options import folded, list_width
 from ncc.core.plausible import CONSENT, require_plausible
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Count, Name, Positive, from_dict
-from ncc.harness.controller import ClassLimit, Controller, LocalLimit, ModelLimit, NoLimit, ReceiverRuleLimit
+from ncc.harness.controller import (
+    ClassLimit,
+    Controller,
+    IctcpLimit,
+    LocalLimit,
+    ModelLimit,
+    NoLimit,
+    ReceiverRuleLimit,
+)
+from ncc.results.figure_layout import FigureLayout, FigureWidth, layout_of
 from ncc.run.compose import (
     ControllerName,
     DatapathSpec,
@@ -45,6 +54,8 @@ class EvaluateSpec(JudgingSpec, frozen=True):
     seeds: Count | None
     preset: Name
     figures: tuple[Literal["pdf", "svg"], ...]
+    width_in: FigureWidth
+    titles: bool
     duration_s: Positive | None
     record: bool
     out: str | None
@@ -55,9 +66,9 @@ FIRST = ("ncc", "local_tuned", "dctcp_tuned")
 """Controllers to begin with: NCC, the formula without a neural network, and the TCP that both have to beat."""
 BEGIN, FORMULAS, TRANSPORTS = "To begin with", "Formulas without a network", "TCP and the like, without a rate limit"
 OTHERS = "Perfect knowledge, and parts of NCC alone"
-KINDS = {FORMULAS: (LocalLimit, ReceiverRuleLimit), TRANSPORTS: (NoLimit,)}
+KINDS = {FORMULAS: (LocalLimit, ReceiverRuleLimit, IctcpLimit), TRANSPORTS: (NoLimit,)}
 """Kinds of limits of the controllers in a group of the list."""
-OWN = ("run", "controller", "params", "scenario", "duration_s")
+OWN = ("run", "controller", "params", "scenario", "duration_s", "reference")
 """Settings that an experiment determines itself."""
 
 
@@ -77,9 +88,12 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
         chosen[key] = [] if value is None else value if isinstance(value, list) else [value]
     chosen["params"] = _params(chosen["params"])
     spec = from_dict(EvaluateSpec, chosen, "configuration")
-    if spec.figures and experiment is None:
-        raise ConfigError("figures is for an experiment: ncc report run=<folder> figures=pdf draws all others")
-    del plain[CONSENT], plain["figures"]
+    if experiment is None and (spec.figures or spec.width_in or not spec.titles):
+        raise ConfigError(
+            "figures, width_in and titles are for an experiment: ncc report run=<folder> figures=pdf draws all others"
+        )
+    del plain[CONSENT], plain["figures"], plain["width_in"], plain["titles"]
+    layout = layout_of(spec.width_in, titles=spec.titles, figures=spec.figures)
     if not spec.record:
         if seen := sorted(key for key in typed if key.partition(".")[0].partition("/")[0] == "env"):
             raise ConfigError(f"{seen[0]} says how recorded hosts are seen and paid: give record=true, or leave it out")
@@ -98,7 +112,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
         datapaths = _datapaths(plain, overrides) if "datapath" in typed else ()
         name = next(o.split("=", 1)[1] for o in overrides if o.split("=")[0].lstrip("+") == "experiment")
         changed = any(key.startswith("experiment.") for key in typed)
-        _experiment(name, experiment, spec, datapaths, plain, as_written=not changed)
+        _experiment(name, experiment, spec, datapaths, plain, layout=layout, as_written=not changed)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("Interrupted. Finished runs are kept; the same command goes on from there.") from None
 
@@ -155,6 +169,7 @@ def _experiment(
     datapaths: tuple[DatapathSpec, ...],
     plain: dict[str, Any],
     *,
+    layout: FigureLayout,
     as_written: bool,
 ) -> None:
     """Run the experiment on each of `datapaths`; if there are none, on the experiment's `default_datapath`."""
@@ -175,7 +190,9 @@ def _experiment(
     held, executor = True, spec.load_executor()
     for datapath in datapaths:
         folder = out / datapath.name
-        result = run_experiment(grid, datapath, seeds, folder, executor=executor, config=plain, figures=spec.figures)
+        result = run_experiment(
+            grid, datapath, seeds, folder, executor=executor, config=plain, figures=spec.figures, layout=layout
+        )
         print(f"\n{name} on {datapath.name}, {len(seeds)} seed{'s' if len(seeds) != 1 else ''}:")
         for check, found in result.findings.items():
             word = {True: "holds", False: "DOES NOT HOLD", None: "not judged"}[found.holds]

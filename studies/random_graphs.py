@@ -1,41 +1,86 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run random graphs of requests on packetsim and ns-3: every flow must start and end at the same nanosecond.
+"""Run random flows on packetsim and ns-3: every flow must start and end at the same nanosecond.
 
-Usage: ``python -m studies.random_graphs --graphs 1000``
+There are graphs of requests (`requests`), flows and requests over connections that stay open (`kept`), requests under
+receivers' limits (`receivers`), and requests over message transports (`messages`).
+
+Usage: ``python -m studies.random_graphs --graphs 1000 --of requests kept receivers messages``
 """
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ncc.core.flows import FlowRecords, FlowTable, Graph
 from ncc.core.graph import Rows
-from ncc.core.scenario import Scenario, Transport
+from ncc.core.measurement import Measurement
+from ncc.core.receivers import Grants
+from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topologies import AnyTopology, Dumbbell, LeafSpine, ManyToOne
+from ncc.core.topology import Program
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
-from ncc.harness.datapath import Datapath, HostStack
+from ncc.harness.datapath import Datapath, HostStack, tell
 
+KINDS = ("requests", "kept", "receivers", "messages")
 TRANSPORTS = ("newreno", "cubic", "dctcp")
+FRONTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"front": "fixed", "front_params": (("window", 2),)},
+    {"front": "sw"},
+    {"front": "sw", "front_params": (("per_window", 1),)},
+    {"front": "ictcp_asks"},
+    {"front": "fits"},
+)
+"""Front ends of stacks; without one, all queries leave at once."""
+SHARE = 84 / (2 * 84 + 1538)
+"""Share of a line for the words of a transport that has a shaped queue: a word both ways for each full packet."""
+MESSAGES: dict[str, tuple[HostStack, dict[str, Any]]] = {
+    "ndp": (HostStack(transport="ndp"), {"programs": (Program(name="trim"),), "control_first": True}),
+    "eqds": (HostStack(transport="eqds"), {"programs": (Program(name="trim"),), "control_first": True}),
+    "homa": (HostStack(transport="homa"), {"classes": 8}),
+    "pfabric": (HostStack(transport="pfabric_host", tags="remaining"), {"programs": (Program(name="pfabric"),)}),
+    "expresspass": (HostStack(transport="expresspass"), {"shaped_frac": SHARE}),
+    "flashpass": (HostStack(transport="flashpass"), {"shaped_frac": SHARE}),
+}
+"""Stacks of message transports, and what their ports need."""
 MAX_EPOCHS = 100_000
 
 
-def drawn(seed: int) -> tuple[Scenario, FlowTable, HostStack]:
-    """Draw a small network, a graph of 5 to 80 flows and waits in it, and a stack; buffers are short, so packets drop.
+@dataclass(frozen=True)
+class Case:
+    """A network, its flows, and the stack of its hosts."""
+
+    scenario: Scenario
+    flows: FlowTable
+    stack: HostStack
+    grants_seed: int | None = None
+    """Seed of the messages of receivers, which are drawn in each period; None: there are none."""
+
+
+def drawn(seed: int, kind: str = "requests") -> Case:
+    """Draw a small network, 5 to 80 flows and waits in it, and a stack; buffers are short, so packets drop.
 
     Recovery is classic, in which both simulators are the same to the nanosecond.
     """
-    rng = np.random.default_rng(seed)
-    topology = _topology(rng)
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    stack, ports = HostStack(transport=str(rng.choice(TRANSPORTS))), {"mark_threshold_bytes": 4500}
+    if kind == "messages":
+        stack, ports = MESSAGES[str(rng.choice(list(MESSAGES)))]
+    topology = _topology(rng, ports)
     network = topology.build()
     names = [network.nodes[host].name for host in network.hosts]
     transport = Transport(
         recovery="classic",
-        handshake=bool(rng.integers(2)),
+        handshake=bool(rng.integers(2)) and kind != "messages",
         sack=bool(rng.integers(4)),
         initial_window_pkts=int(rng.choice([2, 10, 40])),
+        connections_per_pair=int(rng.integers(1, 3)) if kind == "kept" else 0,
+        idle_restart=bool(rng.integers(4)),
     )
     scenario = Scenario(
         name="graph",
@@ -45,28 +90,37 @@ def drawn(seed: int) -> tuple[Scenario, FlowTable, HostStack]:
         drain_s=None,
         transport=transport,
     )
-    flows = table(_rows(rng, np.array(network.hosts)))
-    return scenario, flows, HostStack(transport=str(rng.choice(TRANSPORTS)))
+    hosts = np.array(network.hosts)
+    rows = _in_turn(rng, hosts) if kind == "kept" and rng.integers(2) else _rows(rng, hosts)
+    match kind:
+        case "requests":
+            stack = stack.replace(**FRONTS[rng.integers(len(FRONTS))])
+        case "receivers":
+            stack = HostStack(transport=stack.transport, hold=bool(rng.integers(2)))
+            scenario = scenario.replace(neighbourhoods="receivers", period_s=3.7e-4)
+        case "messages":
+            scenario = scenario.replace(routing="symmetric", nic=Nic(shaped_frac=SHARE))
+    return Case(scenario, table(rows), stack, seed if kind == "receivers" else None)
 
 
 def table(rows: Rows) -> FlowTable:
-    """Make a flow table of rows, in order of start."""
+    """Make a flow table of rows, in order of start; it has a graph if a row is part of one."""
     columns = rows.columns()
     order = np.argsort(columns["start_s"], kind="stable")
     columns = {name: column[order] for name, column in columns.items()}
     graph = Graph(**{name: columns.pop(name) for name in ("request", "answer", "group", "after", "think_s")})
-    return FlowTable(**columns, traffic=np.zeros(len(order), np.int64), graph=graph)
+    plain = (np.maximum(graph.request, graph.group) < 0).all()
+    return FlowTable(**columns, traffic=np.zeros(len(order), np.int64), graph=None if plain else graph)
 
 
-def _topology(rng: np.random.Generator) -> AnyTopology:
-    buffer_bytes, mark_bytes = int(rng.integers(5, 40)) * 1500, 4500
+def _topology(rng: np.random.Generator, ports: dict[str, Any]) -> AnyTopology:
+    """Draw a network whose ports have these settings."""
+    ports = {"mark_threshold_bytes": 0, "buffer_bytes": int(rng.integers(5, 40)) * 1500} | ports
     match rng.integers(3):
         case 0:
-            senders = int(rng.integers(2, 16))
-            return ManyToOne(senders=senders, buffer_bytes=buffer_bytes, mark_threshold_bytes=mark_bytes)
+            return ManyToOne(senders=int(rng.integers(2, 16)), **ports)
         case 1:
-            pairs = int(rng.integers(1, 5))
-            return Dumbbell(pairs=pairs, host_rate_bps=1e9, buffer_bytes=buffer_bytes, mark_threshold_bytes=mark_bytes)
+            return Dumbbell(pairs=int(rng.integers(1, 5)), host_rate_bps=1e9, **ports)
         case _:
             return LeafSpine(
                 leaves=2,
@@ -74,8 +128,7 @@ def _topology(rng: np.random.Generator) -> AnyTopology:
                 hosts_per_leaf=int(rng.integers(1, 6)),
                 host_rate_bps=1e9,
                 spine_rate_bps=2e9,
-                buffer_bytes=buffer_bytes,
-                mark_threshold_bytes=mark_bytes,
+                **ports,
             )
 
 
@@ -104,16 +157,44 @@ def _rows(rng: np.random.Generator, hosts: np.ndarray) -> Rows:
     return rows
 
 
-def run(datapath: Datapath, scenario: Scenario, flows: FlowTable, stack: HostStack) -> FlowRecords:
+def _in_turn(rng: np.random.Generator, hosts: np.ndarray) -> Rows:
+    """Draw flows of no graph between a few pairs of hosts: one after another, at once, and after pauses."""
+    rows = Rows()
+    for _ in range(int(rng.integers(1, 5))):
+        src, dst = rng.choice(hosts, 2, replace=False)
+        n = int(rng.integers(4, 15))
+        pauses_s = rng.choice([0.0, 1e-4, 3e-3, 0.04], n) * rng.choice([1.0, rng.random()], n)
+        sizes = rng.integers(1, rng.choice([3000, 300_000], n))
+        rows.add(src, dst, sizes, start_s=np.round(np.cumsum(pauses_s), 9))
+    return rows
+
+
+def run(datapath: Datapath, case: Case) -> FlowRecords:
     """Run until all flows are delivered, or for `MAX_EPOCHS` periods."""
-    measurement = datapath.start(scenario, flows, stack, 1)
-    limits = np.full(scenario.n_agents, np.inf)
+    measurement = datapath.start(case.scenario, case.flows, case.stack, 1)
+    limits = np.full(case.scenario.n_agents, np.inf)
+    rng = None if case.grants_seed is None else np.random.default_rng(case.grants_seed)
     try:
-        while measurement.flows_finished < len(flows) and measurement.epoch < MAX_EPOCHS:
+        while measurement.flows_finished < len(case.flows) and measurement.epoch < MAX_EPOCHS:
+            if rng is not None:
+                tell(datapath, _grants(rng, measurement))
             measurement = datapath.step(limits)
         return datapath.finish().flows
     finally:
         datapath.close()
+
+
+def _grants(rng: np.random.Generator, measurement: Measurement) -> Grants:
+    """Draw starts, rates and windows for some of the pairs that receivers know of."""
+    edges, n = measurement.edges, len(measurement.edges)
+    which = rng.permutation(n)[: int(rng.integers(n + 1))]
+    return Grants(
+        edges.src[which],
+        edges.dst[which],
+        measurement.time_s + rng.choice([-1e-3, 0.0, 1.1e-4, 2.5e-3], len(which)),
+        rng.choice([3e7, 2e8, 9e8, np.inf], len(which)),
+        rng.choice([0, 1, 3, 10], len(which)),
+    )
 
 
 def differing(ours: FlowRecords, theirs: FlowRecords) -> list[int]:
@@ -127,21 +208,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--graphs", type=int, default=1000, help="number of graphs")
     parser.add_argument("--first", type=int, default=0, help="seed of the first one")
+    parser.add_argument("--of", nargs="+", default=["requests"], choices=KINDS, help="kinds; all have these seeds")
     options = parser.parse_args(arguments)
-    flows_seen, timeouts, bad = 0, 0, []
-    for seed in range(options.first, options.first + options.graphs):
-        scenario, flows, stack = drawn(seed)
-        ours, theirs = (run(each(), scenario, flows, stack) for each in (PacketsimDatapath, Ns3Datapath))
-        flows_seen += len(flows)
+    return max([_compared(kind, range(options.first, options.first + options.graphs)) for kind in options.of])
+
+
+def _compared(kind: str, seeds: range) -> int:
+    flows_seen, timeouts, bad = 0, 0, 0
+    for seed in seeds:
+        case = drawn(seed, kind)
+        ours, theirs = (run(each(), case) for each in (PacketsimDatapath, Ns3Datapath))
+        flows_seen += len(case.flows)
         timeouts += int(ours.timeouts.sum())
         if rows := differing(ours, theirs):
-            bad.append(seed)
-            print(f"seed {seed} ({stack.transport}): rows {rows[:5]} of {len(flows)} differ", flush=True)
+            bad += 1
+            n = len(case.flows)
+            of = f"{case.stack.transport}, {case.stack.front_end[0]}"
+            print(f"{kind}, seed {seed} ({of}): rows {rows[:5]} of {n} differ", flush=True)
     print(
-        f"{options.graphs - len(bad)} of {options.graphs} graphs are equal to the nanosecond: {flows_seen} flows, "
-        f"{timeouts} timeouts"
+        f"{kind}: {len(seeds) - bad} of {len(seeds)} are equal to the nanosecond: {flows_seen} flows, "
+        f"{timeouts} timeouts",
+        flush=True,
     )
-    return 1 if bad else 0
+    return int(bad > 0)
 
 
 if __name__ == "__main__":

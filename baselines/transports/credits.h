@@ -22,10 +22,14 @@ NCC_CC_FN ncc_u64 ncc_stamp_age_ns(ncc_u64 stamp, ncc_u64 now_ns) { return (now_
 /* Numbers from `from` to `to`, around the end; half of them or more mean that `to` is before `from`. */
 NCC_CC_FN ncc_u32 ncc_stamp_from(ncc_u32 from, ncc_u32 to) { return (to - from) & NCC_STAMP_SEQ; }
 
-/* Time between words at a rate in bytes/s on the wire, spread evenly by +- permille / 1000. */
+/* Time between words at a rate in bytes/s on the wire, spread evenly by +- permille / 1000. It is rounded by chance, so
+ * that its mean is right to 1/256 ns: words and their data would else be faster than a shaped queue of that rate, and
+ * fill it. */
 NCC_CC_FN ncc_u64 ncc_credit_gap_ns(const struct ncc_tp_flow *f, ncc_u64 rate, ncc_u64 permille)
 {
-    const ncc_u64 gap_ns = f->say_wire_bytes * NCC_NS_PER_S / rate, spread_ns = 2 * gap_ns * permille / 1000;
+    const ncc_u64 fraction = rate * (f->random & 255) >> 8;
+    const ncc_u64 gap_ns = (f->say_wire_bytes * NCC_NS_PER_S + fraction) / rate,
+                  spread_ns = 2 * gap_ns * permille / 1000;
 
     return ncc_max_u64(gap_ns - spread_ns / 2 + (spread_ns * (f->random >> 8) >> 24), 1);
 }

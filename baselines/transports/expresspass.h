@@ -43,10 +43,11 @@ static const struct ncc_cc_param expresspass_params[] = {
 };
 
 struct expresspass_sender {
-    ncc_u64 began_ns, rtt_ns; /* RTT in which credits are counted */
+    ncc_u64 began_ns, rtt_ns; /* RTT in which credits are counted, or that follows a STOP */
     ncc_u32 credits;          /* in it */
     ncc_u32 acked;            /* at the last word */
     ncc_u32 sent;             /* transmissions that have had another credit */
+    ncc_u32 waits;            /* timeouts in a row */
     ncc_u8 asked, stopped;    /* no credit has come since the last REQUEST; a STOP was the last word */
 };
 
@@ -65,6 +66,25 @@ NCC_CC_FN void expresspass_start(struct expresspass_sender *s, const ncc_u64 *p,
     ncc_send_blind(p[EXPRESSPASS_BLIND], f, o);
     expresspass_ask(s, f, (ncc_u32)ncc_max_u64(f->pkts - o->grant.pkts, 1), o);
     o->timer_ns = p[EXPRESSPASS_TIMEOUT];
+}
+
+/* Says STOP when the credits of an RTT cover what is left, and again if credits still come an RTT after it: then it was
+ * lost. */
+NCC_CC_FN void expresspass_stop(struct expresspass_sender *s, const struct ncc_tp_flow *f, ncc_u32 left,
+                                struct ncc_tp_out *o)
+{
+    const int round = f->now_ns - s->began_ns >= s->rtt_ns;
+
+    if (s->stopped ? !left && round : !left || (round && s->credits >= left)) {
+        ncc_tp_say(o, NCC_TP_STOP);
+        if (!s->stopped)
+            o->timer_ns = 2 * s->rtt_ns;
+        s->stopped = 1;
+        s->began_ns = f->now_ns;
+    } else if (round && !s->stopped) {
+        s->began_ns = f->now_ns;
+        s->credits = 0;
+    }
 }
 
 NCC_CC_FN void expresspass_credit(struct expresspass_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
@@ -87,31 +107,24 @@ NCC_CC_FN void expresspass_credit(struct expresspass_sender *s, const ncc_u64 *p
         o->grant.pkts = 1;
         o->grant.stamp = k->stamp;
         o->timer_ns = p[EXPRESSPASS_TIMEOUT];
+        s->waits = 0;
         left--;
     } else {
         o->wasted = 1;
     }
-    if (s->stopped || p[EXPRESSPASS_STOPS] != 1) {
-        if (s->stopped && o->timer_ns)
-            o->timer_ns = 2 * s->rtt_ns;
-        return;
-    }
-    const int round = f->now_ns - s->began_ns >= s->rtt_ns;
-    if (!left || (round && s->credits >= left)) {
-        ncc_tp_say(o, NCC_TP_STOP);
-        s->stopped = 1;
+    if (s->stopped && o->timer_ns)
         o->timer_ns = 2 * s->rtt_ns;
-    } else if (round) {
-        s->began_ns = f->now_ns;
-        s->credits = 0;
-    }
+    if (p[EXPRESSPASS_STOPS] == 1)
+        expresspass_stop(s, f, left, o);
 }
 
 NCC_CC_FN void expresspass_heard(struct expresspass_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                  const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
-    if (f->acked > s->acked || k->kind == NCC_TP_NACK)
+    if (f->acked > s->acked || k->kind == NCC_TP_NACK) {
         o->timer_ns = p[EXPRESSPASS_TIMEOUT];
+        s->waits = 0;
+    }
     s->acked = f->acked;
     if (k->kind == NCC_TP_CREDIT) {
         expresspass_credit(s, p, f, k, o);
@@ -136,9 +149,9 @@ NCC_CC_FN void expresspass_sender_timer(struct expresspass_sender *s, const ncc_
         ncc_tp_say(o, NCC_TP_PROBE)->count = f->pkts;
         o->timed_out = 1;
     } else {
-        expresspass_ask(s, f, (ncc_u32)ncc_max_u64(left, 1), o);
+        expresspass_ask(s, f, left, o);
     }
-    o->timer_ns = p[EXPRESSPASS_TIMEOUT];
+    o->timer_ns = ncc_tp_wait_ns(p[EXPRESSPASS_TIMEOUT], ++s->waits);
 }
 
 struct expresspass_receiver {

@@ -51,6 +51,7 @@ struct flashpass_sender {
     ncc_u32 in, out; /* requests answered, and sent, since the last update */
     ncc_u32 mark;    /* first request of the present rate */
     ncc_u32 quiet;   /* everything has left, and a timeout has begun */
+    ncc_u32 waits;   /* PROBEs in a row without a word */
     ncc_u32 sent;    /* transmissions that have had another credit */
 };
 
@@ -128,6 +129,7 @@ NCC_CC_FN void flashpass_heard(struct flashpass_sender *s, const ncc_u64 *p, con
                                const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
     s->heard_ns = f->now_ns;
+    s->waits = 0;
     if (k->kind == NCC_TP_NACK) {
         o->lost = k->number;
         o->lost_pkts = k->count;
@@ -143,9 +145,10 @@ NCC_CC_FN void flashpass_heard(struct flashpass_sender *s, const ncc_u64 *p, con
 NCC_CC_FN void flashpass_wait(struct flashpass_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                               struct ncc_tp_out *o)
 {
-    if (s->quiet && !f->at_host && f->now_ns - s->heard_ns >= p[FLASHPASS_TIMEOUT]) {
+    if (s->quiet && !f->at_host && f->now_ns - s->heard_ns >= ncc_tp_wait_ns(p[FLASHPASS_TIMEOUT], s->waits)) {
         ncc_tp_say(o, NCC_TP_PROBE)->count = f->pkts - f->fresh;
         o->timed_out = 1;
+        s->waits++;
         s->heard_ns = f->now_ns;
     }
     s->quiet = 1;

@@ -11,7 +11,6 @@
 
 #define HOMA_CLASSES 8      /* of the ports; the last ones are for what is granted */
 #define HOMA_SENDER_WAITS 5 /* times that a sender waits longer than a receiver, which knows better */
-#define HOMA_DOUBLINGS 5    /* of a wait, at most */
 
 enum { HOMA_RTT, HOMA_OVER, HOMA_RESEND, HOMA_SCHEDULED, HOMA_SECOND };
 
@@ -69,7 +68,7 @@ NCC_CC_FN void homa_heard(struct homa_sender *s, const ncc_u64 *p, const struct 
 NCC_CC_FN void homa_sender_timer(struct homa_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                  struct ncc_tp_out *o)
 {
-    const ncc_u64 wait_ns = HOMA_SENDER_WAITS * p[HOMA_RESEND] << ncc_min_u64(s->waits, HOMA_DOUBLINGS);
+    const ncc_u64 wait_ns = ncc_tp_wait_ns(HOMA_SENDER_WAITS * p[HOMA_RESEND], s->waits);
 
     if (f->at_host) { /* what waits here is not lost */
         o->timer_ns = wait_ns;
@@ -152,7 +151,7 @@ NCC_CC_FN void homa_resend(struct homa_receiver *s, const ncc_u64 *p, const stru
         s->mends = 1;
         o->holes = s->granted;
         o->timed_out = 1;
-        o->timer_ns = p[HOMA_RESEND] << ncc_min_u64(s->waits, HOMA_DOUBLINGS);
+        o->timer_ns = ncc_tp_wait_ns(p[HOMA_RESEND], s->waits);
     }
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * pFabric's host (Alizadeh et al., SIGCOMM 2013, section 4.3): a window of a BDP, an ACK for each packet, a short
- * timeout, after which the window is that of slow start, and probes alone after several of them. Its packets have the
- * ranks of tags/remaining.h, its ports the program pfabric.
+ * timeout without back-off, after which the window is that of slow start, and probes alone after several of them. Slow
+ * start and probes are as in released code: NetSys/simulator, commit 31abb1f, and the ns-2 patch of PIAS-NS2, commit
+ * 5fb5867. Its packets have the ranks of tags/remaining.h, its ports the program pfabric.
  */
 #ifndef NCC_TP_PFABRIC_HOST_H
 #define NCC_TP_PFABRIC_HOST_H
@@ -14,11 +15,13 @@ enum { PFABRIC_HOST_WINDOW, PFABRIC_HOST_RTO, PFABRIC_HOST_PROBES };
 static const struct ncc_cc_param pfabric_host_params[] = {
     {"window_pkts", 12, 1, 1000000, "packets without an ACK: a BDP (section 4.3)"},
     {"rto_ns", 45000, 1000, 60000000000, "ns, or 3 base RTTs if that is longer (section 4.3)"},
-    {"probe_after", 5, 1, 1000, "timeouts in a row after which only probes are sent (section 4.3)"},
+    {"probe_after", 5, 1, 1000, "timeouts in a row, from the last of which on only probes are sent (section 4.3)"},
 };
 
 struct pfabric_host_sender {
     ncc_u32 window;
+    ncc_u32 threshold; /* of slow start: half of the window at a timeout, at least 2 */
+    ncc_u32 gained;    /* ACKs since the window has grown, from the threshold on */
     ncc_u32 acked;
     ncc_u32 timeouts; /* since a packet was known to be there */
 };
@@ -39,7 +42,7 @@ NCC_CC_FN void pfabric_host_fill(const struct pfabric_host_sender *s, const ncc_
 NCC_CC_FN void pfabric_host_start(struct pfabric_host_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                   struct ncc_tp_out *o)
 {
-    s->window = (ncc_u32)p[PFABRIC_HOST_WINDOW];
+    s->window = s->threshold = (ncc_u32)p[PFABRIC_HOST_WINDOW];
     pfabric_host_fill(s, p, f, 0, f->pkts, o);
 }
 
@@ -52,7 +55,10 @@ NCC_CC_FN void pfabric_host_heard(struct pfabric_host_sender *s, const ncc_u64 *
     if (f->acked > s->acked) {
         s->acked = f->acked;
         s->timeouts = 0;
-        s->window = (ncc_u32)ncc_min_u64(s->window + 1, p[PFABRIC_HOST_WINDOW]);
+        if (s->window < s->threshold || ++s->gained >= s->window) {
+            s->window = (ncc_u32)ncc_min_u64(s->window + 1, p[PFABRIC_HOST_WINDOW]);
+            s->gained = 0;
+        }
     }
     pfabric_host_fill(s, p, f, f->pkts - f->acked - left + f->granted, left > f->granted ? left - f->granted : 0, o);
 }
@@ -65,12 +71,14 @@ NCC_CC_FN void pfabric_host_sender_timer(struct pfabric_host_sender *s, const nc
         return;
     }
     s->timeouts++;
+    s->threshold = (ncc_u32)ncc_max_u64(s->window / 2, 2);
     s->window = 1;
+    s->gained = 0;
     o->timed_out = 1;
     o->revoke = 1;
     o->lost = f->below;
     o->lost_pkts = NCC_TP_ALL;
-    if (s->timeouts <= p[PFABRIC_HOST_PROBES]) {
+    if (s->timeouts < p[PFABRIC_HOST_PROBES]) {
         pfabric_host_fill(s, p, f, 0, 1, o);
     } else {
         ncc_tp_say(o, NCC_TP_PROBE);

@@ -7,7 +7,6 @@
 #include "transport.h"
 
 #define NCC_PULL_SENDER_WAITS 16 /* times that a sender waits longer once the receiver knows of the flow */
-#define NCC_PULL_DOUBLINGS 5     /* of a wait, at most */
 #define NCC_PULL_TIMEOUT_PARAM                                                                                         \
     {"timeout_ns", 1000000, 1000, 60000000000, "ns of silence, after which what is missing is pulled again"}
 #define NCC_PULL_PACE_PARAM {"pace_permille", 1000, 500, 1000, "1/1000; share of the line at which pulls ask for data"}
@@ -48,7 +47,7 @@ NCC_CC_FN void ncc_pulled_silence(struct ncc_pulled *s, ncc_u64 timeout_ns, cons
                                   struct ncc_tp_out *o)
 {
     if (f->at_host) { /* what waits here is not lost */
-        o->timer_ns = timeout_ns << ncc_min_u64(s->waits, NCC_PULL_DOUBLINGS);
+        o->timer_ns = ncc_tp_wait_ns(timeout_ns, s->waits);
         return;
     }
     o->revoke = 1;
@@ -56,7 +55,7 @@ NCC_CC_FN void ncc_pulled_silence(struct ncc_pulled *s, ncc_u64 timeout_ns, cons
     o->lost_pkts = NCC_TP_ALL;
     o->timed_out = 1;
     s->waits++;
-    o->timer_ns = timeout_ns << ncc_min_u64(s->waits, NCC_PULL_DOUBLINGS);
+    o->timer_ns = ncc_tp_wait_ns(timeout_ns, s->waits);
     ncc_pulled_ask(s, f->pkts - f->acked, o);
 }
 
@@ -135,7 +134,7 @@ NCC_CC_FN void ncc_pull_silence(struct ncc_pulls *s, ncc_u64 window, ncc_u64 tim
         o->timed_out = 1;
         ncc_pull_owe(s, (ncc_u32)ncc_min_u64(missing, window), f, o);
     }
-    o->timer_ns = timeout_ns << ncc_min_u64(s->waits, NCC_PULL_DOUBLINGS);
+    o->timer_ns = ncc_tp_wait_ns(timeout_ns, s->waits);
 }
 
 /* The first flow gets a pull, and then waits behind the others. Returns the time in which its packet fills the line. */
@@ -145,7 +144,7 @@ NCC_CC_FN ncc_u64 ncc_pull_turn(struct ncc_pulls *s, ncc_u64 pace_permille, ncc_
     s->owed--;
     ncc_tp_say(&t->o[0], NCC_TP_CREDIT)->count = ++s->sent;
     t->o[0].urgency = s->owed ? ncc_max_u64(t->f->now_ns, 1) : NCC_TP_OFF;
-    t->o[0].timer_ns = timeout_ns << ncc_min_u64(s->waits, NCC_PULL_DOUBLINGS);
+    t->o[0].timer_ns = ncc_tp_wait_ns(timeout_ns, s->waits);
     return t->f->wire_bytes * NCC_NS_PER_S * 1000 / (t->f->line_bytes_per_s * pace_permille);
 }
 

@@ -96,6 +96,25 @@ inline void SetGraph(Spec &spec, In<int64_t> group, In<int64_t> after, In<int64_
     }
 }
 
+// Sets the columns of a graph that front ends need (GraphSpec), after the graph and the front ends.
+inline void SetQueries(Spec &spec, In<int64_t> query_of, In<int64_t> end_of)
+{
+    const auto flows = static_cast<int64_t>(spec.graph.group.size());
+    const auto ends = static_cast<int64_t>(spec.front_ends.size());
+    SameLength(query_of.shape(0), spec.graph.group.size());
+    SameLength(end_of.shape(0), spec.graph.group.size());
+    spec.graph.query_of.clear();
+    spec.graph.end_of.clear();
+    for (size_t i = 0; i < query_of.shape(0); ++i) {
+        if (query_of(i) < -1 || query_of(i) >= flows || end_of(i) < -1 || end_of(i) >= ends ||
+            (query_of(i) >= 0 && end_of(static_cast<size_t>(query_of(i))) < 0)) {
+            throw std::invalid_argument("flow " + std::to_string(i) + " must answer a query of a front end, or none");
+        }
+        spec.graph.query_of.push_back(static_cast<int32_t>(query_of(i)));
+        spec.graph.end_of.push_back(static_cast<int32_t>(end_of(i)));
+    }
+}
+
 // Sets FlowSpec::limited of each flow: 1 if its data, or its ACKs, are under their host's rate limit.
 inline void SetLimited(Spec &spec, In<uint8_t> data, In<uint8_t> acks)
 {
@@ -184,6 +203,10 @@ inline void BindSpec(nb::module_ &m)
         .def(nb::init<>())
         .def_rw("ahead_bytes", &AnswerSpec::ahead_bytes)
         .def_rw("ns_per_byte", &AnswerSpec::ns_per_byte);
+    nb::class_<FrontEndSpec>(m, "FrontEndSpec")
+        .def(nb::init<>())
+        .def_rw("rate_bytes_per_s", &FrontEndSpec::rate_bytes_per_s)
+        .def_rw("buffer_bytes", &FrontEndSpec::buffer_bytes);
     nb::class_<Spec>(m, "Spec")
         .def(nb::init<>())
         .def_rw("is_host", &Spec::is_host)
@@ -192,6 +215,7 @@ inline void BindSpec(nb::module_ &m)
         .def_rw("programs", &Spec::programs)
         .def("set_flows", &SetFlows, "start_ns"_a, "src"_a, "dst"_a, "size_bytes"_a)
         .def("set_graph", &SetGraph, "group"_a, "after"_a, "think_ns"_a, "answer"_a)
+        .def("set_queries", &SetQueries, "query_of"_a, "end_of"_a)
         .def("set_limited", &SetLimited, "data"_a, "acks"_a)
         .def("set_writes", &SetWrites, "chunk_bytes"_a, "every_ns"_a)
         .def("set_predictors", &SetPredictors, "predictor"_a)
@@ -239,8 +263,12 @@ inline void BindSpec(nb::module_ &m)
         .def_rw("order_params", &Spec::order_params)
         .def_rw("tags", &Spec::tags)
         .def_rw("tag_params", &Spec::tag_params)
+        .def_rw("front", &Spec::front)
+        .def_rw("front_params", &Spec::front_params)
+        .def_rw("front_ends", &Spec::front_ends)
         .def_rw("symmetric", &Spec::symmetric)
         .def_rw("sprayed", &Spec::sprayed)
+        .def_rw("by_entropy", &Spec::by_entropy)
         .def_rw("seed", &Spec::seed);
 }
 

@@ -7,6 +7,7 @@
 #include "cc.h"
 #include "flow_order.h"
 #include "flow_tag.h"
+#include "front.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -19,9 +20,10 @@ namespace ncc
 // Returns the controller of that name, or null.
 const ncc_cc_ops *FindController(const std::string &name);
 
-// Return the registered order among flows and the tags of that name.
+// Return the registered order among flows, tags or front end of that name.
 const ncc_order_ops &FindOrder(const std::string &name);
 const ncc_tag_ops &FindTags(const std::string &name);
+const ncc_front_ops &FindFront(const std::string &name);
 
 // Returns parameters in the order of the table: the given value, or the default.
 template <class Ops>

@@ -39,6 +39,8 @@ class MessageEnds
             stacks_.push_back({ops, ops ? ControllerParams(*ops, settings.params) : std::vector<ncc_u64>{}});
         }
         hosts_.resize(spec().is_host.size() * stacks_.size());
+        waiting_.resize(spec().is_host.size());
+        longest_rtt_ns_ = static_cast<uint64_t>(routes_.LongestRttNs(spec()));
         for (const FlowSpec &flow : spec().flows) {
             if (flow.size_bytes == 0) {
                 continue;
@@ -111,7 +113,7 @@ class MessageEnds
             bytes += m.There(number);
         }
         if (k.kind == NCC_TP_ACK && k.number < m.nxt) {
-            bytes += m.There(k.number);
+            bytes += m.There(k.number) + m.ReadMap(k.number, k.map);
         }
         for (; m.there.Remove(m.una); ++m.una) {
         }
@@ -119,6 +121,7 @@ class MessageEnds
         if (m.acked == m.pkts) {
             record.wasted_credits += m.granted;
             m.sender_timer.due_ns = m.permitted.due_ns = MessageTimer::kOff;
+            SetWaits(m, false);
             network_.Acknowledged(slot);
             return;
         }
@@ -145,25 +148,8 @@ class MessageEnds
     void Send(uint32_t slot)
     {
         MessageFlow &m = *flows_[slot];
-        while (!m.grants.empty() && m.acked < m.pkts) {
-            ncc_tp_grant &grant = m.grants.front();
-            if (static_cast<int64_t>(grant.due_ns) > network_.now_ns()) {
-                ArmAt(m, m.permitted, static_cast<int64_t>(grant.due_ns));
-                return;
-            }
-            if (!m.sends() || !network_.HasRoom(slot)) {
-                return;
-            }
-            network_.SendData(m, m.Next(grant));
-            --m.granted;
-            if (--grant.pkts == 0) {
-                const bool probe = (grant.flags & NCC_TP_THEN_PROBE) != 0;
-                m.grants.pop_front();
-                if (probe) {
-                    Probe(m);
-                }
-            }
-        }
+        SendPermitted(m);
+        SetWaits(m, network_.AtHost(slot) > 0);
     }
 
     // Event: the turn of a host.
@@ -211,6 +197,42 @@ class MessageEnds
         return static_cast<uint64_t>(routes_.BaseRttNs(spec(), flow.src, flow.dst));
     }
 
+    void SendPermitted(MessageFlow &m)
+    {
+        while (!m.grants.empty() && m.acked < m.pkts) {
+            ncc_tp_grant &grant = m.grants.front();
+            if (static_cast<int64_t>(grant.due_ns) > network_.now_ns()) {
+                ArmAt(m, m.permitted, static_cast<int64_t>(grant.due_ns));
+                return;
+            }
+            if (!m.sends() || !network_.HasRoom(m.slot)) {
+                return;
+            }
+            ncc_tp_packet k = m.Next(grant);
+            --m.granted;
+            if (m.ops->leaves != nullptr) {
+                const ncc_tp_flow f = View(m, true);
+                m.ops->leaves(m.sender, m.params, &f, &k);
+            }
+            network_.SendData(m, k);
+            if (--grant.pkts == 0) {
+                const bool probe = (grant.flags & NCC_TP_THEN_PROBE) != 0;
+                m.grants.pop_front();
+                if (probe) {
+                    Probe(m);
+                }
+            }
+        }
+    }
+    // Keeps count of the flows whose data waits at their host.
+    void SetWaits(MessageFlow &m, bool waits)
+    {
+        if (waits != m.waits) {
+            waiting_[spec().flows[m.flow].src] += waits ? 1 : -1;
+            m.waits = waits;
+        }
+    }
+
     static ncc_tp_packet Word(ncc_u32 kind)
     {
         ncc_tp_packet k{};
@@ -221,6 +243,7 @@ class MessageEnds
     void Say(MessageFlow &m, ncc_tp_packet k, bool to_receiver, uint8_t marks = 0)
     {
         k.below = to_receiver ? m.una : m.below;
+        k.map = (k.flags & NCC_TP_MAPPED) != 0 ? m.Map(k.number) : 0;
         marks |= (k.flags & NCC_TP_EXPENDABLE) != 0 ? kExpendable : 0;
         marks |= (k.flags & NCC_TP_IN_SHAPED) != 0 ? kInShaped : 0;
         network_.run().record(m.flow).control_bytes += NCC_TP_SAY_BYTES;
@@ -258,6 +281,7 @@ class MessageEnds
         f.shaped_bytes_per_s = network_.shaped_bytes_per_s(sender ? flow.src : flow.dst);
         f.base_rtt_ns = m.base_rtt_ns;
         f.max_rtt_ns = max_rtt_ns_;
+        f.longest_rtt_ns = longest_rtt_ns_;
         f.mtu_bytes = spec().mtu_bytes;
         f.wire_bytes = spec().mtu_bytes + spec().frame_overhead_bytes;
         f.say_wire_bytes = NCC_TP_SAY_BYTES + spec().frame_overhead_bytes;
@@ -270,9 +294,13 @@ class MessageEnds
         f.again = m.again;
         f.acked = m.acked;
         f.granted = m.granted;
+        f.rivals = sender ? static_cast<ncc_u32>(waiting_[flow.src] + (m.waits ? 0 : 1)) : 0;
         if (sender) {
             f.at_host = network_.AtHost(m.slot);
-            f.late_ns = m.sends() && !m.grants.empty() ? f.now_ns - std::min(f.now_ns, m.grants.front().due_ns) : 0;
+            if (m.sends() && !m.grants.empty()) {
+                const ncc_u64 since_ns = std::max(m.grants.front().due_ns, static_cast<ncc_u64>(m.to_send_ns));
+                f.late_ns = f.now_ns - std::min(f.now_ns, since_ns);
+            }
         }
         f.here = m.here;
         f.reached = m.reached;
@@ -298,7 +326,9 @@ class MessageEnds
         }
         if (sender) {
             network_.run().record(m.flow).wasted_credits += out.wasted;
+            const bool sends = m.sends();
             m.MarkLost(out, [&](uint32_t number) { return network_.Holds(m.slot, number); });
+            m.to_send_ns = sends ? m.to_send_ns : network_.now_ns();
             if (m.Permit(out.grant, out.revoke != 0, network_.now_ns())) {
                 Probe(m);
             }
@@ -372,10 +402,11 @@ class MessageEnds
 
     Network network_;
     const Routes &routes_;
-    std::vector<Stack> stacks_; // by FlowSpec::stack
-    uint64_t max_rtt_ns_ = 0;
+    std::vector<Stack> stacks_;                       // by FlowSpec::stack
+    uint64_t max_rtt_ns_ = 0, longest_rtt_ns_ = 0;    // of flows of the run; of any two hosts
     std::vector<std::unique_ptr<MessageFlow>> flows_; // by slot; null: closed, or TCP's
     std::vector<MessageHost> hosts_;                  // by stack and node
+    std::vector<int64_t> waiting_;                    // by node: flows whose data waits there
 };
 
 } // namespace ncc

@@ -6,6 +6,7 @@
 #include "transports.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -41,8 +42,10 @@ struct MessageFlow {
     uint32_t sent = 0, acked = 0, again = 0, granted = 0;
     uint32_t again_from = 0; // no packet below it is to go again
     Numbers there, repeat;   // in [una, nxt): known to be there, to go again
+    int64_t to_send_ns = 0;  // time since which there has been something to send
     std::deque<ncc_tp_grant> grants;
     MessageTimer permitted, sender_timer;
+    bool waits = false; // some of its data waits at its host
     // Receiver
     uint32_t here = 0, below = 0, reached = 0;
     Numbers got; // beyond `below`
@@ -124,6 +127,26 @@ struct MessageFlow {
             grants.push_back(grant);
         }
         return probe;
+    }
+
+    // First packet that the map of an ACK names.
+    static uint32_t MapFrom(uint32_t number) { return std::max(number, 64U) - 64; }
+    // The map (NCC_TP_MAPPED) of an ACK of the receiver; `below` tells of what is below it.
+    uint64_t Map(uint32_t number) const { return got.Bits(MapFrom(number)) & NotBelow(MapFrom(number), below); }
+    // The sender reads a map. Returns the payload that it did not know to be there.
+    uint64_t ReadMap(uint32_t number, uint64_t map)
+    {
+        const uint32_t from = MapFrom(number);
+        uint64_t bytes = 0;
+        for (uint64_t left = map & ~there.Bits(from) & NotBelow(from, una); left != 0; left &= left - 1) {
+            bytes += There(from + static_cast<uint32_t>(std::countr_zero(left)));
+        }
+        return bytes;
+    }
+    // Bits of the numbers from `first` on, where bit i is `from` + i.
+    static uint64_t NotBelow(uint32_t from, uint32_t first)
+    {
+        return first <= from ? ~0ULL : first - from < 64 ? ~0ULL << (first - from) : 0;
     }
 
     // Data has come to the receiver.

@@ -47,6 +47,17 @@ class Numbers
     uint32_t FirstOf(uint32_t from, uint32_t end) const { return First(from, end, 0); }
     uint32_t FirstGap(uint32_t from, uint32_t end) const { return First(from, end, ~0ULL); }
 
+    // Bit i says that `from` + i is here, in the window or beyond it; bits of numbers before the window mean nothing.
+    uint64_t Bits(uint32_t from) const
+    {
+        if (from >= end_) {
+            return 0;
+        }
+        const uint64_t low = Word(from) >> from % 64, high = from % 64 == 0 ? 0 : Word(from + 64) << (64 - from % 64);
+        const uint32_t n = end_ - from;
+        return n < 64 ? (low | high) & ((1ULL << n) - 1) : low | high;
+    }
+
   private:
     uint64_t Word(uint32_t number) const { return words_[number / 64 & (words_.size() - 1)]; }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "routes.h"
 
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 namespace ncc
 {
@@ -68,18 +70,60 @@ Routes::Routes(const Spec &spec) : seed_(spec.seed * 0x9e3779b97f4a7c15ULL)
     }
 }
 
-int64_t Routes::BaseRttNs(const Spec &spec, uint32_t src, uint32_t dst) const
+namespace
+{
+
+// Share of a link in the RTT of a full packet and its bare ACK.
+double LinkRttNs(const Spec &spec, uint32_t port)
 {
     constexpr uint32_t kHeaderBytes = 40;
+    const LinkSpec &link = spec.links[port / 2];
+    const uint32_t bytes = spec.mtu_bytes + kHeaderBytes + 2 * spec.frame_overhead_bytes;
+    return 2.0 * static_cast<double>(link.delay_ns) + bytes * 8e9 / link.rate_bps;
+}
+
+} // namespace
+
+int64_t Routes::BaseRttNs(const Spec &spec, uint32_t src, uint32_t dst) const
+{
     double ns = 0;
     for (uint32_t node = src; node != dst;) {
         const uint32_t port = Port(node, dst, 0);
-        const LinkSpec &link = spec.links[port / 2];
-        const uint32_t bytes = spec.mtu_bytes + kHeaderBytes + 2 * spec.frame_overhead_bytes;
-        ns += 2.0 * static_cast<double>(link.delay_ns) + bytes * 8e9 / link.rate_bps;
-        node = port % 2 == 0 ? link.b : link.a;
+        ns += LinkRttNs(spec, port);
+        node = to_[port];
     }
     return static_cast<int64_t>(ns);
+}
+
+int64_t Routes::LongestRttNs(const Spec &spec) const
+{
+    constexpr double kUnknown = -1;
+    double longest = 0;
+    std::vector<double> from(spec.is_host.size());
+    std::vector<uint32_t> way;
+    for (uint32_t dst = 0; dst < from.size(); ++dst) {
+        if (!spec.is_host[dst]) {
+            continue;
+        }
+        from.assign(from.size(), kUnknown);
+        from[dst] = 0;
+        for (uint32_t src = 0; src < from.size(); ++src) {
+            if (!spec.is_host[src] || (src != dst && !Reaches(src, dst))) {
+                continue;
+            }
+            uint32_t node = src;
+            for (way.clear(); from[node] == kUnknown; node = to_[way.back()]) {
+                way.push_back(Port(node, dst, 0));
+            }
+            double ns = from[node];
+            for (; !way.empty(); way.pop_back()) {
+                ns += LinkRttNs(spec, way.back());
+                from[spec.node_of(way.back())] = ns;
+            }
+            longest = std::max(longest, ns);
+        }
+    }
+    return static_cast<int64_t>(longest);
 }
 
 } // namespace ncc

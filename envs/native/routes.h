@@ -27,6 +27,10 @@ class Routes
         return ports_[choice.first + Hash(flow, node) % choice.count];
     }
 
+    // Returns what switches hash in place of the flow if packets have an entropy, as IPv6 flow labels are (RFC 6438).
+    // With entropy 0 it is the flow.
+    static uint32_t Label(uint32_t flow, uint32_t entropy) { return flow + entropy * 0x9e3779b1U; }
+
     // Returns the port for packets back to the sender `src`, from the receiver `dst`, if they take the path of the
     // flow's data in reverse; `node` is on that path.
     uint32_t PortBack(uint32_t node, uint32_t src, uint32_t dst, uint32_t flow) const
@@ -66,6 +70,8 @@ class Routes
 
     // RTT of a full packet and its bare ACK through empty queues, over one of the shortest paths.
     int64_t BaseRttNs(const Spec &spec, uint32_t src, uint32_t dst) const;
+    // The longest of them between any two hosts.
+    int64_t LongestRttNs(const Spec &spec) const;
 
   private:
     struct Choice {

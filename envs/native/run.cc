@@ -17,7 +17,6 @@ Run::Run(const Spec &spec)
     if (spec_.tags != "none") {
         tags_.emplace(spec_.tags, spec_.tag_params);
     }
-    MakeRequests();
     double longest_ns = 0;
     for (const FlowSpec &flow : spec_.flows) {
         views_.push_back(ViewOf(spec_, flow));
@@ -36,6 +35,7 @@ Run::Run(const Spec &spec)
     for (Sender &sender : senders_) {
         sender.rtt_mean_ns = sender.rtt_mean_ns > 0 ? sender.rtt_mean_ns : longest_ns;
     }
+    MakeRequests();
 }
 
 void Run::MakeRequests()
@@ -65,17 +65,67 @@ void Run::MakeRequests()
         }
     }
     due_.resize(waiting_.size());
-    requests_ = {
-        graph.group.data(), graph.think_ns.data(), waiting_.data(), first_.data(), left_.data(), due_.data(), 0};
+    requests_.group = graph.group.data();
+    requests_.think_ns = graph.think_ns.data();
+    requests_.waiting = waiting_.data();
+    requests_.first = first_.data();
+    requests_.left = left_.data();
+    if (!graph.query_of.empty()) {
+        MakeFronts();
+    }
+    requests_.due = due_.data();
+}
+
+void Run::MakeFronts()
+{
+    const GraphSpec &graph = spec_.graph;
+    const size_t n = graph.group.size();
+    requests_.front = &FindFront(spec_.front);
+    front_params_ = ControllerParams(*requests_.front, spec_.front_params);
+    front_ends_.resize(spec_.front_ends.size());
+    const uint64_t extra_bytes = spec_.mtu_bytes - spec_.mss_bytes() + spec_.frame_overhead_bytes;
+    for (size_t flow = 0; flow < n; ++flow) {
+        const FlowSpec &spec = spec_.flows[flow];
+        const uint64_t packets = (spec.size_bytes + spec_.mss_bytes() - 1) / spec_.mss_bytes();
+        wire_bytes_.push_back(spec.size_bytes + packets * extra_bytes);
+        if (graph.end_of[flow] >= 0) {
+            ncc_front &seen = front_ends_[static_cast<size_t>(graph.end_of[flow])].seen;
+            const auto rtt_ns = static_cast<uint64_t>(routes_.BaseRttNs(spec_, spec.src, spec.dst));
+            seen.base_rtt_ns = std::max<ncc_u64>(seen.base_rtt_ns, rtt_ns);
+        }
+    }
+    next_query_.resize(n);
+    asked_ns_.assign(n, -1);
+    due_.resize(2 * (n + front_ends_.size()));
+    requests_.params = front_params_.data();
+    requests_.ends = front_ends_.data();
+    requests_.n_flows = static_cast<uint32_t>(n);
+    requests_.end_of = graph.end_of.data();
+    requests_.query_of = graph.query_of.data();
+    requests_.wire_bytes = wire_bytes_.data();
+    requests_.next = next_query_.data();
+    requests_.asked_ns = asked_ns_.data();
+    requests_.late_ns = spec_.min_rto_ns;
+    for (size_t i = 0; i < front_ends_.size(); ++i) {
+        ncc_front &seen = front_ends_[i].seen;
+        seen.rate_bytes_per_s = spec_.front_ends[i].rate_bytes_per_s;
+        seen.buffer_bytes = spec_.front_ends[i].buffer_bytes;
+        seen.packet_bytes = spec_.mtu_bytes + spec_.frame_overhead_bytes;
+        ncc_front_begin(&requests_, &front_ends_[i]);
+    }
 }
 
 bool Run::Take(int64_t now_ns, uint32_t &flow)
 {
     while (next_flow_ < spec_.flows.size() && spec_.flows[next_flow_].start_ns <= now_ns) {
         flow = static_cast<uint32_t>(next_flow_++);
-        if (spec_.graph.after.empty() || spec_.graph.after[flow] < 0) {
+        if (!spec_.graph.after.empty() && spec_.graph.after[flow] >= 0) {
+            continue;
+        }
+        if (!ncc_front_holds(&requests_, flow)) {
             return true;
         }
+        ncc_front_ready(&requests_, flow, now_ns);
     }
     return ncc_requests_take(&requests_, now_ns, &flow) != 0;
 }

@@ -230,6 +230,7 @@ class Run
     static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
     void MakeRequests();
+    void MakeFronts();
     bool Take(int64_t now_ns, uint32_t &flow); // the next flow that is due
     void Complete(uint32_t flow, int64_t now_ns);
 
@@ -237,6 +238,11 @@ class Run
     ncc_requests requests_{};   // without arrays if there is no graph
     std::vector<uint32_t> left_, first_, waiting_;
     std::vector<ncc_due> due_;
+    std::vector<ncc_u64> front_params_;
+    std::vector<ncc_front_end> front_ends_;
+    std::vector<uint64_t> wire_bytes_;
+    std::vector<uint32_t> next_query_;
+    std::vector<int64_t> asked_ns_;
 };
 
 } // namespace ncc

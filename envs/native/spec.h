@@ -84,6 +84,13 @@ struct GraphSpec {
     std::vector<int32_t> after;    // the group that it waits for; -1: it begins at its start
     std::vector<int64_t> think_ns; // time between the two, >= 1
     std::vector<uint8_t> answer;   // 1: it answers a query on the query's connection, so it needs no handshake
+    std::vector<int32_t> query_of; // with a front end: the query that it answers; -1: none
+    std::vector<int32_t> end_of;   // with a front end: place in Spec::front_ends of who asks this query; -1: no query
+};
+
+// The port to a host that asks, for its front end (front.h).
+struct FrontEndSpec {
+    uint64_t rate_bytes_per_s = 1, buffer_bytes = 0;
 };
 
 // How a receiver answers the SYN of a held flow (gates.h).
@@ -149,8 +156,12 @@ struct Spec : ShapedSpec {        // the base: shaped queue of each NIC
     Params order_params;
     std::string tags = "none";
     Params tag_params;
-    bool symmetric = false; // what goes to a flow's sender takes the way of its data
-    bool sprayed = false;   // packets take ways of equal length in turn
+    std::string front = "one_all";
+    Params front_params;
+    std::vector<FrontEndSpec> front_ends;
+    bool symmetric = false;  // what goes to a flow's sender takes the way of its data
+    bool sprayed = false;    // packets take ways of equal length in turn
+    bool by_entropy = false; // packets take ways by a hash of their flow and the entropy that their sender chose
     uint64_t seed = 0;
 };
 

@@ -9,7 +9,7 @@ import numpy as np
 from ncc.baselines.registry import ParamInfo, check_named, with_defaults
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FlowTable, IntArray, check_columns
-from ncc.core.graph import check_graph
+from ncc.core.graph import check_graph, queries_of
 from ncc.core.scenario import MAX_BUFFER_BYTES, Nic, Scenario, Transport
 from ncc.core.topology import Buffer, Pool, Program, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
@@ -54,6 +54,7 @@ def spec_of(
         _check_wait(topology, parts.slowest_port, transport, simulator)
     spec = filled(module.Spec(), **_structs(module, parts.fields))
     spec.symmetric, spec.sprayed = scenario.routing == "symmetric", scenario.routing == "spray"
+    spec.by_entropy = scenario.routing == "entropy"
     try:
         spec.set_flows(
             np.rint(flows.start_s * NS_PER_S).astype(np.int64),
@@ -97,6 +98,8 @@ def spec_of(
     spec.latency_ns = to_ns(scenario.decision_latency_s)
     spec.seed = seed % 2**63
     _choose(spec, transports, stack)
+    if stack.front_end[0] != "one_all" and flows.graph is not None:
+        _set_fronts(spec, module, topology, flows)
     if stack.components:
         _set_components(spec, module, simulator, transports, scenario=scenario, flows=flows, stack=stack)
     return spec
@@ -130,6 +133,24 @@ def _answers(module: Extension, topology: Topology, transport: Transport, ahead_
             ns_per_byte=on_wire * BITS_PER_BYTE * NS_PER_S / topology.port_rate_bps(port),
         )
     return answers
+
+
+def _set_fronts(spec: Spec, module: Extension, topology: Topology, flows: FlowTable) -> None:
+    """Set the queries of a graph, and the port to each host that asks."""
+    query_of = queries_of(flows)
+    queries = query_of[query_of >= 0]
+    hosts, which = np.unique(flows.src[queries], return_inverse=True)
+    end_of = np.full(len(flows), -1)
+    end_of[queries] = which
+    spec.front_ends = [
+        filled(
+            module.FrontEndSpec(),
+            rate_bytes_per_s=max(1, int(topology.port_rate_bps(port) / BITS_PER_BYTE)),
+            buffer_bytes=topology.reach_bytes(port),
+        )
+        for port in map(topology.down_port, hosts.tolist())
+    ]
+    spec.set_queries(query_of, end_of)
 
 
 def _set_components(
@@ -333,6 +354,9 @@ def _choose(spec: Spec, transports: Transports, stack: HostStack) -> None:
     _check_transport(transports, stack)
     check_named("flow order", stack.order, stack.order_params)
     check_named("tags", stack.tags, stack.tag_params)
+    front, front_params = stack.front_end
+    check_named("front end", front, front_params)
+    spec.front, spec.front_params = front, list(front_params)
     spec.tags, spec.tag_params = stack.tags, list(stack.tag_params)
     spec.transport, spec.params = stack.transport, list(stack.params)
     spec.order, spec.order_params = stack.order, list(stack.order_params)

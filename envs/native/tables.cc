@@ -40,6 +40,8 @@ const ncc_order_ops &FindOrder(const std::string &name) { return *RowIn(ncc_orde
 
 const ncc_tag_ops &FindTags(const std::string &name) { return *RowIn(ncc_tag_table, name); }
 
+const ncc_front_ops &FindFront(const std::string &name) { return *RowIn(ncc_front_table, name); }
+
 const ncc_cc_ops *FindController(const std::string &name)
 {
 #ifdef NCC_PLAY

@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks that message transports (`baselines/transport.h`) have the network that they need."""
 
-from ncc.baselines.registry import RANKED, ROUTES, TRIMS, TransportNeeds, message_transports, program_needs
+from ncc.baselines.registry import (
+    RANKED,
+    ROUTES,
+    TRIMS,
+    TransportNeeds,
+    message_transports,
+    program_needs,
+    with_defaults,
+)
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.core.topology import MOST_CLASSES, Buffer
@@ -23,6 +31,7 @@ def check_transports(scenario: Scenario, stack: HostStack) -> None:
         _check_routes(name, info.needs, scenario, ports)
         _check_hosts(name, scenario, stack)
     _check_blind(stack, ports)
+    _check_entropy(scenario, stack)
     _check_beside(scenario, stack, ports)
 
 
@@ -50,6 +59,12 @@ def _check_queues(name: str, needs: TransportNeeds, stack: HostStack, ports: lis
         raise ConfigError(
             f"Transport {name} needs ports that send headers before data: set control_first of Scenario.topology to "
             "true"
+        )
+    if needs & TransportNeeds.MARKS and not all(port.red and port.mark_on_departure for port in ports):
+        raise ConfigError(
+            f"Transport {name} needs ports that mark by the queue that a packet leaves behind: set red of "
+            "Scenario.topology, such as from 0.2 to 0.8 of the longest path's bandwidth-delay product with "
+            "max_prob_frac 1, and mark_on_departure to true"
         )
     if needs & TransportNeeds.CLASSES and stack.tags != "none":
         raise ConfigError(
@@ -82,6 +97,17 @@ def _check_blind(stack: HostStack, ports: list[Buffer]) -> None:
             f"Transport {blind[0]} sends a PROBE behind its unasked data, which must not overtake it: set "
             "control_first of Scenario.topology to false, or blind_pkts to 0"
         )
+
+
+def _check_entropy(scenario: Scenario, stack: HostStack) -> None:
+    for name, params in stack.controllers:
+        known = message_transports().get(name)
+        chooses = known and with_defaults(name, known.params, params).get("choice")
+        if chooses and scenario.routing != "entropy":
+            raise ConfigError(
+                f"Transport {name} chooses an entropy for each packet (choice), and Scenario.routing is "
+                f"{scenario.routing}: set it to entropy, or choice to 0"
+            )
 
 
 def _has(port: Buffer, need: int) -> bool:

@@ -64,12 +64,18 @@ class ObservationSpec(Value, frozen=True):
     """
 
     neighbours: Literal["each", "pooled", "ranked", "ordered", "none"] = "each"
+    """View of the neighbours."""
     ages: bool = False
+    """Also observe the ages of messages."""
 
     rtt_scale: Positive = 20.0
+    """RTT above the base RTT, in base RTTs, that is observed as 1."""
     wait_scale: Positive = 100.0
+    """Waiting time in periods that is observed as 1."""
     backlog_scale: Positive = 100.0
+    """Bytes that are observed as 1, in bytes that the link carries in a period."""
     flows_scale: Annotated[float, Meta(ge=1)] = 30.0
+    """Number of queued flows that is observed as 1."""
     ceiling: Annotated[float, Meta(ge=LOW, le=HIGH)] = HIGH
     """Largest number that hosts observe; larger numbers are cut to it. With 1, all values above a `scale` look alike:
     training may not have met such values. Neighbours are ranked by the numbers before this cut."""
@@ -197,10 +203,14 @@ def _feature(name: str) -> Mapping[str, Any]:
     if name not in FEATURES:
         raise UnknownNameError("feature in a view of features.yaml", name, FEATURES)
     feature = FEATURES[name]
-    if not {"kind"} <= set(feature) <= {"kind", "of", "per", "called"}:
+    if not {"kind"} <= set(feature) <= {"kind", "of", "per", "called", "means"}:
         raise ConfigError(
-            f"features.yaml: {name!r} must have a kind, and may have of, per and called, got {', '.join(feature)}"
+            f"features.yaml: {name!r} must have a kind and may have of, per, called and means, got {', '.join(feature)}"
         )
+    if "means" not in feature and feature.get("of") not in TABLE["columns"]:
+        more = f"Or say in 'means' what {name!r} means."
+        where = "'of' of a feature without 'means' in features.yaml"
+        raise UnknownNameError(where, str(feature.get("of")), TABLE["columns"], more)
     return feature
 
 

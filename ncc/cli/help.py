@@ -128,7 +128,7 @@ def _within(key: str, value: Any, types: list[Any], text: str) -> Iterator[Line]
     structs = [kind for kind in types if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
     for name, child in value.items():
         fields = [(kind, field) for kind in structs for field in msgspec.structs.fields(kind) if field.name == name]
-        child_text = next((_texts(kind)[name] for kind, _ in fields if name in _texts(kind)), "")
+        child_text = next((field_texts(kind)[name] for kind, _ in fields if name in field_texts(kind)), "")
         member_types = [member for _, field in fields for member in members(field.type, child)]
         if not structs:  # a mapping by name, which its class has as (name, value) pairs
             member_types = [
@@ -138,7 +138,7 @@ def _within(key: str, value: Any, types: list[Any], text: str) -> Iterator[Line]
 
 
 @cache
-def _texts(kind: type) -> dict[str, str]:
+def field_texts(kind: type) -> dict[str, str]:
     """First sentence of the docstring of each field of a class, read from the source of the class."""
     texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):
@@ -148,7 +148,7 @@ def _texts(kind: type) -> dict[str, str]:
         assert isinstance(body, ast.ClassDef)
         for field, after in zip(body.body, body.body[1:], strict=False):
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
-                text = " ".join(str(ast.literal_eval(after.value)).split())
+                text = " ".join(str(ast.literal_eval(after.value)).replace("``", "`").split())
                 texts[field.target.id] = re.split(r"(?<=[a-z)])\. ", text)[0].rstrip(".")
     return texts
 

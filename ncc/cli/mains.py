@@ -26,6 +26,7 @@ from ncc.run.config_files import (
     PACKAGE,
     config_folders,
     config_paths,
+    elsewhere,
     list_with_comments,
     typed_config_dir,
     use_config_dir,
@@ -188,13 +189,14 @@ def _composition_error(error: HydraException, main: str) -> str:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, option = error.missing_cfg_file.rpartition("/")
         known = groups().get(group, []) if error.options is None else error.options
-        return now_called(group, option) or str(UnknownNameError(group or "configuration", option, known))
+        unknown = UnknownNameError(group or "configuration", option, known, elsewhere(group, option))
+        return now_called(group, option) or str(unknown)
     if isinstance(cause, OmegaConfBaseException) and cause.full_key and isinstance(cause.parent_node, Mapping):
         parent, _, key = cause.full_key.rpartition(".")
         none = f"a key of {key} is set, and none is chosen; choose {key}= as well"
         unset = f"{parent} is not set, so it has no key {key!r}: set it whole, as in '{parent}={{{key}: ...}}'"
-        unknown = UnknownNameError(f"key of {parent}" if parent else "key", key, map(str, cause.parent_node))
-        return none if cause.full_key in _own_groups(main) else str(unknown) if cause.parent_node else unset
+        no_key = UnknownNameError(f"key of {parent}" if parent else "key", key, map(str, cause.parent_node))
+        return none if cause.full_key in _own_groups(main) else str(no_key) if cause.parent_node else unset
     if unmatched := re.match(r"Could not override '([^']+)'\. No match in the defaults list", str(error)):
         group = unmatched[1]
         top, own = group.partition("/")[0], _own_groups(main)

@@ -64,14 +64,17 @@ class UnknownNameError(ConfigError):
     Args:
         what: kind of the name, such as ``controller``.
         known: names that exist.
+        more: a sentence for the end of the message.
     """
 
-    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, what: str, name: str, known: Iterable[str], more: str = "") -> None:
         names = sorted(known)
         listed = ", ".join(names[:LISTED]) or "(none)"
-        more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+        rest = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
         near = hint(name, names)
-        super().__init__(f"Unknown {what} {name!r}{f'.{near} Known' if near else '; known'}: {listed}{more}.")
+        super().__init__(
+            f"Unknown {what} {name!r}{f'.{near} Known' if near else '; known'}: {listed}{rest}.{more and f' {more}'}"
+        )
 
 
 class DatapathError(NccError, RuntimeError):

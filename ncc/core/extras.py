@@ -17,6 +17,7 @@ EXTRAS: dict[str, dict[str, str]] = {
     "ns3gym": {"zmq": "pyzmq", "google.protobuf": "protobuf"},
     "sb3": {"stable_baselines3": "stable-baselines3", "sb3_contrib": "sb3-contrib"},
     "sweep": {"optuna": "optuna"},
+    "placement": {"networkx": "networkx"},
 }
 """Packages to install, by extra and by the module that ncc imports from them."""
 

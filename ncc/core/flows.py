@@ -56,7 +56,7 @@ class FlowTable:
 
     start_s: FloatArray
     """Arrival at the sending host, a whole number of nanoseconds, >= 0. Before a run, a flow that waits for a group has
-    its request's earliest start here."""
+    its request's earliest start here; after it, NaN if it never started."""
     src: IntArray
     """Node id of the sender."""
     dst: IntArray

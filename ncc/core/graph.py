@@ -69,6 +69,23 @@ class Rows:
         return {name: np.concatenate([part[name] for part in self._parts]) for name in _COLUMNS}
 
 
+def join(rows: Rows, hosts: IntArray, *groups: IntArray, start_s: float = 0.0) -> IntArray:
+    """Append waits at hosts [n], each for several groups; return the groups [n] that are then complete.
+
+    Args:
+        groups: groups [n] to wait for; -1: complete from the start.
+        start_s: earliest start of the request.
+    """
+    given = np.stack(groups)
+    complete: IntArray = given.max(axis=0)
+    several = (given >= 0).sum(axis=0) > 1
+    complete[several] = rows.groups(int(several.sum()))
+    for which in given:
+        waits = several & (which >= 0)
+        rows.wait(hosts[waits], after=which[waits], group=complete[waits], start_s=start_s)
+    return complete
+
+
 def joined(parts: list[dict[str, np.ndarray]]) -> Graph | None:
     """Join the graphs of a workload's components, in order; ids are renumbered. None if no component has one.
 
@@ -91,9 +108,15 @@ def joined(parts: list[dict[str, np.ndarray]]) -> Graph | None:
 
 
 def check_graph(flows: FlowTable) -> None:
-    """Raise `ConfigError` for a graph that cannot be run, naming a row and its fault."""
+    """Raise `ConfigError` for a graph that cannot be run, or a wait without a graph, naming a row and its fault."""
     graph = flows.graph
+    waits = flows.src == flows.dst
     if graph is None:
+        if waits.any():
+            raise ConfigError(
+                f"flow {int(np.argmax(waits))} goes from a host to itself, and only a graph of requests has such rows "
+                "(waits): name another host, or give the table a graph"
+            )
         return
     n_groups = int(max(graph.group.max(initial=NONE), graph.after.max(initial=NONE))) + 1
 
@@ -101,7 +124,6 @@ def check_graph(flows: FlowTable) -> None:
         if bad.any():
             raise ConfigError(f"flow {int(np.argmax(bad))} of the requests {text}")
 
-    waits = flows.src == flows.dst
     after = graph.after
     refuse(
         (np.minimum(graph.group, after) < NONE) | (np.maximum(graph.group, after) >= len(flows)),
@@ -119,20 +141,54 @@ def check_graph(flows: FlowTable) -> None:
         f"has a think_s that is not from 1 ns to {MAX_THINK_S:g} s",
     )
     refuse(waits != (flows.size_bytes == 0), "must have bytes and go to another host, or be a wait without bytes")
+    request_of = np.full(n_groups + 1, NONE)
+    sends = ~waits & (graph.group >= 0)
+    np.maximum.at(request_of, graph.group[sends], graph.request[sends])
+    refuse(
+        sends & (graph.request != request_of[graph.group]),
+        "is in a group of another request: give each request groups of its own, and join them with waits",
+    )
+
+
+def queries_of(flows: FlowTable) -> IntArray:
+    """Return the row of the query that each answer of a graph follows, [n_flows]; -1 for rows that are no answer.
+
+    Raises:
+        ConfigError: an answer does not follow one query from its receiver to its sender, which has no other answer.
+    """
+    graph, none = flows.graph, np.full(len(flows), NONE)
+    if graph is None:
+        return none
+    answers = np.flatnonzero(graph.answer)
+    n_groups = int(max(graph.group.max(initial=NONE), graph.after.max(initial=NONE))) + 1
+    members = np.bincount(graph.group[graph.group >= 0], minlength=n_groups + 1)
+    row_of = np.full(n_groups + 1, NONE)
+    row_of[graph.group] = np.arange(len(flows))
+    row_of[NONE] = NONE
+    query = row_of[graph.after[answers]]
+    fits = (query >= 0) & (members[graph.after[answers]] == 1)
+    fits &= (flows.src[query] == flows.dst[answers]) & (flows.dst[query] == flows.src[answers]) & ~graph.answer[query]
+    fits &= np.bincount(query[fits], minlength=len(flows))[query] == 1
+    if not fits.all():
+        raise ConfigError(
+            f"flow {int(answers[np.argmin(fits)])} of the requests must be the only answer to one query of its "
+            "receiver, by which a front end counts: set stack.front to one_all, or give each query one answer"
+        )
+    none[answers] = query
+    return none
 
 
 def after_run(flows: FlowTable, records: FlowRecords) -> tuple[FlowTable, FlowRecords]:
     """Return the flows of a run with the starts that they had, and their records, both without waits.
 
-    A flow that never started keeps the start that was drawn, and so do flows without requests.
+    A flow that never started has the start NaN; without requests, all flows have the starts that were drawn.
     """
     if flows.graph is None:
         return flows, replace(records, start_s=flows.start_s)
     kept = flows.size_bytes > 0
-    started = np.where(np.isnan(records.start_s), flows.start_s, records.start_s)
 
     def rows(table: Any) -> Any:
         return replace(table, **{name: column[kept] for name, column in vars(table).items() if name != "graph"})
 
     graph: Graph = rows(flows.graph)
-    return replace(rows(replace(flows, start_s=started)), graph=graph), rows(replace(records, start_s=started))
+    return replace(rows(replace(flows, start_s=records.start_s)), graph=graph), rows(records)

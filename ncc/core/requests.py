@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Workloads of applications that ask many servers at once."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -43,10 +43,16 @@ class Asking(Requests, frozen=True, kw_only=True):
 
 
 class Among(Requests, frozen=True, kw_only=True):
-    """Requests in which hosts of one group send to each other and compute between."""
+    """Requests in which hosts of one group send to each other."""
 
     hosts: Name
-    compute_s: Think = 0.0
+    places: Literal["in_order", "random"] = "in_order"
+    """Order of the hosts: that of the group, or drawn."""
+
+    def placed(self, topology: Topology, rng: np.random.Generator) -> IntArray:
+        """Return the hosts in their order."""
+        hosts = np.array(topology.group(self.hosts))
+        return rng.permutation(hosts) if self.places == "random" else hosts
 
     def ends(self, topology: Topology) -> frozenset[int]:
         return frozenset(topology.group(self.hosts))

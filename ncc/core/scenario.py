@@ -12,7 +12,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FlowTable
 from ncc.core.pipes import ends, longest_pipe
 from ncc.core.plausible import usual
-from ncc.core.sizes import with_size_tables
+from ncc.core.sizes import with_tables
 from ncc.core.topologies import AnyTopology
 from ncc.core.topology import Share, Topology
 from ncc.core.units import HEADER_BYTES, MS, US
@@ -35,7 +35,7 @@ Knows = Literal["sizes", "backlog", "services"]
 LearnsFrom = Literal["host", "neighbourhood"]
 
 Neighbourhoods = Literal["uplink", "receivers", "both"]
-Routing = Literal["ecmp", "symmetric", "spray"]
+Routing = Literal["ecmp", "symmetric", "spray", "entropy"]
 
 
 class Transport(Value, frozen=True):
@@ -187,7 +187,8 @@ class Scenario(Value, frozen=True):
     routing: Routing = "ecmp"
     """Choice among paths of equal length. `ecmp`: a hash of the flow at each switch, another one for ACKs. `symmetric`:
     ACKs take the path of their data, in the other direction. `spray`: a switch sends the packets for a host over its
-    ports towards it in turn, whatever their flow, so that packets overtake each other."""
+    ports towards it in turn, whatever their flow, so that packets overtake each other. `entropy`: a hash of the flow
+    and of a number that a sender chooses for each packet; TCP chooses none, and keeps to one path as with `ecmp`."""
     transport: Transport = Transport()
     nic: Nic = Nic()
 
@@ -293,6 +294,8 @@ class Scenario(Value, frozen=True):
             (plain["topology"], "classes", 1),
             (plain["topology"], "programs", ()),
             (plain["topology"], "last_delay_s", None),
+            (plain["topology"], "slow_links", 0),
+            (plain["topology"], "slow_frac", 0.25),
             (plain, "sharing_silent_from_s", 0.0),
             (plain, "sharing_unsynchronised", False),
             *((part, "shaped_frac", 0.0) for part in (plain["topology"], plain["nic"])),
@@ -358,7 +361,7 @@ def scenario_from_dict(data: Mapping[str, Any], where: str = "scenario") -> Scen
     Raises:
         ConfigError: the data is no valid scenario.
     """
-    plain = with_size_tables(data)
+    plain = with_tables(data)
     if isinstance(plain, Mapping) and isinstance(plain.get("workload"), Mapping):
         plain = {**plain, "workload": [[name, traffic] for name, traffic in plain["workload"].items()]}
     return from_dict(Scenario, plain, where)

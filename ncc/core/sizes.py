@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Flow-size tables in text files of users."""
+"""Flow-size tables in text files of users, and the place of files in a configuration."""
 
 import math
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ncc.core.distributions import DISTRIBUTIONS, SizeDistribution
 from ncc.core.errors import ConfigError
+from ncc.core.traces import read_trace
 
 KEY = "distribution"
 """Configuration key that names a table."""
@@ -65,20 +66,22 @@ def read_sizes(path: Path) -> SizeDistribution:
     return SizeDistribution(name=path.name, points=(*points, (last.size, 1.0)))
 
 
-def with_size_tables(plain: Any) -> Any:
-    """Replace each file name of a flow-size table in plain configuration by the table that the file holds.
+def with_tables(plain: Any) -> Any:
+    """Replace each file name of a flow-size table or of a trace in plain configuration by what the file holds.
 
     Results can then be reproduced without the file. Paths are relative to the current folder.
 
     Raises:
-        ConfigError: see `read_sizes`.
+        ConfigError: see `read_sizes` and `ncc.core.traces.read_trace`.
     """
     if isinstance(plain, Mapping):
+        if plain.get("kind") == "trace" and isinstance(rows := plain.get("rows"), str):
+            return {**plain, "rows": read_trace(Path(rows).expanduser())}
         return {
-            key: _tables(value) if str(key).rpartition(".")[2] == KEY else with_size_tables(value)
+            key: _tables(value) if str(key).rpartition(".")[2] == KEY else with_tables(value)
             for key, value in plain.items()
         }
-    return [with_size_tables(part) for part in plain] if isinstance(plain, list | tuple) else plain
+    return [with_tables(part) for part in plain] if isinstance(plain, list | tuple) else plain
 
 
 def _tables(value: Any) -> Any:

@@ -135,11 +135,17 @@ class FatTree(TopologySpec, frozen=True, tag="fat_tree"):
 
     k: Annotated[int, Meta(ge=2)] = 4
     rate_bps: LineRate = 10 * GBPS
+    slow_links: Natural = 0
+    """Number of links between aggregation and core, from those of the first pod on, that have `slow_frac` of the rate
+    in both directions."""
+    slow_frac: Annotated[float, Meta(gt=0, le=1)] = 0.25
 
     def check(self) -> None:
         super().check()
         if self.k % 2:
             raise ConfigError(f"FatTree.k must be even, got {self.k}")
+        if self.slow_links > (most := self.k**3 // 4):
+            raise ConfigError(f"FatTree.slow_links must be at most the {most} links to cores, got {self.slow_links}")
 
     def build(self) -> Topology:
         half = self.k // 2
@@ -148,7 +154,8 @@ class FatTree(TopologySpec, frozen=True, tag="fat_tree"):
         groups: dict[str, list[int]] = {"hosts": []}
         areas = []
         for pod in range(self.k):
-            aggs = net.aggregation(pod, half, cores, self.rate_bps)
+            slow = self.slow_links - pod * half * half
+            aggs = net.aggregation(pod, half, cores, self.rate_bps, slow=slow, slow_frac=self.slow_frac)
             for e in range(half):
                 name = f"edge{pod}_{e}"
                 groups[name], up = net.edge(name, f"h{pod}_{e}_", aggs, half, self.rate_bps)

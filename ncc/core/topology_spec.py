@@ -155,13 +155,17 @@ class Builder:
         up = [self.link(switch, upper, upper_bps) for upper, upper_bps in zip(above, rates_bps, strict=True)]
         return self.leaves(prefix, hosts, switch, rate_bps), up[0]
 
-    def aggregation(self, pod: int, n: int, cores: list[int], rate_bps: float) -> list[int]:
-        """Add the `n` aggregation switches of a pod: the i-th has links to the i-th part of the cores."""
+    def aggregation(
+        self, pod: int, n: int, cores: list[int], rate_bps: float, *, slow: int = 0, slow_frac: float = 1.0
+    ) -> list[int]:
+        """Add the `n` aggregation switches of a pod: the i-th has links to the i-th part of the cores.
+
+        The first `slow` of these links have `slow_frac` of the rate.
+        """
         aggs = [self.switch(f"agg{pod}_{i}") for i in range(n)]
         part = len(cores) // n
-        for i, agg in enumerate(aggs):
-            for core in cores[i * part : (i + 1) * part]:
-                self.link(agg, core, rate_bps)
+        for i, core in enumerate(cores[: n * part]):
+            self.link(aggs[i // part], core, rate_bps * (slow_frac if i < slow else 1))
         return aggs
 
     def link(

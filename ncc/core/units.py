@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from ncc.core.errors import ConfigError
+from ncc.core.errors import ConfigError, hint
 
 BITS_PER_BYTE = 8
 NS_PER_S = 1_000_000_000
@@ -48,7 +48,15 @@ _SCALES: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """Units by the quantity that they measure, and their size in SI. Sizes are decimal texts, because products of floats
 are inexact: 1.3 ms would not be 0.0013."""
-_MEASURES = {"_bps": "rate", "_s": "time", "_bytes": "size", "_pkts": "number of packets", "_frac": "fraction"}
+_KEYS = {
+    "bps": ("rate", "1"), "kbps": ("rate", "1e3"), "mbps": ("rate", "1e6"), "gbps": ("rate", "1e9"),
+    "s": ("time", "1"), "ms": ("time", "1e-3"), "us": ("time", "1e-6"), "ns": ("time", "1e-9"),
+    "bytes": ("size", "1"), "pkts": ("number of packets", "1"), "frac": ("fraction", "1"),
+}  # fmt: skip
+"""Units that end keys, or stand before `_per_` and no unit of time: what they measure, and their size in SI."""
+_UNIT = "|".join(_KEYS)
+_TIME = "|".join(_SCALES["time"])
+_KEY = re.compile(rf"(?:(?<!_per)_(?P<last>{_UNIT})|(?:^|[._])(?P<per>{_UNIT})_per_(?!(?:{_TIME})$)\w+)$")
 _QUANTITY = re.compile(r"\s*(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[^\W\d_]+(/s)?|%)\s*")
 _BYTE_RATE = re.compile(r"(?P<prefix>[kKmMgGtT]?)B([pP][sS]|/[sS])")
 
@@ -56,8 +64,9 @@ _BYTE_RATE = re.compile(r"(?P<prefix>[kKmMgGtT]?)B([pP][sS]|/[sS])")
 def without_units(data: Any, where: str) -> Any:
     """Replace each quantity in plain data, such as ``10Gbps``, by a number in the unit of its key (here `_bps`).
 
-    The suffix of a key gives the unit. It holds for everything below the key, in lists too, down to keys with a suffix
-    of their own. In a pair [name, value] the name counts as the value's key.
+    The suffix of a key gives the unit, as in `rate_bps` and `capacity_mbps`; so does `bytes_per_server`. It holds for
+    everything below the key, in lists too, down to keys with a suffix of their own. In a pair [name, value] the name
+    counts as the value's key.
 
     Args:
         where: the user's name for the data, for errors; may be empty.
@@ -68,26 +77,24 @@ def without_units(data: Any, where: str) -> Any:
     return _read(data, where, None)
 
 
-def _read(data: Any, where: str, measure: str | None) -> Any:
+def _read(data: Any, where: str, unit: str | None) -> Any:
     if isinstance(data, Mapping):
-        return {
-            key: _read(value, f"{where}.{key}".lstrip("."), _measure(key) or measure) for key, value in data.items()
-        }
+        return {key: _read(value, f"{where}.{key}".lstrip("."), _unit_of(key) or unit) for key, value in data.items()}
     if isinstance(data, str):
-        return data if measure is None else _number(data, where, measure)
+        return data if unit is None else _number(data, where, *_KEYS[unit])
     if isinstance(data, list | tuple):
-        pair = _measure(data[0]) if len(data) == 2 else None
-        return [_read(value, where, (pair if i == 1 else None) or measure) for i, value in enumerate(data)]
+        pair = _unit_of(data[0]) if len(data) == 2 else None
+        return [_read(value, where, (pair if i == 1 else None) or unit) for i, value in enumerate(data)]
     return data
 
 
-def _measure(key: Any) -> str | None:
-    if not isinstance(key, str) or key.endswith("_per_s"):
-        return None
-    return next((measure for suffix, measure in _MEASURES.items() if key.endswith(suffix)), None)
+def _unit_of(key: Any) -> str | None:
+    found = _KEY.search(key) if isinstance(key, str) else None
+    return found and (found["last"] or found["per"])
 
 
-def _number(text: str, where: str, measure: str) -> Any:
+def _number(text: str, where: str, measure: str, size: str) -> Any:
+    """Convert a quantity to a number of units of the key, which have this size in SI."""
     found = _QUANTITY.fullmatch(text)
     if found is None:
         return text
@@ -102,9 +109,11 @@ def _number(text: str, where: str, measure: str) -> Any:
         unit = next((known for known in units if known.lower() == unit.lower()), unit)
     if unit not in units:
         other = next((kind for kind, scales in _SCALES.items() if unit in scales), "")
+        near = "" if other else hint(unit, units)
         raise ConfigError(
-            f"{where} is a {measure} and cannot be {text!r}{other and f', a {other}'}; its units are {', '.join(units)}"
+            f"{where} is a {measure} and cannot be {text!r}{other and f', a {other}'}"
+            f"{f'.{near} Its' if near else '; its'} units are {', '.join(units)}"
         )
-    exact = Decimal(found["number"]) * Decimal(units[unit])
-    whole = measure in ("size", "number of packets") and exact == int(exact)
+    exact = Decimal(found["number"]) * Decimal(units[unit]) / Decimal(size)
+    whole = (measure in ("size", "number of packets") or size != "1") and exact == int(exact)
     return int(exact) if whole else float(exact)

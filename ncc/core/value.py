@@ -47,6 +47,8 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         for field in _fields(type(self)):
             value = getattr(self, field.name)
+            if value is msgspec.UNSET:  # only a field that may be unset, and is, has it
+                continue
             where = f"{type(self).__name__}.{field.name}"
             if isinstance(value, float) and not math.isfinite(value):
                 raise ConfigError(f"{where} must be finite, got {value}")

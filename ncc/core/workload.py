@@ -17,7 +17,9 @@ from ncc.core.flows import BoolArray, FloatArray, FlowTable, Graph, IntArray
 from ncc.core.graph import joined
 from ncc.core.requests import FanOut
 from ncc.core.seeding import generator
+from ncc.core.stores import Store
 from ncc.core.topology import Topology
+from ncc.core.traces import Trace
 from ncc.core.traffic import Columns, Requests, Traffic, at_most, check_groups, join, named, single, starts_in
 from ncc.core.units import BITS_PER_BYTE, GBPS, NS_PER_S
 from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value
@@ -271,7 +273,9 @@ class Long(Traffic, frozen=True, tag="long"):
         return src[which % len(src)], dst[(which + self.shift) % len(dst)]
 
 
-AnyTraffic = Poisson | Incast | Permutation | Fixed | Queries | Long | FanOut | Ycsb | HiBench | Collective
+AnyTraffic = (
+    Poisson | Incast | Permutation | Fixed | Queries | Long | FanOut | Ycsb | HiBench | Collective | Store | Trace
+)
 Workload = tuple[tuple[Name, AnyTraffic], ...]
 
 

@@ -7,8 +7,9 @@ from msgspec import Meta, field
 
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
-from ncc.core.value import Name, NonNegative, Value, digest_of
+from ncc.core.value import Count, Name, NonNegative, Positive, Value, digest_of
 from ncc.harness.datapath import HostStack
+from ncc.harness.ictcp import Ictcp
 from ncc.harness.limiter import FixedShare, RateLimiter, Unlimited
 from ncc.harness.local import Local, ShortestFirst
 from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin
@@ -26,6 +27,8 @@ class Limit(Value, frozen=True, tag_field="kind"):
 
     limits_hosts: ClassVar[bool] = True
     """True if the limiter always limits rates of hosts, which have none if only receivers decide."""
+    needs_receivers: ClassVar[bool] = False
+    """True if the limiter is one of receivers."""
 
 
 class Formula(Limit, frozen=True):
@@ -125,6 +128,7 @@ class ReceiverRuleLimit(Formula, frozen=True, tag="receiver_rule"):
     """Start times that receivers grant to the flows to them: `ncc.harness.receivers.ReceiverRule`."""
 
     limits_hosts = False
+    needs_receivers = True
 
     ahead_frac: Annotated[float, Meta(ge=0, lt=1)] = AHEAD_FRAC
     """Bytes that may lie ahead of a flow when it starts, as a share of the buffer of the receiver's down port (the
@@ -152,7 +156,30 @@ class ReceiverRuleLimit(Formula, frozen=True, tag="receiver_rule"):
         return ReceiverRule(**self.constants())
 
 
-AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit | LocalLimit | ReceiverRuleLimit
+class IctcpLimit(Formula, frozen=True, tag="ictcp"):
+    """Receive windows of connections, by what a receiver's link can take: `ncc.harness.ictcp.Ictcp`."""
+
+    limits_hosts = False
+    needs_receivers = True
+
+    use_frac: Annotated[float, Meta(gt=0, le=1)] = 0.9
+    """Share of the receiver's link that may be used."""
+    grow_gap_frac: Annotated[float, Meta(ge=0, le=1)] = 0.1
+    """Gap between expected and measured throughput up to which a window may grow."""
+    shrink_gap_frac: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    """Gap above which a window may fall."""
+    fair_frac: Annotated[float, Meta(ge=0, le=1)] = 0.2
+    """Free share of the link below which windows above the mean fall."""
+    least_pkts: Count = 2
+    """Least window in full packets, with which a connection begins."""
+    rtt_s: Positive | None = None
+    """RTT without queues; null: that of a full packet between hosts at one switch."""
+
+    def build(self) -> Ictcp:
+        return Ictcp(**self.constants())
+
+
+AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit | LocalLimit | ReceiverRuleLimit | IctcpLimit
 
 
 class PolicyLimit(Limit, frozen=True, tag="policy"):

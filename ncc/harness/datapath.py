@@ -7,7 +7,7 @@ A datapath does per-packet work; decisions are made once per period (the split o
 from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, PortRecords
@@ -47,6 +47,10 @@ class HostStack(Value, frozen=True):
     """Class and rank of data packets, for ports with classes or programs that serve by rank: ``none``, or one of
     `baselines/tags/`."""
     tag_params: tuple[tuple[Name, int], ...] = ()
+    front: Name | UnsetType = UNSET
+    """Front end of hosts that ask (docs/requests.md): ``one_all``, the default, or one of `baselines/fronts/`. Unset
+    fields are in no file, so that files from before they were added stay the same to the byte."""
+    front_params: tuple[tuple[Name, int], ...] | UnsetType = UNSET
     hold: bool = False
     """Flows send only their SYN until their receiver grants a start (`ncc.core.receivers`). This needs a limiter that
     sends grants. A flow that gets no grant starts after two periods, or later if the scenario delays messages. A flow
@@ -61,6 +65,11 @@ class HostStack(Value, frozen=True):
     """Stacks of those components of the traffic that run another controller than `transport`."""
     messages: Literal["packets", "instant"] = "packets"
     """Transport of messages to and from receivers: as packets through the network or, for an oracle, instantly."""
+
+    @property
+    def front_end(self) -> tuple[str, tuple[tuple[str, int], ...]]:
+        """Front end of hosts that ask, and its parameters."""
+        return self.front or "one_all", self.front_params or ()
 
     @property
     def controllers(self) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:

@@ -45,7 +45,9 @@ class ReceiverRule:
 
     Bytes ahead are those on the wire. A pair counts as two flows: the one with the least payload left, and all its
     others taken together, which are placed by their mean payload left. Of equal flows, a single flow goes before
-    flows taken together; then the flow of the older pair goes first. The age of a pair is that of its newest flow.
+    flows taken together; then the flow of the older pair, in steps of ten periods; then that of the next host after the
+    receiver by number, or all receivers of a shuffle would take the same sender first. The age of a pair is that of its
+    newest flow.
 
     A pair gets a grant only if something has changed: it has a new flow, its start time moved by more than
     `tolerance_s`, or its rate or window is another. The first pair in order gets its grant again while it brings less
@@ -185,7 +187,7 @@ class WithReceivers:
         self._granting = np.ones(len(network.nodes), np.bool_)
         if self._answered and transport.handshake and not transport.connections_per_pair:
             for host, port in down.items():
-                acted_s = grant_delay_s(scenario) + _turn_s(scenario, host)
+                acted_s = grant_delay_s(scenario) + turn_s(scenario, host)
                 self._granting[host] = not (scenario.sharing_loss_frac > 0 or _overflows(network, port, acted_s))
         grants_at = {port: bool(self._granting[host]) for host, port in down.items()}
         alone = [
@@ -207,7 +209,7 @@ class WithReceivers:
         return Decision(np.where(self._receiver_alone, np.inf, limits_bps), grants.where(self._granting[grants.dst]))
 
 
-def _turn_s(scenario: Scenario, host: int) -> float:
+def turn_s(scenario: Scenario, host: int) -> float:
     """Return the RTT in seconds of a full packet, without queues, between hosts at one switch with such links."""
     link, transport = scenario.network().host_link(host), scenario.transport
     on_wire_bytes = transport.mtu_bytes + HEADER_BYTES + 2 * transport.frame_overhead_bytes

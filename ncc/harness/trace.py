@@ -23,6 +23,8 @@ class WindowTrace:
     """Windows of some flows of a run, at the end of every period."""
 
     controller: str
+    datapath: str
+    """Name of the datapath that ran it."""
     time_s: FloatArray
     """[n_epochs] ends of the periods, in seconds of simulated time."""
     flows: IntArray
@@ -84,4 +86,4 @@ def trace_windows(
     windows = np.array(seen, dtype=np.float64)
     windows[windows == 0] = np.nan
     mss = run.scenario.transport.mss_bytes
-    return WindowTrace(run.controller.name, np.array(time_s), chosen, windows, mss)
+    return WindowTrace(run.controller.name, run.datapath, np.array(time_s), chosen, windows, mss)

@@ -18,8 +18,8 @@ This is exact for an empty store-and-forward network, in which the last packet w
 and not beyond it. If all packets are full, it is the time of payload and headers at the bottleneck plus the time of one
 packet at every other hop. No transport can be faster, so a slowdown is at least 1.
 
-With `routing: spray` a flow has all shortest paths at once. The ports of hop h have the rate R_h together; the fastest
-of them has the rate r_h, and the shortest delay is d_h. Then n packets need at least
+With `routing: spray` or `entropy` a flow has all shortest paths at once. The ports of hop h have the rate R_h together;
+the fastest of them has the rate r_h, and the shortest delay is d_h. Then n packets need at least
 
     sum_h d_h + max [ sum_h L/r_h,  max_k ( b_k + ((n - 1) L + l) / R_k + sum_{h>k} l/r_h ) ]
     with b_k = min [ sum_{h<k} L/r_h,  (n - 1) L / R_1 + sum_{h<k} l/r_h ],  the time of the first packet at hop k
@@ -44,11 +44,23 @@ def ideal_fct_s(scenario: Scenario, flows: FlowTable) -> FloatArray:
     pairs, of_flow = np.unique(np.stack([flows.src, flows.dst]), axis=1, return_inverse=True)
     order = np.argsort(of_flow.ravel(), kind="stable")
     ends = np.cumsum(np.bincount(of_flow.ravel(), minlength=pairs.shape[1]))
+    alike: dict[tuple[object, ...], tuple[tuple[int, int], list[IntArray]]] = {}
     for (src, dst), rows in zip(pairs.T.tolist(), np.split(order, ends[:-1]), strict=True):
+        alike.setdefault(_ways(scenario, src, dst), ((src, dst), []))[1].append(rows)
+    for (src, dst), parts in alike.values():
+        rows = np.concatenate(parts)
         ideal_ns[rows] = _transfer_ns(scenario, src, dst, flows.size_bytes[rows])
         opens = rows if flows.graph is None else rows[~flows.graph.answer[rows]]
         ideal_ns[opens] += _handshake_ns(scenario, src, dst)
     return ideal_ns / NS_PER_S
+
+
+def _ways(scenario: Scenario, src: int, dst: int) -> tuple[object, ...]:
+    """Return what pairs have in common whose flows of one size have one ideal FCT: rates and delays of their hops."""
+    if scenario.routing == "spray":
+        return src, dst
+    ways = (_path(scenario, *ends) for ends in ((src, dst), (dst, src)))
+    return tuple((tuple(rates.tolist()), delay_ns) for rates, delay_ns in ways)
 
 
 def base_rtt_s(scenario: Scenario, src: int, dst: int) -> float:
@@ -59,6 +71,8 @@ def base_rtt_s(scenario: Scenario, src: int, dst: int) -> float:
 
 def fct_s(flows: FlowTable, records: FlowRecords, until_s: float | None = None) -> FloatArray:
     """Time in seconds from a flow's arrival at its host until the receiver has every byte, shape [n_flows].
+
+    A flow of requests that never started has none: NaN.
 
     Args:
         until_s: time at which the run ended; an unfinished flow counts with its time so far, a lower bound of its FCT.
@@ -78,7 +92,7 @@ def fct_slowdown(
 
 def _transfer_ns(scenario: Scenario, src: int, dst: int, size_bytes: IntArray) -> FloatArray:
     """Transfer time in nanoseconds by the formula above, for flows of one path, without the handshake."""
-    if scenario.routing == "spray":
+    if scenario.routing in ("spray", "entropy"):
         return _sprayed_ns(scenario, src, dst, size_bytes)
     transport = scenario.transport
     rates, delay_ns = _path(scenario, src, dst)

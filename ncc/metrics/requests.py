@@ -16,11 +16,13 @@ from ncc.metrics.fct import ideal_fct_s
 
 
 def qct_s(flows: FlowTable, records: FlowRecords, until_s: float | None = None) -> FloatArray:
-    """QCTs [n_requests] in seconds of the requests of a run, in their order; NaN for a number that no flow has.
+    """QCTs [n_requests] in seconds of the requests of a run, in their order.
+
+    A request of which no flow started has none: NaN.
 
     Args:
-        until_s: time at which the run ended; an unfinished request counts with its time so far. Without it, unfinished
-            requests are NaN.
+        until_s: time at which the run ended. A request that began and of which a flow is missing counts with its time
+            so far, a lower bound of its QCT. Without it, unfinished requests are NaN.
     """
     graph = flows.graph
     if graph is None:
@@ -30,7 +32,7 @@ def qct_s(flows: FlowTable, records: FlowRecords, until_s: float | None = None) 
     which = graph.request[rows]
     n = int(which.max(initial=-1)) + 1
     began_s, ended_s = np.full(n, np.inf), np.full(n, -np.inf)
-    np.minimum.at(began_s, which, flows.start_s[rows])
+    np.fmin.at(began_s, which, flows.start_s[rows])
     with np.errstate(invalid="ignore"):
         np.maximum.at(ended_s, which, finish_s[rows])
     return np.where(np.isfinite(began_s), ended_s - began_s, np.nan)
@@ -57,11 +59,14 @@ def ideal_qct_s(scenario: Scenario, flows: FlowTable) -> FloatArray:
     return ideal_s
 
 
-def timeout_frac(graph: Graph, records: FlowRecords) -> float:
-    """Share of the requests in which a flow has a retransmission timeout; NaN without requests."""
-    rows = graph.request >= 0
-    timeouts = np.bincount(graph.request[rows], records.timeouts[rows])
-    return float(np.mean(timeouts > 0)) if len(timeouts) else float("nan")
+def timeout_frac(flows: FlowTable, records: FlowRecords) -> float:
+    """Share of the requests that began in which a flow has a retransmission timeout; NaN if none began."""
+    if flows.graph is None:
+        return float("nan")
+    rows = (flows.graph.request >= 0) & ~np.isnan(flows.start_s)
+    began, which = np.unique(flows.graph.request[rows], return_inverse=True)
+    timeouts = np.bincount(which, records.timeouts[rows])
+    return float(np.mean(timeouts > 0)) if len(began) else float("nan")
 
 
 def _wire_bits(scenario: Scenario, size_bytes: IntArray) -> FloatArray:

@@ -39,14 +39,16 @@ def summarise(
     A metric without data (no flows of that size, no packets) is NaN.
 
     An unfinished flow counts in FCT and slowdown with its time so far, a lower bound: leaving it out would reward
-    starving it. `unfinished` is the number of such flows. Flows of endless traffic have no completion time; they count
-    neither in FCT and slowdown nor in `unfinished`.
+    starving it. A flow of requests that never started counts in neither, as it has no time, and a request of which no
+    flow started does not count. `unfinished` is the number of flows of both kinds. Flows of endless traffic have no
+    completion time; they count neither in FCT and slowdown nor in `unfinished`.
 
     Keys:
         slowdown_{all,small,medium,large}_{mean,p50,p95,p99}: FCT / ideal FCT (`ncc.metrics.fct`), by size of flow.
         fct_mean_s, fct_p99_s: mean and 99th percentile over all flows.
         goodput_bps: payload acknowledged to all agent hosts per second, over the periods that overlap
-            [first arrival, min(duration_s, last finish)).
+            [first arrival, min(duration_s, last finish)); with requests, which may begin after duration_s,
+            [first arrival, last finish).
         queue_delay_mean_s: wait in the uplink ports' queues, mean over the packets that they sent.
         queue_delay_p99_s: 99th percentile over periods and uplinks of the period's mean wait, periods without a packet
             left out.
@@ -63,13 +65,13 @@ def summarise(
         unfinished: flows without every byte delivered.
         qct_{mean,p50,p99,p999}_s: query completion times (`ncc.metrics.requests`); unfinished ones count so far.
         qct_slowdown_mean: QCT / ideal QCT.
-        qct_timeout_frac: requests in which a flow has a retransmission timeout / requests.
+        qct_timeout_frac: requests in which a flow has a retransmission timeout / requests that began.
     """
     network = scenario.network()
     until_s = float(epochs.time_s[-1])
     ends = ~endless(scenario.workload, flows)
     slowdown = fct_slowdown(scenario, flows, records, until_s)
-    out = fct_summary(flows, fct_s(flows, records, until_s), slowdown, ends)
+    out = fct_summary(flows, fct_s(flows, records, until_s), slowdown, ends & ~np.isnan(flows.start_s))
     out["goodput_bps"] = _goodput_bps(scenario, flows, records, epochs)
     uplink = [area.uplink_port for area in network.neighbourhoods]
     out["queue_delay_mean_s"] = _ratio(ports.queue_delay_sum_s[uplink].sum(), ports.tx_pkts[uplink].sum())
@@ -106,7 +108,7 @@ def _requests_summary(scenario: Scenario, flows: FlowTable, records: FlowRecords
         **{f"qct_{point}_s": of_time[point] for point in ("mean", "p50", "p99")},
         "qct_p999_s": float(np.percentile(took_s[asked], 99.9)) if asked.any() else NAN,
         "qct_slowdown_mean": _spread(slowdown)["mean"],
-        "qct_timeout_frac": timeout_frac(flows.graph, records),
+        "qct_timeout_frac": timeout_frac(flows, records),
     }
 
 
@@ -131,10 +133,11 @@ def fct_summary(
 def _goodput_bps(scenario: Scenario, flows: FlowTable, records: FlowRecords, epochs: Epochs) -> float:
     if not len(flows):
         return NAN
-    finished = not np.isnan(records.finish_s).any()
-    end_s = min(scenario.duration_s, records.finish_s.max()) if finished else scenario.duration_s
+    end_s = scenario.duration_s if flows.graph is None else float(epochs.time_s[-1])
+    if not np.isnan(records.finish_s).any():
+        end_s = min(end_s, records.finish_s.max())
     # A nanosecond of tolerance keeps rounding from adding a period that only touches the interval.
-    overlaps = (epochs.time_s > flows.start_s.min() + 1e-9) & (epochs.time_s - scenario.period_s < end_s - 1e-9)
+    overlaps = (epochs.time_s > np.nanmin(flows.start_s) + 1e-9) & (epochs.time_s - scenario.period_s < end_s - 1e-9)
     goodput = epochs.columns["goodput_bps"][overlaps & (epochs.time_s > 0)]
     return float(goodput.sum(axis=1).mean()) if len(goodput) else NAN
 

@@ -6,7 +6,7 @@ import math
 from ncc.metrics.bounds import LOWEST
 from ncc.metrics.catalogue import ABSENT, CATALOGUE
 from ncc.metrics.stats import Interval
-from ncc.results.comparison import GAP_METRIC, GAP_START, MIN_SEEDS
+from ncc.results.comparison import GAP_METRIC, MIN_SEEDS
 from ncc.results.grid import BEST, Line
 from ncc.results.judgement import Judgement
 from ncc.results.palette import label
@@ -102,7 +102,7 @@ def brief_lines(judgement: Judgement, lowest: str, *, split: bool) -> list[Line]
             for name, gap in gaps.items()
             if not math.isnan(gap.estimate)
         ]
-        gap = f" Gap from {label(GAP_START)} to it closed {'; '.join(closed)}." if closed else ""
+        gap = f" Gap from {label(comparison.gap_start)} to it closed {'; '.join(closed)}." if closed else ""
         lines.append((f"{label(LOWEST)}: mean FCT {lowest} {CATALOGUE[GAP_METRIC].unit}.{gap}", "dim"))
     return [*lines, *warning_lines(judgement)]
 
@@ -123,7 +123,7 @@ def full_lines(judgement: Judgement, missing: list[str]) -> list[Line]:
         if found.gaps and len(found.seeds) >= MIN_SEEDS:
             where = f" on {datapath}" if len(judgement.datapaths) > 1 else ""
             shares = ", ".join(f"{label(name)} {_share(gap)}" for name, gap in found.gaps.items())
-            what = f"mean FCT, from {label(GAP_START)} (0 %) to {label(LOWEST)} (100 %){where}"
+            what = f"mean FCT, from {label(found.gap_start)} (0 %) to {label(LOWEST)} (100 %){where}"
             lines.append((f"Gap closed, {what}: {shares}.", "dim"))
     if missing:
         lines.append((f"Undefined in these runs: {'; '.join(missing)}.", "dim"))

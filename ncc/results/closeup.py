@@ -14,8 +14,9 @@ from ncc.core.units import MS
 from ncc.harness.results import Evaluation, StoredRun
 from ncc.harness.run import Run
 from ncc.harness.trace import WindowTrace, trace_windows
+from ncc.metrics.requests import qct_s
 from ncc.results.palette import label
-from ncc.results.plot import epoch_timeline, flow_timeline, port_timeline, window_timeline
+from ncc.results.plot import epoch_timeline, flow_timeline, port_timeline, request_timeline, window_timeline
 from ncc.results.report.sources import require_folder
 from ncc.run.compose import load_datapath
 from ncc.run.limiters import LimiterFactory
@@ -49,6 +50,7 @@ def busiest(runs: Sequence[Run], flows: int = 32, *, longest_s: float = 0.03) ->
     """
     order = np.argsort(runs[0].flows.start_s, kind="stable")
     start_s = runs[0].flows.start_s[order]
+    start_s = start_s[~np.isnan(start_s)]  # flows that never started are last
     n = min(flows, len(start_s))
     first = int(np.argmin(start_s[n - 1 :] - start_s[: len(start_s) - n + 1]))
     chosen, begin_s, last_s = order[first : first + n], float(start_s[first]), float(start_s[first + n - 1])
@@ -143,7 +145,7 @@ class Drawing:
 
 
 def closeup(runs: Sequence[Run], part: TimeWindow, traces: Sequence[WindowTrace] = ()) -> dict[str, Drawing]:
-    """Make the figures of several controllers side by side: their port, flows, windows and limits.
+    """Make the figures of several controllers side by side: their port, flows, windows and limits, and one request.
 
     Args:
         runs: one run per controller, of the same flows.
@@ -151,13 +153,15 @@ def closeup(runs: Sequence[Run], part: TimeWindow, traces: Sequence[WindowTrace]
         traces: windows of the flows of the part, as `windows_of` returns them; empty: they are not drawn.
 
     Returns:
-        Figures by name: `port`, `flows`, `windows` if there are traces, and `limits_<controller>` for each controller
-        that limits a rate in this part.
+        Figures by name: `port`, `flows`, `request` if there are requests, `windows` if there are traces, and
+        `limits_<controller>` for each controller that limits a rate in this part.
     """
     drawn = [
         Drawing("port", _port_caption(runs, part), partial(port_timeline, runs, window_s=part.window_s)),
         Drawing("flows", _flows_caption(runs, part), partial(flow_timeline, runs, window_s=part.arrivals_s)),
     ]
+    if (request := slowest_request(runs)) is not None:
+        drawn.append(Drawing("request", _request_caption(runs, request), partial(request_timeline, runs, request)))
     if traces:
         text = "Congestion window of each of these flows: thin lines; the median of those that are live: thick."
         drawn.append(Drawing("windows", text, partial(window_timeline, traces, window_s=part.window_s)))
@@ -168,6 +172,24 @@ def closeup(runs: Sequence[Run], part: TimeWindow, traces: Sequence[WindowTrace]
             name = f"limits_{run.controller.name}"
             drawn.append(Drawing(name, text, partial(epoch_timeline, run, window_s=part.window_s)))
     return {drawing.name: drawing for drawing in drawn}
+
+
+def slowest_request(runs: Sequence[Run]) -> int | None:
+    """Number of the request that took longest with the first controller; None if none began."""
+    took_s = qct_s(runs[0].flows, runs[0].records.flows, float(runs[0].epochs.time_s[-1]))
+    return None if not len(took_s) or np.isnan(took_s).all() else int(np.nanargmax(took_s))
+
+
+def _request_caption(runs: Sequence[Run], request: int) -> str:
+    """Text with the QCT of a request with each controller."""
+    texts = []
+    for run in runs:
+        took_ms = qct_s(run.flows, run.records.flows)[request] / MS
+        texts.append(f"{label(run.controller.name)}: {'unfinished' if np.isnan(took_ms) else f'{took_ms:.3g} ms'}")
+    return (
+        f"The request that took longest with {label(runs[0].controller.name)}: who sent to whom, and when. Answers are "
+        f"hatched. {'; '.join(texts)}."
+    )
 
 
 def _port_caption(runs: Sequence[Run], part: TimeWindow) -> str:

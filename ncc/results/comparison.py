@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ncc.core.errors import ConfigError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
 from ncc.harness.controller import OPPONENT, TUNED, AnyLimit, Controller, Formula, NoLimit
@@ -23,8 +23,8 @@ from ncc.metrics.stats import Interval, gap_closed, interval, paired_ratio
 MIN_SEEDS = 5
 """Smallest number of paired seeds that can distinguish controllers: with fewer, bootstrap intervals are too narrow."""
 
-GAP_START, GAP_METRIC = OPPONENT, "fct_mean_s"
-"""Controller from which the gap to the lowest bound is measured, and the metric in which it is measured."""
+GAP_METRIC = "fct_mean_s"
+"""Metric of verdicts, and of the gap to the lowest bound."""
 
 Values = list[float]
 """One value per seed, in the order of `Comparison.seeds`; NaN where the metric is undefined."""
@@ -60,6 +60,8 @@ class Comparison:
     """Controllers whose limits come from a policy, a model or a user's class, and not from a formula of ncc."""
     classical: tuple[str, ...] = ()
     """Controllers without rate limits, which consist of a transport alone."""
+    reference: str = ""
+    """Controller that the user wants the others to be compared with; empty: `ncc.results.verdict.opponent`."""
     warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Warnings about a controller's numbers, one sentence each, by controller."""
     invalid: Mapping[str, Mapping[int, Sequence[str]]]
@@ -98,16 +100,21 @@ class Comparison:
         """Mean of `one` divided by the mean of `other`, with the bootstrap interval over pairs of the same seed."""
         return ratio_of(tuple(self.values[one][metric]), tuple(self.values[other][metric]))
 
+    @property
+    def gap_start(self) -> str:
+        """Controller from whose mean FCT the gap to the lowest bound is measured: the reference, else DCTCP."""
+        return self.reference or OPPONENT
+
     @cached_property
     def gaps(self) -> dict[str, Interval]:
-        """Share of the gap between the mean FCTs of DCTCP and of the SRPT bound that each other controller closes.
+        """Share of the gap from the mean FCT of `gap_start` to that of the SRPT bound that each other one closes.
 
-        See `ncc.metrics.stats.gap_closed`. The result is empty without bounds or without DCTCP.
+        See `ncc.metrics.stats.gap_closed`. The result is empty without bounds or if `gap_start` was not run.
         """
-        if LOWEST not in self.bounds or GAP_START not in self.controllers:
+        if LOWEST not in self.bounds or self.gap_start not in self.controllers:
             return {}
-        start, goal = self.values[GAP_START][GAP_METRIC], self.bounds[LOWEST][GAP_METRIC]
-        others = [name for name in self.controllers if name != GAP_START]
+        start, goal = self.values[self.gap_start][GAP_METRIC], self.bounds[LOWEST][GAP_METRIC]
+        others = [name for name in self.controllers if name != self.gap_start]
         return {name: gap_closed(self.values[name][GAP_METRIC], start, goal) for name in others}
 
     def best(self, metric: str) -> tuple[str, ...]:
@@ -180,6 +187,7 @@ def compare(
     *,
     bounds: bool = False,
     warnings: Mapping[str, Sequence[str]] | None = None,
+    reference: str | None = None,
 ) -> Comparison:
     """Compare the controllers of an evaluation on disk.
 
@@ -188,8 +196,10 @@ def compare(
     Args:
         bounds: include the bounds of `ncc.metrics.bounds`, unless the scenario has endless flows.
         warnings: further warnings, as in `Comparison`.
+        reference: `Comparison.reference`; None: that of the evaluation's settings.
 
     Raises:
+        UnknownNameError: the reference was not run.
         ConfigError: the controllers were not run with the same flows and seeds, so there are no pairs.
     """
     seeds = {name: [run.seed for run in evaluation.of(name)] for name in evaluation.controllers}
@@ -197,6 +207,9 @@ def compare(
     flows = {_flows(run) for run in evaluation.runs}
     if any(sorted(other) != sorted(first) for other in seeds.values()) or len(flows) > 1:
         raise ConfigError(f"{evaluation.folder}: every controller needs the same flows and seeds, found {seeds}")
+    reference = reference or evaluation.settings.get("reference")
+    if reference and reference not in evaluation.controllers:
+        raise UnknownNameError(f"reference in {evaluation.folder}", reference, evaluation.controllers)
     invalid = {
         name: {run.seed: run.problems for run in evaluation.of(name) if run.problems} for name in evaluation.controllers
     }
@@ -219,6 +232,7 @@ def compare(
         learned=tuple(name for name, limit in limits.items() if not isinstance(limit, Formula)),
         classical=tuple(name for name, limit in limits.items() if isinstance(limit, NoLimit)),
         warnings={name: tuple(sentences) for name, sentences in texts.items() if sentences},
+        reference=reference or "",
     )
 
 

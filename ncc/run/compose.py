@@ -24,7 +24,7 @@ from ncc.agents.rllib.config import check_cluster, require_wheel
 from ncc.core.errors import ConfigError, hint
 from ncc.core.extras import MissingExtraError, require_extra
 from ncc.core.scenario import Scenario
-from ncc.core.sizes import with_size_tables
+from ncc.core.sizes import with_tables
 from ncc.core.units import without_units
 from ncc.core.value import Name, Natural, Value, from_dict
 from ncc.harness.datapath import Datapath, HostStack
@@ -131,6 +131,8 @@ class JudgingSpec(ExecutorSpec, frozen=True, kw_only=True):
     """Add `ncc.metrics.bounds` to the table, unless flows are endless."""
     table: Literal["short", "full"] = "short"
     """Size of the printed table: 80 columns, or every metric with its interval and the bounds."""
+    reference: ControllerName | None = None
+    """Controller that the others are compared with, as results call it; None: `ncc.results.verdict.opponent`."""
     params: dict[ControllerName, dict[str, Any]] = msgspec.field(default_factory=dict)
     """Parameters of transports, by controller, that replace the defaults; `ncc.run.plan.with_params` checks them."""
 
@@ -283,7 +285,7 @@ def plain_config(config: Any) -> dict[str, Any]:
     except OmegaConfBaseException as error:
         reason = re.sub(r'^\w+ raised while resolving interpolation: "(.*)"$', r"\1", str(error).splitlines()[0])
         raise ConfigError(f"configuration: {reason}; give it on the command line or in a YAML") from None
-    return cast(dict[str, Any], with_size_tables(without_units(_at_home(plain), "")))
+    return cast(dict[str, Any], with_tables(without_units(_at_home(plain), "")))
 
 
 def _at_home(data: Any) -> Any:

@@ -93,6 +93,20 @@ def config_paths(group: str) -> dict[str, Path]:
     return dict(sorted(files.items()))
 
 
+def elsewhere(group: str, name: str) -> str:
+    """Sentence that names a file of this group and name in the current folder or one of its folders; empty if none.
+
+    It is empty without a group too, because such a file may be anything.
+    """
+    if not group:
+        return ""
+    for file in sorted(file for at in ("", "*/") for file in Path().glob(f"{at}{group}/*.yaml")):
+        folder = file.parents[group.count("/") + 1]
+        if file.stem == name and folder.resolve() not in _user_folders:
+            return f"{file} has that name: add --config-dir {folder}."
+    return ""
+
+
 def read_config(group: str, what: str, name: str) -> Mapping[str, Any]:
     """Read the YAML file of a name in a group; the files in its defaults list are not read.
 
@@ -104,7 +118,7 @@ def read_config(group: str, what: str, name: str) -> Mapping[str, Any]:
         ConfigError: the file cannot be read.
     """
     if name not in (known := config_paths(group)):
-        raise UnknownNameError(what, name, known)
+        raise UnknownNameError(what, name, known, elsewhere(group, name))
     return _mapping_in(known[name])
 
 

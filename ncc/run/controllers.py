@@ -13,13 +13,13 @@ from typing import Any
 
 from msgspec import field
 
-from ncc.core.errors import ConfigError, DatapathError, UnknownNameError
+from ncc.core.errors import ConfigError, DatapathError, UnknownNameError, hint
 from ncc.core.keys import set_key
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Name, Value, from_dict
 from ncc.harness.controller import TUNED, Controller, HostsLimit, ModelLimit, PolicyLimit
 from ncc.run.compose import datapath_names, load_datapath
-from ncc.run.config_files import config_paths, read_config
+from ncc.run.config_files import config_paths, elsewhere, read_config
 from ncc.run.old_names import now_called
 from ncc.run.own_class import class_controller
 
@@ -27,6 +27,8 @@ HOSTS = "hosts:"
 """Prefix before the path of a policy file, for a policy that an agent on each host runs."""
 POLICY = PolicyLimit().path
 """Name of the policy file in the folder of a training."""
+OWN = "Your own controller may be module:Class, a path, or <folder>/controllers/<name>.yaml with --config-dir <folder>."
+"""Sentence for names that resemble no controller."""
 GROUP = "tuned"
 MARKS = "scenario.topology.mark_threshold_bytes"
 
@@ -72,7 +74,10 @@ def load_controller(name: str) -> Controller:
         raise ConfigError(f"{name} is for ncc evaluate and the evaluations of ncc train: name it there")
     if message := now_called("controller", name):
         raise ConfigError(message)
-    raise UnknownNameError("controller", name, config_paths("controllers"))
+    known = config_paths("controllers")
+    raise UnknownNameError(
+        "controller", name, known, elsewhere("controllers", name) or ("" if hint(name, known) else OWN)
+    )
 
 
 def _meant_class(name: str) -> str:

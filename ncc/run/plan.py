@@ -16,6 +16,7 @@ from ncc.core.errors import ConfigError, ResultError, UnknownNameError
 from ncc.core.plausible import CONSENT
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Name, Natural, Positive, Value, from_dict
+from ncc.core.workload import has_requests
 from ncc.envs.families import Families, check_families, families_from
 from ncc.envs.native.transport_checks import check_transports
 from ncc.envs.observation import obs_dim
@@ -54,7 +55,8 @@ class EvaluationSpec(JudgingSpec, frozen=True):
         """Load the controllers with `params`. Tuned ones lack their tuned set, because it depends on the scenario.
 
         Raises:
-            ConfigError: a name or parameter does not exist, or two policy files would have the same name in results.
+            ConfigError: a name or parameter does not exist, two policy files would have the same name in results, or
+                `reference` is none of the controllers.
         """
         tuned = tuned_names()
         loaded = tuple(
@@ -66,11 +68,13 @@ class EvaluationSpec(JudgingSpec, frozen=True):
         )
         for name, same in Counter(controller.name for controller in loaded).items():
             if same > 1:
-                named = [given for given, one in zip(self.controllers, loaded, strict=True) if one.name == name]
+                files = [given for given, one in zip(self.controllers, loaded, strict=True) if one.name == name]
                 raise ConfigError(
-                    f"results would call {' and '.join(named)} all {name!r}: leave all but one out, or call the files "
+                    f"results would call {' and '.join(files)} all {name!r}: leave all but one out, or call the files "
                     "differently"
                 )
+        if self.reference and self.reference not in (named := [controller.name for controller in loaded]):
+            raise UnknownNameError("reference", self.reference, named)
         return loaded
 
     def contenders(self, scenario: Scenario) -> tuple[tuple[Controller, Scenario], ...]:
@@ -296,19 +300,21 @@ def require_transports(datapaths: Sequence[DatapathSpec], controllers: Sequence[
 
 
 def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None:
-    """Check that programs fit the scenario, that tags and orders exist, and that controllers find what they need.
+    """Check that programs fit the scenario, that named parts exist, and that controllers find what they need.
 
     Raises:
-        UnknownNameError: a port names an unknown program, or a controller unknown tags or an unknown order.
+        UnknownNameError: a port names an unknown program, or a controller unknown tags, or an unknown order or front
+            end.
         ConfigError: programs that do not fit together or the scenario (`ncc.envs.native.program_checks`); a controller
-            needs ECN marks (its header says so), and no port of the scenario sets any; or a controller limits rates of
-            hosts, and only receivers decide in the scenario.
+            needs ECN marks (its header says so), and no port of the scenario sets any; a controller limits rates of
+            hosts, and only receivers decide in the scenario; or it has a front end, and there are no requests.
     """
     known, topology = registry.controllers(), scenario.network()
     PacketsimDatapath.check(scenario)
     named: dict[registry.Kind, list[str]] = {
         "tags": [controller.stack.tags for controller in controllers],
         "flow order": [controller.stack.order for controller in controllers],
+        "front end": [controller.stack.front_end[0] for controller in controllers],
     }
     for kind, names in named.items():
         for name in names:
@@ -316,10 +322,21 @@ def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None
                 raise UnknownNameError(kind, name, exist)
     for controller in controllers:
         check_transports(scenario, controller.stack)
+        if (front := controller.stack.front_end[0]) != "one_all" and not has_requests(scenario.workload):
+            raise ConfigError(
+                f"controller {controller.name!r} has front end {front!r}, which holds queries back, "
+                f"and scenario {scenario.name!r} has no requests: set stack.front to one_all, or add a workload of "
+                "requests"
+            )
         if controller.limit.limits_hosts and controller.placed(scenario).neighbourhoods == "receivers":
             raise ConfigError(
                 f"controller {controller.name!r} limits rates of hosts, and in scenario {scenario.name!r} only "
                 "receivers decide: set scenario.neighbourhoods to uplink or both, or leave the controller out"
+            )
+        if controller.limit.needs_receivers and not scenario.has_receivers:
+            raise ConfigError(
+                f"controller {controller.name!r} needs receivers that tell their senders, which scenario "
+                f"{scenario.name!r} does not have: set scenario.neighbourhoods to receivers"
             )
         needs = [
             name for name in controller.stack.transports if name in known and known[name].ecn is registry.Ecn.DCTCP

@@ -7,13 +7,12 @@ Hollow marks show the values that the paper gives.
 from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ncc.results.palette import Style, variant_styles
-from ncc.results.plot.canvas import new_figure, save_figure, thinned_mean
+from ncc.results.plot.canvas import TEXT_PT, finish, log_axis, new_figure, panel_title, text_pt, thinned_mean
 from ncc.study.measures_base import Course
 from ncc.study.result import Result, contender_label
 from ncc.study.spec import Panel
@@ -27,10 +26,6 @@ Courses = Mapping[tuple[str, str, At], Course]
 POINTS_OVER_TIME = 2000
 """Most points of a line over time; if there are more periods, groups of them are averaged."""
 DASHES = (":", "--", "-.")
-LETTERS_PER_INCH = 12
-"""Letters of the heading and the legend that fit an inch."""
-KEY_LETTERS = 7
-"""Width of the symbol in front of a name in the legend, in letters."""
 
 
 def draw(result: Result, courses: Courses, path: Path) -> None:
@@ -42,27 +37,18 @@ def draw(result: Result, courses: Courses, path: Path) -> None:
     lines = -(-len(panels) // 3)
     per_line = -(-len(panels) // lines)
     width = 0.6 + 4.6 * per_line
-    heading = _heading(result, width)
-    height = 0.5 + 0.2 * (heading.count("\n") + 1) + 3.5 * lines
-    figure, axes = new_figure(lines * per_line, width=width, height=height, lines=lines)
+    height = 0.1 + 3.5 * lines
+    figure, axes = new_figure(len(panels), width=width, height=height, lines=lines)
     looks = _looks(result)
-    for panel, where in zip(panels, axes, strict=False):
+    for panel, where in zip(panels, axes, strict=True):
         if panel.side_by_side:
             _side_by_side(result, panel, where, looks)
         elif panel.over_time:
             _over_time(result, courses, panel, where, looks)
         else:
             _over_axis(result, panel, where, looks)
-    for spare in axes[len(panels) :]:
-        spare.set_visible(False)
-    figure.suptitle(heading, x=0.01, ha="left", fontsize=10)
     entries = {name: handle for where in axes for handle, name in zip(*where.get_legend_handles_labels(), strict=True)}
-    if entries:
-        fit = int(width * LETTERS_PER_INCH / (KEY_LETTERS + max(map(len, entries))))
-        columns = max(1, min(4, len(entries), fit))
-        figure.set_figheight(height + 0.2 * max(0, -(-len(entries) // columns) - 2))
-        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns, frameon=False)
-    save_figure(figure, path)
+    finish(figure, path, _heading(result), entries, columns=4, size_pt=TEXT_PT, grow=True)
 
 
 def _looks(result: Result) -> dict[str, Style]:
@@ -73,13 +59,12 @@ def _looks(result: Result) -> dict[str, Style]:
     return {name: variants[name] for name in contenders}
 
 
-def _heading(result: Result, width: float) -> str:
-    """Make the heading: the paper's claim and our outcome, in lines that fit a figure of `width` inches."""
+def _heading(result: Result) -> str:
+    """Make the heading: the paper's claim and our outcome."""
     paper = result.grid.experiment.paper
-    letters = int(width * LETTERS_PER_INCH)
     claim = f"{paper.title}, {paper.figure}: {result.grid.experiment.title}"
     here = f"Here, on {result.datapath} with {result.runs_text}: {result.outcome}"
-    return "\n".join((fill(claim, letters), fill(here, letters)))
+    return f"{claim}\n{here}"
 
 
 def _over_axis(result: Result, panel: Panel, where: "Axes", looks: Mapping[str, Style]) -> None:
@@ -133,24 +118,15 @@ def _side_by_side(result: Result, panel: Panel, where: "Axes", looks: Mapping[st
             style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "ms": 6, "capsize": 2.5, "lw": 1.6}
             scale = measure.shown.scale
             where.errorbar([scale * cell.estimate], [row + 0.15 * shift], xerr=np.nan_to_num(scale * spread), **style)
-    where.set_yticks(range(len(names)), names, fontsize=8)
+    where.set_yticks(range(len(names)), names, fontsize=text_pt(8))
     where.invert_yaxis()
     where.set_xlabel(measure.shown.title)
     if panel.log_y:
         where.set_xscale("log")
-        _plain_numbers(where.xaxis)
+        log_axis(where.xaxis)
     else:
         where.set_xlim(left=min(0.0, where.get_xlim()[0]))
-    where.set_title(panel.title, loc="left", fontsize=10)
-
-
-def _plain_numbers(axis: Any) -> None:
-    """Label 1, 2 and 5 of each decade in plain numbers, because a logarithmic axis often spans less than one decade."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    axis.set_minor_formatter(NullFormatter())
+    panel_title(where, panel.title)
 
 
 def _over_time(result: Result, courses: Courses, panel: Panel, where: "Axes", looks: Mapping[str, Style]) -> None:
@@ -168,17 +144,17 @@ def _over_time(result: Result, courses: Courses, panel: Panel, where: "Axes", lo
 
 
 def _frame(panel: Panel, where: "Axes", title: str, scale: float) -> None:
-    if panel.log_y:
-        where.set_yscale("log")
-        _plain_numbers(where.yaxis)
-    else:
-        where.set_ylim(bottom=min(0.0, where.get_ylim()[0]))
     for (called, at), line in zip(panel.lines.items(), cycle(DASHES)):
         where.axvline(at, color="black", ls=line, lw=1.1, label=called)
     for (called, at), line in zip(panel.levels.items(), cycle(DASHES)):
         where.axhline(scale * at, color="#555555", ls=line, lw=1.1, label=called)
+    if panel.log_y:
+        where.set_yscale("log")
+        log_axis(where.yaxis)
+    else:
+        where.set_ylim(bottom=min(0.0, where.get_ylim()[0]))
     where.set_ylabel(title)
-    where.set_title(panel.title, loc="left", fontsize=10)
+    panel_title(where, panel.title)
 
 
 def _rest(result: Result, axis: str, point: At, *, several: bool) -> str:

@@ -23,7 +23,17 @@ from ncc.metrics.catalogue import CATALOGUE, OF_REQUESTS, Better, Metric
 from ncc.metrics.fairness import jain_index
 from ncc.metrics.summary import host_ports
 from ncc.study.measures_base import GBPS, KB, PERCENT, AtPort, Course, Hosts, Measure, MeasuredRun, Statistic, statistic
-from ncc.study.measures_of_flows import Bound, Fct, HostRtt, Marked, QueryTime, QueryTimeouts, Rtt
+from ncc.study.measures_of_flows import (
+    Bound,
+    Fct,
+    HostRtt,
+    Marked,
+    QueryTime,
+    QueryTimeouts,
+    RequestEfficiency,
+    RequestGoodput,
+    Rtt,
+)
 from ncc.study.measures_of_losses import LossRate, Response
 
 
@@ -163,6 +173,29 @@ class Drops(Measure, frozen=True, kw_only=True, tag="drops"):
         return float(ports.dropped_pkts[chosen].sum() / whole) if whole else math.nan
 
 
+class SentPackets(Measure, frozen=True, kw_only=True, tag="sent_packets"):
+    """Packets, ACKs included, that left the ports matching one of the patterns `ports`, per request."""
+
+    ports: tuple[str, ...]
+    """Patterns of the names of ports, which are `from->to`; they may have the wildcards * and ?."""
+
+    SHOWN: ClassVar[Metric] = Metric("", "", "packets", Better.LOWER, 1.0, 0)
+
+    def fits(self, where: str, scenario: Scenario) -> None:
+        if not has_requests(scenario.workload):
+            raise ConfigError(f"{where} is per request, and scenario {scenario.name!r} has none")
+        for i, pattern in enumerate(self.ports):
+            matching(scenario.network(), pattern, f"{where}.ports[{i}]")
+
+    def of(self, seen: MeasuredRun) -> float:
+        graph = seen.run.flows.graph
+        if graph is None:
+            return math.nan
+        chosen = sorted({port for pattern in self.ports for port in matching(seen.network, pattern, "ports")})
+        requests = len(np.unique(graph.request[graph.request >= 0]))
+        return float(seen.run.records.ports.tx_pkts[chosen].sum()) / requests
+
+
 class Summary(Measure, frozen=True, kw_only=True, tag="summary"):
     """A metric of the whole run (`ncc.metrics.summary`)."""
 
@@ -213,10 +246,13 @@ AnyMeasure = (
     | Bound
     | QueryTime
     | QueryTimeouts
+    | RequestGoodput
+    | RequestEfficiency
     | Rtt
     | HostRtt
     | Marked
     | Drops
+    | SentPackets
     | Summary
     | Ratio
 )

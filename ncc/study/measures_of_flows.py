@@ -9,13 +9,15 @@ import numpy as np
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.scenario import Scenario
-from ncc.core.workload import Queries, endless
+from ncc.core.units import BITS_PER_BYTE
+from ncc.core.workload import Queries, endless, has_requests
 from ncc.metrics.bounds import bound_fct_s
 from ncc.metrics.catalogue import Better, Metric
 from ncc.metrics.fct import fct_s
 from ncc.metrics.fluid import Sharing, unbounded
+from ncc.metrics.requests import qct_s
 from ncc.metrics.summary import buckets
-from ncc.study.measures_base import MS, Course, Hosts, MeasuredRun, OfTraffic, Statistic, statistic
+from ncc.study.measures_base import MS, Course, Hosts, Measure, MeasuredRun, OfTraffic, Statistic, statistic
 
 
 class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
@@ -30,6 +32,7 @@ class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
     def of(self, seen: MeasuredRun) -> float:
         run = seen.run
         mask = seen.flows(self.traffic) & buckets(run.flows)[self.size] & ~endless(run.scenario.workload, run.flows)
+        mask &= ~np.isnan(run.flows.start_s)  # of requests, flows that never started
         return statistic(fct_s(run.flows, run.records.flows, float(run.epochs.time_s[-1]))[mask], self.statistic)
 
 
@@ -108,6 +111,37 @@ class QueryTimeouts(OfQueries, frozen=True, kw_only=True, tag="query_timeouts"):
         mask = seen.flows(name)
         which: IntArray = queries.query_of(seen.run.flows.start_s[mask])
         return float(np.mean(np.bincount(which, seen.run.records.flows.timeouts[mask]) > 0))
+
+
+class RequestGoodput(Measure, frozen=True, kw_only=True, tag="request_goodput"):
+    """Payload of the answers of all requests, divided by the sum of their QCTs (`ncc.metrics.requests`), in bits/s.
+
+    It is NaN if a flow was not delivered.
+    """
+
+    SHOWN: ClassVar[Metric] = Metric("", "", "Mbit/s", Better.HIGHER, 1e-6, 1)
+
+    def fits(self, where: str, scenario: Scenario) -> None:
+        if not has_requests(scenario.workload):
+            raise ConfigError(f"{where} is about requests, and scenario {scenario.name!r} has none")
+
+    def of(self, seen: MeasuredRun) -> float:
+        flows = seen.run.flows
+        if flows.graph is None:
+            return math.nan
+        payload_bytes = int(flows.size_bytes[flows.graph.answer].sum())
+        return BITS_PER_BYTE * payload_bytes / float(qct_s(flows, seen.run.records.flows).sum())
+
+
+class RequestEfficiency(RequestGoodput, frozen=True, kw_only=True, tag="request_efficiency"):
+    """`RequestGoodput` as a share of the line of the host that asks (wang2021 figure 4.6); NaN if several ask."""
+
+    SHOWN: ClassVar[Metric] = Metric("", "", "%", Better.HIGHER, 100.0, 2)
+
+    def of(self, seen: MeasuredRun) -> float:
+        flows = seen.run.flows
+        hosts = set(flows.dst[flows.graph.answer].tolist()) if flows.graph is not None else set()
+        return super().of(seen) / seen.network.host_link(hosts.pop()).rate_bps if len(hosts) == 1 else math.nan
 
 
 class Rtt(OfTraffic, frozen=True, kw_only=True, tag="rtt"):

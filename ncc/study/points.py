@@ -21,6 +21,9 @@ from ncc.study.spec import Experiment
 from ncc.study.table import At, text_of
 
 PACKAGED = LimiterFactory(None)
+_OF_STACK = (
+    ("transport", "params"), ("order", "order_params"), ("tags", "tag_params"), ("front", "front_params")
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -181,8 +184,8 @@ def _controller(
     controller = policies.resolved(controller, scenario)
     if stack:
         merged = controller.stack.to_dict()
-        for part, its in (("transport", "params"), ("order", "order_params"), ("tags", "tag_params")):
-            if stack.get(part, merged[part]) != merged[part]:
+        for part, its in _OF_STACK:
+            if part in stack and stack[part] != merged.get(part):
                 merged[its] = []
         plain = {**controller.to_dict(), "stack": {**merged, **stack}}
         if isinstance(controller.limit, PolicyLimit):

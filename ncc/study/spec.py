@@ -120,19 +120,19 @@ class Preset(Value, frozen=True, kw_only=True):
     """Points that are run, by axis; of an axis that is not named, all are."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Keys of the scenario that the preset sets: durations, the period, and start times and numbers of flows
-    (`MAY_CHANGE`)."""
+    and requests (`MAY_CHANGE`)."""
 
     def check(self) -> None:
         for key in self.changes:
             if not MAY_CHANGE.fullmatch(key):
                 raise ConfigError(
                     "Preset.changes may set scenario.{duration_s, drain_s, period_s} and, of a workload's component, "
-                    "start_s, spread_s and flows: a preset runs less of the same, it never alters rates, buffers, RTT, "
-                    f"packet size or load; got {key!r}"
+                    "start_s, spread_s, flows and requests: a preset runs less of the same, it never alters rates, "
+                    f"buffers, RTT, packet size or load; got {key!r}"
                 )
 
 
-MAY_CHANGE = re.compile(r"scenario\.((duration|drain|period)_s|workload\.[^.]+\.(start_s|spread_s|flows))")
+MAY_CHANGE = re.compile(r"scenario\.((duration|drain|period)_s|workload\.[^.]+\.(start_s|spread_s|flows|requests))")
 """Pattern of the keys that a preset may change. `flows` is the number of long flows (`ncc.core.workload.Long`)."""
 
 

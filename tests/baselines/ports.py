@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Headers of switches, orders and tags, compiled for the tests and called by hand."""
+"""Headers of switches, orders, tags and front ends, compiled for the tests and called by hand."""
 
 import ctypes
 import re
@@ -145,6 +145,38 @@ n tag(const char *name, const n *params, n offset_bytes, n payload_bytes, n size
     ops->tag(params, &k, &o);
     return (n)o.prio << 32 | o.rank;
 }
+struct end { const struct ncc_front_ops *ops; n params[NCC_CC_PARAMS_MAX]; struct ncc_front f; struct ncc_front_out out;
+             n state[NCC_FRONT_STATE_MAX / 8]; };
+struct end *front(const char *name, const n *params, n rate_bytes_per_s, n buffer_bytes, n base_rtt_ns, n packet_bytes)
+{
+    struct end *e = calloc(1, sizeof *e);
+    FIND(fronts, name, e->ops)
+    memcpy(e->params, params, e->ops->n_params * sizeof *params);
+    e->f = (struct ncc_front){.rate_bytes_per_s = rate_bytes_per_s, .buffer_bytes = buffer_bytes,
+                              .base_rtt_ns = base_rtt_ns, .packet_bytes = packet_bytes};
+    e->ops->init(e->state, e->params, &e->f, &e->out);
+    return e;
+}
+static void sees(struct end *e, n now_ns, n outstanding, n waiting)
+{
+    e->f.now_ns = now_ns, e->f.outstanding = (ncc_u32)outstanding, e->f.waiting = (ncc_u32)waiting;
+}
+n answered(struct end *e, n now_ns, n took_ns, n wire_bytes, n late, n outstanding, n waiting)
+{
+    const struct ncc_front_answer a = {wire_bytes, took_ns, (ncc_u32)late};
+    sees(e, now_ns, outstanding, waiting);
+    e->ops->answered(e->state, e->params, &e->f, &a, &e->out);
+    return e->out.window;
+}
+n tick(struct end *e, n now_ns, n outstanding, n waiting)
+{
+    sees(e, now_ns, outstanding, waiting);
+    e->ops->tick(e->state, e->params, &e->f, &e->out);
+    return e->out.window;
+}
+n window(const struct end *e) { return e->out.window; }
+n pace_ns(const struct end *e) { return e->out.pace_ns; }
+n tick_ns(const struct end *e) { return e->ops->tick ? e->out.tick_ns : 0; }
 n log2_q16(n x) { return ncc_log2_q16(x); }
 """
 
@@ -157,6 +189,7 @@ def library() -> ctypes.CDLL:
         ("", r"NCC_SW_REGISTER\w*", "ncc_sw_ops *const programs", "program"),
         ("orders/", "NCC_ORDER_REGISTER", "ncc_order_ops *const orders", "order"),
         ("tags/", "NCC_TAG_REGISTER", "ncc_tag_ops *const tags", "tags"),
+        ("fronts/", r"NCC_FRONT_REGISTER\w*", "ncc_front_ops *const fronts", "front"),
     ):
         paths = sorted((FOLDER / folder).glob("*.h"))
         names = [path.stem for path in paths if re.search(rf"^{registered}\({path.stem},", path.read_text(), re.M)]
@@ -172,7 +205,7 @@ def library() -> ctypes.CDLL:
 
 NAMES = {
     name: re.findall(r"(\w+)(?:,|$)", given)
-    for name, given in re.findall(r"^(?:n|struct port \*) ?(\w+)\((.*)\)", CODE, re.M)
+    for name, given in re.findall(r"^(?:n|struct (?:port|end) \*) ?(\w+)\((.*)\)", CODE, re.M)
 }
 """Parameters of the functions of `CODE`."""
 DEFAULTS = {"payload_bytes": 1460, "hops": 1}
@@ -202,6 +235,16 @@ def tag(name: str, params: list[int], **packet: int) -> tuple[int, int]:
     """Class and rank of a packet."""
     both = called("tag", name, params, **packet)
     return both >> 32, both & 0xFFFFFFFF
+
+
+class Front:
+    """A front end. Its methods are its hooks, with the parameters that they have in `CODE`; both return the window."""
+
+    def __init__(self, name: str, params: Sequence[int], **port: int) -> None:
+        self._at = called("front", name, params, **port)
+
+    def __getattr__(self, hook: str) -> Callable[..., int]:
+        return partial(called, hook, self._at)
 
 
 class Program:

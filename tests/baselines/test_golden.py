@@ -8,7 +8,7 @@ from tests.baselines import golden
 from tests.baselines.stimuli import STIMULI
 
 
-@pytest.mark.parametrize("name", sorted(controllers()))
+@pytest.mark.parametrize("name", golden.names())
 def test_curves_are_the_golden_ones(name: str) -> None:
     assert golden.path(name).exists(), f"draw it: python -m tests.baselines.golden {name}"
     drawn = golden.draw(name)

@@ -17,6 +17,7 @@ MS, MB = 1_000_000, 1_000_000
 ONE = 65536
 """A factor of two in `upsilon`'s key."""
 PARAMS = {"upsilon": (0, 1000), "known": (0, 2_000, 8_000, 20_000, 40_000, 100_000, 300_000, MB)}
+PARAMS["picc"] = (10, 3000)
 PARAMS["attained"] = (0, 909, 1329, 1648, 1960, 2143, 2337, 2484)
 """Parameters of orders that have more than one."""
 
@@ -87,6 +88,13 @@ def test_upsilon_is_equation_5_22() -> None:
     throughput = log2_q16(size - remaining + 1 + 1500) / ONE
     expected = 2 * 10 + throughput - 21 - 20 - 19
     assert (got - 2**40) / ONE == pytest.approx(expected, abs=1e-4)
+
+
+def test_picc_is_equation_4_2() -> None:
+    """tau^3 / B in powers of two, where the logarithm is exact; the guard is 1 ns."""
+    assert (key("picc", 10, 3000, age=2**12 - 1, size=2**10) - 2**40) / ONE == 3 * 12 - 10
+    assert key("picc", age=2 * MS, size=1000) == key("picc", age=MS, size=1000) + 3 * ONE
+    assert key("picc", age=MS, size=1000) == key("picc", age=2 * MS, size=8000)
 
 
 @pytest.mark.parametrize("name", NAMES)

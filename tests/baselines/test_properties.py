@@ -25,7 +25,10 @@ NAMES = sorted(controllers())
 BY_ECN = [name for name in NAMES if controller(name).ecn is not Ecn.NONE]
 BY_RATE = [name for name in NAMES if re.search(rf"^NCC_CC_REGISTER_RATE\({name},", header(name), re.MULTILINE)]
 """Their windows follow a model of the path, up and down."""
-RATE_ALONE = ["dcqcn"]
+PATH_WINDOW = [name for name in NAMES if re.search('#include "(path_window|powertcp).h"', header(name))]
+BY_PATH = [*BY_RATE, *PATH_WINDOW, "swift"]
+"""Theirs follow the path's load, too."""
+RATE_ALONE = ["dcqcn", "timely"]
 """A rate is all that limits them, but after a timeout, until the repairs are done."""
 WITH_ALPHA = [name for name in NAMES if name == "dctcp" or '#include "dctcp.h"' in header(name)]
 """DCTCP's state comes first in theirs."""
@@ -180,15 +183,23 @@ def test_congestion_reduces_once_per_window(name: str, seed: int) -> None:
     assert (una[reduced[1:]] > nxt[reduced[:-1]]).all()
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in BY_RATE])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in BY_PATH])
 @given(seed=SEEDS)
 def test_without_delay_only_marks_reduce(name: str, seed: int) -> None:
     random = np.random.default_rng(seed)
     cc, story = connected(name, random), calm(story_of(random))
     if name not in BY_ECN:  # its packets are never marked
         story.events[:, 9] &= np.uint64(~ECE & 0xFF)
-    reduced = reductions(cc, story)
-    assert (story.events[reduced, 9].astype(int) & ECE).all()
+    cwnd = windows(cc, story)
+    unmarked = (np.diff(cwnd) < 0) & (story.kinds == ACK) & (story.events[:, 9].astype(int) & ECE == 0)
+    for i in np.flatnonzero(unmarked)[:1]:
+        event = ", ".join(f"{key} {value}" for key, value in zip(EVENT, story.events[i].tolist(), strict=True))
+        pytest.fail(
+            f"{name}.h took its window from {cwnd[i]} to {cwnd[i + 1]} bytes at an ACK without ECE, though every RTT "
+            f"of this connection is 1 ms (event {i}: {event}). A window may shrink only at an ACK with ECE, a loss or "
+            "a timeout, or as RTTs grow: look for such a step in on_ack, a division that rounds down or a product that "
+            "wraps among them. A window that follows delivery rates is registered by NCC_CC_REGISTER_RATE."
+        )
 
 
 @pytest.mark.parametrize("name", WITH_ALPHA)
@@ -242,7 +253,7 @@ def test_400_gbps_over_200_ms(name: str, corner: str) -> None:
     assert cwnd.max() <= CWND_MAX_BYTES
     assert out[:, 2].max() <= PACING_MAX
     grown = np.diff(cwnd)
-    if name not in BY_RATE:  # a product that wrapped would take the window down, or up by more than any growth
+    if name not in BY_PATH:  # a product that wrapped would take the window down, or up by more than any growth
         assert (grown[(kinds == ACK) & ~marked] >= 0).all()
         assert name in RATE_ALONE or grown.max() <= 10 * 5_000_000
 

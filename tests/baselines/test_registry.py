@@ -66,15 +66,15 @@ def needs_card(header: Path) -> bool:
 
 
 DESCRIBED = sorted(header.stem for header in FOLDER.glob("*.h") if needs_card(header))
-PROGRAMS, TAGS = named("program of a switch"), named("tags")
+PROGRAMS, TAGS, FRONTS = named("program of a switch"), named("tags"), named("front end")
 
 
 def test_who_needs_a_card_is_found() -> None:
     assert {"step_mark", "red", "dynamic_threshold", "bcc"} == set(DESCRIBED) - set(controllers()) - set(PROGRAMS)
     assert {*controllers(), *PROGRAMS} <= set(DESCRIBED)
     cards = {card.stem for card in (FOLDER / "cards").glob("*.md")}
-    assert cards <= {*DESCRIBED, *TAGS, *message_transports()}, "a card of what is not there"
-    assert not {*message_transports()} & {*controllers(), *PROGRAMS}, "two headers of one name"
+    assert cards <= {*DESCRIBED, *TAGS, *FRONTS, *message_transports()}, "a card of what is not there"
+    assert not {*message_transports(), *FRONTS} & {*controllers(), *PROGRAMS}, "two headers of one name"
 
 
 @pytest.mark.parametrize("name", [*DESCRIBED, *message_transports()])
@@ -93,10 +93,10 @@ def test_a_controller_s_or_transport_s_card_states_its_parameters(name: str) -> 
         assert f"| `{param.name}` | {param.default} | {param.min}..{param.max} |" in text
 
 
-@pytest.mark.parametrize("name", sorted({**PROGRAMS, **TAGS}))
-def test_a_program_s_or_tag_s_parameters_stand_in_a_card(name: str) -> None:
-    """Tags may stand in the card of the program or the system that they are for."""
+@pytest.mark.parametrize("name", sorted({**PROGRAMS, **TAGS, **FRONTS}))
+def test_a_program_s_tag_s_or_front_end_s_parameters_stand_in_a_card(name: str) -> None:
+    """Tags may stand in the card of the program or the system that they are for, and front ends in one card."""
     texts = [card.read_text() for card in (FOLDER / "cards").glob("*.md")]
-    for param in {**PROGRAMS, **TAGS}[name]:
+    for param in {**PROGRAMS, **TAGS, **FRONTS}[name]:
         row = f"| `{param.name}` | {param.default} | {param.min}..{param.max} |"
         assert any(f"`{name}" in text and row in text for text in texts), f"no card has {row}"

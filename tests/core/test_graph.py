@@ -10,7 +10,7 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FlowTable, Graph
-from ncc.core.graph import check_graph
+from ncc.core.graph import check_graph, queries_of
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
@@ -79,6 +79,59 @@ def test_all_to_all_sends_to_each_host_once(window: int) -> None:
     assert Counter((graph.after < 0).tolist())[True] == 8 * (window or 7)
 
 
+def senders_to(flows: FlowTable, graph: Graph, row: int) -> set[int]:
+    """Hosts whose flows a flow waits for, through joins."""
+    waits = [graph.after[row]]
+    found = set()
+    while waits:
+        for before in np.flatnonzero(graph.group == waits.pop()):
+            if flows.size_bytes[before] > 0:
+                found.add(int(flows.src[before]))
+            elif graph.after[before] >= 0:
+                waits.append(graph.after[before])
+    return found
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_a_tree_goes_up_when_both_children_have_and_down_when_the_parent_has(pieces: int) -> None:
+    flows, graph = drawn(tree=collective("tree", n=7, pieces=pieces))
+    host = star(tree=collective("tree")).network().group("senders")
+    rank = {node: number for number, node in enumerate(host)}
+    sends = np.flatnonzero(flows.size_bytes)
+    ways = Counter((rank[int(flows.src[row])], rank[int(flows.dst[row])]) for row in sends)
+    edges = [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6)]
+    assert ways == Counter({way: pieces for edge in edges for way in (edge, edge[::-1])})
+    assert set(flows.size_bytes[sends]) == {-(-8000 // pieces)}
+    firsts = dict[tuple[int, int], int]()
+    for row in sends:
+        firsts.setdefault((rank[int(flows.src[row])], rank[int(flows.dst[row])]), int(row))
+    assert senders_to(flows, graph, firsts[1, 0]) == {host[3], host[4]}
+    assert senders_to(flows, graph, firsts[0, 2]) == {host[1], host[2]}
+    assert senders_to(flows, graph, firsts[2, 6]) == {host[0]}
+    assert graph.after[firsts[5, 2]] < 0
+
+
+def test_hosts_with_children_in_one_tree_have_none_in_the_other() -> None:
+    flows, graph = drawn(trees=collective("double_tree"))
+    sends = flows.size_bytes > 0
+    assert set(flows.size_bytes[sends]) == {4000}
+    assert len(flows) == 2 * 2 * 7
+    sent = np.bincount(flows.src[sends], minlength=10)[flows.src[sends].min() :][:8]
+    assert sent.max() == 4, "once up and twice down in one tree, once up in the other"
+    assert graph.request.max() == 0
+
+
+def test_a_stage_computes_one_batch_after_the_other_and_sends_it_on() -> None:
+    flows, graph = drawn(train=collective("pipeline", n=3, pieces=4, compute_s=1e-3))
+    sends, waits = flows.size_bytes > 0, flows.size_bytes == 0
+    hosts = star(train=collective("pipeline")).network().group("senders")[:3]
+    ways = Counter(zip(flows.src[sends].tolist(), flows.dst[sends].tolist(), strict=True))
+    assert ways == {(hosts[0], hosts[1]): 4, (hosts[1], hosts[2]): 4}
+    assert set(flows.size_bytes[sends]) == {2000}
+    computing = waits & (graph.think_s == 1e-3)
+    assert Counter(flows.src[computing].tolist()) == dict.fromkeys(hosts, 4)
+
+
 def test_a_round_waits_for_the_one_before_and_for_every_hosts_computation() -> None:
     flows, graph = drawn(all=collective("all_to_all", rounds=2, compute_s=1e-3, n=4))
     waits = np.flatnonzero(flows.size_bytes == 0)
@@ -123,6 +176,10 @@ def table(**columns: Any) -> FlowTable:
         ({"group": [0, 1, 7]}, "flow 2 of the requests has a group that is not -1 or a number below that of flows"),
         ({"size_bytes": [100, 0, 100]}, "flow 1 of the requests must have bytes and go to another host, or be a wait"),
         ({"dst": [2, 3, 3]}, "flow 2 of the requests must have bytes and go to another host, or be a wait"),
+        (
+            {"request": [0, 1, 2], "group": [0, 1, 1], "after": [-1, 0, 0]},
+            "flow 1 of the requests is in a group of another request",
+        ),
     ],
 )
 def test_a_graph_that_cannot_be_run_is_refused_by_its_row(columns: dict[str, Any], said: str) -> None:
@@ -130,6 +187,13 @@ def test_a_graph_that_cannot_be_run_is_refused_by_its_row(columns: dict[str, Any
     with pytest.raises(ConfigError, match=said):
         PacketsimDatapath().start(scenario, table(**columns), HostStack(), 1)
     PacketsimDatapath().start(scenario, table(), HostStack(), 1)
+
+
+@pytest.mark.parametrize("size_bytes", [0, 100])
+def test_a_table_without_a_graph_has_no_waits(size_bytes: int) -> None:
+    plain = replace(table(dst=[2, 2, 4], size_bytes=[100, size_bytes, 100]), graph=None)
+    with pytest.raises(ConfigError, match="flow 1 goes from a host to itself, and only a graph of requests has such"):
+        PacketsimDatapath().start(star(ask=fan_out()), plain, HostStack(), 1)
 
 
 def test_a_column_of_another_length_is_refused() -> None:
@@ -153,6 +217,9 @@ def test_a_column_of_another_length_is_refused() -> None:
         (collective("halving_doubling", n=6), "n must be a power of 2 for halving_doubling, got 6"),
         (collective("ring", window=2), "window must be 0 for ring, whose steps wait for each other"),
         (collective("ring", rounds=10**6), "workload.it.rounds asks for about"),
+        (collective("ring", pieces=2), "pieces must be 1 for ring; only tree, double_tree, pipeline send in pieces"),
+        (collective("tree", pieces=8001), "pieces must be at most size_bytes \\(8000\\), a byte each, got 8001"),
+        (collective("pipeline", pieces=8000, rounds=100), "workload.it.rounds asks for about"),
         (collective("ringg"), "algorithm"),
     ],
 )
@@ -193,7 +260,35 @@ def test_ycsb_scans_up_to_a_hundred_records() -> None:
     scanned = flows.size_bytes[graph.answer & (flows.size_bytes > 1)]
     assert set(scanned % 1000) == {0}
     assert (scanned.min(), scanned.max()) == (1000, 100_000)
-    assert scanned.mean() == pytest.approx(50_500, rel=0.03)
+    assert scanned.mean() == pytest.approx(50_500, rel=0.05)
+
+
+def test_a_record_is_on_one_host_and_no_client_asks_its_own() -> None:
+    flows, graph = drawn(store=ycsb("C", operations=500, records=8, destinations="senders", clients=8))
+    queries = ~graph.answer
+    asked = np.array([np.bincount(flows.dst[queries & (flows.src == client)], minlength=10) for client in range(10)])
+    clients = asked[asked.sum(axis=1) > 0]
+    assert len(clients) == 8
+    most = [set(np.argsort(row)[::-1][:2].tolist()) for row in clients]
+    popular = np.bincount(flows.dst[queries]).argmax()
+    assert all(
+        popular in two for client, two in zip(np.flatnonzero(asked.sum(axis=1)), most, strict=True) if client != popular
+    )
+    assert np.diag(asked).sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"records": 10**8}, "store.records must be `int` <= 10000000, got 100000000"),
+        ({"records": 1, "destinations": "senders"}, "records must be at least 2, since a client may be on the host"),
+        ({"operations": 10**7}, "operations asks for about 4e\\+07 flows"),
+        ({"workload": "G"}, "workload"),
+    ],
+)
+def test_a_store_that_cannot_be_asked_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        star(store={**ycsb("C"), **settings})
 
 
 def test_a_client_asks_popular_records_most_and_one_operation_after_the_other() -> None:
@@ -221,3 +316,49 @@ def test_a_job_moves_its_input_from_all_to_all(job: str, profile: str, shuffles:
     assert flows.size_bytes.sum() / shuffles == pytest.approx(moved_bytes * 7 / 8, rel=1e-3)
     assert len(set(graph.group.tolist())) == shuffles
     assert set(graph.request) == {0}
+
+
+def test_each_answer_knows_its_query() -> None:
+    flows, graph = drawn(ask=fan_out(requests=2))
+    query_of = queries_of(flows)
+    assert np.array_equal(query_of >= 0, graph.answer)
+    for answer in np.flatnonzero(graph.answer):
+        query = query_of[answer]
+        assert graph.group[query] == graph.after[answer]
+        assert (flows.src[query], flows.dst[query]) == (flows.dst[answer], flows.src[answer])
+
+
+@pytest.mark.parametrize("column", ["after", "group"])
+def test_an_answer_without_a_query_of_its_own_is_refused_where_a_front_end_counts(column: str) -> None:
+    flows, graph = drawn(ask=fan_out(requests=2))
+    changed = getattr(graph, column).copy()
+    first, second = np.flatnonzero(graph.answer if column == "after" else ~graph.answer)[:2]
+    changed[second] = changed[first]  # two answers of one query, or two queries before one answer
+    broken = replace(flows, graph=replace(graph, **{column: changed}))
+    with pytest.raises(ConfigError, match=r"must be the only answer to one query of its receiver.*one_all"):
+        queries_of(broken)
+
+
+def test_dfsioe_passes_each_file_on_to_two_more_hosts() -> None:
+    flows, graph = drawn(job={"kind": "hibench", "job": "dfsioe", "profile": "tiny", "hosts": "senders"})
+    sends = np.flatnonzero(flows.size_bytes)
+    assert flows.size_bytes.sum() == 2 * 16 * 1_000_000
+    assert set(flows.size_bytes[sends]) == {65_536, 1_000_000 % 65_536}
+    assert len(sends) == 2 * 16 * 16
+    passed = [
+        row for row in sends if flows.src[row] in {int(flows.dst[before]) for before in flows_before(graph, int(row))}
+    ]
+    assert len(passed) >= 16 * 16, "a second host waits for a piece before it passes it on"
+
+
+def flows_before(graph: Graph, row: int) -> list[int]:
+    """Rows that a row waits for, through one join."""
+    before = np.flatnonzero((graph.group == graph.after[row]) & (graph.group >= 0))
+    joined = graph.after[before]
+    return [*before.tolist(), *np.flatnonzero(np.isin(graph.group, joined[joined >= 0])).tolist()]
+
+
+def test_a_sort_takes_two_hosts_and_dfsioe_three() -> None:
+    for job, least in (("sort", 2), ("dfsioe", 3)):
+        with pytest.raises(ConfigError, match=f"hosts: group 'receiver' has 1 hosts; {job} takes at least {least}"):
+            star(job={"kind": "hibench", "job": job, "hosts": "receiver"})

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from ncc.core.distributions import distribution
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import scenario_from_dict
-from ncc.core.sizes import read_sizes, with_size_tables
+from ncc.core.sizes import read_sizes, with_tables
 from ncc.core.workload import Poisson
 from ncc.envs.families import families_from
 from ncc.run.compose import plain_config
@@ -114,7 +114,7 @@ def test_a_file_that_is_none_is_refused(here: Path) -> None:
     (here / "binary.txt").write_bytes(b"\xff\xfe\x00")
     for name, why in (("none.txt", "No such file"), ("binary.txt", "not text"), ("./", "Is a directory")):
         with pytest.raises(ConfigError, match=why):
-            with_size_tables({"distribution": name})
+            with_tables({"distribution": name})
     with pytest.raises(ConfigError, match="Did you mean 'hadoop'"):
         scenario_from_dict(of_file("hadop"))
 

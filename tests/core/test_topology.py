@@ -347,3 +347,12 @@ def test_pods_have_the_ways_of_its_paper() -> None:
     for end, rtt_s in ((other, 14e-6), (far, 20e-3)):
         delays_s = [made.links[port // 2].delay_s for port in made.path(one, end)]
         assert 2 * sum(delays_s) == pytest.approx(rtt_s, rel=0.002)
+
+
+def test_a_fat_tree_s_first_links_to_cores_may_be_slow() -> None:
+    network = spec.FatTree(k=4, rate_bps=10 * GBPS, slow_links=6).build()
+    slow = [(network.nodes[link.a].name, network.nodes[link.b].name) for link in network.links if link.rate_bps < 5e9]
+    assert [a for a, _ in slow] == ["agg0_0", "agg0_0", "agg0_1", "agg0_1", "agg1_0", "agg1_0"]
+    assert {link.rate_bps for link in network.links} == {10 * GBPS, 2.5 * GBPS}
+    with pytest.raises(ConfigError, match=r"slow_links must be at most the 16 links to cores, got 17"):
+        spec.FatTree(k=4, slow_links=17)

@@ -112,6 +112,8 @@ def test_close_twice_restart_and_out_of_order_calls(datapath: NativeDatapath) ->
         ({"order": "upsilon", "order_params": (("omega_milli", 10_001),)}, "must be .* from 0 to 10000 .* got 10001"),
         ({"order": "fifo", "order_params": (("kappa", 3),)}, "parameter of flow order fifo"),
         ({"order": "srpt", "order_params": (("kappa", 1), ("kappa", 2))}, "kappa of flow order srpt is given 2 times"),
+        ({"front": "wide"}, r"front end 'wide'.*fits"),
+        ({"front": "fits", "front_params": (("ahead_permille", 1001),)}, "must be .* from 0 to 1000 .* got 1001"),
     ],
 )
 def test_stacks_that_cannot_be_are_refused(datapath: NativeDatapath, stack: dict[str, Any], message: str) -> None:

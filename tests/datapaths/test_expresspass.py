@@ -12,6 +12,7 @@ from ncc.core.topologies import AnyTopology, ManyToOne
 from ncc.core.topology import Program
 from ncc.core.units import GBPS, MS, US
 from ncc.envs.native.base import NativeDatapath
+from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
 from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, run
 from tests.datapaths.test_same_packets import random_flows, random_topology, run_alike
@@ -80,6 +81,21 @@ def loses(scenario: Scenario, port: str, nth: int, *, control: bool) -> Callable
         engine(datapath).plan_fault(scenario.network().port(port), nth, drop=True, control=control)
 
     return prepare
+
+
+def test_a_stop_that_is_lost_is_said_again() -> None:
+    """Lost are the last packet and four words in a row, first the STOP. An RTT has 63 credits at their full rate."""
+    topology = ManyToOne(senders=1, rate_bps=10 * GBPS, delay_s=20 * US, **SHAPED)
+    scenario = crediting(topology, flow("s0", "receiver", 100 * MSS))
+
+    def prepare(datapath: NativeDatapath) -> None:
+        loses(scenario, "tor->receiver", 100, control=False)(datapath)
+        for nth in 2, 3, 4, 5:
+            loses(scenario, "tor->receiver", nth, control=True)(datapath)
+
+    done = run(PacketsimDatapath, scenario, stack(), prepare=prepare)
+    assert done.records.flows.retransmitted_pkts[0] == 1
+    assert done.records.flows.credits[0] < 100 + 6 * 63
 
 
 @pytest.mark.parametrize("seed", range(6))

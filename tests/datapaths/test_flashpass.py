@@ -54,6 +54,14 @@ def test_rehearsed_data_of_unequal_delays_does_not_crush(simulator: Simulator) -
     assert done.records.ports.dropped_data_pkts.sum() == 0
 
 
+def test_words_and_data_are_no_faster_than_the_shaped_queue() -> None:
+    """Requests and packets fill the line for 20 ms. With gaps of 1297 in place of 1297.6 ns, packets would pile up."""
+    topology = star(1, shaped_frac=CREDITS_SHARE)
+    scenario = rehearsing(topology, flow("s0", "receiver", 15_413 * MSS), share=CREDITS_SHARE)
+    done = run(PacketsimDatapath, scenario, stack())
+    assert done.records.ports.queue_max_bytes.max() <= 2 * 1500
+
+
 def test_many_flows_lose_requests_and_no_data(simulator: Simulator) -> None:
     flows = [flow(f"s{i}", "receiver", 400 * MSS, i * 3e-6) for i in range(8)]
     done = run(simulator, rehearsing(star(8, buffer_bytes=40_000), *flows), stack(jitter_permille=100))

@@ -104,6 +104,19 @@ def test_a_limit_holds_below_a_message_transport(simulator: Simulator) -> None:
     assert done.fct_s[0] == pytest.approx((200 - 2) * 1500 * 8 / 1e8, rel=0.01)  # but for the bucket
 
 
+def test_data_is_late_from_when_there_is_some(simulator: Simulator) -> None:
+    """Permissions of the first ACKs are left over when the last packet has left, and nothing is late.
+
+    The NACK of packets 0 to 5 comes then, and fills the host's queue; that of packet 7 comes a word later.
+    """
+    scenario = fixed(ALONE, flow("s0", "receiver", 12 * MSS))
+    lost = drops(scenario, tor__receiver=(1, 2, 3, 4, 5, 6, 8))
+    sender = asking(simulator, window_pkts=12, probe=1, timeout_ns=50_000_000, late=1)
+    done = run(sender, scenario, prepare=lost, limits=np.full(scenario.n_agents, 1e8))
+    left_over = (12 + 11 + 7) - (12 + 7)  # permissions: the window, an ACK each but the last, and NACKs; transmissions
+    assert done.records.flows.wasted_credits[0] == pytest.approx(WORD_S / NS + left_over, abs=2)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_both_simulators_carry_the_same_messages(seed: int) -> None:
     """Random networks that lose every kind of packet, or trim; in half of them beside TCP."""

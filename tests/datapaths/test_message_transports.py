@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """NDP, EQDS, Homa and pFabric's host: worked examples; and with ExpressPass and FlashPass, losses of every packet."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 
 from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topologies import AnyTopology, ManyToOne, Rack
-from ncc.core.topology import Program
+from ncc.core.topology import Program, Red
 from ncc.core.units import GBPS, US
+from ncc.envs.native.base import NativeDatapath
 from ncc.envs.native.spec import filled
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
@@ -21,11 +23,16 @@ WIRE_S = 1538 * 8 / (10 * GBPS)
 """Time of a full packet on the wire."""
 SHARE = 84 / (2 * 84 + 1538)
 TRIMS: dict[str, Any] = {"programs": (Program(name="trim"),), "control_first": True}
+MARKS: dict[str, Any] = TRIMS | {
+    "mark_on_departure": True, "red": Red(min_bytes=3000, max_bytes=12_000, max_prob_frac=1.0),
+}  # fmt: skip
 SHAPED: dict[str, Any] = {"shaped_frac": SHARE}
 SELECTIVE: dict[str, Any] = SHAPED | {"programs": (Program(name="selective"),)}
 CASES: dict[str, tuple[HostStack, dict[str, Any]]] = {
     "ndp": (HostStack(transport="ndp", params=(("window_pkts", 20),)), TRIMS),
     "eqds": (HostStack(transport="eqds", params=(("window_pkts", 20),)), TRIMS),
+    "nscc": (HostStack(transport="nscc", params=(("choice", 0),)), MARKS),
+    "rccc": (HostStack(transport="rccc", params=(("choice", 0),)), MARKS),
     "homa": (HostStack(transport="homa", params=(("rtt_pkts", 12),), order="srpt"), {"classes": 8}),
     "homa_one": (HostStack(transport="homa", params=(("overcommit", 1),)), {"classes": 8}),
     "pfabric_host": (
@@ -177,7 +184,7 @@ def with_program(topology: AnyTopology, name: str) -> tuple[AnyTopology, list[st
     """The topology with what a transport needs and at least one program at each port; names of the programs."""
     needs = {"programs": (Program(name="codel"),), "control_first": False} | CASES[name][1]
     beside = [each.name for each in CASES[name][1].get("programs", ())]
-    return topology.replace(shared_buffer_bytes=0, red=None, mark_threshold_bytes=0, **needs), beside
+    return topology.replace(**({"shared_buffer_bytes": 0, "red": None, "mark_threshold_bytes": 0} | needs)), beside
 
 
 @pytest.mark.parametrize("frac", [1, 0.5, 0.1, 0.01, 0.001])
@@ -216,17 +223,61 @@ def test_every_flow_ends_whatever_is_lost(name: str, one_in: int) -> None:
     datapath.close()
 
 
-@pytest.mark.parametrize("name", ["expresspass", "flashpass"])
-def test_an_end_that_hears_nothing_says_less(name: str) -> None:
-    """Ports drop all, for 0.2 s: the first words come at the line's share, 149,000 of them in that time."""
-    topology, _ = with_program(star(name, 1), name)
-    scenario = carrying(topology, flow("s0", "receiver", 20 * MSS))
-    datapath = lossy(PacketsimDatapath, 1)()
+def loses_all(scenario: Scenario, port: str) -> Callable[[NativeDatapath], None]:
+    """For `prepare`: drop the first 5000 packets and the first 5000 words at a port."""
+
+    def prepare(datapath: NativeDatapath) -> None:
+        for nth in range(1, 5001):
+            for control in False, True:
+                engine(datapath).plan_fault(scenario.network().port(port), nth, drop=True, control=control)
+
+    return prepare
+
+
+@pytest.mark.parametrize("port", ["tor->receiver", "tor->s0"])
+@pytest.mark.parametrize("name", [each for each in CASES if each != "pfabric_host"])
+def test_ends_that_hear_nothing_say_less_and_less(name: str, port: str) -> None:
+    """One of the ends hears nothing for 0.4 s: fewer packets leave in the second half of it than in the first."""
+    scenario = carrying(star(name, 1), flow("s0", "receiver", 60 * MSS))
+    datapath = PacketsimDatapath()
     datapath.start(scenario, scenario.flows(1), CASES[name][0], 1)
-    for _ in range(200):
-        datapath.step(np.full(scenario.n_agents, np.inf))
-    assert 50 < datapath.finish().ports.tx_pkts.sum() < 5000
+    loses_all(scenario, port)(datapath)
+    sent = [0]
+    for _ in range(2):
+        for _ in range(200):
+            datapath.step(np.full(scenario.n_agents, np.inf))
+        sent.append(int(engine(datapath).port_records()["tx_pkts"].sum()))
+    assert engine(datapath).live_connections == 1
+    assert 0 < sent[2] - sent[1] < 0.8 * sent[1] < 2500
     datapath.close()
+
+
+def test_pfabric_probes_from_the_fifth_timeout_on() -> None:
+    """All is lost for 10 ms: a window, a packet at each of four timeouts, and from then on a word at each."""
+    name = "pfabric_host"
+    scenario = carrying(star(name, 1), flow("s0", "receiver", 20 * MSS)).replace(period_s=1e-3)
+    datapath = PacketsimDatapath()
+    datapath.start(scenario, scenario.flows(1), CASES[name][0], 1)
+    loses_all(scenario, "tor->receiver")(datapath)
+    for _ in range(10):
+        datapath.step(np.full(scenario.n_agents, np.inf))
+    nic, words = scenario.network().port("s0->tor"), 10_000 // 200 - 1 - 4
+    assert engine(datapath).port_records()["tx_bytes"][nic] == 16 * 1500 + words * 46
+    datapath.close()
+
+
+def test_pfabric_starts_slowly_after_a_probe() -> None:
+    """All packets before the first PROBE are lost. Its ACK opens a window of 1. A round trip later the window is 2, and
+    slow start ends. Then it grows by 1 for each full window: the 20 packets go in rounds of 1, 2, 3, 4, 5 and 5."""
+    name = "pfabric_host"
+    scenario = carrying(star(name, 1, 10 * US), flow("s0", "receiver", 20 * MSS))
+    done = run(PacketsimDatapath, scenario, CASES[name][0], prepare=drops(scenario, tor__receiver=range(1, 17)))
+    assert done.records.flows.timeouts[0] == 5
+    assert done.records.flows.control_bytes[0] == 46 * (20 + 2)  # an ACK each, and the PROBE and its ACK
+    word_s = 84 * 8 / (10 * GBPS)
+    probed_s, round_s = 4 * word_s + 40 * US, 2 * WIRE_S + 2 * word_s + 40 * US
+    last_s = 4 * WIRE_S + 2 * WIRE_S + 20 * US  # the last ACK of a round is four packets behind the first
+    assert done.fct_s[0] == pytest.approx(5 * 200 * US + probed_s + 5 * round_s + last_s, abs=1e-7)
 
 
 def test_pfabric_does_not_take_a_header_for_its_data() -> None:

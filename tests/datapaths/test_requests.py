@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Requests on simulators: flows that start when others are complete, waits, answers, and the same on both."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError
-from ncc.core.graph import Rows
+from ncc.core.graph import Rows, queries_of
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.ns3 import Ns3Datapath
@@ -19,13 +20,14 @@ from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import Unlimited
 from ncc.harness.results import load_run, save_run
 from ncc.harness.run import Run, run_once
-from studies.random_graphs import differing, drawn, run, table
+from studies.random_graphs import KINDS, Case, differing, drawn, run, table
 from tests.datapaths.runs import SIMULATORS, Simulator
 
 RATE_BPS = 10e9
 DELAY_S = 1e-6
 FULL_S = 1538 * 8 / RATE_BPS
 ACK_S = 78 * 8 / RATE_BPS
+ASK = {"kind": "fan_out", "fan_in": 3, "answer_bytes": 1000, "sources": "senders", "destinations": "receiver"}
 SIMULATED = pytest.mark.parametrize("simulator", SIMULATORS, ids=lambda each: each.name)
 
 
@@ -33,14 +35,13 @@ def star(senders: int = 4, workload: dict[str, Any] | None = None, **transport: 
     """A star without losses, whose hosts begin to send at their line's rate."""
     ports = {"rate_bps": RATE_BPS, "delay_s": DELAY_S, "buffer_bytes": 10**8, "mark_threshold_bytes": 0}
     plain = {"handshake": False, "initial_window_pkts": 10_000, "recovery": "classic", "delayed_ack_pkts": 1}
-    ask = {"kind": "fan_out", "fan_in": 3, "answer_bytes": 1000, "sources": "senders", "destinations": "receiver"}
     return scenario_from_dict(
         {
             "name": "star",
             "topology": {"kind": "many_to_one", "senders": senders, **ports},
             "duration_s": 1e-3,
             "drain_s": None,
-            "workload": {"it": workload or ask},
+            "workload": {"it": workload or ASK},
             "transport": plain | transport,
         }
     )
@@ -48,7 +49,7 @@ def star(senders: int = 4, workload: dict[str, Any] | None = None, **transport: 
 
 def times_ns(simulator: Simulator, scenario: Scenario, rows: Rows) -> tuple[list[int], list[int]]:
     """Starts and ends of all rows."""
-    records = run(simulator(), scenario, table(rows), HostStack(transport="newreno"))
+    records = run(simulator(), Case(scenario, table(rows), HostStack(transport="newreno")))
     starts, ends = (np.rint(1e9 * column).astype(int).tolist() for column in (records.start_s, records.finish_s))
     return starts, ends
 
@@ -73,7 +74,7 @@ def test_a_wait_sends_nothing_and_is_complete_when_it_is_due(simulator: Simulato
     rows.wait(host, start_s=2e-6, group=computed)
     rows.wait(host, after=computed, think_s=3e-6, group=(joined := rows.group()), start_s=2e-6)
     rows.add(host, scenario.network().hosts[0], 1000, after=joined, think_s=1e-6, start_s=2e-6)
-    records = run(simulator(), scenario, table(rows), HostStack(transport="newreno"))
+    records = run(simulator(), Case(scenario, table(rows), HostStack(transport="newreno")))
     assert np.rint(1e9 * records.start_s).tolist() == [2_000, 5_000, 6_000]
     assert np.rint(1e9 * records.finish_s)[:2].tolist() == [2_000, 5_000]
     assert records.sent_pkts.tolist() == [0, 0, 1]
@@ -96,39 +97,99 @@ def test_an_answer_needs_no_handshake(simulator: Simulator) -> None:
     assert took_ns(answer=False) - took_ns(answer=True) == pytest.approx(1e9 * headers_s, abs=200)
 
 
-def test_random_graphs_with_losses_are_the_same_on_both_simulators() -> None:
-    losses = 0
-    for seed in range(40):
-        scenario, flows, stack = drawn(seed)
-        ours, theirs = (run(each(), scenario, flows, stack) for each in (PacketsimDatapath, Ns3Datapath))
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_flows_with_losses_are_the_same_on_both_simulators(kind: str) -> None:
+    sent_again = 0
+    for seed in range(24):
+        case = drawn(seed, kind)
+        ours, theirs = (run(each(), case) for each in (PacketsimDatapath, Ns3Datapath))
         assert differing(ours, theirs) == [], seed
-        losses += int(ours.retransmitted_pkts.sum())
-    assert losses > 1000
+        sent_again += int(ours.retransmitted_pkts.sum())
+    assert sent_again > 200
 
 
-def ideal_s(algorithm: str, n: int, shares: int) -> float:
-    """Time of a collective of n hosts with shares of `shares` full packets, with the ACKs of the other direction."""
-    path_s = 2 * DELAY_S + FULL_S
+@pytest.mark.parametrize("seed", [1379, 1395, 2784])
+def test_marks_are_answered_from_the_first_packet_of_a_flow_on_an_open_connection(seed: int) -> None:
+    """In these tables ECN-Echo comes while the first packet of a flow is missing; CWR follows (RFC 3168, 6.1.2)."""
+    case = drawn(seed, "kept")
+    ours, theirs = (run(each(), case) for each in (PacketsimDatapath, Ns3Datapath))
+    assert differing(ours, theirs) == []
 
-    def step(pkts: int) -> float:
-        return pkts * (FULL_S + ACK_S) + path_s
 
-    if algorithm == "ring":
-        return 2 * (n - 1) * step(shares)
-    if algorithm == "halving_doubling":
-        return 2 * sum(step(shares * apart) for apart in (1 << k for k in range(n.bit_length() - 1)))
-    return (n - 1) * (step(shares) - path_s) + path_s
+PATH_S = 2 * DELAY_S + FULL_S
+
+
+def wire_s(pkts: int) -> float:
+    """Time of full packets on a line, with as many ACKs of the other direction."""
+    return pkts * (FULL_S + ACK_S)
+
+
+IDEAL_S: dict[str, Callable[[int, int], float]] = {
+    "ring": lambda n, share: 2 * (n - 1) * (wire_s(share) + PATH_S),
+    "halving_doubling": lambda n, share: (
+        2 * sum(wire_s(share * apart) + PATH_S for apart in (1 << k for k in range(n.bit_length() - 1)))
+    ),
+    "all_to_all": lambda n, share: (n - 1) * wire_s(share) + PATH_S,
+    "all_to_all in steps": lambda n, share: (n - 1) * (wire_s(share) + PATH_S),
+    "tree": lambda n, share: 2 * (n.bit_length() - 1) * (2 * n * share * FULL_S + PATH_S),  # ACKs go alone
+}
+"""Times of collectives of n hosts, each with n shares of so many full packets: wire times and one-way paths."""
+
+
+def collective_s(simulator: Simulator, n: int, share: int, algorithm: str, **settings: Any) -> float:
+    """Time of a collective on a star, until the last row is complete."""
+    workload = {"kind": "collective", "algorithm": algorithm, "hosts": "senders", "size_bytes": n * share * 1460}
+    scenario = star(n, workload | settings)
+    records = run(simulator(), Case(scenario, scenario.flows(1), HostStack(transport="newreno")))
+    return float(records.finish_s.max())
 
 
 @SIMULATED
-@pytest.mark.parametrize("algorithm", ["ring", "halving_doubling", "all_to_all"])
-@pytest.mark.parametrize("n", [4, 8])
+@pytest.mark.parametrize("n", [4, 8, 16, 32])
+@pytest.mark.parametrize("algorithm", ["ring", "halving_doubling", "all_to_all", "all_to_all in steps"])
 def test_a_collective_takes_the_time_of_its_closed_form(simulator: Simulator, algorithm: str, n: int) -> None:
-    shares = 100
-    workload = {"kind": "collective", "algorithm": algorithm, "hosts": "senders", "size_bytes": n * shares * 1460}
-    scenario = star(n, workload)
-    records = run(simulator(), scenario, scenario.flows(1), HostStack(transport="newreno"))
-    assert records.finish_s.max() == pytest.approx(ideal_s(algorithm, n, shares), rel=2e-3)
+    share = 100
+    window = {"window": 1} if algorithm == "all_to_all in steps" else {}
+    took_s = collective_s(simulator, n, share, algorithm.split(maxsplit=1)[0], **window)
+    assert took_s == pytest.approx(IDEAL_S[algorithm](n, share), rel=2e-3)
+
+
+@SIMULATED
+@pytest.mark.parametrize("n", [3, 7, 15, 31])
+def test_a_tree_takes_the_time_of_its_closed_form(simulator: Simulator, n: int) -> None:
+    assert collective_s(simulator, n, 20, "tree") == pytest.approx(IDEAL_S["tree"](n, 20), rel=0.015)
+
+
+def test_two_trees_in_pieces_move_what_one_link_carries_in_two_thirds_of_the_time() -> None:
+    """A host with children moves 3 S each way in one tree, and in two of S/2 each 2 S."""
+    one_s, two_s = (collective_s(PacketsimDatapath, 15, 100, each, pieces=50) for each in ("tree", "double_tree"))
+    assert two_s >= 2 * wire_s(1500)
+    assert two_s / one_s == pytest.approx(2 / 3, rel=0.15)
+
+
+@SIMULATED
+@pytest.mark.parametrize("compute_s", [1e-3, 1e-4])
+@pytest.mark.parametrize(("stages", "batches"), [(4, 8), (8, 32)])
+def test_a_pipeline_takes_the_time_of_its_closed_form(
+    simulator: Simulator, stages: int, batches: int, compute_s: float
+) -> None:
+    pkts = 100
+    workload = {"algorithm": "pipeline", "pieces": batches, "size_bytes": batches * pkts * 1460, "compute_s": compute_s}
+    scenario = star(stages, {"kind": "collective", "hosts": "senders"} | workload)
+    records = run(simulator(), Case(scenario, scenario.flows(1), HostStack(transport="newreno")))
+    message_s = pkts * (FULL_S + ACK_S) + PATH_S
+    ideal_s = stages * compute_s + (stages - 1) * message_s + (batches - 1) * max(compute_s, message_s)
+    assert records.finish_s.max() == pytest.approx(ideal_s, rel=0.015)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "tree", "double_tree", "pipeline", "all_to_all"])
+def test_collectives_are_the_same_on_both_simulators(algorithm: str) -> None:
+    settings = {"pieces": 4} if algorithm in ("tree", "double_tree", "pipeline") else {}
+    workload = {"algorithm": algorithm, "size_bytes": 400_000, "rounds": 2, "compute_s": 1e-4, "places": "random"}
+    scenario = star(8, {"kind": "collective", "hosts": "senders"} | workload | settings, handshake=True)
+    case = Case(scenario, scenario.flows(1), HostStack(transport="dctcp"))
+    ours, theirs = (run(each(), case) for each in (PacketsimDatapath, Ns3Datapath))
+    assert differing(ours, theirs) == []
 
 
 def judged(scenario: Scenario) -> Run:
@@ -184,10 +245,43 @@ def test_an_answer_waits_for_a_grant_as_it_has_no_syn(simulator: Simulator) -> N
     scenario = star(handshake=True).replace(neighbourhoods="receivers", period_s=1e-3)
     flows = scenario.flows(1)
     assert flows.graph is not None
-    records = run(simulator(), scenario, flows, HostStack(hold=True, answer_frac=0.5))
+    records = run(simulator(), Case(scenario, flows, HostStack(hold=True, answer_frac=0.5)))
     assert (records.finish_s - records.start_s)[flows.graph.answer].min() > 2 * scenario.period_s
 
 
 def test_linux_refuses_requests() -> None:
     with pytest.raises(ConfigError, match="The Linux datapath does not start flows when others are complete"):
         LinuxDatapath().start(star(handshake=True), star().flows(1), HostStack(), 1)
+
+
+def asked(simulator: Simulator, front: str, *params: tuple[str, int], n: int = 12) -> tuple[np.ndarray, np.ndarray]:
+    """Starts of the n queries of a request in order, and ends of their answers in the same order, in ns."""
+    scenario = star(n, dict(ASK, fan_in=n))
+    flows = scenario.flows(1)
+    records = run(simulator(), Case(scenario, flows, HostStack(transport="newreno", front=front, front_params=params)))
+    query_of = queries_of(flows)
+    answers = np.flatnonzero(query_of >= 0)
+    starts, ends = (np.rint(1e9 * column).astype(int) for column in (records.start_s, records.finish_s))
+    order = np.argsort(starts[query_of[answers]], kind="stable")
+    return starts[query_of[answers]][order], ends[answers][order]
+
+
+@SIMULATED
+def test_a_front_end_has_a_fixed_number_of_queries_outstanding(simulator: Simulator) -> None:
+    starts, ends = asked(simulator, "fixed", ("window", 3))
+    assert starts[:3].tolist() == [0, 0, 0]
+    assert starts[3:].tolist() == (np.sort(ends)[:-3] + 1).tolist(), "each leaves 1 ns after an answer"
+
+
+@SIMULATED
+def test_a_front_end_s_pace_is_kept(simulator: Simulator) -> None:
+    """Before the first answer, an answer counts as a full packet: 1,538 bytes and 156 for its query at 10 Gbit/s."""
+    starts, ends = asked(simulator, "fits", n=6)
+    assert (starts < ends.min()).sum() >= 2
+    assert set(np.diff(starts[starts < ends.min()]).tolist()) == {int((1538 + 156) * 0.8)}
+
+
+@SIMULATED
+def test_one_all_and_a_window_for_all_are_the_same(simulator: Simulator) -> None:
+    alike = [asked(simulator, front, *params) for front, params in (("one_all", ()), ("fixed", (("window", 100),)))]
+    assert np.array_equal(alike[0], alike[1])

@@ -8,7 +8,7 @@ import pytest
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Nic, Transport
 from ncc.core.topologies import ManyToOne
-from ncc.core.topology import Program
+from ncc.core.topology import Program, Red
 from ncc.envs.linux.stack import check_stack
 from ncc.envs.native.program_checks import check_programs
 from ncc.envs.native.transport_checks import check_transports
@@ -58,6 +58,7 @@ def test_what_it_cannot_have_is_refused(changes: dict[str, Any], said: str) -> N
         (HostStack(transport="ndp"), "ndp needs ports that trim.*list with trim in it"),
         (HostStack(transport="eqds"), "eqds needs ports that trim"),
         (HostStack(transport="homa"), "homa needs 8 classes in every port"),
+        (HostStack(transport="nscc"), "nscc needs ports that trim"),
         (HostStack(transport="pfabric_host", tags="remaining"), "pfabric_host needs ranks and ports that serve"),
     ],
 )
@@ -70,6 +71,7 @@ def test_queues_that_it_lacks_are_named(stack: HostStack, said: str) -> None:
 BLIND = HostStack(transport="expresspass", params=(("blind_pkts", 8),))
 SELECTIVE = TOPOLOGY.replace(programs=(Program(name="selective"),))
 TRIMS = TOPOLOGY.replace(programs=(Program(name="trim"),), control_first=True)
+MARKS = TRIMS.replace(red=Red(min_bytes=3000, max_bytes=9000), mark_on_departure=True)
 
 
 def beside(one: str, other: str, **settings: Any) -> HostStack:
@@ -84,6 +86,10 @@ def beside(one: str, other: str, **settings: Any) -> HostStack:
         (TOPOLOGY, BLIND, "expresspass sends data unasked.*list with selective in it"),
         (SELECTIVE.replace(control_first=True), BLIND, "expresspass sends a PROBE behind its unasked data"),
         (TRIMS, beside("ndp", "eqds"), "ndp and eqds would share queues"),
+        (TRIMS, HostStack(transport="nscc"), "nscc needs ports that mark by the queue.*set red of.*mark_on_departure"),
+        (TRIMS, HostStack(transport="rccc", params=(("choice", 0),)), "rccc needs ports that mark by the queue"),
+        (MARKS, HostStack(transport="nscc"), r"nscc chooses an entropy.*symmetric: set it to entropy, or choice to 0"),
+        (MARKS, beside("nscc", "dctcp", params=(("choice", 0),)), "nscc needs ports with short queues, and dctcp"),
         (TRIMS.replace(classes=2), beside("ndp", "dctcp", tags="by_size"), "ndp needs ports with short.*dctcp"),
         (TOPOLOGY.replace(classes=2), beside("expresspass", "dctcp"), "expresspass and dctcp.*stack.tags"),
     ],
@@ -97,6 +103,8 @@ def test_queues_that_it_needs_are_enough() -> None:
     ranks = TOPOLOGY.replace(programs=(Program(name="pfabric"),))
     for topology, stack in (
         (TRIMS, HostStack(transport="ndp")),
+        (MARKS, HostStack(transport="nscc", params=(("choice", 0),))),
+        (MARKS, HostStack(transport="rccc", params=(("choice", 0),))),
         (SELECTIVE, BLIND),
         (TOPOLOGY.replace(classes=8), beside("homa", "dctcp")),
         (TOPOLOGY.replace(classes=8), HostStack(transport="homa")),
@@ -124,6 +132,8 @@ def test_pauses_beside_a_shaped_queue_are_refused() -> None:
 def test_linux_refuses_it_by_name() -> None:
     with pytest.raises(ConfigError, match=r"expresspass replaces TCP at both ends.*simulator"):
         check_stack(STACK)
+    with pytest.raises(ConfigError, match=r"nscc replaces TCP at both ends.*simulator"):
+        check_stack(HostStack(transport="nscc"))
 
 
 def test_a_share_is_below_the_line() -> None:

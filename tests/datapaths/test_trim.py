@@ -8,7 +8,8 @@ from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import ManyToOne
 from ncc.core.topology import Program
 from ncc.envs.packetsim import PacketsimDatapath
-from tests.datapaths.runs import MSS, Simulator, fixed, flow, run
+from ncc.harness.datapath import HostStack
+from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, run
 from tests.datapaths.test_same_packets import (
     run_alike,
 )
@@ -62,6 +63,24 @@ def test_a_trimmed_packet_comes_again_when_it_is_worked_out_by_hand(simulator: S
     again_us = first_us + delay_us + 2 * (ack_us + delay_us) + packet_us + delay_us  # its packet is at the switch
     finish_us = again_us + 4 * packet_us + delay_us  # the last of the four has come
     assert done.fct_s[8] * 1e6 == pytest.approx(finish_us - 10.0, abs=2e-3)
+
+
+@pytest.mark.parametrize(("header_bytes", "room"), [(0, 3000 // 64), (640, 10)])
+def test_as_many_are_cut_at_once_as_headers_have_room(simulator: Simulator, header_bytes: int, room: int) -> None:
+    """Of 60 packets one is transmitted and two wait. The others come before the first has left."""
+    topology = ManyToOne(
+        senders=60, delay_s=1e-3, buffer_bytes=100_000, mark_threshold_bytes=0,
+        programs=(Program(name="trim", params=(("over_bytes", 3000), ("header_bytes", header_bytes))),),
+    )  # fmt: skip
+    flows = [flow(f"s{i}", "receiver", MSS) for i in range(60)]
+    scenario = fixed(topology, *flows, transport=SLOW_TIMEOUT.replace(handshake=False), period_s=1e-3)
+    datapath = simulator()
+    datapath.start(scenario, scenario.flows(1), HostStack(transport="newreno"), 1)
+    for _ in range(2):
+        datapath.step(np.full(scenario.n_agents, np.inf))
+    ports = engine(datapath).port_records()
+    assert (ports["trimmed_pkts"].sum(), ports["dropped_pkts"].sum()) == (room, 57 - room)
+    datapath.close()
 
 
 def test_a_first_ack_that_acknowledges_nothing_still_lowers_the_window() -> None:

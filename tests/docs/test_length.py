@@ -6,7 +6,7 @@ import re
 from tests.docs.quoted import BLOCK
 from tests.house.files import texts
 
-GENERATED = re.compile(r"docs/(experiments|agreement|learners)/|docs/signals\.md")
+GENERATED = re.compile(r"docs/(experiments|agreement|learners)/|docs/(signals|environment)\.md")
 MOST_BY_HAND, MOST_IN_README = 60_000, 600
 
 

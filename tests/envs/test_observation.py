@@ -11,7 +11,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine, Rack
 from ncc.core.workload import Permutation
-from ncc.envs.observation import HIGH, LOW, ObservationSpec, SharedObserver, names_of, obs_dim
+from ncc.envs.observation import HIGH, LOW, ObservationSpec, SharedObserver, names_of, obs_dim, spec
 from ncc.envs.observation.spec import COLUMN_LOW, FEATURES
 from ncc.envs.scales import scales_of
 from tests.envs.cases import measured, observer, rack
@@ -151,22 +151,28 @@ def test_a_measurement_that_is_not_finite_is_named(name: str, value: float) -> N
 @pytest.mark.parametrize(
     ("feature", "message"),
     [
-        ({"kidn": "own"}, "'rtt' must have a kind, and may have of, per and called, got kidn"),
-        ({"kind": "own", "of": "rt"}, "Unknown 'of' of a feature of kind own .* 'rt'. Did you mean 'rtt'. Known: "),
+        ({"kidn": "own"}, "'rtt' must have a kind and may have of, per, called and means, got kidn"),
+        ({"kind": "own", "of": "rt"}, "Unknown 'of' of a feature without 'means' .* 'rt'. Did you mean 'rtt'. Known: "),
+        ({"kind": "busy_share"}, "Unknown 'of' of a feature without 'means' .* Or say in 'means' what 'rtt' means"),
+        (
+            {"kind": "own", "of": "rt", "means": "x"},
+            "Unknown 'of' of a feature of kind own .* 'rt'. Did you mean 'rtt'. Known: ",
+        ),
         ({"kind": "own", "of": "uplink_queue"}, "Unknown 'of' of a feature of kind own .* 'uplink_queue'"),
-        ({"kind": "own_before", "of": "period"}, "Unknown 'of' of a feature of kind own_before .* 'period'"),
+        (
+            {"kind": "own_before", "of": "period", "means": "x"},
+            "Unknown 'of' of a feature of kind own_before .* 'period'",
+        ),
         ({"kind": "mean", "of": "goodput"}, "kind mean .* 'goodput'; known: bytes, flows, limit"),
-        ({"kind": "constant"}, "kind constant .* 'None'; known: buffer, period"),
+        ({"kind": "constant", "means": "x"}, "kind constant .* 'None'; known: buffer, period"),
         (None, "Unknown feature in a view .* 'rtt'; known"),
     ],
 )
 def test_a_table_of_features_that_is_wrong_is_refused(
     monkeypatch: pytest.MonkeyPatch, feature: dict[str, str] | None, message: str
 ) -> None:
-    if feature is None:
-        monkeypatch.delitem(FEATURES, "rtt")
-    else:
-        monkeypatch.setitem(FEATURES, "rtt", feature)
+    changed = {name: line for name, line in FEATURES.items() if name != "rtt"} | ({"rtt": feature} if feature else {})
+    monkeypatch.setattr(spec, "FEATURES", changed)
     with pytest.raises(ConfigError, match=message):
         SharedObserver(ObservationSpec(neighbours="pooled")).reset(rack())
 

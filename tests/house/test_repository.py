@@ -63,10 +63,12 @@ def requirements() -> list[Requirement]:
     return [found for part in listed for found in map(Requirement, part) if found.name != config["project"]["name"]]
 
 
-def test_the_citation_is_of_this_version() -> None:
+def test_the_citation_and_the_changelog_are_of_this_version() -> None:
     project = tomllib.loads(texts()["pyproject.toml"])["project"]
     cited = yaml.safe_load(texts()["CITATION.cff"])
     assert cited["version"] == project["version"]
+    assert f"version = {{{project['version']}}}" in texts()["docs/cite.md"]
+    assert re.findall(r"(?m)^## (.*)$", texts()["CHANGELOG.md"])[0] == project["version"]
     assert " AND ".join(cited["license"]) == project["license"]
 
 

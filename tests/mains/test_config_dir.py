@@ -67,7 +67,21 @@ def test_hints_and_help_know_them(own: Path, main: Main) -> None:
     assert "Did you mean 'short'" in main("train", *folder, "recipe=shrt")
     assert "Did you mean 'mine'" in main("evaluate", *folder, "controller=[mien]", "scenario=tiny")
     assert "  scenario=tiny " in main("train", *folder, "scenario=tiny", "--help")
-    assert main("train", "scenario=tiny").startswith("2 error: Unknown scenario 'tiny'")
+    for verb, key, file in (
+        ("train", "scenario=tiny", "scenario/tiny"),
+        ("evaluate", "controller=mine", "controllers/mine"),
+        ("train", "recipe=short", "recipe/short"),
+    ):
+        name = file.partition("/")[2]
+        refused = main(verb, key)
+        assert refused.startswith(f"2 error: Unknown {key.partition('=')[0]} '{name}'")
+        assert refused.endswith(f"mine/{file}.yaml has that name: add --config-dir mine.\n")
+    unknown = main("train", "--config-name", "foo")
+    assert unknown.startswith("2 error: Unknown configuration 'foo'")
+    assert main("evaluate", "controller=quite_other").endswith(
+        "<folder>/controllers/<name>.yaml with --config-dir <folder>.\n"
+    )
+    assert "--config-dir" not in main("evaluate", "controller=dctpc"), "a typing error needs no folder"
 
 
 def test_they_run_in_processes_of_their_own(own: Path) -> None:

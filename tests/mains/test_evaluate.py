@@ -2,12 +2,14 @@
 """`ncc evaluate`: controllers with parameters, and a paper's experiment with its figure, table and verdict."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from ncc.results.report.sources import read_source
 from ncc.run.config_files import read_config
 from ncc.run.controllers import GROUP
 from tests.mains.commands import ncc
@@ -48,6 +50,20 @@ def test_a_tuned_controller_is_a_contender_by_name(tmp_path: Path) -> None:
         assert flows[0].column(column).equals(flows[1].column(column))
 
 
+def test_the_reference_is_chosen(tmp_path: Path) -> None:
+    """Named or not, kept runs are the same, and a report goes by what was named last."""
+    few = ("controller=dctcp,cubic,newreno", *RACK, "seeds=5", "out=judged")
+    for reference, label in (("cubic", "CUBIC"), ("newreno", "NewReno")):
+        done = ncc("evaluate", *few, f"reference={reference}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert re.match(rf"(DCTCP|CUBIC|NewReno) (finishes flows .* than|and) {label} ", done.stdout), done.stdout
+    assert read_source(tmp_path / "judged").judgement.any.reference == "newreno"
+    assert read_source(tmp_path / "judged", "dctcp").judgement.any.reference == "dctcp"
+    refused = ncc("evaluate", *few, "reference=bbr", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr == "error: Unknown reference 'bbr'; known: cubic, dctcp, newreno.\n"
+
+
 def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     # A limit on the size of any file stands in for a full disk: EFBIG comes where ENOSPC would.
     words = " ".join(("controller=dctcp", *RACK, "out=judged"))
@@ -62,8 +78,11 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_an_experiment_end_to_end(tmp_path: Path) -> None:
-    done = ncc("evaluate", *QUICK, "out=tried", cwd=tmp_path)
+    done = ncc("evaluate", *QUICK, "out=tried", "figures=svg", "width_in=3.4", "titles=false", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    drawn = (tmp_path / "tried" / "packetsim" / "figure.svg").read_text()
+    assert re.search(r'<svg [^>]*?width="244.8pt"', drawn), "3.4 inches"
+    assert "Here, on packetsim" not in drawn, "the heading is left to the caption"
     assert "shape holds: 4 of 4 checks hold; queue_is_k: k 20: 2" in done.stdout
     folder = tmp_path / "tried" / "packetsim"
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")

@@ -9,7 +9,8 @@ import pytest
 from ncc.core.flows import FlowTable, Graph
 from ncc.metrics.fct import ideal_fct_s
 from ncc.metrics.requests import ideal_qct_s, qct_s, timeout_frac
-from tests.metrics.examples import HOST, flow_records, flow_table, rack
+from ncc.metrics.summary import summarise
+from tests.metrics.examples import HOST, epochs, flow_records, flow_table, port_records, rack
 
 WIRE_S_PER_BYTE = 8 / 1e9
 
@@ -31,7 +32,7 @@ def test_a_qct_runs_from_the_first_start_to_the_last_end_of_a_request() -> None:
     flows = requests(flow_table([0.1, 0.2, 0.3, 0.5, 0.6], [10] * 5), [0, 0, 1, 1, -1], [-1] * 5)
     records = flow_records([0.4, 0.3, 0.9, 0.8, 5.0], timeouts=[0, 0, 1, 2, 1])
     assert qct_s(flows, records) == pytest.approx([0.3, 0.6])
-    assert timeout_frac(flows.graph, records) == 0.5  # type: ignore[arg-type]
+    assert timeout_frac(flows, records) == 0.5
 
 
 def test_an_unfinished_request_counts_with_its_time_so_far() -> None:
@@ -39,6 +40,37 @@ def test_an_unfinished_request_counts_with_its_time_so_far() -> None:
     records = flow_records([0.4, float("nan")])
     assert np.isnan(qct_s(flows, records)[1])
     assert qct_s(flows, records, until_s=1.0) == pytest.approx([0.3, 0.8])
+
+
+def test_what_never_started_counts_nowhere_but_as_unfinished() -> None:
+    """Four requests: one is complete, one misses a flow that never started, one hangs, one never began."""
+    nan, scenario = float("nan"), rack()
+    flows = requests(flow_table([0.0, 0.1, nan, 0.2, nan], [10] * 5), [0, 1, 1, 2, 3], [-1, -1, 1, -1, -1])
+    records = flow_records([0.05, 0.3, nan, nan, nan], timeouts=[0, 0, 0, 1, 0])
+    assert qct_s(flows, records, until_s=1.0) == pytest.approx([0.05, 0.9, 0.8, nan], nan_ok=True)
+    assert qct_s(flows, records) == pytest.approx([0.05, nan, nan, nan], nan_ok=True)
+    assert timeout_frac(flows, records) == pytest.approx(1 / 3)
+    found = summarise(scenario, flows, records, port_records(scenario), epochs(scenario, 1000))
+    assert found["qct_mean_s"] == pytest.approx((0.05 + 0.9 + 0.8) / 3)
+    assert found["qct_p50_s"] == pytest.approx(0.8)
+    assert found["fct_mean_s"] == pytest.approx((0.05 + 0.2 + 0.8) / 3)
+    assert found["unfinished"] == 3
+
+
+def test_goodput_of_requests_counts_to_the_last_end() -> None:
+    """A run of 100 periods of 1 ms, of which the scenario's duration is 10; the second request ends in the 60th."""
+    scenario = rack(duration_s=0.01)
+    flows = requests(flow_table([0.0, 0.03], [10] * 2), [0, 1], [-1, 0])
+    goodput = np.zeros((100, 2))
+    goodput[:60] = 0.1e9
+    found = summarise(
+        scenario,
+        flows,
+        flow_records([0.02, 0.0595]),
+        port_records(scenario),
+        epochs(scenario, 100, goodput_bps=goodput),
+    )
+    assert found["goodput_bps"] == pytest.approx(0.2e9)
 
 
 def test_the_ideal_qct_of_a_chain_is_the_sum_of_ideal_fcts_and_think_times() -> None:

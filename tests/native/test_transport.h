@@ -13,7 +13,8 @@ enum {
     TEST_TRANSPORT_PROBE,
     TEST_TRANSPORT_REVOKE,
     TEST_TRANSPORT_TURN,
-    TEST_TRANSPORT_TIMEOUT
+    TEST_TRANSPORT_TIMEOUT,
+    TEST_TRANSPORT_LATE
 };
 
 static const struct ncc_cc_param test_transport_params[] = {
@@ -25,6 +26,7 @@ static const struct ncc_cc_param test_transport_params[] = {
      "ns between pulls of a receiving host, for the flow with the fewest packets missing; 0: no "
      "pulls, an ACK is a permission"},
     {"timeout_ns", 1000000, 1, ~0ULL, "ns without progress, after which everything without an ACK is sent again"},
+    {"late", 0, 0, 1, "1: each ns that data is late when a NACK comes counts as a wasted credit"},
 };
 
 struct test_transport_sender {
@@ -62,6 +64,7 @@ NCC_CC_FN void test_transport_heard(struct test_transport_sender *s, const ncc_u
         o->lost = k->number;
         o->lost_pkts = k->count;
         o->lost_go = 1;
+        o->wasted = p[TEST_TRANSPORT_LATE] ? (ncc_u32)f->late_ns : 0;
     } else if (k->kind == NCC_TP_CREDIT && k->count > s->pulled) {
         test_transport_permit(s, p, f, k->count - s->pulled, o);
         s->pulled = k->count;

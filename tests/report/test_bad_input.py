@@ -52,8 +52,8 @@ def test_names_that_were_not_run(trained: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_report_is_kept(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "part_of", lambda *_, **__: {})
-    monkeypatch.setattr(write, "render", lambda _, title: f"{GENERATOR} {title}")
+    monkeypatch.setattr(write, "part_of", lambda *_, **__: {"curve": None, "slowdowns": [], "closeups": []})
+    monkeypatch.setattr(write, "render", lambda _, title, *__: f"{GENERATOR} {title}")
     other = tmp_path / "mine.html"
     other.write_text("my own page")
     spec = ReportSpec(run=(str(trained / "evaluation" / "packetsim"),), out=str(other))

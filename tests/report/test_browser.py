@@ -15,9 +15,12 @@ PHONE_PX, DESK_PX = 390, 1280
 FRAME = """<!DOCTYPE html><title>frame</title><body><script>
 function look(frame) {
   const page = frame.contentDocument, root = page.documentElement;
+  const shown = [...page.querySelectorAll("svg")].filter(svg => svg.getClientRects().length);
   document.body.dataset.found = JSON.stringify({
     inside: root.clientWidth, needed: root.scrollWidth, title: page.title,
-    pictures: [...page.querySelectorAll("svg")].map(svg => [svg.clientWidth, svg.clientHeight]),
+    pictures: shown.map(svg => [svg.clientWidth, svg.clientHeight]),
+    letters: Math.min(...shown.flatMap(svg => [...svg.querySelectorAll("text")].map(text =>
+      parseFloat(frame.contentWindow.getComputedStyle(text).fontSize) * svg.clientWidth / svg.viewBox.baseVal.width))),
     boxes: [...page.querySelectorAll(".scroll")].map(box => box.getBoundingClientRect().right),
   });
 }
@@ -42,5 +45,6 @@ def test_nothing_sticks_out(page: Path, tmp_path: Path, width_px: int) -> None:
     assert found["needed"] <= width_px
     assert len(found["pictures"]) >= 5
     assert all(100 < wide < width_px and tall > 50 for wide, tall in found["pictures"])
+    assert found["letters"] >= 9, "pixels of the smallest text of a picture"
     assert max(found["boxes"]) <= width_px
     assert "CONSOLE" not in (log := (profile / "log").read_text()), log

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bounds beside the controllers: in the table, its files and its pictures, and never among those who compete."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,8 @@ def test_the_gap_closed_is_a_share_with_its_interval() -> None:
     assert list(gaps) == ["ncc"]
     assert (gaps["ncc"].estimate, gaps["ncc"].low, gaps["ncc"].high) == pytest.approx((0.25, 0.25, 0.25))
     assert example(ncc=START, newreno=START).gaps == {}, "it starts at DCTCP"
+    from_ncc = replace(example(), reference="ncc").gaps
+    assert from_ncc["dctcp"].estimate == pytest.approx(-1 / 3), "DCTCP is further away than ncc"
     beyond = example(ncc=tuple(0.5 * v for v in START), dctcp=tuple(0.6 * v for v in START))
     assert np.isnan(beyond.gaps["ncc"].estimate), "DCTCP stands where the bound is: there is no gap"
 

@@ -11,10 +11,12 @@ import pytest
 from matplotlib.axes import Axes
 
 from ncc.core.errors import ConfigError
-from ncc.core.flows import FloatArray
+from ncc.core.flows import FloatArray, Graph
 from ncc.harness.run import Run
 from ncc.harness.trace import WindowTrace
-from ncc.results.plot import epoch_timeline, flow_timeline, port_timeline, window_timeline
+from ncc.metrics.requests import qct_s
+from ncc.results.closeup import busiest, closeup, slowest_request
+from ncc.results.plot import epoch_timeline, flow_timeline, port_timeline, request_timeline, window_timeline
 from ncc.results.plot.canvas import carried_bps
 from tests.support.experiments import fluid_run
 
@@ -27,7 +29,7 @@ def trace(controller: str, n: int = 3) -> WindowTrace:
     cwnd: FloatArray = np.outer(np.arange(1.0, 51.0), np.full(n, 1460.0))
     cwnd[:5] = np.nan
     cwnd[30:, 0] = np.nan
-    return WindowTrace(controller, np.linspace(0.001, 0.05, 50), np.arange(n), cwnd, 1460)
+    return WindowTrace(controller, "packetsim", np.linspace(0.001, 0.05, 50), np.arange(n), cwnd, 1460)
 
 
 def test_equal_data_make_equal_files_and_other_data_others(tmp_path: Path) -> None:
@@ -46,6 +48,71 @@ def test_equal_data_make_equal_files_and_other_data_others(tmp_path: Path) -> No
     assert "had a timeout" in texts["c"]
     white = re.compile(r"stroke: #fff(?:fff)?\b")
     assert len(white.findall(texts["c"])) > len(white.findall(texts["a"])), "marks stand out from black bars"
+
+
+def asking(share: bool = False) -> Run:
+    """A run whose first three flows are request 0, and the next two request 1; the second flow of each is an answer."""
+    run = fluid_run(share=share)
+    n = len(run.flows)
+    request, answer = np.full(n, -1), np.zeros(n, np.bool_)
+    request[:5], answer[[1, 4]] = [0, 0, 0, 1, 1], True
+    graph = Graph(request, answer, np.full(n, -1), np.full(n, -1), np.zeros(n))
+    start_s = run.flows.start_s.copy()
+    if share:
+        start_s[2] = np.nan
+    finish_s = np.where(np.isnan(start_s), np.nan, run.records.flows.finish_s)
+    records = replace(run.records, flows=replace(run.records.flows, finish_s=finish_s))
+    return replace(run, flows=replace(run.flows, start_s=start_s, graph=graph), records=records)
+
+
+def test_a_request_is_drawn_from_its_begin_by_who_sent_to_whom(tmp_path: Path) -> None:
+    ours, theirs = asking(), asking(share=True)
+    request_timeline([ours, theirs], 0, tmp_path / "request.svg")
+    text = (tmp_path / "request.svg").read_text()
+    nodes, flows = ours.scenario.network().nodes, ours.flows
+    for row in range(3):
+        way = f"{nodes[flows.src[row]].name} to {nodes[flows.dst[row]].name}"
+        assert f">{way}<" in text, "a label beside the bar"
+        assert f"<title>{way}, {flows.size_bytes[row]:,} bytes: " in text
+    took_ms = 1e3 * (ours.records.flows.finish_s[:3].max() - flows.start_s[0])
+    assert f">fluid: {took_ms:.3g} ms<" in text
+    assert ">share: unfinished<" in text
+    assert "never delivered" in text
+    assert "url(#h" in text, "answers are hatched"
+    for runs_of, number, said in (
+        ([ours], 2, "no flow of request 2 started"),
+        ([fluid_run()], 0, "no flow of request 0"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            request_timeline(runs_of, number, tmp_path / "no.svg")
+
+
+def test_a_closeup_of_requests_shows_the_slowest() -> None:
+    run = asking()
+    part = busiest([run])
+    slow = int(np.argmax(qct_s(run.flows, run.records.flows)))
+    assert slowest_request([run]) == slow
+    assert "who sent to whom" in closeup([run], part)["request"].caption
+    assert "request" not in closeup([fluid_run()], part)
+    assert slowest_request([fluid_run()]) is None
+
+
+def test_every_figure_names_the_datapath_of_its_runs(tmp_path: Path) -> None:
+    port_timeline(runs(), tmp_path / "port.svg")
+    flow_timeline(runs(), tmp_path / "flows.svg")
+    epoch_timeline(fluid_run(), tmp_path / "epochs.svg")
+    window_timeline([trace("ncc"), trace("dctcp")], tmp_path / "windows.svg")
+    said = {
+        "port": " of small_rack on fluid",
+        "flows": "Flows of small_rack on fluid from arrival to delivery",
+        "epochs": "fluid in small_rack on fluid, seed 1",
+        "windows": "Congestion windows on packetsim at the end of each epoch",
+    }
+    for name, title in said.items():
+        assert f"{title}</text>" in (tmp_path / f"{name}.svg").read_text(), name
+    other = replace(fluid_run(share=True), datapath="ns3")
+    port_timeline([fluid_run(), other], tmp_path / "both.svg")
+    assert " on fluid and ns3</text>" in (tmp_path / "both.svg").read_text()
 
 
 def test_levels_of_ports_that_differ_name_their_contenders(tmp_path: Path) -> None:

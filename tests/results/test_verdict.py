@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The sentence that begins and ends a comparison, and the table between: what fits 80 columns and a screen."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -51,10 +53,16 @@ def test_a_win_and_a_loss_are_said_in_the_same_words(factor: float, goodput: flo
 
 
 def test_what_cannot_be_told_apart_is_equal() -> None:
+    """The sentence says who is ahead on average, and that it may be chance."""
     (said,) = verdicts(compared({"ncc": BUSY, "dctcp": SAME}, learned=("ncc",)))
-    assert said.startswith("NCC and DCTCP finish flows equally soon (")
-    assert "[\N{MINUS SIGN}" in said
-    assert said.index("%") < said.index("[")
+    assert re.match(
+        r"NCC and DCTCP finish flows equally soon \(NCC 3 % later on average, but the interval \[.\d+, \d", said
+    )
+    assert "] includes 0); " in said
+    (said,) = verdicts(compared({"ncc": SAME, "dctcp": BUSY}, learned=("ncc",)))
+    assert "(NCC 3 % sooner on average, but the interval [" in said
+    (said,) = verdicts(compared({"ncc": SAME, "dctcp": SAME}, learned=("ncc",)))
+    assert said == "NCC and DCTCP finish flows equally soon (0 % [0, 0]); goodput equal (0 % [0, 0])."
 
 
 def test_few_seeds_tell_nothing() -> None:
@@ -77,6 +85,15 @@ def test_whom_it_is_about_and_against() -> None:
     for order in (("vegas", "cubic", "dctcp"), ("dctcp", "cubic", "vegas")):  # whoever is named first
         classical = compared({"dctcp": SAME, "cubic": (0.9,) * 5, "vegas": (1.1,) * 5}, classical=order)
         assert [said.split()[0] for said in verdicts(classical)] == ["CUBIC"]
+    classical = compared(
+        {"dctcp": SAME, "cubic": (0.9,) * 5, "vegas": (1.1,) * 5}, classical=("dctcp", "cubic", "vegas")
+    )
+    against_cubic = replace(found, reference="cubic")
+    assert opponent(against_cubic, "mine") == "cubic"
+    assert "than CUBIC" in verdicts(against_cubic)[0]
+    assert reference_of(against_cubic) == "cubic"
+    assert "DCTCP finishes flows 11 % later than CUBIC" in verdicts(replace(classical, reference="cubic"))[0]
+    assert "CUBIC finishes flows 10 % sooner than DCTCP" in verdicts(replace(classical, reference="dctcp"))[0]
     several = compared(dict.fromkeys(("dctcp", "a", "b", "c", "d"), SAME), learned=("a", "b", "c", "d"))
     assert [said.split()[0] for said in verdicts(several)] == ["a", "b", "c", "d"]
     assert verdicts(compared({"ncc": SAME})) == ("NCC was run alone; name a second controller to compare it with.",)
@@ -122,6 +139,20 @@ def test_without_completion_times_goodput_speaks() -> None:
     assert verdicts(found) == ("NCC against DCTCP: goodput 10 % lower [10, 10].",)
 
 
+def test_requests_are_judged_by_their_time_and_flows_are_not() -> None:
+    """NCC's flows take twice as long and its requests half as long; CUBIC has the fastest flows."""
+    of = {"ncc": (2.0, 0.5), "dctcp": (1.0, 1.0), "cubic": (0.5, 1.5)}
+    runs = {
+        name: [summary(fct_mean_s=flow * start, qct_mean_s=request * start, goodput_bps=1e9) for start in START]
+        for name, (flow, request) in of.items()
+    }
+    (said,) = verdicts(comparison(runs, range(5), learned=("ncc",)))
+    assert said.startswith("NCC finishes requests 50 % sooner than DCTCP [50, 50]; goodput equal")
+    assert "worse: FCT, mean (ms) 60.000 for 30.000" in said
+    (said,) = verdicts(comparison({name: runs[name] for name in ("dctcp", "cubic")}, range(5)))
+    assert said.startswith("DCTCP finishes requests 33 % sooner than CUBIC")
+
+
 def full(names: tuple[str, ...], **about: object) -> Comparison:
     """Every metric of the headline, different for everybody."""
     runs = {
@@ -141,7 +172,7 @@ FOUR = ("ncc", "cubic", "bbr", "dctcp")
 @pytest.mark.parametrize("width", [80, 120, 200, None])
 def test_four_controllers_fit_a_screen(width: int | None) -> None:
     lines = lines_of(Judgement({"packetsim": full(FOUR), "ns3": full(FOUR)}), width)
-    verdict, text = sentences(Judgement({"ns3": full(FOUR)}))[0][0], " ".join(lines)
+    verdict, text = sentences(Judgement({"ns3": full(FOUR)}))[0][0], " ".join(" ".join(lines).split())
     assert text.startswith(verdict)
     assert text.endswith(verdict)
     assert max(map(len, lines)) <= (width or 120)

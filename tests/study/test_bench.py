@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from ncc.bench import main
+from ncc.core.errors import ConfigError
 from ncc.study import bench
-from ncc.study.bench import GROUPS, Row, in_turn, measured, over, stepping, table
+from ncc.study.bench import GROUPS, Row, in_turn, measured, over, packetsim, stepping, table
 from tests.house.files import ROOT
 from tests.support.extras import lacking
 
@@ -110,6 +111,12 @@ def test_every_group_runs_in_its_short_form(
     repeats = [part["short"]["repeats"] for part in GROUPS[group]["functions"].values() for _ in part["rows"]]
     assert [len(row.values) for row in found] == repeats
     assert all(0 < value < math.inf for row in found for value in row.values)
+
+
+def test_transports_need_a_leaf_spine_to_be_measured_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packetsim, "LEAGUE", "ndp_incast")
+    with pytest.raises(ConfigError, match="ndp_incast has no point leaf_spine"):
+        packetsim.transports(1)
 
 
 def test_every_preset_gives_what_its_function_takes() -> None:

@@ -75,7 +75,7 @@ def test_every_contender_starts_at_every_point(simulator: str, name: str) -> Non
 @EVERY
 def test_a_run_is_measured_judged_and_shown(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The numbers of one contender at one point stand for those of all. Pictures are laid out, not painted."""
-    monkeypatch.setattr("ncc.study.draw.save_figure", lambda figure, _: figure.draw_without_rendering())
+    monkeypatch.setattr("ncc.results.plot.canvas.save_figure", lambda figure, _: figure.draw_without_rendering())
     of = grid(name, "quick")
     experiment = of.experiment
     cell, simulator = next((cell, each) for cell in of.cells for each in SIMULATORS if has(each, cell))

@@ -110,7 +110,7 @@ class Network : public Run, public Stepped<Network>
     uint32_t slot_of(uint32_t flow) const { return flow; }
     // Puts a frame on a link at `start_ps`; returns the time at which the link is free again.
     int64_t Transmit(uint32_t port, Frame *frame, int64_t start_ps);
-    void LeftHost(const Frame *frame); // its transmission has begun
+    void LeftHost(Frame *frame); // its transmission has begun
     void QueueShrank(uint32_t flow);
 
     // Called by switches

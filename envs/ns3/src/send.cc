@@ -54,12 +54,13 @@ void Network::Send(uint32_t host, Ptr<Packet> packet)
     hosts_[host].nic->Send(frame);
 }
 
-void Network::LeftHost(const Frame *frame)
+void Network::LeftHost(Frame *frame)
 {
     if (frame->payload_bytes == 0 || !frame->to_receiver) {
         return;
     }
     if (frame->of_ends) {
+        frame->content.sent_ns = static_cast<ncc_u64>(now_ns());
         Left(frame->flow, frame->offset_bytes + frame->payload_bytes, frame->retransmission, now_ns());
         return;
     }

@@ -179,7 +179,7 @@ uint32_t HostSocket::SendDataPacket(SequenceNumber32 seq, uint32_t max_size, boo
     Outgoing(offset, retransmission, cwr_due_ && !retransmission, true);
     if (cwr_due_ && !retransmission) {
         cwr_due_ = false;
-        cwr_offset_bytes_ = offset;
+        cwr_end_bytes_ = offset + 1;
     }
     const uint32_t sent_bytes = TcpSocketBase::SendDataPacket(seq, max_size, with_ack);
     network_.NothingOutgoing();
@@ -241,7 +241,7 @@ void HostSocket::ReceivedAck(Ptr<Packet> packet, const TcpHeader &header)
     if (modern_) {
         ModernAck();
     }
-    if (ece_ && echo_ == Echo::kClassic && una_bytes_ > cwr_offset_bytes_) {
+    if (ece_ && echo_ == Echo::kClassic && una_bytes_ >= cwr_end_bytes_) {
         cwr_due_ = true; // once per window
     }
     network_.Learn(flow_);

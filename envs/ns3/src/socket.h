@@ -204,8 +204,8 @@ class HostSocket final : public ns3::TcpSocketBase
     uint64_t una_before_ = 0;
     uint32_t in_flight_before_ = 0;
     bool ece_ = false;
-    bool cwr_due_ = false;          // RFC 3168: set CWR on the next new packet, because ECE came
-    uint64_t cwr_offset_bytes_ = 0; // offset of the last packet with CWR
+    bool cwr_due_ = false;       // RFC 3168: set CWR on the next new packet, because ECE came
+    uint64_t cwr_end_bytes_ = 0; // from here on, something of the last packet with CWR is acknowledged
 
     // Receiver
     bool ce_ = false; // mark of the current packet

@@ -29,6 +29,9 @@ uint32_t Network::Way(const Frame *frame, uint32_t node)
     if (spec_.sprayed) {
         return routes_.InTurn(node, dst);
     }
+    if (spec_.by_entropy && frame->of_ends) {
+        return routes_.Port(node, dst, Routes::Label(frame->flow, frame->content.entropy));
+    }
     if (router_.chooses()) {
         return router_.Port(routes_, node, dst, now_ns(), Describe(frame));
     }

@@ -92,6 +92,7 @@ void Flows::Write(uint32_t slot)
 
 void Flows::ChoosePath(uint32_t slot, const FlowSpec &flow)
 {
+    const bool asks = spec_.sprayed || (spec_.by_entropy && connections_[slot].message) || router_.chooses();
     auto choose = [&](uint32_t *ports, uint32_t from, uint32_t to) {
         const uint32_t id = connections_.flow_of(slot);
         uint32_t node = from;
@@ -100,7 +101,7 @@ void Flows::ChoosePath(uint32_t slot, const FlowSpec &flow)
             const uint32_t port = back ? routes_.PortBack(node, flow.src, flow.dst, id) : routes_.Port(node, to, id);
             node = network_.engine().link(port).wire.to;
             if (hop > 0) {
-                ports[hop - 1] = spec_.sprayed || router_.chooses() ? kAsk : port;
+                ports[hop - 1] = asks ? kAsk : port;
             }
             if (node == to) {
                 ports[hop] = kNone;
@@ -120,6 +121,10 @@ uint32_t Flows::ChoosePort(uint32_t place, uint32_t node)
     }
     const FlowSpec &flow = spec_.flows[connections_.flow_of(packet.connection)];
     const uint32_t dst = packet.to_receiver() ? flow.dst : flow.src;
+    if (spec_.by_entropy && packet.message) {
+        const uint32_t entropy = connections_.extras()[packet.sack].content.entropy;
+        return routes_.Port(node, dst, Routes::Label(connections_.flow_of(packet.connection), entropy));
+    }
     return spec_.sprayed ? routes_.InTurn(node, dst)
                          : router_.Port(routes_, node, dst, network_.now_ns(), network_.Describe(place));
 }
@@ -213,7 +218,9 @@ void Flows::LeftHost(uint32_t place)
     const uint64_t mss_bytes = spec_.mss_bytes(), begin_bytes = packet.number * mss_bytes;
     Left(connection.flow, begin_bytes + connection.PayloadBytes(packet.number, mss_bytes), packet.retransmission,
          now_ns);
-    if (entry.joined_ns < now_ns && packet.number == connection.sender.una && !packet.message) {
+    if (packet.message) [[unlikely]] {
+        connections_.extras()[packet.sack].content.sent_ns = static_cast<ncc_u64>(now_ns);
+    } else if (entry.joined_ns < now_ns && packet.number == connection.sender.una) {
         TcpHeadLeft(network_, packet.connection);
     }
 }

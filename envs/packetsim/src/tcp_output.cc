@@ -277,7 +277,7 @@ void TcpSendingEnd::SendData(uint32_t number, bool probe)
     if (s_.cwr_due && !retransmission) {
         packet.window_reduced = true;
         s_.cwr_due = false;
-        s_.cwr_packet = number;
+        s_.cwr_end = number + 1;
     }
     if (s_.pacing_bytes_per_s > 0 && !s_.pace.on()) {
         // Rounded to the nearest ns, a half down, as in ns-3.

@@ -55,7 +55,7 @@ void TcpSendingEnd::Ack(const Packet &packet)
 
     Decide(packet, pipe_before, una_before);
     SendPending();
-    if (packet.echo && config_.ecn == NCC_CC_ECN_CLASSIC && s_.una > s_.cwr_packet) {
+    if (packet.echo && config_.ecn == NCC_CC_ECN_CLASSIC && s_.una >= s_.cwr_end) {
         s_.cwr_due = true; // once per window
     }
     if (s_.una == connection_.packets) {

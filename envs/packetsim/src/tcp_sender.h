@@ -98,7 +98,7 @@ struct TcpSender {
     bool recover_active = false;
     bool first_partial_ack = true; // no partial ACK yet in this recovery
     bool cwr_due = false;          // RFC 3168: set CWR on the next new packet, because ECE came
-    uint32_t cwr_packet = 0;       // last packet with CWR
+    uint32_t cwr_end = 0;          // packet after the last one with CWR
     Timer retransmit;
     Timer control; // the controller's
     ncc_cc_conn conn = {};

@@ -126,9 +126,11 @@ class ReceiverRule
         }
         const auto key = [&](size_t i) {
             const Pair &pair = pairs[i % n];
-            const double older = -pair.age_s, rest = i >= n;
+            const double rest = i >= n;
+            const double older =
+                s_.by_arrival ? -pair.age_s : -std::floor(pair.age_s / (kOlderPeriods * s_.period_s) + kRounding);
             return std::make_tuple(dst[i], first[i], s_.by_arrival ? older : rest, s_.by_arrival ? rest : older,
-                                   pair.src);
+                                   Turn(pair));
         };
         std::vector<double> ahead = BeforeEach(work, dst, Sorted(2 * n, key));
         ahead.resize(n);
@@ -141,6 +143,16 @@ class ReceiverRule
         double start_s = 0, rate_bps = 0, window_pkts = 0, at_s = 0, received_bytes = 0, waiting_bytes = 0;
     };
 
+    static constexpr double kOlderPeriods = 10; // ages of equals are compared in steps of so many periods
+    static constexpr double kRounding = 1e-6;   // of an age, in these steps
+
+    // Place of a sender among equals: its number counted from the receiver's. Otherwise all receivers of a shuffle
+    // would take the same sender first.
+    int64_t Turn(const Pair &pair) const
+    {
+        const auto nodes = static_cast<int64_t>(arrival_bps_.size());
+        return (pair.src - pair.dst + nodes) % nodes;
+    }
     int64_t Key(const Pair &pair) const { return pair.src * static_cast<int64_t>(arrival_bps_.size()) + pair.dst; }
     double OnWire(double payload_bytes) const
     {
@@ -191,7 +203,7 @@ class ReceiverRule
             claimed[i] = settled[i] && !full ? Claim(Bps(arrived[i]), granted[i].rate_bps, link) : link;
             dst[i] = pairs[i].dst;
         }
-        const auto key = [&](size_t i) { return std::make_tuple(dst[i], ahead[i], pairs[i].src); };
+        const auto key = [&](size_t i) { return std::make_tuple(dst[i], ahead[i], Turn(pairs[i])); };
         return BeforeEach(claimed, dst, Sorted(pairs.size(), key));
     }
 

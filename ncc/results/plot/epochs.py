@@ -13,10 +13,12 @@ from ncc.results.plot.canvas import (
     Window,
     bar_beside,
     carried_bps,
+    entries_of,
     epochs_within,
     finish,
     legend_beside,
     new_figure,
+    printed,
     row_ticks,
     shades,
     uplink_of,
@@ -54,7 +56,6 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: Window = No
     sent.plot(time_ms, through, color="black", lw=1.2, label=f"{network.port_name(uplink)} carried")
     sent.set_ylim(0, 1.08 * max(top, line_bps / GBPS))
     sent.set_ylabel("hosts sent to beyond\nthe rack, stacked [Gbit/s]")
-    legend_beside(sent)
 
     line = np.array([network.host_link(network.agent_hosts[host]).rate_bps for host in hosts])
     share = column["rate_limit_bps"][:, hosts] / line
@@ -78,8 +79,16 @@ def epoch_timeline(run: Run, path: Path, *, area: int = 0, window_s: Window = No
     queue.set_ylim(bottom=0)
     queue.set_ylabel(f"queue of {network.port_name(uplink)}\n[kB]")
     queue.set_xlabel("simulated time [ms]")
-    legend_beside(queue)
+    panels = (sent, queue)
+    if not printed():
+        for axes in panels:
+            legend_beside(axes)
     for axes in (sent, limits, queue):
         axes.set_xlim(edges_ms[0], edges_ms[-1])
     name = styles([run.controller.name])[run.controller.name].label
-    finish(figure, path, f"{name} on {run.scenario.name}, seed {run.seed}")
+    finish(
+        figure,
+        path,
+        f"{name} in {run.scenario.name} on {run.datapath}, seed {run.seed}",
+        entries_of(panels) if printed() else None,
+    )

@@ -3,7 +3,6 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray
 from ncc.metrics.stats import Interval
 from ncc.results.palette import styles
-from ncc.results.plot.canvas import INK, LETTERS, entries_of, finish, legend_columns, new_figure, thinned, thousands
+from ncc.results.plot.canvas import INK, entries_of, finish, legend_columns, new_figure, thinned, thousands
 
 COINCIDE_FRAC = 0.006
 """Distance below which horizontal lines would cover each other, as a share of the range of returns: a line's width.
@@ -72,11 +71,10 @@ def learning_curve(
         axes.axhline(levels[name], color=style.colour, ls=line, lw=1.6)
         axes.plot([], [], color=style.colour, ls=style.line or "--", lw=1.6, label=style.label)
     axes.set_xlabel("training epochs (decisions, all racks together)")
-    axes.set_ylabel("return (mean reward per host and epoch)")
+    axes.set_ylabel("return (mean reward\nper host and epoch)")
     axes.xaxis.set_major_formatter(thousands)
     axes.set_xlim(0, 1.01 * epochs.max())
-    heading = fill(title or "Learning curve", int(LETTERS * figure.get_figwidth()))
-    finish(figure, path, heading, entries_of([axes]), columns=legend_columns(figure))
+    finish(figure, path, title or "Learning curve", entries_of([axes]), columns=legend_columns(figure))
 
 
 def held_out_curve(
@@ -102,8 +100,7 @@ def held_out_curve(
     axes.set_xlabel("training epochs (decisions, all racks together)")
     axes.set_ylabel(f"mean FCT over that of {over}")
     axes.xaxis.set_major_formatter(thousands)
-    heading = fill(title or "Learning curve", int(LETTERS * figure.get_figwidth()))
-    finish(figure, path, heading, entries_of([axes]), columns=legend_columns(figure))
+    finish(figure, path, title or "Learning curve", entries_of([axes]), columns=legend_columns(figure))
 
 
 def _turns(levels: Mapping[str, float], near: float) -> dict[str, tuple[int, int]]:

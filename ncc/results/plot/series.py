@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray, IntArray
 from ncc.core.topology import Buffer
 from ncc.core.units import GBPS, MS
 from ncc.harness.run import Run
@@ -21,8 +22,10 @@ from ncc.results.plot.canvas import (
     entries_of,
     epochs_within,
     finish,
+    is_first_in_line,
     legend_columns,
     new_figure,
+    panel_title,
     row_ticks,
     stroke,
     thinned_mean,
@@ -31,9 +34,12 @@ from ncc.results.plot.canvas import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 CURVE = 2000
 """Most points of a curve; if there are more periods, groups of them are averaged."""
+MOST_BARS = 200
+"""Most flows of a request that are drawn."""
 
 
 def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: Window = None) -> None:
@@ -77,7 +83,7 @@ def port_timeline(runs: Sequence[Run], path: Path, *, area: int = 0, window_s: W
         axes.margins(x=0)
     if drops.get_ylim()[1] < 1:
         drops.set_ylim(0, 1)
-    title = f"{network.port_name(port)} of {runs[0].scenario.name}"
+    title = f"{network.port_name(port)} of {_where(runs)}"
     finish(figure, path, title, entries_of(panels), columns=legend_columns(figure))
 
 
@@ -110,7 +116,7 @@ def window_timeline(traces: Sequence[WindowTrace], path: Path, *, window_s: Wind
         axes.plot([], [], color=look.colour, lw=0.8, alpha=0.5, label="one flow")
         axes.plot([], [], color=look.colour, lw=2.0, label="median of the flows that are live")
         nobody = "" if lives.any() else ": no connection at the end of any epoch"
-        axes.set_title(look.label + nobody, loc="left", fontsize=10)
+        panel_title(axes, look.label + nobody)
         axes.set_ylabel("cwnd [packets]")
         axes.margins(x=0)
         largest = max(largest, float(np.nanmax(pkts, initial=0.0)))
@@ -120,7 +126,8 @@ def window_timeline(traces: Sequence[WindowTrace], path: Path, *, window_s: Wind
     entries = entries_of(panels[:1])
     for line in entries.values():
         line.set_color(INK)
-    finish(figure, path, "Congestion windows at the end of each epoch", entries, columns=2)
+    on = " and ".join(dict.fromkeys(trace.datapath for trace in traces))
+    finish(figure, path, f"Congestion windows on {on} at the end of each epoch", entries, columns=2)
 
 
 def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -> None:
@@ -135,54 +142,127 @@ def flow_timeline(runs: Sequence[Run], path: Path, *, window_s: Window = None) -
     Raises:
         ConfigError: runs are not of the same flows, two are of one controller, or no flow arrives then.
     """
-    from matplotlib.patheffects import withStroke
-
-    named, halo = _by_controller(runs), [withStroke(linewidth=5, foreground="white")]  # a controller may be black too
+    named = _by_controller(runs)
     flows = runs[0].flows
     start, end = window_s or (0.0, np.inf)
     chosen = np.flatnonzero((flows.start_s >= start) & (flows.start_s < end))
     if len(chosen) == 0:
         raise ConfigError(
-            f"no flow arrives in window_s ({start}, {end}); the last arrives at {flows.start_s.max():.6g} s"
+            f"no flow arrives in window_s ({start}, {end}); the last arrives at {np.nanmax(flows.start_s):.6g} s"
         )
     chosen = chosen[np.lexsort([flows.size_bytes[chosen], flows.start_s[chosen]])]
     nodes = runs[0].scenario.network().nodes
-    names = [nodes[node].name for node in flows.src[chosen]]
+    figure, panels = _bars(named, chosen, dict.fromkeys(named, 0.0), [nodes[node].name for node in flows.src[chosen]])
+    for axes, (name, run) in zip(panels, named.items(), strict=True):
+        took_s = (run.records.flows.finish_s - run.flows.start_s)[chosen]
+        taken = took_s[~np.isnan(took_s)]
+        mean = f"mean {taken.mean() / MS:.3g} ms" if len(taken) else "none delivered"
+        panel_title(axes, f"{styles(list(named))[name].label}: {mean}")
+        axes.set_xlabel("simulated time [ms]")
+        if is_first_in_line(axes):
+            axes.set_ylabel("flows as they arrive, by sender")
+    title = f"Flows of {_where(runs)} from arrival to delivery"
+    finish(figure, path, title, entries_of(panels), columns=2)
+
+
+def request_timeline(runs: Sequence[Run], request: int, path: Path) -> None:
+    """Draw one request as a Gantt chart: who sent to whom, and when, with a panel for each controller.
+
+    Each flow is a bar. Flows are in the order in which the first controller started them; of a request with more than
+    `MOST_BARS`, those are drawn that it ended last. Answers are hatched. Time runs from the first of these starts in
+    each panel.
+
+    Args:
+        runs: one run per controller, of the same flows.
+        request: number of the request.
+
+    Raises:
+        ConfigError: runs are not of the same flows, two are of one controller, there is no such request, or it did not
+            begin with the first controller.
+    """
+    named, flows = _by_controller(runs), runs[0].flows
+    chosen = np.flatnonzero(flows.graph.request == request) if flows.graph is not None else np.zeros(0, np.int64)
+    if len(chosen) == 0 or np.isnan(flows.start_s[chosen]).all():
+        raise ConfigError(f"no flow of request {request} started with {runs[0].controller.name}; name another request")
+    last = np.argsort(runs[0].records.flows.finish_s[chosen], kind="stable")[-MOST_BARS:]  # NaN is last
+    chosen = chosen[np.sort(last)]
+    chosen = chosen[np.argsort(flows.start_s[chosen], kind="stable")]
+    nodes = runs[0].scenario.network().nodes
+    ways = [f"{nodes[flows.src[i]].name} to {nodes[flows.dst[i]].name}" for i in chosen]
+    began_s = {name: _first_s(run.flows.start_s[chosen]) for name, run in named.items()}
+    figure, panels = _bars(named, chosen, began_s, ways)
+    for axes, (name, run) in zip(panels, named.items(), strict=True):
+        took_ms = (run.records.flows.finish_s[chosen].max() - began_s[name]) / MS
+        text = "unfinished" if np.isnan(took_ms) else f"{took_ms:.3g} ms"
+        panel_title(axes, f"{styles(list(named))[name].label}: {text}")
+        axes.set_xlabel("time since its start [ms]")
+        if is_first_in_line(axes):
+            axes.set_ylabel("flows as they start: who sends to whom")
+    title = f"Request {request} of {_where(runs)}"
+    finish(figure, path, title, entries_of(panels), columns=3)
+
+
+def _first_s(start_s: FloatArray) -> float:
+    """Earliest of some starts; 0 if no flow started."""
+    return float(np.nanmin(start_s)) if not np.isnan(start_s).all() else 0.0
+
+
+def _bars(
+    named: Mapping[str, Run], chosen: IntArray, origin_s: Mapping[str, float], names: Sequence[str]
+) -> tuple["Figure", list["Axes"]]:
+    """Draw chosen flows [n] as bars, in this order from the top, with a panel for each controller.
+
+    Args:
+        origin_s: time 0 of each controller's panel.
+        names: labels of the flows.
+
+    Returns:
+        The figure and its panels.
+    """
+    from matplotlib.patheffects import withStroke
+
+    halo = [withStroke(linewidth=5, foreground="white")]  # a controller may be black too
+    first_run = next(iter(named.values()))
+    flows, nodes = first_run.flows, first_run.scenario.network().nodes
     tips = [f"{nodes[flows.src[i]].name} to {nodes[flows.dst[i]].name}, {flows.size_bytes[i]:,} bytes" for i in chosen]
+    answers = np.zeros(len(chosen), np.bool_) if flows.graph is None else flows.graph.answer[chosen]
     rows = np.arange(len(chosen))
     tall = min(1.0 + 0.09 * len(chosen), 6.0)
-    width = max(5.0, 1.2 + 2.9 * len(runs))
-    figure, panels = new_figure(len(runs), width=width, height=1.3 + max(tall, 2.2), sharey=True)
-    looks, last = styles(list(named)), 0.0
+    width = max(5.0, 1.2 + 2.9 * len(named))
+    figure, panels = new_figure(len(named), width=width, height=1.3 + max(tall, 2.2), sharey=True)
+    looks, ends_s, starts_s = styles(list(named)), [], []
     for axes, (name, run) in zip(panels, named.items(), strict=True):
         finish_s, late = run.records.flows.finish_s[chosen], run.records.flows.timeouts[chosen] > 0
-        stop = np.where(np.isnan(finish_s), run.epochs.time_s[-1], finish_s)
         ended = ~np.isnan(finish_s)
-        begin_s = run.flows.start_s[chosen]
-        begin_ms, long_ms = begin_s / MS, (stop - begin_s) / MS
+        stop_s = np.where(ended, finish_s, run.epochs.time_s[-1]) - origin_s[name]
+        begin_s = run.flows.start_s[chosen] - origin_s[name]
+        began = ~np.isnan(begin_s)
+        begin_ms, long_ms = np.where(began, begin_s, stop_s) / MS, np.where(began, stop_s - begin_s, 0.0) / MS
         many = len(rows) > 500
         bars = axes.barh(rows, long_ms, left=begin_ms, height=0.8, color=looks[name].colour, lw=0, rasterized=many)
-        for bar, what, took_ms, whole in zip(bars, tips, long_ms, ended, strict=True):
+        for bar, what, took_ms, whole, answer in zip(bars, tips, long_ms, ended, answers, strict=True):
             bar.set_gid(f"{TIP}{what}: {took_ms:.3g} ms" + ("" if whole else ", not delivered"))
+            if answer:
+                bar.set(hatch="////", edgecolor="white")
         for which, mark, text in ((ended & late, "|", "had a timeout"), (~ended, ">", "never delivered")):
             if which.any():
-                at = (stop[which] / MS, rows[which])
+                at = (stop_s[which] / MS, rows[which])
                 axes.plot(*at, mark, ms=6, mew=2, ls="none", color="black", label=text, path_effects=halo)
-        taken = finish_s[ended] - begin_s[ended]
-        mean = f"mean {taken.mean() / MS:.3g} ms" if len(taken) else "none delivered"
-        axes.set_title(f"{looks[name].label}: {mean}", loc="left", fontsize=10)
-        axes.set_xlabel("simulated time [ms]")
-        last = max(last, float(stop.max()))
-    first = float(flows.start_s[chosen].min())
+        starts_s.append(_first_s(begin_s))
+        ends_s.append(float(stop_s.max()))
+    first, last = min(starts_s), max(ends_s)
     for axes in panels:
         axes.set_xlim((first - 0.01 * (last - first)) / MS, (last + 0.03 * (last - first)) / MS)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
     places, labels = row_ticks(names)
     panels[0].set_yticks([place - 0.5 for place in places], labels)
-    panels[0].set_ylabel("flows as they arrive, by sender")
-    title = f"Flows of {runs[0].scenario.name} from arrival to delivery"
-    finish(figure, path, title, entries_of(panels), columns=2)
+    return figure, panels
+
+
+def _where(runs: Sequence[Run]) -> str:
+    """Name the scenario and the datapath of runs; runs may be of several datapaths."""
+    return f"{runs[0].scenario.name} on {' and '.join(dict.fromkeys(run.datapath for run in runs))}"
 
 
 def _by_controller(runs: Sequence[Run]) -> dict[str, Run]:

@@ -14,10 +14,10 @@ from ncc.results.plot.canvas import (
     THIN,
     finish_curves,
     in_bytes,
+    is_first_in_line,
+    log_axis,
     new_figure,
-    nothing,
-    plain,
-    sparse_minor,
+    panel_title,
     stroke,
     thinned,
 )
@@ -85,11 +85,12 @@ def slowdown_cdf(
         axes.set_xscale("log")
         axes.set_xlim(0.97, max(largest * 1.15, 2.0))
         axes.set_ylim(0, 1.02)
-        axes.xaxis.set_major_formatter(plain)
-        axes.xaxis.set_minor_formatter(sparse_minor(largest))
-        axes.set_title(f"{bucket}  (n = {count:,})", loc="left", fontsize=10)
+        log_axis(axes.xaxis)
+        panel_title(axes, f"{bucket} (n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{count:,})")
         axes.set_xlabel("FCT slowdown")
-    panels[0].set_ylabel("share of flows")
+    for axes in panels:
+        if is_first_in_line(axes):
+            axes.set_ylabel("share of flows")
     usual = "FCT slowdown (1: alone in the network); marks at the 50th, 95th and 99th percentile"
     finish_curves(figure, path, title or usual, looks)
 
@@ -110,8 +111,6 @@ def fct_by_size(
         data: flows by controller, at least one of each.
         bounds: flows by bound, drawn as thin lines.
     """
-    from matplotlib.ticker import LogLocator, NullLocator
-
     thin = dict(bounds or {})
     looks = styles([*data, *thin])
     figure, panels = new_figure(2, width=9.5, height=4.4)
@@ -126,15 +125,10 @@ def fct_by_size(
         low, high = (0.9 * np.nanmin(levels), 1.15 * np.nanmax(levels)) if np.isfinite(levels).any() else (1.0, 10.0)
         axes.set(xscale="log", yscale="log", xlabel="flow size", ylabel=f"FCT slowdown, {what}")
         axes.set(xlim=(centres.min() / 1.6, centres.max() * 1.6), ylim=(low, high))
+        log_axis(axes.xaxis, in_bytes, most=5)
+        log_axis(axes.yaxis)
         if one_size := len(np.unique(centres)) == 1:
-            axes.set_xticks(centres[:1], minor=False)
-            axes.xaxis.set_minor_locator(NullLocator())
-        elif centres.max() < 30 * centres.min():
-            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.xaxis.set_major_formatter(in_bytes)
-        axes.xaxis.set_minor_formatter(nothing)
-        axes.yaxis.set_major_formatter(plain)
-        axes.yaxis.set_minor_formatter(sparse_minor(high / low))
+            axes.set_xticks(centres[:1])
         for name, (centre, level) in curves.items():
             s = looks[name]
             if one_size and name in thin:

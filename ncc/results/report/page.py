@@ -2,21 +2,22 @@
 """The report: one HTML file with a section for each run folder. It refers to no other file."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
 import ncc
-from ncc.core.errors import UnknownNameError
 from ncc.harness.manifest import now
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.metrics.catalogue import HEADLINE as BRIEF
 from ncc.results.captions import few_seeds, warning_lines
 from ncc.results.closeup import Drawing
 from ncc.results.comparison import Comparison
+from ncc.results.figure_layout import SCREEN, FigureLayout
 from ncc.results.grid import BEST
 from ncc.results.palette import Style, label, styles
+from ncc.results.plot import laid_out
 from ncc.results.report.figures import closeup_figures, curve_figure, embedded, slowdown_figures
 from ncc.results.report.sources import Source
 from ncc.results.report.words import scenario_rows, training_rows
@@ -25,9 +26,10 @@ from ncc.results.verdict import opponent, subjects
 
 GENERATOR = "ncc.report 1"
 """Text by which a page is known to be a report; a newer report may replace such a page."""
-REFERENCE = "dctcp"
 HEADLINE = "slowdown_all_mean", "slowdown_all_p99", "goodput_bps", "queue_delay_mean_s"
 """Metrics in the overview of all folders."""
+PHONE = FigureLayout(width_in=3.5)
+"""Layout of figures that narrow screens show in place of the others."""
 SIDE_BY_SIDE = 4
 """Number of controllers that are drawn side by side unless they are named."""
 _LINES = {"-": "solid", "--": "dashed", "-.": "dashed", ":": "dotted"}
@@ -42,7 +44,6 @@ def part_of(
     source: Source,
     earlier: Sequence[Part],
     *,
-    reference: str | None = None,
     timeline: Sequence[str] | None = None,
     seed: int | None = None,
     windows: bool = False,
@@ -51,21 +52,17 @@ def part_of(
 
     Args:
         earlier: sections above this one. A network that one of them describes is not described again.
-        reference: controller from which the others' differences are shown; None: DCTCP or, if it was not run, that of
-            the verdict.
         timeline: controllers that are drawn side by side; None: the first `SIDE_BY_SIDE`, one of them the reference.
         seed: seed of the runs that are drawn side by side; None: the smallest.
         windows: draw their congestion windows too, for which the runs are done again.
 
     Raises:
-        UnknownNameError: `reference`, `timeline` or `seed` names something that was not run.
+        UnknownNameError: `timeline` or `seed` names something that was not run.
         NccError: windows are wanted, and the runs cannot be done again.
     """
     judgement, training = source.judgement, source.training
-    names, where = judgement.any.controllers, judgement.reference
-    reference = reference or reference_of(judgement.any)
-    if reference not in names:
-        raise UnknownNameError(f"reference in {source.folder}", reference, names)
+    names, where = judgement.any.controllers, judgement.judged_by
+    reference = reference_of(judgement.any)
     seed = min(judgement.any.seeds) if seed is None else seed
     first = [name for name in names if name != reference][: SIDE_BY_SIDE - 1]
     drawn = [name for name in names if name in (*first, reference)] if timeline is None else [*dict.fromkeys(timeline)]
@@ -91,9 +88,11 @@ def part_of(
 
 
 def reference_of(comparison: Comparison) -> str:
-    """Name the controller from which the others' differences are shown: DCTCP or, if it was not run, the verdict's."""
+    """Name the controller from which differences are shown: the reference, DCTCP or else the verdict's opponent."""
     names = comparison.controllers
-    return REFERENCE if REFERENCE in names else opponent(comparison, subjects(comparison)[0]) or names[-1]
+    if comparison.gap_start in names:
+        return comparison.gap_start
+    return opponent(comparison, subjects(comparison)[0]) or names[-1]
 
 
 def warnings(source: Source) -> list[str]:
@@ -136,12 +135,13 @@ def drawings(part: Part) -> list[Drawing]:
     return [*([part["curve"]] if part["curve"] else []), *part["slowdowns"], *part["closeups"]]
 
 
-def render(parts: Sequence[Part], title: str | None) -> str:
+def render(parts: Sequence[Part], title: str | None, before_drawing: Callable[[Drawing], None] = lambda _: None) -> str:
     """Render the HTML text of the page.
 
     Args:
         parts: the sections, as `part_of` returns them.
         title: title of the page; None: a title made of the scenarios' names.
+        before_drawing: function that is called before each figure is drawn.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -150,6 +150,12 @@ def render(parts: Sequence[Part], title: str | None) -> str:
         (section, list(same)) for section, same in groupby(rows, key=lambda row: row.section)
     ]
     folder = files("ncc.results.report")
+
+    def shown(drawing: Drawing, anchor: str, narrow: bool) -> str:
+        before_drawing(drawing)
+        with laid_out(PHONE if narrow else SCREEN):
+            return embedded(drawing, f"{anchor}-narrow" if narrow else anchor)
+
     names = list(dict.fromkeys(name for part in parts for name in _named(part)))
     looks = {style.label: swatch(style) for style in styles(names).values()}
     scenarios = ", ".join(dict.fromkeys(part["source"].scenario.name for part in parts))
@@ -162,7 +168,7 @@ def render(parts: Sequence[Part], title: str | None) -> str:
         parts=parts,
         headline=[CATALOGUE[key].title for key in HEADLINE],
         looks=looks,
-        embedded=embedded,
+        embedded=shown,
         marks=_MARKS,
         label=label,
     )
@@ -175,7 +181,7 @@ def _overview(source: Source, names: Iterable[str]) -> list[list[str]]:
     return [
         [
             label(name),
-            judgement.reference,
+            judgement.judged_by,
             *(CATALOGUE[key].text(judgement.any.cell(name, key).estimate) for key in HEADLINE),
         ]
         for name in names

@@ -53,26 +53,29 @@ class Source:
         return self.folder.resolve().name
 
 
-def read_source(folder: Path) -> Source:
+def read_source(folder: Path, reference: str | None = None) -> Source:
     """Read a folder, and check every file in it that the report uses.
 
+    Args:
+        reference: controller that the others are compared with; None: as in the folder's settings.
+
     Raises:
-        ConfigError: there is no such folder.
+        ConfigError: there is no such folder, or the reference was not run.
         ResultError: it is unfinished, damaged or of another version, or holds no evaluation.
     """
     require_folder(folder)
     if is_sealed(folder):
         kind = _json(folder / MANIFEST, "run it again").get("kind")  # `read_manifest` checks it
         if kind == EVALUATION:
-            return _source(folder, {"": load_evaluation(folder)})
+            return _source(folder, {"": load_evaluation(folder)}, reference)
         if kind != TRAINING:
             raise ResultError(f"{folder} is of kind {kind!r} and holds no evaluation; name the folder above it")
         manifest = read_manifest(folder, TRAINING)
         training = Training(manifest, _json(folder / CONFIG, "train again"), read_learning(folder))
-        return _judged(folder, folder / JUDGED, training)
+        return _judged(folder, folder / JUDGED, reference, training)
     if (folder / CONFIG).is_file():
         raise ResultError(f"{folder} is a training that is not finished; continue it with: ncc train resume={folder}")
-    return _judged(folder, folder, None)
+    return _judged(folder, folder, reference)
 
 
 def training_of(source: Source) -> Training:
@@ -88,7 +91,7 @@ def require_folder(folder: Path) -> None:
         raise ConfigError(f"run={folder} is no folder; name one that ncc train or ncc evaluate made")
 
 
-def _judged(folder: Path, judged: Path, training: Training | None) -> Source:
+def _judged(folder: Path, judged: Path, reference: str | None, training: Training | None = None) -> Source:
     """Read the evaluation that `ncc.results.evaluation.judge` left in `judged`."""
     if not (judged / JSON).is_file():
         raise ResultError(
@@ -98,13 +101,15 @@ def _judged(folder: Path, judged: Path, training: Training | None) -> Source:
     datapaths = _json(judged / JSON, "evaluate again").get("datapaths")
     if not isinstance(datapaths, list) or not datapaths:
         raise ResultError(f"{judged / JSON} names no datapath; evaluate again (finished runs are kept)")
-    return _source(folder, {name: load_evaluation(judged / name) for name in datapaths}, training)
+    return _source(folder, {name: load_evaluation(judged / name) for name in datapaths}, reference, training)
 
 
-def _source(folder: Path, evaluations: Mapping[str, Evaluation], training: Training | None = None) -> Source:
+def _source(
+    folder: Path, evaluations: Mapping[str, Evaluation], reference: str | None, training: Training | None = None
+) -> Source:
     scenario = from_dict(Scenario, base_scenario(next(iter(evaluations.values()))), "manifest.scenario")
     named = {name or str(run.manifest.facts["datapath"]): e for name, e in evaluations.items() for run in e.runs}
-    comparisons = {name: compare(evaluation, bounds=_bounded(evaluation)) for name, evaluation in named.items()}
+    comparisons = {name: compare(e, bounds=_bounded(e), reference=reference) for name, e in named.items()}
     try:
         judgement = Judgement(comparisons)
     except ConfigError as error:
@@ -114,8 +119,7 @@ def _source(folder: Path, evaluations: Mapping[str, Evaluation], training: Train
 
 def _bounded(evaluation: Evaluation) -> bool:
     """True if bounds apply: all runs have the flows of an evaluation, and bounds were not switched off."""
-    config = evaluation.manifest.facts["config"]
-    wanted = config.get("bounds", config.get("evaluation", {}).get("bounds", True))
+    wanted = evaluation.settings.get("bounds", True)
     drawn = all(run.manifest.facts["flow_seed"] == eval_flow_seed(run.seed) for run in evaluation.runs)
     return bool(wanted) and drawn
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writer of a report. Everything is read, checked and drawn before the file is changed."""
 
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,11 +11,16 @@ from ncc.core.errors import ConfigError, ResultError
 from ncc.core.value import Name, Natural, Value
 from ncc.harness.atomic import write_text
 from ncc.harness.progress import Bar
+from ncc.results.closeup import Drawing
+from ncc.results.figure_layout import FigureWidth, layout_of
+from ncc.results.plot import laid_out
 from ncc.results.report.page import GENERATOR, Part, drawings, part_of, render
 from ncc.results.report.sources import Source, read_source, require_folder
 
 FILE = "report.html"
 RUNS = Path("runs")
+READ_FRAC = 0.25
+"""Share of the bar for reading and, again, for computing; figures have the rest."""
 
 
 class ReportSpec(Value, frozen=True):
@@ -29,7 +34,7 @@ class ReportSpec(Value, frozen=True):
     title: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     """Title of the page; None: a title made of the names of the scenarios."""
     reference: Name | None = None
-    """Controller that the others are compared with; None: that of the verdict."""
+    """Controller that the others are compared with; None: as when they were run."""
     timeline: tuple[Name, ...] | None = None
     """Controllers drawn side by side; None: the first four, one of them the reference."""
     seed: Natural | None = None
@@ -38,6 +43,10 @@ class ReportSpec(Value, frozen=True):
     """Draw congestion windows too, for which the runs that are drawn side by side are done again."""
     figures: tuple[Literal["pdf", "svg", "png"], ...] = ()
     """Forms in which each figure is written as a file of its own as well."""
+    width_in: FigureWidth = None
+    """Width of these files in inches, such as that of a paper's column; None: as on the page."""
+    titles: bool = True
+    """Give these files their titles."""
 
     def check(self) -> None:
         if not self.run:
@@ -46,6 +55,7 @@ class ReportSpec(Value, frozen=True):
             )
         if len({Path(run).resolve() for run in self.run}) < len(self.run):
             raise ConfigError(f"run names a folder twice: {', '.join(self.run)}")
+        layout_of(self.width_in, titles=self.titles, figures=self.figures)
 
 
 def write_report(spec: ReportSpec) -> Path:
@@ -60,20 +70,29 @@ def write_report(spec: ReportSpec) -> Path:
     for run in spec.run:
         require_folder(Path(run))
     parts: list[Part] = []
-    with Bar("reporting", 2 * len(spec.run), "steps") as bar:
+    choices: dict[str, Any] = {key: getattr(spec, key) for key in ("timeline", "seed", "windows")}
+    with Bar("reporting") as bar:
         sources: list[Source] = []
         for run in spec.run:
-            sources.append(read_source(Path(run)))
-            bar.update(len(sources), f"read {run}")
+            bar.update(READ_FRAC * len(sources) / len(spec.run), f"reading {run}")
+            sources.append(read_source(Path(run), spec.reference))
         for source in sources:
-            choices: dict[str, Any] = {key: getattr(spec, key) for key in ("reference", "timeline", "seed", "windows")}
+            bar.update(READ_FRAC * (1 + len(parts) / len(spec.run)), f"computing {source.name}")
             parts.append(part_of(source, parts, **choices))
-            bar.update(len(sources) + len(parts), f"computed {source.name}")
-    write_text(path, render(parts, spec.title))
-    for part in parts if spec.figures else ():
-        folder = figures_beside(path) / (part["source"].name if len(parts) > 1 else "")
-        for drawing, form in product(drawings(part), spec.figures):
-            drawing.draw(folder / f"{drawing.name}.{form}")
+        n = sum(len(drawings(part)) for part in parts) * (2 + len(spec.figures))
+        drawn = count()
+
+        def before_drawing(drawing: Drawing) -> None:
+            bar.update(2 * READ_FRAC + (1 - 2 * READ_FRAC) * next(drawn) / n, f"drawing {drawing.name}")
+
+        write_text(path, render(parts, spec.title, before_drawing))
+        with laid_out(layout_of(spec.width_in, titles=spec.titles, figures=spec.figures)):
+            for part in parts:
+                folder = figures_beside(path) / (part["source"].name if len(parts) > 1 else "")
+                for drawing, form in product(drawings(part), spec.figures):
+                    before_drawing(drawing)
+                    drawing.draw(folder / f"{drawing.name}.{form}")
+        bar.update(1.0)
     return path
 
 

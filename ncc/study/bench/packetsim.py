@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Benchmarks of packetsim: against ns-3 on the same flows, and with many hosts."""
+"""Benchmarks of packetsim: against ns-3 on the same flows, with many hosts, and with every message transport."""
 
 import math
 import multiprocessing
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ncc.core.errors import DatapathError
+from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FlowTable
 from ncc.core.memory import memory_bytes
 from ncc.core.scenario import Scenario, Transport
@@ -25,12 +25,15 @@ from ncc.envs.ns3.plain import PPP_BYTES, run_plain
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
 from ncc.study.bench import SEED, Figures, in_turn, over
+from ncc.study.load import load_experiment
+from ncc.study.points import Cell, grid_of
 
 NS3_DCTCP = "ns3::TcpDctcp"
 """Controller of the ordinary ns-3 program; our datapaths run `dctcp` of baselines/ instead.
 
 The ns-3 wheel has assertions and logging compiled in, as ns-3's own builds have by default."""
 HOSTS = 16
+DCTCP = HostStack(transport="dctcp")
 LAPS = 5
 """Runs of packetsim for each run of ns-3, because a single one is too short to time."""
 MAX_EPOCHS = 10_000
@@ -39,6 +42,10 @@ WARM_EPOCHS = 1
 """Periods of a run before timing begins."""
 MEMORY_EPOCHS = 3
 """Periods of the run that measures memory. All flows have started after the first, and then queues are full."""
+LEAGUE = "transports_league"
+"""Experiment whose contenders the benchmark of transports runs."""
+WITH_AGENTS = "ncc"
+"""Contender of it that needs agents, which are not part of packetsim."""
 _PORTS: dict[str, Any] = {"buffer_bytes": 4_000_000, "mark_threshold_bytes": 97_500}
 """Buffers of ports. They mark from 65 packets on, which is DCTCP's setting for 10 Gbit/s (its paper, section 3.5)."""
 FABRICS: dict[str, tuple[AnyTopology, AnyTopology, AnyTopology]] = {
@@ -93,9 +100,11 @@ def _long_flows(name: str, topology: AnyTopology, flow_pkts: int, ends: Callable
 class Simulation:
     """A simulation of one network without rate limits, which begins at time 0."""
 
-    def __init__(self, datapath: type[NativeDatapath], scenario: Scenario, flows: FlowTable) -> None:
+    def __init__(
+        self, datapath: type[NativeDatapath], scenario: Scenario, flows: FlowTable, stack: HostStack = DCTCP
+    ) -> None:
         self._limits_bps = np.full(scenario.n_agents, math.inf)
-        spec = datapath.spec_of(scenario, flows, HostStack(transport="dctcp"), SEED)
+        spec = datapath.spec_of(scenario, flows, stack, SEED)
         self.network: Any = datapath.network_of(scenario, spec)
 
     def run(self, epochs: int) -> float:
@@ -164,6 +173,30 @@ def many_hosts(repeats: int, epochs: int = 2, *, tiny: bool = False) -> Figures:
         figures[name] = over(other, one)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
         return figures | {"memory": (fresh.submit(_memory_mb, tiny).result(),)}
+
+
+def transports(repeats: int, duration_s: float = 0.02) -> Figures:
+    """Measure millions of packet-hops per CPU second with DCTCP and each message transport.
+
+    The network is the leaf-spine of the experiment `LEAGUE`, in which flows arrive for `duration_s`, and the figures
+    have the names of its contenders. Words of transports count as packets.
+
+    Raises:
+        ConfigError: the experiment has no leaf-spine.
+    """
+    grid = grid_of(LEAGUE, *load_experiment(LEAGUE), "full")
+    cells = [cell for cell in grid.cells if cell.point == ("leaf_spine",) and cell.contender != WITH_AGENTS]
+    if not cells:
+        raise ConfigError(f"experiment {LEAGUE} has no point leaf_spine: the benchmark of transports needs one")
+    speeds = in_turn(repeats, *(partial(_mega_hops_per_s, cell, duration_s) for cell in cells))
+    return {cell.contender: speed for cell, speed in zip(cells, speeds, strict=True)}
+
+
+def _mega_hops_per_s(cell: Cell, duration_s: float) -> float:
+    scenario = cell.scenario.replace(duration_s=duration_s)
+    simulation = Simulation(PacketsimDatapath, scenario, scenario.flows(SEED), cell.controller.stack)
+    spent_s = simulation.run(round(duration_s / scenario.period_s))
+    return simulation.packet_hops() / spent_s / 1e6
 
 
 def _hop_ns(topology: AnyTopology, epochs: int, seeds: Iterator[int]) -> float:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Golden curves: the window of every controller under the standard stimuli, one JSON file per controller."""
+"""Golden curves: the window of every controller and front end under its stimuli, one JSON file for each."""
 
 import json
 import os
 from pathlib import Path
 
+from ncc.baselines.registry import controllers, named
+from tests.baselines import asking
 from tests.baselines.sender import MSS, Sender
 from tests.baselines.stimuli import STIMULI
 
@@ -13,8 +15,19 @@ FOLDER = Path(__file__).parent
 Curves = dict[str, dict[str, list[int]]]
 
 
+def names() -> list[str]:
+    """All that have curves."""
+    return sorted([*controllers(), *(name for name in named("front end") if name != "one_all")])
+
+
 def draw(name: str) -> Curves:
-    """By stimulus: cwnd in whole packets after every event, and the event numbers of losses and timeouts."""
+    """By stimulus: cwnd in whole packets after every event, and the event numbers of losses and timeouts.
+
+    Of a front end: the window in queries after every answer, and the numbers of late answers.
+    """
+    if name not in controllers():
+        runs = {title: asking.run(name, asked) for title, asked in asking.STIMULI.items()}
+        return {title: {"window": windows, "late": late} for title, (windows, late, _) in runs.items()}
     curves: Curves = {}
     for title, stimulus in STIMULI.items():
         curve = Sender(name, stimulus).run().curve

@@ -278,10 +278,13 @@ class Maker
         spec_.stacks.resize(2, {spec_.transport, spec_.params, spec_.min_rto_ns, spec_.initial_rto_ns, 1});
         for (StackSpec &stack : spec_.stacks) {
             stack = {names[random_.Between(0, names.size() - 1)], {}, spec_.min_rto_ns, spec_.initial_rto_ns, 1};
+            if (stack.transport == "expresspass" || stack.transport == "flashpass") {
+                stack.params = {{"blind_pkts", random_.OneOf<uint64_t>({0, 20})}};
+            }
         }
         if (random_.Chance(0.3)) {
             spec_.transport = spec_.stacks[0].transport;
-            spec_.params = {};
+            spec_.params = spec_.stacks[0].params;
         }
         for (FlowSpec &flow : spec_.flows) {
             flow.stack = static_cast<uint8_t>(random_.Between(0, 2));
@@ -310,6 +313,7 @@ class Maker
     {
         spec_.symmetric = random_.Chance(0.3);
         spec_.sprayed = !spec_.symmetric && random_.Chance(0.3);
+        spec_.by_entropy = !spec_.symmetric && !spec_.sprayed && random_.Chance(0.5);
         const std::vector<std::string> tags = NamesIn(ncc_tag_table, {"none"});
         spec_.tags = tags[random_.Between(0, tags.size() - 1)];
         for (const std::string &name : NamesIn(ncc_program_table)) {

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Requests for objects of a store with replicas, of which some are popular (Wang, PhD thesis 2021, section 4.2)."""
+
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+from ncc.core.distributions import SizeDistribution
+from ncc.core.errors import ConfigError
+from ncc.core.flows import IntArray
+from ncc.core.graph import Rows
+from ncc.core.placement import MAX_CLUSTERED, closeness, clusters, cover, gather, together
+from ncc.core.requests import QUERY_BYTES, Asking, ask
+from ncc.core.topology import Topology
+from ncc.core.traffic import at_most
+from ncc.core.value import Count, Fraction, Natural, Positive, Value
+
+
+class Picc(Value, frozen=True, kw_only=True):
+    """PICC's placement (section 4.1; `ncc.core.placement`). Other requests than those that run are the log."""
+
+    theta: Count = 1000
+    """Copies of objects of each rack that count as popular and move to its gathering servers."""
+    logged: Count = 100
+    """Requests in the log, which tells how often each object is asked for."""
+    capacity_bytes: Positive | None = None
+    """Bytes of all answers of the log from which on a gathering server takes no further object; null: no limit."""
+    cluster_weight: Positive | None = None
+    """Weight of Algorithm 2, by which correlated popular objects move to one server; null: it is left out."""
+
+
+class Store(Asking, frozen=True, kw_only=True, tag="store"):
+    """Requests of one front end for many objects, one after the other.
+
+    Objects lie on servers drawn from `sources`, each copy on another one, without the front end. Each object of a
+    request is popular with probability `popular_frac`. The front end sends one query to each server that it asks, and
+    one answer has all the objects of this server. Without PICC, the copy to ask for is drawn.
+    """
+
+    asked: Count = 1000
+    """Objects of a request."""
+    objects: Count = 20_200
+    popular: Natural = 200
+    """Number of objects that are popular: the first ones."""
+    popular_frac: Fraction = 0.5
+    correlated: Annotated[int, Meta(ge=1)] = 1
+    """Popular objects that are always asked for together; 1: they are independent."""
+    copies: Count = 3
+    object_bytes: Count | SizeDistribution
+    requests: Count = 1
+    picc: Picc | None = None
+    query_bytes: Count = QUERY_BYTES
+
+    def check(self) -> None:
+        if not 0 < self.popular < self.objects:
+            raise ConfigError(f"Store.popular must be from 1 to objects - 1 ({self.objects - 1}), got {self.popular}")
+        if self.popular % self.correlated:
+            raise ConfigError(
+                f"Store.correlated must divide popular ({self.popular}), got {self.correlated}: objects of a group are "
+                "asked for together"
+            )
+        if self.picc is not None and self.picc.cluster_weight is not None and self.popular > MAX_CLUSTERED:
+            raise ConfigError(
+                f"Store.picc.cluster_weight needs at most {MAX_CLUSTERED} popular objects, got {self.popular}: set it "
+                "to null"
+            )
+
+    def fits(self, topology: Topology, duration_s: float) -> None:
+        super().fits(topology, duration_s)
+        if (n := len(topology.group(self.sources)) - 1) < self.copies:
+            raise ConfigError(f"copies must be at most the {n} servers other than the front end, got {self.copies}")
+        at_most("requests", 2.0 * self.requests * self.asked)
+
+    def draw_rows(self, topology: Topology, rng: np.random.Generator) -> Rows:
+        rows, before = Rows(), -1
+        front_end = int(rng.choice(topology.group(self.destinations)))
+        servers = np.array([host for host in topology.group(self.sources) if host != front_end])
+        if isinstance(self.object_bytes, SizeDistribution):
+            sizes = self.object_bytes.sample(self.objects, rng)
+        else:
+            sizes = np.full(self.objects, self.object_bytes)
+        holders = servers[_distinct(self.objects, self.copies, len(servers), rng)]
+        asked = self._asked(self.requests, rng)
+        copy = rng.integers(self.copies, size=asked.shape)
+        moved = holders if self.picc is None else self._placed(self.picc, topology, sizes, holders, rng)
+        for objects, drawn in zip(asked, copy, strict=True):
+            at = holders[objects, drawn] if self.picc is None else cover(moved[objects])
+            servers_asked, which = np.unique(at, return_inverse=True)
+            before = ask(
+                rows,
+                front_end,
+                servers_asked,
+                query_bytes=self.query_bytes,
+                answer_bytes=np.bincount(which, sizes[objects]).astype(np.int64),
+                after=before,
+                think_s=self.think_s if before >= 0 else 0.0,
+                service_s=self.service_s,
+                start_s=self.start_s,
+            )
+            rows.request += 1
+        return rows
+
+    def _asked(self, requests: int, rng: np.random.Generator) -> IntArray:
+        """Draw the objects of requests, [requests, asked]; with `correlated`, whole groups of popular ones."""
+        shape, place = (requests, self.asked), np.arange(self.asked)
+        first = place - place % self.correlated  # the objects of a group stand side by side
+        group = rng.integers(self.popular // self.correlated, size=shape)[:, first]
+        chosen = (rng.random(shape) < self.popular_frac)[:, first]
+        regular = rng.integers(self.popular, self.objects, size=shape)
+        return np.where(chosen, group * self.correlated + place % self.correlated, regular).astype(np.int64)
+
+    def _placed(
+        self, picc: Picc, topology: Topology, sizes: IntArray, holders: IntArray, rng: np.random.Generator
+    ) -> IntArray:
+        """Return the holders after PICC has moved objects by a log of requests."""
+        log = self._asked(picc.logged, rng)
+        if picc.cluster_weight is not None:
+            found = clusters(closeness(log, self.popular), picc.cluster_weight)
+            holders = together(holders, (group for group in found if len(group) > 1))
+        frequency = np.bincount(log.ravel(), minlength=self.objects).astype(np.float64)
+        rack_of = np.zeros(len(topology.nodes), np.int64)
+        for host in topology.hosts:
+            link = topology.host_link(host)
+            rack_of[host] = link.a + link.b - host  # the switch before it
+        return gather(
+            sizes,
+            holders,
+            rack_of,
+            frequency,
+            theta=picc.theta,
+            capacity_bytes=picc.capacity_bytes or np.inf,
+        )
+
+
+def _distinct(n: int, k: int, of: int, rng: np.random.Generator) -> IntArray:
+    """Draw n rows of k different numbers below `of`, [n, k] (Floyd's algorithm)."""
+    drawn = np.full((n, k), -1)
+    for column, last in enumerate(range(of - k, of)):
+        number = rng.integers(last + 1, size=n)
+        taken = (drawn == number[:, None]).any(axis=1)
+        drawn[:, column] = np.where(taken, last, number)
+    return drawn
