@@ -5,7 +5,6 @@
 ARG PYTHON=3.13
 FROM python:${PYTHON}-slim AS build
 # No version of g++ is named, because Debian keeps only the newest.
-# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends g++ \
     && rm -rf /var/lib/apt/lists/*

@@ -23,6 +23,7 @@ namespace
 enum Kind : ncc_u8 { kAck = 0, kLoss = 1, kTimeout = 2, kRestart = 3, kTimer = 4 };
 
 using Out = std::tuple<ncc_u64, ncc_u64, ncc_u64>;
+using Hops = std::vector<std::tuple<ncc_u64, ncc_u64, ncc_u64, ncc_u64>>; // rate, queue, sent, time: ncc_cc_hop
 
 const ncc_cc_ops &find(const std::string &name)
 {
@@ -98,11 +99,19 @@ template <Kind kind>
 Out on_event(Connection &self, ncc_u64 now_ns, ncc_u64 rtt_ns, ncc_u64 min_rtt_ns, ncc_u64 srtt_ns,
              ncc_u64 delivered_bytes, ncc_u64 acked_bytes, ncc_u64 inflight_bytes, ncc_u64 una_bytes, ncc_u64 nxt_bytes,
              ncc_u32 flags, ncc_u64 total_delivered_bytes, ncc_u64 prior_delivered_bytes, ncc_u64 interval_ns,
-             ncc_u64 lost_bytes, ncc_u32 idle_rtos)
+             ncc_u64 lost_bytes, ncc_u32 idle_rtos, const Hops &hops)
 {
+    ncc_cc_hop written[NCC_CC_HOPS_MAX];
+    if (hops.size() > NCC_CC_HOPS_MAX) {
+        throw nb::value_error("hops must be of at most 8 ports");
+    }
+    for (size_t i = 0; i < hops.size(); ++i) {
+        const auto &[rate, queue, sent, at] = hops[i];
+        written[i] = {rate, queue, sent, at};
+    }
     return self.handle(kind, {now_ns, rtt_ns, min_rtt_ns, srtt_ns, delivered_bytes, acked_bytes, inflight_bytes,
                               una_bytes, nxt_bytes, flags, idle_rtos, total_delivered_bytes, prior_delivered_bytes,
-                              interval_ns, lost_bytes, nullptr, 0});
+                              interval_ns, lost_bytes, written, static_cast<ncc_u32>(hops.size())});
 }
 
 template <Kind kind>
@@ -111,7 +120,7 @@ void bind_event(nb::class_<Connection> &type, const char *name)
     type.def(name, &on_event<kind>, nb::kw_only(), "now_ns"_a = 0, "rtt_ns"_a = 0, "min_rtt_ns"_a = 0, "srtt_ns"_a = 0,
              "delivered_bytes"_a = 0, "acked_bytes"_a = 0, "inflight_bytes"_a = 0, "una_bytes"_a = 0, "nxt_bytes"_a = 0,
              "flags"_a = 0, "total_delivered_bytes"_a = 0, "prior_delivered_bytes"_a = 0, "interval_ns"_a = 0,
-             "lost_bytes"_a = 0, "idle_rtos"_a = 0);
+             "lost_bytes"_a = 0, "idle_rtos"_a = 0, "hops"_a = Hops{});
 }
 
 using Param = std::tuple<std::string, ncc_u64, ncc_u64, ncc_u64, std::string>; // name, default, min, max, help

@@ -5,7 +5,7 @@ import inspect
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import gymnasium
 import msgspec
@@ -13,6 +13,8 @@ from msgspec import inspect as types
 
 import ncc  # noqa: F401 - registers the environments
 from ncc.cli.help import field_texts
+from ncc.core.errors import ConfigError
+from ncc.core.registration import RACK
 from ncc.core.signals import SIGNALS
 from ncc.core.value import Value, kinds
 from ncc.envs.action import ActionSpec
@@ -24,11 +26,6 @@ from ncc.harness.atomic import write_text
 from ncc.results.grid import markdown_table
 
 PAGE = Path(__file__).with_name("environment.md")
-IDS = {
-    "ncc/Rack-v0": "a rack: hosts' numbers joined",
-    "ncc/RackBox-v0": "the same",
-    "ncc/RackOne-v0": "the same",
-}
 UNITS = {
     "link_rate": "link rate",
     "uplink_rate": "uplink's rate",
@@ -53,21 +50,22 @@ def page() -> str:
     return f"""<!-- SPDX-License-Identifier: BSD-3-Clause -->
 # Observations, actions, rewards
 
-This page lists what an agent observes, may do and is paid, with names, shapes, defaults and ranges. It is written by
-`python -m docs.environment` from the code, and a test compares the two. `observation=`, `action=` and `reward=` of
-`gymnasium.make` take a name of the tables, or a mapping with any of the settings; `ncc train` calls them
-`env.observation.neighbours`, `env.action.kind` and `env/reward`. `ncc train --help env` shows what a command would use.
+This page lists what an agent observes, may do and is paid, with names, shapes, defaults and ranges.
+`python -m docs.environment` writes it from the code; texts on meanings are by hand, in docstrings and in features.yaml.
+`observation=`, `action=` and `reward=` of `gymnasium.make` take a name of the tables, or a mapping with any of the
+settings; `ncc train` calls them `env.observation.neighbours`, `env.action.kind` and `env/reward`. `ncc train --help
+env` shows what a command would use.
 
 ## Shapes
 {shapes()}
 
 The example is `gymnasium.make(<id>, scenario="incast", hosts={HOSTS})` with the defaults. With hosts as agents
 (`RackParallelEnv`, `HostVecEnv`) an observation has the numbers of one host, an action is one index or one number, and
-each host gets its own reward. Observations are float32 in [{LOW:g}, {HIGH:g}]. A rack's reward is the mean over its
-hosts, whose own are in `info["host_rewards"]`.
+each host gets its own reward. Observations are float32 in [{LOW:g}, {HIGH:g}]. A rack's observation joins those of its
+hosts. Its reward is the mean over its hosts, whose own are in `info["host_rewards"]`.
 
 ## Observations
-`observation` is the view of the neighbours. k is their number.
+`observation` is the view of the neighbours. N is their number.
 
 {views()}
 
@@ -76,8 +74,8 @@ Settings of a mapping, as in `observation={{"neighbours": "pooled", "ages": True
 {settings(ObservationSpec)}
 
 ### Numbers
-"log s" of x is ln(1 + x) / ln(1 + s): 0 at nothing, 1 at s. "Beyond" means: to nodes outside the neighbourhood. Names
-of signals are those of [the table of signals](signals.md); the numbers are in
+L(x, s) is ln(1 + x) / ln(1 + s): 0 at nothing, 1 at s. "Beyond" means: to nodes outside the neighbourhood. Names of
+signals are those of [the table of signals](signals.md); the numbers are in
 [features.yaml](../envs/observation/features.yaml).
 
 {features()}
@@ -97,13 +95,13 @@ All rewards are dimensionless, and a host without anything to send or deliver ge
 
 
 def shapes() -> str:
-    """Table of the spaces of the environments in Gymnasium's registry."""
+    """Table of the spaces of the racks in Gymnasium's registry."""
     rows = []
-    for name, sees in IDS.items():
+    for name in (name for name, entry in gymnasium.registry.items() if entry.entry_point == RACK["entry_point"]):
         env = gymnasium.make(name, scenario="incast", hosts=HOSTS)
-        rows.append((f"`{name}`", sees, f"`{env.observation_space.shape}`", f"`{_space(env.action_space)}`"))
+        rows.append((f"`{name}`", f"`{env.observation_space.shape}`", f"`{_space(env.action_space)}`"))
         env.close()  # type: ignore[no-untyped-call]
-    return markdown_table(("id", "observation", "its shape in the example", "action in the example"), rows)
+    return markdown_table(("id", "shape of an observation in the example", "action in the example"), rows)
 
 
 def _space(space: Any) -> str:
@@ -115,14 +113,14 @@ def _space(space: Any) -> str:
 
 def views() -> str:
     """Table of the views, with the length of an observation."""
-    about = _described(ObservationSpec, r"- ``(\w+)``: (.*?)(?=\n- ``|\n\n)")
+    about = _described(ObservationSpec, "neighbours", r"- (``\w+``): (.*?)(?=\n- ``|\n\n)")
     rows = []
     for name in TABLE["views"]:
         lengths = []
         for ages in (False, True):
             none, one = (len(entries(ObservationSpec(neighbours=name, ages=ages), k)) for k in (0, 1))
-            lengths.append(f"{none} + {one - none} k" if one > none else f"{none}")
-        rows.append((_name(name, ObservationSpec().neighbours), about[name], *lengths))
+            lengths.append(f"{none} + {one - none} N" if one > none else f"{none}")
+        rows.append((_name(name, ObservationSpec().neighbours), about[f"`{name}`"], *lengths))
     return markdown_table(("view", "neighbours", "numbers of a host", "with `ages`"), rows)
 
 
@@ -150,19 +148,20 @@ def features() -> str:
 def _column(column: dict[str, str]) -> tuple[str, str]:
     """Meaning of a column of features.yaml, and its value as a formula."""
     signal = column["signal"]
-    meaning = re.sub(r"^\[\w+\] ", "", SIGNALS[signal].meaning).replace("such payload", "unsent payload")
-    value = " / ".join([f"`{signal}`", *([f"`{column['over']}`"] if "over" in column else [])])
+    meaning = column.get("means") or re.sub(r"^\[\w+\] ", "", SIGNALS[signal].meaning)
+    value = f"min(`{signal}`, `{column['most']}`)" if "most" in column else f"`{signal}`"
+    value += f" / max(`{column['over']}`, 1)" if "over" in column else ""
     value += f" / {UNITS[column['unit']]}" if column["unit"] in UNITS else ""
     value += f" - {column['minus']}" if "minus" in column else ""
     if scale := column.get("scale"):
-        value = f"log {'of the buffer in MTUs' if scale == 'buffer' else f'`{scale}`'} of {value}"
+        value = f"L({value}, {'buffer / MTU' if scale == 'buffer' else f'`{scale}`'})"
     return meaning, value
 
 
 def actions() -> str:
     """List of the kinds of actions, as the class describes them."""
-    about = _described(ActionSpec, r"`kind` (``\w+``(?: and ``\w+``)?): (.*?)(?=\n\n|$)")
-    return "\n".join(f"- {kind.replace('``', '`')}: {text}" for kind, text in about.items())
+    about = _described(ActionSpec, "kind", r"`kind` (``\w+``(?: and ``\w+``)?): (.*?)(?=\n\n|$)")
+    return "\n".join(f"- {kind}: {text}" for kind, text in about.items())
 
 
 def rewards() -> str:
@@ -184,10 +183,17 @@ def settings(kind: type[Value]) -> str:
     return markdown_table(("setting", "default", "allowed", "meaning"), rows)
 
 
-def _described(kind: type, pattern: str) -> dict[str, str]:
-    """Texts by name that the class's docstring has, one for each match of `pattern`."""
+def _described(kind: type, field: str, pattern: str) -> dict[str, str]:
+    """Texts that the class's docstring has on the choices of a field: one for each match of `pattern`, by its names."""
     found = re.findall(pattern, inspect.getdoc(kind) or "", re.DOTALL)
-    return {name: " ".join(text.split()).replace("``", "`") for name, text in found}
+    named = re.findall(r"``(\w+)``", " ".join(name for name, _ in found))
+    choices = get_args(get_type_hints(kind)[field])
+    if sorted(named) != sorted(choices):
+        raise ConfigError(
+            f"the docstring of {kind.__name__} must describe each {field} once, {', '.join(choices)}, in the form of "
+            f"the others; found {', '.join(named)}"
+        )
+    return {name.replace("``", "`"): " ".join(text.split()).replace("``", "`") for name, text in found}
 
 
 def _name(name: str, default: str) -> str:
@@ -202,8 +208,9 @@ def _plain(value: Any) -> str:
 
 def _allowed(kind: types.Type) -> str:
     """Words for what a type allows."""
-    text = "names"
     match kind:
+        case types.StrType():
+            text = "names"
         case types.LiteralType(values=values):
             text = ", ".join(f"`{value}`" for value in sorted(map(str, values)))
         case types.BoolType():
@@ -219,6 +226,8 @@ def _allowed(kind: types.Type) -> str:
             text = "null"
         case types.StructType():
             text = "mapping"
+        case _:
+            raise ConfigError(f"docs/environment.py has no words for settings of type {kind}: add a case to _allowed")
     return text
 
 

@@ -25,7 +25,7 @@ from ncc.harness.controller import (
     NoLimit,
     ReceiverRuleLimit,
 )
-from ncc.results.paper import FigureWidth, Paper, paper_of
+from ncc.results.figure_layout import FigureLayout, FigureWidth, layout_of
 from ncc.run.compose import (
     ControllerName,
     DatapathSpec,
@@ -88,10 +88,12 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
         chosen[key] = [] if value is None else value if isinstance(value, list) else [value]
     chosen["params"] = _params(chosen["params"])
     spec = from_dict(EvaluateSpec, chosen, "configuration")
-    if spec.figures and experiment is None:
-        raise ConfigError("figures is for an experiment: ncc report run=<folder> figures=pdf draws all others")
+    if experiment is None and (spec.figures or spec.width_in or not spec.titles):
+        raise ConfigError(
+            "figures, width_in and titles are for an experiment: ncc report run=<folder> figures=pdf draws all others"
+        )
     del plain[CONSENT], plain["figures"], plain["width_in"], plain["titles"]
-    paper = paper_of(spec.width_in, titles=spec.titles, figures=spec.figures)
+    layout = layout_of(spec.width_in, titles=spec.titles, figures=spec.figures)
     if not spec.record:
         if seen := sorted(key for key in typed if key.partition(".")[0].partition("/")[0] == "env"):
             raise ConfigError(f"{seen[0]} says how recorded hosts are seen and paid: give record=true, or leave it out")
@@ -110,7 +112,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
         datapaths = _datapaths(plain, overrides) if "datapath" in typed else ()
         name = next(o.split("=", 1)[1] for o in overrides if o.split("=")[0].lstrip("+") == "experiment")
         changed = any(key.startswith("experiment.") for key in typed)
-        _experiment(name, experiment, spec, datapaths, plain, paper=paper, as_written=not changed)
+        _experiment(name, experiment, spec, datapaths, plain, layout=layout, as_written=not changed)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("Interrupted. Finished runs are kept; the same command goes on from there.") from None
 
@@ -167,7 +169,7 @@ def _experiment(
     datapaths: tuple[DatapathSpec, ...],
     plain: dict[str, Any],
     *,
-    paper: Paper,
+    layout: FigureLayout,
     as_written: bool,
 ) -> None:
     """Run the experiment on each of `datapaths`; if there are none, on the experiment's `default_datapath`."""
@@ -189,7 +191,7 @@ def _experiment(
     for datapath in datapaths:
         folder = out / datapath.name
         result = run_experiment(
-            grid, datapath, seeds, folder, executor=executor, config=plain, figures=spec.figures, paper=paper
+            grid, datapath, seeds, folder, executor=executor, config=plain, figures=spec.figures, layout=layout
         )
         print(f"\n{name} on {datapath.name}, {len(seeds)} seed{'s' if len(seeds) != 1 else ''}:")
         for check, found in result.findings.items():

@@ -223,7 +223,8 @@ def _compared(kind: str, seeds: range) -> int:
         if rows := differing(ours, theirs):
             bad += 1
             n = len(case.flows)
-            print(f"{kind}, seed {seed} ({case.stack.transport}, {case.stack.front_end[0]}): rows {rows[:5]} of {n} differ", flush=True)
+            of = f"{case.stack.transport}, {case.stack.front_end[0]}"
+            print(f"{kind}, seed {seed} ({of}): rows {rows[:5]} of {n} differ", flush=True)
     print(
         f"{kind}: {len(seeds) - bad} of {len(seeds)} are equal to the nanosecond: {flows_seen} flows, "
         f"{timeouts} timeouts",

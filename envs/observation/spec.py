@@ -207,6 +207,10 @@ def _feature(name: str) -> Mapping[str, Any]:
         raise ConfigError(
             f"features.yaml: {name!r} must have a kind and may have of, per, called and means, got {', '.join(feature)}"
         )
+    if "means" not in feature and feature.get("of") not in TABLE["columns"]:
+        more = f"Or say in 'means' what {name!r} means."
+        where = "'of' of a feature without 'means' in features.yaml"
+        raise UnknownNameError(where, str(feature.get("of")), TABLE["columns"], more)
     return feature
 
 

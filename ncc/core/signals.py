@@ -104,12 +104,14 @@ class Measured:
     next_bytes: FloatArray = signal(
         "host",
         "bytes",
-        "such payload of the queued flow that has least of it",
+        "payload that has not left the host once, of the queued flow that has least of it",
         "0 without one",
         shared_as=5,
         on_hosts=True,
     )
-    queued_flows: IntArray = signal("host", "flows", "[f_q] flows with such payload", shared_as=4, on_hosts=True)
+    queued_flows: IntArray = signal(
+        "host", "flows", "[f_q] flows beyond with payload that has not left the host once", shared_as=4, on_hosts=True
+    )
     held_flows: IntArray = signal(
         "host", "flows", "queued flows that their receivers have not let begin", "simulators; 0 without receivers"
     )

@@ -53,9 +53,10 @@ _KEYS = {
     "s": ("time", "1"), "ms": ("time", "1e-3"), "us": ("time", "1e-6"), "ns": ("time", "1e-9"),
     "bytes": ("size", "1"), "pkts": ("number of packets", "1"), "frac": ("fraction", "1"),
 }  # fmt: skip
-"""Units that end keys, or stand before `_per_` and anything but a second: what they measure, and their size in SI."""
+"""Units that end keys, or stand before `_per_` and no unit of time: what they measure, and their size in SI."""
 _UNIT = "|".join(_KEYS)
-_KEY = re.compile(rf"(?:(?<!_per)_(?P<last>{_UNIT})|(?:^|[._])(?P<per>{_UNIT})_per_(?!s$)\w+)$")
+_TIME = "|".join(_SCALES["time"])
+_KEY = re.compile(rf"(?:(?<!_per)_(?P<last>{_UNIT})|(?:^|[._])(?P<per>{_UNIT})_per_(?!(?:{_TIME})$)\w+)$")
 _QUANTITY = re.compile(r"\s*(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[^\W\d_]+(/s)?|%)\s*")
 _BYTE_RATE = re.compile(r"(?P<prefix>[kKmMgGtT]?)B([pP][sS]|/[sS])")
 

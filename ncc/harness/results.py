@@ -107,6 +107,13 @@ class Evaluation:
     """Runs in the order of the jobs (`ncc.harness.pool.evaluate`)."""
 
     @property
+    def settings(self) -> Mapping[str, Any]:
+        """Settings of the evaluation: those of `ncc evaluate`, or `evaluation` among those of `ncc train`."""
+        config = self.manifest.facts["config"]
+        settings: Mapping[str, Any] = config.get("evaluation", config)
+        return settings
+
+    @property
     def controllers(self) -> tuple[str, ...]:
         """Names of the controllers, in order of first appearance."""
         return tuple(dict.fromkeys(run.controller for run in self.runs))

@@ -24,6 +24,7 @@ class WindowTrace:
 
     controller: str
     datapath: str
+    """Name of the datapath that ran it."""
     time_s: FloatArray
     """[n_epochs] ends of the periods, in seconds of simulated time."""
     flows: IntArray

@@ -207,8 +207,7 @@ def compare(
     flows = {_flows(run) for run in evaluation.runs}
     if any(sorted(other) != sorted(first) for other in seeds.values()) or len(flows) > 1:
         raise ConfigError(f"{evaluation.folder}: every controller needs the same flows and seeds, found {seeds}")
-    config = evaluation.manifest.facts["config"]
-    reference = reference or config.get("evaluation", config).get("reference")
+    reference = reference or evaluation.settings.get("reference")
     if reference and reference not in evaluation.controllers:
         raise UnknownNameError(f"reference in {evaluation.folder}", reference, evaluation.controllers)
     invalid = {

@@ -22,7 +22,7 @@ class Judgement:
     """
 
     comparisons: Mapping[str, Comparison]
-    """Comparison by datapath; the last is the reference, whose verdict comes first."""
+    """Comparison by datapath; the last is that of `judged_by`."""
 
     def __post_init__(self) -> None:
         if not self.comparisons:
@@ -39,14 +39,14 @@ class Judgement:
         return tuple(self.comparisons)
 
     @property
-    def reference(self) -> str:
-        """The last datapath."""
+    def judged_by(self) -> str:
+        """The last datapath, whose verdict comes first."""
         return self.datapaths[-1]
 
     @property
     def any(self) -> Comparison:
-        """Comparison on the reference, for data that all comparisons have in common, such as controllers and seeds."""
-        return self.comparisons[self.reference]
+        """Comparison on `judged_by`, for data that all comparisons have in common, such as controllers and seeds."""
+        return self.comparisons[self.judged_by]
 
     @property
     def valid(self) -> bool:

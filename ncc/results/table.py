@@ -75,9 +75,9 @@ def sentences(judgement: Judgement) -> tuple[tuple[str, ...], tuple[str, ...]]:
     Returns:
         The sentences about the first of `ncc.results.verdict.subjects`, and those about the others.
     """
-    by_datapath = {name: verdicts(judgement.comparisons[name]) for name in (judgement.reference, *judgement.datapaths)}
+    by_datapath = {name: verdicts(judgement.comparisons[name]) for name in (judgement.judged_by, *judgement.datapaths)}
     if len(set(by_datapath.values())) == 1:
-        first, *others = by_datapath[judgement.reference]
+        first, *others = by_datapath[judgement.judged_by]
         return (first,), tuple(others)
     named = [tuple(f"On {name}: {sentence}" for sentence in verdict) for name, verdict in by_datapath.items()]
     return tuple(first for first, *_ in named), tuple(sentence for _, *others in named for sentence in others)
@@ -266,7 +266,7 @@ def _brief_rows(judgement: Judgement, key: str) -> list[Row]:
         return []
     alike = len(set(shown.values())) == 1
     rows = []
-    for datapath in [judgement.reference] if alike else judgement.datapaths:
+    for datapath in [judgement.judged_by] if alike else judgement.datapaths:
         best = judgement.comparisons[datapath].best(key)
         row_cells = tuple(
             Cell(text, _half(metric, cell, digits), *_mark(name, best))

@@ -83,7 +83,7 @@ def train(plan: TrainPlan, folder: Path, *, resume: bool) -> None:
     print(f"Run folder: {folder}; the same as a page: ncc report run={folder}")
     for result in results.values():
         print_verdict(result, named=len(results) > 1)
-    print(f"Picture: {judged / results[''].reference / 'slowdown_cdf.png'}")
+    print(f"Picture: {judged / results[''].judged_by / 'slowdown_cdf.png'}")
     for result in results.values():
         require_valid(result)
 

@@ -85,7 +85,9 @@ def _sentence(comparison: Comparison, subject: str) -> str:
     if np.isnan(took.estimate):
         return f"{ours} against {theirs}: {_goodput(goodput) or f'no {things[:-1]} has a completion time'}."
     how = _by(took, "sooner", "later")
-    if 1.0 in took:
+    if took.estimate == 1.0:
+        verdict = f"{ours} and {theirs} finish {things} equally soon ({_change(took)})"
+    elif 1.0 in took:
         ahead = f"{ours} {how[0]} on average, but the interval {how[1]} includes 0"
         verdict = f"{ours} and {theirs} finish {things} equally soon ({ahead})"
     else:

@@ -94,11 +94,16 @@ def config_paths(group: str) -> dict[str, Path]:
 
 
 def elsewhere(group: str, name: str) -> str:
-    """Sentence that names a file of this group and name in the current folder or one of its folders; empty if none."""
+    """Sentence that names a file of this group and name in the current folder or one of its folders; empty if none.
+
+    It is empty without a group too, because such a file may be anything.
+    """
+    if not group:
+        return ""
     for file in sorted(file for at in ("", "*/") for file in Path().glob(f"{at}{group}/*.yaml")):
         folder = file.parents[group.count("/") + 1]
         if file.stem == name and folder.resolve() not in _user_folders:
-            return f"{file} has that name: add --config-dir {folder}"
+            return f"{file} has that name: add --config-dir {folder}."
     return ""
 
 

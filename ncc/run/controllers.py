@@ -27,7 +27,7 @@ HOSTS = "hosts:"
 """Prefix before the path of a policy file, for a policy that an agent on each host runs."""
 POLICY = PolicyLimit().path
 """Name of the policy file in the folder of a training."""
-OWN = "One of your own is module:Class, a path, or a YAML in the controllers of --config-dir <folder>."
+OWN = "Your own controller may be module:Class, a path, or <folder>/controllers/<name>.yaml with --config-dir <folder>."
 """Sentence for names that resemble no controller."""
 GROUP = "tuned"
 MARKS = "scenario.topology.mark_threshold_bytes"

@@ -68,9 +68,9 @@ class EvaluationSpec(JudgingSpec, frozen=True):
         )
         for name, same in Counter(controller.name for controller in loaded).items():
             if same > 1:
-                named = [given for given, one in zip(self.controllers, loaded, strict=True) if one.name == name]
+                files = [given for given, one in zip(self.controllers, loaded, strict=True) if one.name == name]
                 raise ConfigError(
-                    f"results would call {' and '.join(named)} all {name!r}: leave all but one out, or call the files "
+                    f"results would call {' and '.join(files)} all {name!r}: leave all but one out, or call the files "
                     "differently"
                 )
         if self.reference and self.reference not in (named := [controller.name for controller in loaded]):

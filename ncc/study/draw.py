@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ncc.results.palette import Style, variant_styles
-from ncc.results.plot.canvas import TEXT, finish, log_axis, new_figure, panel_title, points, thinned_mean
+from ncc.results.plot.canvas import TEXT_PT, finish, log_axis, new_figure, panel_title, text_pt, thinned_mean
 from ncc.study.measures_base import Course
 from ncc.study.result import Result, contender_label
 from ncc.study.spec import Panel
@@ -48,7 +48,7 @@ def draw(result: Result, courses: Courses, path: Path) -> None:
         else:
             _over_axis(result, panel, where, looks)
     entries = {name: handle for where in axes for handle, name in zip(*where.get_legend_handles_labels(), strict=True)}
-    finish(figure, path, _heading(result), entries, columns=4, size=TEXT, grow=True)
+    finish(figure, path, _heading(result), entries, columns=4, size_pt=TEXT_PT, grow=True)
 
 
 def _looks(result: Result) -> dict[str, Style]:
@@ -118,7 +118,7 @@ def _side_by_side(result: Result, panel: Panel, where: "Axes", looks: Mapping[st
             style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "ms": 6, "capsize": 2.5, "lw": 1.6}
             scale = measure.shown.scale
             where.errorbar([scale * cell.estimate], [row + 0.15 * shift], xerr=np.nan_to_num(scale * spread), **style)
-    where.set_yticks(range(len(names)), names, fontsize=points(8))
+    where.set_yticks(range(len(names)), names, fontsize=text_pt(8))
     where.invert_yaxis()
     where.set_xlabel(measure.shown.title)
     if panel.log_y:
@@ -144,15 +144,15 @@ def _over_time(result: Result, courses: Courses, panel: Panel, where: "Axes", lo
 
 
 def _frame(panel: Panel, where: "Axes", title: str, scale: float) -> None:
+    for (called, at), line in zip(panel.lines.items(), cycle(DASHES)):
+        where.axvline(at, color="black", ls=line, lw=1.1, label=called)
+    for (called, at), line in zip(panel.levels.items(), cycle(DASHES)):
+        where.axhline(scale * at, color="#555555", ls=line, lw=1.1, label=called)
     if panel.log_y:
         where.set_yscale("log")
         log_axis(where.yaxis)
     else:
         where.set_ylim(bottom=min(0.0, where.get_ylim()[0]))
-    for (called, at), line in zip(panel.lines.items(), cycle(DASHES)):
-        where.axvline(at, color="black", ls=line, lw=1.1, label=called)
-    for (called, at), line in zip(panel.levels.items(), cycle(DASHES)):
-        where.axhline(scale * at, color="#555555", ls=line, lw=1.1, label=called)
     where.set_ylabel(title)
     panel_title(where, panel.title)
 

@@ -140,8 +140,8 @@ class RequestEfficiency(RequestGoodput, frozen=True, kw_only=True, tag="request_
 
     def of(self, seen: MeasuredRun) -> float:
         flows = seen.run.flows
-        hosts = np.unique(flows.dst[flows.graph.answer]) if flows.graph is not None else []
-        return super().of(seen) / seen.network.host_link(int(hosts[0])).rate_bps if len(hosts) == 1 else math.nan
+        hosts = set(flows.dst[flows.graph.answer].tolist()) if flows.graph is not None else set()
+        return super().of(seen) / seen.network.host_link(hosts.pop()).rate_bps if len(hosts) == 1 else math.nan
 
 
 class Rtt(OfTraffic, frozen=True, kw_only=True, tag="rtt"):

@@ -13,8 +13,8 @@ from ncc.harness.pool import Executor
 from ncc.harness.results import StoredRun, load_evaluation
 from ncc.metrics.catalogue import worst
 from ncc.results.evaluation import run_controllers
-from ncc.results.paper import SCREEN, Paper
-from ncc.results.plot import on_paper
+from ncc.results.figure_layout import SCREEN, FigureLayout
+from ncc.results.plot import laid_out
 from ncc.run.compose import DatapathSpec
 from ncc.run.plan import require_transports
 from ncc.study.draw import Courses, draw
@@ -36,7 +36,7 @@ def run_experiment(
     executor: Executor,
     config: Mapping[str, Any],
     figures: Sequence[str] = (),
-    paper: Paper = SCREEN,
+    layout: FigureLayout = SCREEN,
 ) -> Result:
     """Do the runs that `folder` does not hold yet; measure and judge all; write result and figure there.
 
@@ -45,7 +45,7 @@ def run_experiment(
     Args:
         config: resolved configuration, for the manifests of the runs.
         figures: forms in which the figure is written too, such as ``pdf``.
-        paper: size of these.
+        layout: width of these, and whether they have titles.
 
     Raises:
         ConfigError: the datapath lacks a contender's transport.
@@ -69,7 +69,7 @@ def run_experiment(
         grid, datapath.name, tuple(seeds), {(run.controller, run.seed): run for run in done.runs}
     )
     draw(result, courses, folder / FIGURE)
-    with on_paper(paper):
+    with laid_out(layout):
         for form in figures:
             draw(result, courses, (folder / FIGURE).with_suffix(f".{form}"))
     result.save(folder)

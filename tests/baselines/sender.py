@@ -4,7 +4,8 @@
 Packets are numbered from 0. The link serves 1 Gbps after a queue without end; the base RTT is 100 us. Loss recovery is
 RFC 6675 (three packets acknowledged above a hole make it lost); ECN echo is RFC 3168 or RFC 8257 section 3.2, as the
 controller asks. Pacing holds packets back by a timer; delivery rates are those of
-draft-cheng-iccrg-delivery-rate-estimation, in packets.
+draft-cheng-iccrg-delivery-rate-estimation, in packets. For controllers that read telemetry, the link writes it into a
+packet as its transmission begins: its rate, the packets that wait then, and what it has sent.
 """
 
 from collections import deque
@@ -12,11 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ncc.baselines import _baselines
-from ncc.baselines.registry import Ecn, connect, controller
+from ncc.baselines.registry import Ecn, Needs, connect, controller
 
 MSS = 1460
 RTT_NS = 100_000
 PACKET_NS = 12_000
+PACKET_BYTES = 1500
+LINK_BYTES_PER_S = 125_000_000
 RTO_NS = 5_000_000
 
 
@@ -66,11 +69,15 @@ class Sender:
         self.sacked: set[int] = set()
         self.lost: set[int] = set()
         self.times_sent: dict[int, int] = {}
-        self.pipe: deque[tuple[int, int, int, bool, bool]] = deque()  # arrival, sent, packet, CE, CWR
+        # Arrival, sent, packet, CE, CWR, n-th on the link.
+        self.pipe: deque[tuple[int, int, int, bool, bool, int]] = deque()
+        self.on_link: list[tuple[int, int]] = []  # times at which a packet comes to the link, and leaves it
+        self.reads_hops = bool(controller(self.name).needs & Needs.HOPS)
         self.recovering = self.cwr = False
         self.got: set[int] = set()
         self.rcv_next = self.unacked = self.backoff = 0
         self.last_ce = self.latched = False
+        self.hops: list[tuple[int, int, int, int]] = []
         self.written = self.stimulus.burst_pkts or 1 << 40
         self.writes = 1
 
@@ -85,8 +92,9 @@ class Sender:
             if not self.pipe:
                 self.expire()
                 continue
-            arrival, sent, packet, ce, cwr = self.pipe.popleft()
+            arrival, sent, packet, ce, cwr, nth = self.pipe.popleft()
             self.now = max(self.now, arrival)
+            self.hops = self.telemetry(nth) if self.reads_hops else []
             self.receive(sent, packet, ce, cwr)
         return self
 
@@ -116,12 +124,20 @@ class Sender:
             self.last_sent[packet] = Transmission(
                 self.now, self.first_sent, self.delivered_at, self.delivered, self.app_limited > 0
             )
+            self.on_link.append((self.now, max(self.link_free, self.now)))
             self.link_free = max(self.link_free, self.now) + PACKET_NS
             if (packet, nth) not in self.stimulus.drops:
                 ce = self.ecn is not Ecn.NONE and nth == 0 and self.stimulus.marks(packet)
-                self.pipe.append((self.link_free + RTT_NS - PACKET_NS, self.now, packet, ce, self.cwr))
+                arrival = self.link_free + RTT_NS - PACKET_NS
+                self.pipe.append((arrival, self.now, packet, ce, self.cwr, len(self.on_link)))
                 self.cwr = False
         return False
+
+    def telemetry(self, nth: int) -> list[tuple[int, int, int, int]]:
+        """Telemetry of the n-th packet on the link, counted from 1."""
+        left = self.on_link[nth - 1][1]
+        waiting = sum(came <= left for came, _ in self.on_link[nth:])
+        return [(LINK_BYTES_PER_S, waiting * PACKET_BYTES, nth * PACKET_BYTES, left)]
 
     def receive(self, sent: int, packet: int, ce: bool, cwr: bool) -> None:
         if cwr:
@@ -173,6 +189,7 @@ class Sender:
                 delivered_bytes=delivered * MSS,
                 lost_bytes=max(len(self.lost) - lost, 0) * MSS,
                 flags=flags,
+                hops=self.hops,
                 **rate,
                 **self.common(),
             ),

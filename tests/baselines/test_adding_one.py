@@ -66,7 +66,11 @@ MEASURED = {
 }
 """By file: a line of it, and the line that is added before that."""
 FEATURE = (
-    ("envs/observation/features.yaml", "  fair share:\n", "  busy neighbours: {kind: busy_neighbours}\n"),
+    (
+        "envs/observation/features.yaml",
+        "  fair share:\n",
+        "  busy neighbours: {kind: busy_neighbours, means: number over 10}\n",
+    ),
     ("envs/observation/features.yaml", "    ages: &ages", "      - [busy neighbours]\n"),
     (
         "envs/observation/kinds.h",

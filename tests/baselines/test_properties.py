@@ -25,7 +25,10 @@ NAMES = sorted(controllers())
 BY_ECN = [name for name in NAMES if controller(name).ecn is not Ecn.NONE]
 BY_RATE = [name for name in NAMES if re.search(rf"^NCC_CC_REGISTER_RATE\({name},", header(name), re.MULTILINE)]
 """Their windows follow a model of the path, up and down."""
-RATE_ALONE = ["dcqcn"]
+PATH_WINDOW = [name for name in NAMES if re.search('#include "(path_window|powertcp).h"', header(name))]
+BY_PATH = [*BY_RATE, *PATH_WINDOW, "swift"]
+"""Theirs follow the path's load, too."""
+RATE_ALONE = ["dcqcn", "timely"]
 """A rate is all that limits them, but after a timeout, until the repairs are done."""
 WITH_ALPHA = [name for name in NAMES if name == "dctcp" or '#include "dctcp.h"' in header(name)]
 """DCTCP's state comes first in theirs."""
@@ -180,7 +183,7 @@ def test_congestion_reduces_once_per_window(name: str, seed: int) -> None:
     assert (una[reduced[1:]] > nxt[reduced[:-1]]).all()
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in BY_RATE])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in BY_PATH])
 @given(seed=SEEDS)
 def test_without_delay_only_marks_reduce(name: str, seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -250,7 +253,7 @@ def test_400_gbps_over_200_ms(name: str, corner: str) -> None:
     assert cwnd.max() <= CWND_MAX_BYTES
     assert out[:, 2].max() <= PACING_MAX
     grown = np.diff(cwnd)
-    if name not in BY_RATE:  # a product that wrapped would take the window down, or up by more than any growth
+    if name not in BY_PATH:  # a product that wrapped would take the window down, or up by more than any growth
         assert (grown[(kinds == ACK) & ~marked] >= 0).all()
         assert name in RATE_ALONE or grown.max() <= 10 * 5_000_000
 

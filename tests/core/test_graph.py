@@ -102,9 +102,9 @@ def test_a_tree_goes_up_when_both_children_have_and_down_when_the_parent_has(pie
     edges = [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6)]
     assert ways == Counter({way: pieces for edge in edges for way in (edge, edge[::-1])})
     assert set(flows.size_bytes[sends]) == {-(-8000 // pieces)}
-    firsts = {}
+    firsts = dict[tuple[int, int], int]()
     for row in sends:
-        firsts.setdefault((rank[int(flows.src[row])], rank[int(flows.dst[row])]), row)
+        firsts.setdefault((rank[int(flows.src[row])], rank[int(flows.dst[row])]), int(row))
     assert senders_to(flows, graph, firsts[1, 0]) == {host[3], host[4]}
     assert senders_to(flows, graph, firsts[0, 2]) == {host[1], host[2]}
     assert senders_to(flows, graph, firsts[2, 6]) == {host[0]}
@@ -345,7 +345,9 @@ def test_dfsioe_passes_each_file_on_to_two_more_hosts() -> None:
     assert flows.size_bytes.sum() == 2 * 16 * 1_000_000
     assert set(flows.size_bytes[sends]) == {65_536, 1_000_000 % 65_536}
     assert len(sends) == 2 * 16 * 16
-    passed = [row for row in sends if flows.src[row] in {int(flows.dst[before]) for before in flows_before(graph, row)}]
+    passed = [
+        row for row in sends if flows.src[row] in {int(flows.dst[before]) for before in flows_before(graph, int(row))}
+    ]
     assert len(passed) >= 16 * 16, "a second host waits for a piece before it passes it on"
 
 

@@ -62,7 +62,7 @@ def test_picc_asks_fewer_servers_for_the_same_objects(theta: int) -> None:
 
 
 def test_clusters_bring_what_is_asked_for_together_to_one_server() -> None:
-    settings = {"correlated": 5, "popular_frac": 1.0, "asked": 20}
+    settings: dict[str, Any] = {"correlated": 5, "popular_frac": 1.0, "asked": 20}
     alone = drawn(picc={"theta": 1}, **settings)[1]
     clustered = drawn(picc={"theta": 1, "cluster_weight": 10.0}, **settings)[1]
     assert clustered.answer.sum() < 0.7 * alone.answer.sum()

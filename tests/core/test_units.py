@@ -63,6 +63,9 @@ def test_units_are_read_in_lists_in_mappings_and_in_pairs() -> None:
         "params": [["min_rto_s", "5ms"], ["name", "5ms"]],
         "events_per_s": "50ms",
         "rate_bytes_per_s": "50KB",
+        "rate_bytes_per_ms": "50KB",
+        "pkts_per_us": "5pkts",
+        "bytes_per_ns": "50KB",
         "duration_s": "many",
         "size_bytes": None,
     }
@@ -72,6 +75,9 @@ def test_units_are_read_in_lists_in_mappings_and_in_pairs() -> None:
         "params": [["min_rto_s", 0.005], ["name", "5ms"]],
         "events_per_s": "50ms",
         "rate_bytes_per_s": "50KB",
+        "rate_bytes_per_ms": "50KB",
+        "pkts_per_us": "5pkts",
+        "bytes_per_ns": "50KB",
         "duration_s": "many",
         "size_bytes": None,
     }

@@ -243,8 +243,11 @@ def test_linux_refuses_by_name_what_it_does_not_run() -> None:
         check_rack(Dumbbell(pairs=1, programs=(wrong,)).build(), Transport(recovery="classic"))
     with pytest.raises(ConfigError, match="every flow must open its own connection"):
         check_rack(Dumbbell(pairs=1, programs=RWNDQ).build(), Transport(recovery="classic", connections_per_pair=1))
-    with pytest.raises(ConfigError, match="Controller dcqcn needs a timer or telemetry, which the kernel gives none"):
-        check_stack(HostStack(transport="dcqcn"))
+    for name in ("dcqcn", "hpcc", "powertcp"):
+        with pytest.raises(
+            ConfigError, match=f"Controller {name} needs a timer or telemetry, which the kernel gives none"
+        ):
+            check_stack(HostStack(transport=name))
     with pytest.raises(UnknownNameError, match=r"tags 'srpt'.*pias"):
         check_stack(HostStack(transport="cubic", tags="srpt"))
     with pytest.raises(ConfigError, match="after_1_pkts of tags pias must be a whole number from 0"):

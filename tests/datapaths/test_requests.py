@@ -258,7 +258,7 @@ def asked(simulator: Simulator, front: str, *params: tuple[str, int], n: int = 1
     """Starts of the n queries of a request in order, and ends of their answers in the same order, in ns."""
     scenario = star(n, dict(ASK, fan_in=n))
     flows = scenario.flows(1)
-    records = run(simulator(), scenario, flows, HostStack(transport="newreno", front=front, front_params=params))
+    records = run(simulator(), Case(scenario, flows, HostStack(transport="newreno", front=front, front_params=params)))
     query_of = queries_of(flows)
     answers = np.flatnonzero(query_of >= 0)
     starts, ends = (np.rint(1e9 * column).astype(int) for column in (records.start_s, records.finish_s))

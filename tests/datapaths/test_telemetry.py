@@ -10,10 +10,11 @@ from ncc.core.topology import Program
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, windowed
+from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, run, windowed
 from tests.datapaths.test_same_packets import (
     random_case,
     random_topology,
+    run_alike,
 )
 
 INT = (Program(name="int"),)
@@ -63,3 +64,21 @@ def test_both_simulators_write_alike(seed: int) -> None:
     ours, theirs = (read(each, scenario, DIGEST, 60) for each in (PacketsimDatapath, Ns3Datapath))
     assert (ours > 0).any()
     np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("transport", ["hpcc", "powertcp"])
+@pytest.mark.parametrize("base_ns", [0, 20_000])
+def test_senders_that_read_telemetry_do_the_same_on_both_simulators(transport: str, base_ns: int) -> None:
+    """An incast, and flows across two spines that share an uplink."""
+    stack = HostStack(transport=transport, params=(("base_rtt_ns", base_ns),) if base_ns else ())
+    incast = ManyToOne(senders=4, delay_s=2e-6, buffer_bytes=10**5, mark_threshold_bytes=0, programs=INT)
+    fabric = LeafSpine(leaves=2, spines=2, programs=INT)
+    for topology, ends in (
+        (incast, [(f"s{i}", "receiver") for i in range(4)]),
+        (fabric, [(f"h0_{i}", f"h1_{i % 2}") for i in range(4)]),
+    ):
+        scenario = fixed(topology, *(flow(*each, 500_000) for each in ends), period_s=1e-4, transport=EACH_ACK)
+        done = run_alike(scenario, stack)
+        assert np.isfinite(done.fct_s).all()
+        blind = run(PacketsimDatapath, scenario.replace(topology=topology.replace(programs=())), stack)
+        assert (blind.fct_s != done.fct_s).any(), "it has read nothing"

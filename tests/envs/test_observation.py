@@ -152,11 +152,19 @@ def test_a_measurement_that_is_not_finite_is_named(name: str, value: float) -> N
     ("feature", "message"),
     [
         ({"kidn": "own"}, "'rtt' must have a kind and may have of, per, called and means, got kidn"),
-        ({"kind": "own", "of": "rt"}, "Unknown 'of' of a feature of kind own .* 'rt'. Did you mean 'rtt'. Known: "),
+        ({"kind": "own", "of": "rt"}, "Unknown 'of' of a feature without 'means' .* 'rt'. Did you mean 'rtt'. Known: "),
+        ({"kind": "busy_share"}, "Unknown 'of' of a feature without 'means' .* Or say in 'means' what 'rtt' means"),
+        (
+            {"kind": "own", "of": "rt", "means": "x"},
+            "Unknown 'of' of a feature of kind own .* 'rt'. Did you mean 'rtt'. Known: ",
+        ),
         ({"kind": "own", "of": "uplink_queue"}, "Unknown 'of' of a feature of kind own .* 'uplink_queue'"),
-        ({"kind": "own_before", "of": "period"}, "Unknown 'of' of a feature of kind own_before .* 'period'"),
+        (
+            {"kind": "own_before", "of": "period", "means": "x"},
+            "Unknown 'of' of a feature of kind own_before .* 'period'",
+        ),
         ({"kind": "mean", "of": "goodput"}, "kind mean .* 'goodput'; known: bytes, flows, limit"),
-        ({"kind": "constant"}, "kind constant .* 'None'; known: buffer, period"),
+        ({"kind": "constant", "means": "x"}, "kind constant .* 'None'; known: buffer, period"),
         (None, "Unknown feature in a view .* 'rtt'; known"),
     ],
 )

@@ -53,7 +53,7 @@ def test_it_installs_what_the_build_requires_at_pinned_versions() -> None:
     assert required <= installed, "a build without isolation finds only these"
     assert required <= set(constraints())
     for command in re.findall(r"pip install [^&]*", run):
-        assert "-c" in command, f"without the pinned versions: {command}"
+        assert re.search(r" -c \S*constraints\.txt ", command), f"without the pinned versions: {command}"
         assert "--no-cache-dir" in command, f"pip's cache stays in the image: {command}"
     for line in of("RUN"):
         assert "apt-get install" not in line or "rm -rf /var/lib/apt/lists" in line

@@ -44,7 +44,8 @@ def test_flows_are_delivered(controller: str, rack: Rack) -> None:
         assert row["acks"] > 100
     windows = [rows["cwnd_bytes"] / rows["mss_bytes"] for rows in (*seen, np.array(list(run.finished.values())))]
     assert np.concatenate(windows).min() >= 1
-    assert np.concatenate(windows).max() < 5000  # 30 times what the bottleneck and its buffer hold
+    by_rate_alone = controller == "timely"
+    assert by_rate_alone or np.concatenate(windows).max() < 5000  # 30 times what the bottleneck and its buffer hold
     hosts = run.shim.hosts[HOST]
     assert hosts["flows"] == 0
 

@@ -75,8 +75,12 @@ def test_hints_and_help_know_them(own: Path, main: Main) -> None:
         name = file.partition("/")[2]
         refused = main(verb, key)
         assert refused.startswith(f"2 error: Unknown {key.partition('=')[0]} '{name}'")
-        assert refused.endswith(f"mine/{file}.yaml has that name: add --config-dir mine\n")
-    assert main("evaluate", "controller=quite_other").endswith("in the controllers of --config-dir <folder>.\n")
+        assert refused.endswith(f"mine/{file}.yaml has that name: add --config-dir mine.\n")
+    unknown = main("train", "--config-name", "foo")
+    assert unknown.startswith("2 error: Unknown configuration 'foo'")
+    assert main("evaluate", "controller=quite_other").endswith(
+        "<folder>/controllers/<name>.yaml with --config-dir <folder>.\n"
+    )
     assert "--config-dir" not in main("evaluate", "controller=dctpc"), "a typing error needs no folder"
 
 

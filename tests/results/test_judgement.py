@@ -27,7 +27,7 @@ def _summary(slowdown: float, goodput: float) -> dict[str, float]:
 
 def test_an_invalid_run_is_said() -> None:
     judgement = Judgement({"packetsim": compared(2.0, invalid=4), "ns3": compared()})
-    assert judgement.reference == "ns3"
+    assert judgement.judged_by == "ns3"
     assert "INVALID 1 of 10" in printed(judgement)
 
 

@@ -2,14 +2,16 @@
 """Figures for a column of a paper: their width, the size of their text, and that nothing is cut or covers another."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.axis import Axis
 from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -18,7 +20,7 @@ from matplotlib.text import Text
 from ncc.core.errors import ConfigError
 from ncc.harness.run import Run
 from ncc.metrics.stats import Interval
-from ncc.results.paper import Paper, paper_of
+from ncc.results.figure_layout import FigureLayout, layout_of
 from ncc.results.plot import (
     FlowPoints,
     canvas,
@@ -26,14 +28,16 @@ from ncc.results.plot import (
     fct_by_size,
     flow_timeline,
     held_out_curve,
+    laid_out,
     learning_curve,
-    on_paper,
     port_timeline,
     slowdown_cdf,
     window_timeline,
 )
+from ncc.study.draw import draw
 from tests.results.test_plot import points, rows
 from tests.results.test_plot_series import runs, trace
+from tests.study.test_page import result
 from tests.support.experiments import fluid_run
 
 Draw = Callable[[Path], None]
@@ -54,6 +58,7 @@ def marked_apart() -> list[Run]:
     return [one, replace(other, controller=named, scenario=other.scenario.replace(topology=topology))]
 
 
+FAR: dict[str, Any] = {"measure": "queue", "title": "the queue", "log_y": True, "levels": {"a far level": 1e7}}
 FIGURES: dict[str, Draw] = {
     "levels": lambda path: port_timeline(marked_apart(), path),
     "port": lambda path: port_timeline(runs(), path),
@@ -67,6 +72,7 @@ FIGURES: dict[str, Draw] = {
     "held out": lambda path: held_out_curve(
         {0: Interval(1.1, 1.0, 1.2, 5, 0), 90_000: Interval(0.8, 0.7, 0.9, 5, 0)}, {"dctcp": 1.0}, path, over="DCTCP"
     ),
+    "study": lambda path: draw(result(panels=[FAR]), {}, path),
 }
 
 
@@ -74,11 +80,11 @@ Box = tuple[float, ...]
 """Left, bottom, right and top in pixels."""
 
 
-def drawn(draw: Draw, paper: Paper, monkeypatch: pytest.MonkeyPatch) -> tuple[Figure, dict[Text, Box]]:
+def drawn(draw: Draw, layout: FigureLayout, monkeypatch: pytest.MonkeyPatch) -> tuple[Figure, dict[Text, Box]]:
     """Draw a figure; return it with every text that can be seen, and the text's place."""
     saved: list[Figure] = []
     monkeypatch.setattr(canvas, "save_figure", lambda figure, _: saved.append(figure))
-    with on_paper(paper):
+    with laid_out(layout):
         draw(Path("never written"))
     found: dict[Text, Box] = {}
     usual = Text.draw
@@ -95,41 +101,49 @@ def drawn(draw: Draw, paper: Paper, monkeypatch: pytest.MonkeyPatch) -> tuple[Fi
     return figure, found
 
 
-def tick_labels(figure: Figure, found: Mapping[Text, Box]) -> Iterator[list[Box]]:
-    """Places of the labels below each panel, from left to right."""
-    for axes in figure.axes:
-        ticks = [*axes.xaxis.get_major_ticks(), *axes.xaxis.get_minor_ticks()]
-        yield sorted(found[tick.label1] for tick in ticks if tick.label1 in found)
+def tick_labels(axis: Axis, found: Mapping[Text, Box]) -> list[Box]:
+    """Places of an axis's labels, from left to right."""
+    ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+    return sorted(found[tick.label1] for tick in ticks if tick.label1 in found)
 
 
-@pytest.mark.parametrize("paper", [Paper(), Paper(COLUMN_IN, titles=False), Paper(7.0)])
+@pytest.mark.parametrize("layout", [FigureLayout(), FigureLayout(COLUMN_IN, titles=False), FigureLayout(7.0)])
 @pytest.mark.parametrize("name", FIGURES)
-def test_text_can_be_read(name: str, paper: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_can_be_read(name: str, layout: FigureLayout, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is within the figure, no tick's label covers the next, and on paper it has the size of a paper's text."""
-    figure, found = drawn(FIGURES[name], paper, monkeypatch)
+    figure, found = drawn(FIGURES[name], layout, monkeypatch)
     right, top = figure.bbox.size
     for text, box in found.items():
         assert box[0] >= -1, text.get_text()
         assert box[1] >= -1, text.get_text()
         assert box[2] <= right + 1, text.get_text()
         assert box[3] <= top + 1, text.get_text()
-        if paper.width_in:
+        if layout.width_in:
             assert 6.9 <= float(text.get_fontsize()) <= 9.0, text.get_text()
     for (one, a), (other, b) in combinations(found.items(), 2):
         beside = a[2] <= b[0] + 2 or b[2] <= a[0] + 2 or a[3] <= b[1] + 2 or b[3] <= a[1] + 2
         assert beside, f"{one.get_text()} covers {other.get_text()}"
-    labels = list(tick_labels(figure, found))
-    assert max(map(len, labels)) > 1, "an axis without numbers says nothing"
-    for places in labels:
-        assert all(left[2] + 2 < right[0] for left, right in pairwise(places)), name
-    assert figure.get_figwidth() == (paper.width_in or figure.get_figwidth())
-    assert bool(figure.get_suptitle()) == paper.titles
+    for axes in figure.axes:
+        across = [tick_labels(one.xaxis, found) for one in axes.get_shared_x_axes().get_siblings(axes)]
+        up = [tick_labels(one.yaxis, found) for one in axes.get_shared_y_axes().get_siblings(axes)]
+        for labels in (across, up):
+            assert max(map(len, labels)) > 1, "an axis without numbers says nothing"
+        assert all(left[2] + 2 < right[0] for places in across for left, right in pairwise(places)), name
+    assert figure.get_figwidth() == (layout.width_in or figure.get_figwidth())
+    assert bool(figure.get_suptitle()) == layout.titles
+
+
+def test_a_level_far_from_the_data_has_ticks_near_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure, _ = drawn(FIGURES["study"], FigureLayout(), monkeypatch)
+    (axes,) = figure.axes
+    level = axes.get_ylim()[1]  # the highest that is drawn, about
+    assert max(axes.get_yticks()) > level / 10, "the data are a thousand times lower"
 
 
 def test_a_screen_s_figures_come_back(tmp_path: Path) -> None:
     draw = partial(slowdown_cdf, points())
     draw(tmp_path / "before.svg")
-    with on_paper(Paper(COLUMN_IN, titles=False)):
+    with laid_out(FigureLayout(COLUMN_IN, titles=False)):
         draw(tmp_path / "paper.svg")
     draw(tmp_path / "after.svg")
     assert (tmp_path / "after.svg").read_bytes() == (tmp_path / "before.svg").read_bytes()
@@ -141,5 +155,5 @@ def test_a_screen_s_figures_come_back(tmp_path: Path) -> None:
 def test_a_width_without_figures_is_refused() -> None:
     for given in ({"width_in": 3.4, "titles": True}, {"width_in": None, "titles": False}):
         with pytest.raises(ConfigError, match="add figures=pdf"):
-            paper_of(**given, figures=())
-    assert paper_of(None, titles=True, figures=()) == Paper()
+            layout_of(**given, figures=())
+    assert layout_of(None, titles=True, figures=()) == FigureLayout()

@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from ncc.core.errors import ConfigError, ResultError
 from ncc.results.palette import PALETTE
 from ncc.results.plot import DPI, FlowPoints, epoch_timeline, fct_by_size, learning_curve, slowdown_cdf
-from ncc.results.plot.canvas import LETTERS, TITLE, thinned_mean
+from ncc.results.plot.canvas import LETTERS_PER_IN, TITLE_PT, plain, thinned_mean
 from ncc.results.plot.slowdown import _bins
 from tests.support.experiments import fluid_run
 
@@ -92,7 +92,7 @@ def test_an_episode_far_from_all_others_does_not_set_the_axis(tmp_path: Path) ->
     assert "one episode (1 of 200 beyond the axis)" in far
     lines = re.findall(r">((?:Long ?)+)<", usual_text)
     assert sum(line.count("Long") for line in lines) == 40
-    assert all(len(line) <= 9 * LETTERS / TITLE for line in lines), "as much as fits the width of nine inches"
+    assert all(len(line) <= 9 * LETTERS_PER_IN / TITLE_PT for line in lines), "as much as fits the width of nine inches"
 
 
 def has_colour(path: Path, colour: str) -> bool:
@@ -165,3 +165,8 @@ def test_a_thinned_curve_keeps_its_last_points(most: int, x: list[float], y: lis
     thin_x, thin_y = thinned_mean(np.arange(5.0), np.array([1.0, 2.0, 3.0, 7.0, 18.0]), most)
     np.testing.assert_allclose(thin_x, x)
     np.testing.assert_allclose(thin_y, y)
+
+
+@pytest.mark.parametrize(("value", "text"), [(1e6, "1000000"), (2.5e7, "25000000"), (0.1 + 0.2, "0.3"), (1500, "1500")])
+def test_ticks_have_no_powers_of_ten(value: float, text: str) -> None:
+    assert plain(value, 0) == text

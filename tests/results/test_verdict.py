@@ -61,6 +61,8 @@ def test_what_cannot_be_told_apart_is_equal() -> None:
     assert "] includes 0); " in said
     (said,) = verdicts(compared({"ncc": SAME, "dctcp": BUSY}, learned=("ncc",)))
     assert "(NCC 3 % sooner on average, but the interval [" in said
+    (said,) = verdicts(compared({"ncc": SAME, "dctcp": SAME}, learned=("ncc",)))
+    assert said == "NCC and DCTCP finish flows equally soon (0 % [0, 0]); goodput equal (0 % [0, 0])."
 
 
 def test_few_seeds_tell_nothing() -> None:

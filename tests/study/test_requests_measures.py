@@ -14,7 +14,7 @@ from ncc.harness.datapath import HostStack
 from ncc.harness.limiter import Unlimited
 from ncc.harness.run import run_once
 from ncc.metrics.requests import qct_s
-from ncc.study.measures import SentPackets, measure_all
+from ncc.study.measures import AnyMeasure, SentPackets, measure_all
 from ncc.study.measures_of_flows import RequestEfficiency, RequestGoodput
 
 
@@ -40,7 +40,7 @@ def test_requests_are_counted_and_timed() -> None:
     scenario = racks()
     controller = Controller(name="newreno", stack=HostStack(transport="newreno"))
     run = run_once(PacketsimDatapath(), scenario, controller, Unlimited(), 1, flow_seed=1).require_valid()
-    measures = {
+    measures: dict[str, AnyMeasure] = {
         "goodput": RequestGoodput(),
         "of_line": RequestEfficiency(),
         "packets": SentPackets(ports=("leaf*->spine*",)),

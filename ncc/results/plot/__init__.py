@@ -5,7 +5,7 @@ Every function takes the `path` that it writes to. `ncc.results.notebook.shown` 
 `ncc.results.palette` has the style of each controller.
 """
 
-from ncc.results.plot.canvas import DPI, new_figure, on_paper, save_figure
+from ncc.results.plot.canvas import DPI, laid_out, new_figure, save_figure
 from ncc.results.plot.epochs import epoch_timeline
 from ncc.results.plot.learning import held_out_curve, learning_curve
 from ncc.results.plot.series import flow_timeline, port_timeline, request_timeline, window_timeline
@@ -18,9 +18,9 @@ __all__ = [
     "fct_by_size",
     "flow_timeline",
     "held_out_curve",
+    "laid_out",
     "learning_curve",
     "new_figure",
-    "on_paper",
     "port_timeline",
     "request_timeline",
     "save_figure",

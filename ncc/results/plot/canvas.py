@@ -19,8 +19,8 @@ from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.topology import Topology
 from ncc.harness.atomic import replacing
+from ncc.results.figure_layout import SCREEN, FigureLayout
 from ncc.results.palette import Style
-from ncc.results.paper import SCREEN, Paper
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,9 +40,9 @@ KEY_LETTERS = 7
 """Width of the line or mark before a name in a legend, in letters."""
 THIN = 1.0
 """Line width of the curves of bounds, in points."""
-LETTERS = 120
+LETTERS_PER_IN = 120
 """Letters of a text of 1 point that fit an inch."""
-TITLE = 12.0
+TITLE_PT = 12.0
 """Size of a title in points, on a screen."""
 INK = "#333333"
 """Colour of lines and marks that belong to no controller."""
@@ -61,11 +61,11 @@ TIP = "tip: "
 _TOLD = re.compile(rb'<g id="tip: ([^"]*)">')
 PLAIN: Any = {"text.usetex": False}
 """Settings that override a user's matplotlibrc, because LaTeX text could not be drawn where LaTeX is missing."""
-TEXT, PAPER_TEXT = 10.0, 8.0
+TEXT_PT, PAPER_TEXT_PT = 10.0, 8.0
 """Size of text in points, on a screen and on paper."""
 PAPER_LOOK: Any = {
-    "font.size": PAPER_TEXT,
-    "axes.titlesize": PAPER_TEXT,
+    "font.size": PAPER_TEXT_PT,
+    "axes.titlesize": PAPER_TEXT_PT,
     "legend.fontsize": 7.0,
     "legend.handlelength": 1.6,
     "legend.columnspacing": 1.0,
@@ -81,30 +81,30 @@ ROW_IN = 1.25
 """Smallest height of a panel on paper in inches."""
 
 
-_paper: ContextVar[Paper] = ContextVar("paper", default=SCREEN)
+_layout: ContextVar[FigureLayout] = ContextVar("layout", default=SCREEN)
 
 
 @contextmanager
-def on_paper(paper: Paper) -> Iterator[None]:
-    """Draw all figures in this context for a paper."""
+def laid_out(layout: FigureLayout) -> Iterator[None]:
+    """Draw all figures in this context with a layout."""
     from matplotlib import rc_context
 
-    token = _paper.set(paper)
+    token = _layout.set(layout)
     try:
-        with rc_context(PAPER_LOOK if paper.width_in else {}):
+        with rc_context(PAPER_LOOK if printed() else {}):
             yield
     finally:
-        _paper.reset(token)
+        _layout.reset(token)
 
 
 def printed() -> bool:
     """True where figures are drawn for a paper's width."""
-    return _paper.get().width_in is not None
+    return _layout.get().width_in is not None
 
 
-def points(size: float) -> float:
-    """Size of a text in points: as it is given on a screen, at most `PAPER_TEXT` on paper."""
-    return min(size, PAPER_TEXT) if printed() else size
+def text_pt(size_pt: float) -> float:
+    """Size of a text in points: as it is given on a screen, at most `PAPER_TEXT_PT` on paper."""
+    return min(size_pt, PAPER_TEXT_PT) if printed() else size_pt
 
 
 def new_figure(
@@ -129,8 +129,8 @@ def new_figure(
     Returns:
         The figure and its panels.
     """
-    paper, per_line = _paper.get(), -(-n // lines)
-    if (width_in := paper.width_in) and rows:
+    width_in, per_line = _layout.get().width_in, -(-n // lines)
+    if width_in and rows:
         width, height = width_in, max(height * width_in / width, 0.5 + ROW_IN * n)
     elif width_in:
         panel_in, line_in = width / per_line, height / lines
@@ -141,7 +141,7 @@ def new_figure(
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    look: Any = {"font.size": points(TEXT), "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True}
+    look: Any = {"font.size": text_pt(TEXT_PT), "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True}
     look |= {"grid.color": "#dddddd", "grid.linewidth": 0.6, "axes.axisbelow": True, **PLAIN}
     with rc_context(look):
         figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
@@ -152,7 +152,7 @@ def new_figure(
     panels = list(axes.ravel())
     for spare in panels[n:]:
         spare.remove()
-    for panel in panels[:n] if width_in else ():
+    for panel in panels[:n] if printed() else ():
         panel.locator_params(axis="x", nbins=PAPER_TICKS)
     return figure, panels[:n]
 
@@ -180,31 +180,31 @@ def finish(
     entries: Mapping[str, Any] | None = None,
     columns: int = 0,
     *,
-    size: float = TITLE,
+    size_pt: float = TITLE_PT,
     grow: bool = False,
 ) -> None:
-    """Add a title, unless the paper has none, and a legend of `entries` below the panels; write the file.
+    """Add a title, unless the layout has none, and a legend of `entries` below the panels; write the file.
 
     Args:
         title: text; each of its lines is broken where it does not fit.
         entries: handles of the legend, by their texts; None: no legend.
         columns: most columns of the legend; 0: as many as fit.
-        size: size of the title in points, on a screen.
+        size_pt: size of the title in points, on a screen.
         grow: add the height of the title and the legend to the figure, as is always done on paper.
     """
-    paper, lines = _paper.get(), 0
+    lines = 0
     if entries:
         ncols = min(len(entries), columns or legend_columns(figure))
         key = KEY_LETTERS + max(map(len, entries))
-        ncols = max(1, min(ncols, letters(figure.get_figwidth(), points(TEXT)) // key))
+        ncols = max(1, min(ncols, letters(figure.get_figwidth(), text_pt(TEXT_PT)) // key))
         lines += max(2, -(-len(entries) // ncols))
         figure.legend(entries.values(), entries.keys(), ncols=ncols, **BELOW)
-    if title and paper.titles:
-        text = "\n".join(fill(line, letters(figure.get_figwidth(), points(size))) for line in title.split("\n"))
+    if title and _layout.get().titles:
+        text = "\n".join(fill(line, letters(figure.get_figwidth(), text_pt(size_pt))) for line in title.split("\n"))
         lines += text.count("\n") + 1
-        figure.suptitle(text, x=0.01, ha="left", fontsize=points(size))
-    if grow or paper.width_in:
-        figure.set_figheight(figure.get_figheight() + 0.02 * points(TEXT) * lines)
+        figure.suptitle(text, x=0.01, ha="left", fontsize=text_pt(size_pt))
+    if grow or printed():
+        figure.set_figheight(figure.get_figheight() + 0.02 * text_pt(TEXT_PT) * lines)
     save_figure(figure, path)
 
 
@@ -220,9 +220,9 @@ def finish_curves(figure: "Figure", path: Path, title: str, looks: Mapping[str, 
     finish(figure, path, title, entries)
 
 
-def letters(width_in: float, size: float) -> int:
-    """Letters of a line of `size` points that fit a width in inches."""
-    return int(width_in * LETTERS / size)
+def letters(width_in: float, size_pt: float) -> int:
+    """Letters of a line of `size_pt` points that fit a width in inches."""
+    return int(width_in * LETTERS_PER_IN / size_pt)
 
 
 def entries_of(panels: "Sequence[Axes]") -> dict[str, Any]:
@@ -271,7 +271,7 @@ def stroke(place: int, n: int) -> float:
 
 def legend_columns(figure: "Figure") -> int:
     """Number of columns of a legend that fit the figure, for names of usual length."""
-    return max(1, min(5, int(figure.get_figwidth() / (1.9 * points(TEXT) / TEXT))))
+    return max(1, min(5, int(figure.get_figwidth() / (1.9 * text_pt(TEXT_PT) / TEXT_PT))))
 
 
 def legend_beside(axes: "Axes") -> None:
@@ -283,7 +283,9 @@ def panel_title(axes: "Axes", text: str) -> None:
     """Put a title above a panel, in as many lines as its width needs."""
     place, width_in = axes.get_subplotspec(), axes.figure.bbox.width / axes.figure.dpi
     columns = 1 if place is None else place.get_gridspec().ncols
-    axes.set_title(fill(text, letters(width_in, points(TEXT)) // columns - 2), loc="left", fontsize=points(TEXT))
+    axes.set_title(
+        fill(text, letters(width_in, text_pt(TEXT_PT)) // columns - 2), loc="left", fontsize=text_pt(TEXT_PT)
+    )
 
 
 def is_first_in_line(axes: "Axes") -> bool:
@@ -341,7 +343,7 @@ def in_bytes(value: float, _: float) -> str:
 
 def plain(value: float, _: float) -> str:
     """Format a tick as briefly as possible, without powers of ten."""
-    return f"{value:.6g}"
+    return f"{value:.10g}"
 
 
 def log_axis(axis: "Axis", text: Callable[[float, float], str] = plain, most: int = 6) -> None:

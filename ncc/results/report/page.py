@@ -14,10 +14,10 @@ from ncc.metrics.catalogue import HEADLINE as BRIEF
 from ncc.results.captions import few_seeds, warning_lines
 from ncc.results.closeup import Drawing
 from ncc.results.comparison import Comparison
+from ncc.results.figure_layout import SCREEN, FigureLayout
 from ncc.results.grid import BEST
 from ncc.results.palette import Style, label, styles
-from ncc.results.paper import SCREEN, Paper
-from ncc.results.plot import on_paper
+from ncc.results.plot import laid_out
 from ncc.results.report.figures import closeup_figures, curve_figure, embedded, slowdown_figures
 from ncc.results.report.sources import Source
 from ncc.results.report.words import scenario_rows, training_rows
@@ -28,8 +28,8 @@ GENERATOR = "ncc.report 1"
 """Text by which a page is known to be a report; a newer report may replace such a page."""
 HEADLINE = "slowdown_all_mean", "slowdown_all_p99", "goodput_bps", "queue_delay_mean_s"
 """Metrics in the overview of all folders."""
-PHONE = Paper(width_in=3.5)
-"""Size of figures that narrow screens show in place of the others."""
+PHONE = FigureLayout(width_in=3.5)
+"""Layout of figures that narrow screens show in place of the others."""
 SIDE_BY_SIDE = 4
 """Number of controllers that are drawn side by side unless they are named."""
 _LINES = {"-": "solid", "--": "dashed", "-.": "dashed", ":": "dotted"}
@@ -61,7 +61,7 @@ def part_of(
         NccError: windows are wanted, and the runs cannot be done again.
     """
     judgement, training = source.judgement, source.training
-    names, where = judgement.any.controllers, judgement.reference
+    names, where = judgement.any.controllers, judgement.judged_by
     reference = reference_of(judgement.any)
     seed = min(judgement.any.seeds) if seed is None else seed
     first = [name for name in names if name != reference][: SIDE_BY_SIDE - 1]
@@ -135,13 +135,13 @@ def drawings(part: Part) -> list[Drawing]:
     return [*([part["curve"]] if part["curve"] else []), *part["slowdowns"], *part["closeups"]]
 
 
-def render(parts: Sequence[Part], title: str | None, told: Callable[[Drawing], None] = lambda _: None) -> str:
+def render(parts: Sequence[Part], title: str | None, before_drawing: Callable[[Drawing], None] = lambda _: None) -> str:
     """Render the HTML text of the page.
 
     Args:
         parts: the sections, as `part_of` returns them.
         title: title of the page; None: a title made of the scenarios' names.
-        told: function that is called before each figure is drawn.
+        before_drawing: function that is called before each figure is drawn.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -152,8 +152,8 @@ def render(parts: Sequence[Part], title: str | None, told: Callable[[Drawing], N
     folder = files("ncc.results.report")
 
     def shown(drawing: Drawing, anchor: str, narrow: bool) -> str:
-        told(drawing)
-        with on_paper(PHONE if narrow else SCREEN):
+        before_drawing(drawing)
+        with laid_out(PHONE if narrow else SCREEN):
             return embedded(drawing, f"{anchor}-narrow" if narrow else anchor)
 
     names = list(dict.fromkeys(name for part in parts for name in _named(part)))
@@ -181,7 +181,7 @@ def _overview(source: Source, names: Iterable[str]) -> list[list[str]]:
     return [
         [
             label(name),
-            judgement.reference,
+            judgement.judged_by,
             *(CATALOGUE[key].text(judgement.any.cell(name, key).estimate) for key in HEADLINE),
         ]
         for name in names

@@ -119,8 +119,7 @@ def _source(
 
 def _bounded(evaluation: Evaluation) -> bool:
     """True if bounds apply: all runs have the flows of an evaluation, and bounds were not switched off."""
-    config = evaluation.manifest.facts["config"]
-    wanted = config.get("bounds", config.get("evaluation", {}).get("bounds", True))
+    wanted = evaluation.settings.get("bounds", True)
     drawn = all(run.manifest.facts["flow_seed"] == eval_flow_seed(run.seed) for run in evaluation.runs)
     return bool(wanted) and drawn
 

@@ -12,8 +12,8 @@ from ncc.core.value import Name, Natural, Value
 from ncc.harness.atomic import write_text
 from ncc.harness.progress import Bar
 from ncc.results.closeup import Drawing
-from ncc.results.paper import FigureWidth, paper_of
-from ncc.results.plot import on_paper
+from ncc.results.figure_layout import FigureWidth, layout_of
+from ncc.results.plot import laid_out
 from ncc.results.report.page import GENERATOR, Part, drawings, part_of, render
 from ncc.results.report.sources import Source, read_source, require_folder
 
@@ -55,7 +55,7 @@ class ReportSpec(Value, frozen=True):
             )
         if len({Path(run).resolve() for run in self.run}) < len(self.run):
             raise ConfigError(f"run names a folder twice: {', '.join(self.run)}")
-        paper_of(self.width_in, titles=self.titles, figures=self.figures)
+        layout_of(self.width_in, titles=self.titles, figures=self.figures)
 
 
 def write_report(spec: ReportSpec) -> Path:
@@ -82,15 +82,15 @@ def write_report(spec: ReportSpec) -> Path:
         n = sum(len(drawings(part)) for part in parts) * (2 + len(spec.figures))
         drawn = count()
 
-        def told(drawing: Drawing) -> None:
+        def before_drawing(drawing: Drawing) -> None:
             bar.update(2 * READ_FRAC + (1 - 2 * READ_FRAC) * next(drawn) / n, f"drawing {drawing.name}")
 
-        write_text(path, render(parts, spec.title, told))
-        with on_paper(paper_of(spec.width_in, titles=spec.titles, figures=spec.figures)):
+        write_text(path, render(parts, spec.title, before_drawing))
+        with laid_out(layout_of(spec.width_in, titles=spec.titles, figures=spec.figures)):
             for part in parts:
                 folder = figures_beside(path) / (part["source"].name if len(parts) > 1 else "")
                 for drawing, form in product(drawings(part), spec.figures):
-                    told(drawing)
+                    before_drawing(drawing)
                     drawing.draw(folder / f"{drawing.name}.{form}")
         bar.update(1.0)
     return path

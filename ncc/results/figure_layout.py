@@ -14,19 +14,19 @@ FigureWidth = Annotated[float, Meta(ge=2, le=20)] | None
 
 
 @dataclass(frozen=True)
-class Paper:
+class FigureLayout:
     """Width of figures in inches, or None as for a screen; and whether they have titles."""
 
     width_in: float | None = None
     titles: bool = True
 
 
-SCREEN = Paper()
+SCREEN = FigureLayout()
 
 
-def paper_of(width_in: FigureWidth, *, titles: bool, figures: Sequence[str]) -> Paper:
-    """Make the paper of a command's settings; `ConfigError` if no `figures` are written to which they apply."""
-    paper = Paper(width_in, titles)
-    if paper != SCREEN and not figures:
+def layout_of(width_in: FigureWidth, *, titles: bool, figures: Sequence[str]) -> FigureLayout:
+    """Make the layout of a command's settings; `ConfigError` if no `figures` are written to which they apply."""
+    layout = FigureLayout(width_in, titles)
+    if layout != SCREEN and not figures:
         raise ConfigError("width_in and titles are for figures that are files of their own: add figures=pdf")
-    return paper
+    return layout
