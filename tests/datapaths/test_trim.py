@@ -67,7 +67,7 @@ def test_a_trimmed_packet_comes_again_when_it_is_worked_out_by_hand(simulator: S
 
 @pytest.mark.parametrize(("header_bytes", "room"), [(0, 3000 // 64), (640, 10)])
 def test_as_many_are_cut_at_once_as_headers_have_room(simulator: Simulator, header_bytes: int, room: int) -> None:
-    """Of 60 packets one is transmitted and two wait. The others come before the first has left."""
+    """One of 60 packets is transmitted and two wait. The others come before the first has left."""
     topology = ManyToOne(
         senders=60, delay_s=1e-3, buffer_bytes=100_000, mark_threshold_bytes=0,
         programs=(Program(name="trim", params=(("over_bytes", 3000), ("header_bytes", header_bytes))),),
