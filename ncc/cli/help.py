@@ -90,7 +90,8 @@ def show(verb: str, config: Any, choices: Mapping[str, Any], options: Mapping[st
     if lines:
         _print(console, "Groups, with their options", lines)
     _print(console, "Keys", [(key, OmegaConf.select(config, key), text) for key, text in keys.items()])
-    more = f"ncc {verb} --help scenario (its keys), " if "scenario" in groups else ""
+    chosen = "" if choices.get("scenario") else "scenario=rack "
+    more = f"ncc {verb} {chosen}--help scenario (its keys), " if "scenario" in groups else ""
     console.print(
         f"\nValues may have units: 10Gbps, 1ms, 512KB, 80%. More: {more}--cfg job (all that was composed), "
         "-m (every combination of comma-separated values), --config-dir DIR (YAML files of your own)."

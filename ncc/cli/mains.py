@@ -195,7 +195,8 @@ def _composition_error(error: HydraException, main: str) -> str:
         parent, _, key = cause.full_key.rpartition(".")
         none = f"a key of {key} is set, and none is chosen; choose {key}= as well"
         unset = f"{parent} is not set, so it has no key {key!r}: set it whole, as in '{parent}={{{key}: ...}}'"
-        no_key = UnknownNameError(f"key of {parent}" if parent else "key", key, map(str, cause.parent_node))
+        known = [*map(str, cause.parent_node), *(() if parent else _own_groups(main))]
+        no_key = UnknownNameError(f"key of {parent}" if parent else "key", key, dict.fromkeys(known))
         return none if cause.full_key in _own_groups(main) else str(no_key) if cause.parent_node else unset
     if unmatched := re.match(r"Could not override '([^']+)'\. No match in the defaults list", str(error)):
         group = unmatched[1]
