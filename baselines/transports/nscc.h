@@ -62,7 +62,7 @@ NCC_CC_FN ncc_u64 nscc_target_ns(const ncc_u64 *p, const struct ncc_tp_flow *f)
 
 NCC_CC_FN ncc_u64 nscc_bdp(const struct ncc_tp_flow *f, ncc_u64 rtt_ns)
 {
-    return ncc_min_u64(f->line_bytes_per_s / 1000 * rtt_ns / 1000000, NSCC_MOST / 2);
+    return ncc_min_u64(ncc_reps_bdp(f, rtt_ns), NSCC_MOST / 2);
 }
 
 /* The largest window: 1.5 BDP (3.6.13.4). */

@@ -36,7 +36,7 @@ struct rccc_sender {
 /* A window, in packets. */
 NCC_CC_FN ncc_u32 rccc_window(const ncc_u64 *p, const struct ncc_tp_flow *f)
 {
-    const ncc_u64 bdp = f->line_bytes_per_s / 1000 * ncc_min_u64(f->longest_rtt_ns, NCC_NS_PER_S) / 1000000;
+    const ncc_u64 bdp = ncc_reps_bdp(f, ncc_min_u64(f->longest_rtt_ns, NCC_NS_PER_S));
 
     return (ncc_u32)ncc_min_u64(bdp * p[RCCC_WINDOW] / 100 / f->wire_bytes + 1, RCCC_MOST);
 }

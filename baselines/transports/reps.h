@@ -96,12 +96,18 @@ struct ncc_reps_acks {
     ncc_u32 number; /* of the last packet */
 };
 
+/* Bytes that the host's line carries in this time. */
+NCC_CC_FN ncc_u64 ncc_reps_bdp(const struct ncc_tp_flow *f, ncc_u64 rtt_ns)
+{
+    return f->line_bytes_per_s / 1000 * rtt_ns / 1000000;
+}
+
 /* Bytes that an ACK may wait for: at most a quarter of a BDP, so that a window has several ACKs. */
 NCC_CC_FN ncc_u64 ncc_reps_wait_bytes(ncc_u64 ack_bytes, const struct ncc_tp_flow *f)
 {
     const ncc_u64 rtt_ns = ncc_min_u64(f->longest_rtt_ns, NCC_NS_PER_S);
 
-    return ncc_min_u64(ack_bytes, f->line_bytes_per_s / 1000 * rtt_ns / 4000000);
+    return ncc_min_u64(ack_bytes, ncc_reps_bdp(f, rtt_ns) / 4);
 }
 
 /*

@@ -403,7 +403,8 @@ class MessageEnds
     Network network_;
     const Routes &routes_;
     std::vector<Stack> stacks_;                       // by FlowSpec::stack
-    uint64_t max_rtt_ns_ = 0, longest_rtt_ns_ = 0;    // of flows of the run; of any two hosts
+    uint64_t max_rtt_ns_ = 0;                         // longest RTT of the run's flows, without queues
+    uint64_t longest_rtt_ns_ = 0;                     // longest RTT between any two hosts, without queues
     std::vector<std::unique_ptr<MessageFlow>> flows_; // by slot; null: closed, or TCP's
     std::vector<MessageHost> hosts_;                  // by stack and node
     std::vector<int64_t> waiting_;                    // by node: flows whose data waits there

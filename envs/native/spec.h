@@ -159,9 +159,9 @@ struct Spec : ShapedSpec {        // the base: shaped queue of each NIC
     std::string front = "one_all";
     Params front_params;
     std::vector<FrontEndSpec> front_ends;
-    bool symmetric = false;  // what goes to a flow's sender takes the way of its data
-    bool sprayed = false;    // packets take ways of equal length in turn
-    bool by_entropy = false; // packets take ways by a hash of their flow and the entropy that their sender chose
+    bool symmetric = false;  // ACKs and words take the path of the data, in reverse
+    bool sprayed = false;    // packets take paths of equal length in turn
+    bool by_entropy = false; // a hash of flow and entropy picks the path of each packet
     uint64_t seed = 0;
 };
 

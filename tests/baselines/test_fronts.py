@@ -30,8 +30,11 @@ def test_fixed_stays() -> None:
 def test_sw_grows_per_answer_and_halves_once_per_window() -> None:
     front = Front("sw", [2, 0], **PORT)
     assert [front.answered(now_ns=now, took_ns=1, wire_bytes=600) for now in range(1, 9)] == list(range(3, 11))
-    late = [(20 * MS, 12 * MS), (20 * MS + 1, 12 * MS), (31 * MS, 10 * MS)]  # the third was asked after the first came
-    assert [front.answered(now_ns=now, took_ns=took, wire_bytes=600, late=1) for now, took in late] == [5, 5, 2]
+    # Ten queries are outstanding. The first late answer halves them. The second was asked before that, so it does not;
+    # the third was asked after it.
+    assert front.answered(now_ns=20 * MS, took_ns=12 * MS, wire_bytes=600, late=1) == 5
+    assert front.answered(now_ns=20 * MS + 1, took_ns=12 * MS, wire_bytes=600, late=1) == 5
+    assert front.answered(now_ns=31 * MS, took_ns=10 * MS, wire_bytes=600, late=1) == 2
     for now in range(32, 40):
         front.answered(now_ns=now * 20 * MS, took_ns=10 * MS, wire_bytes=600, late=1)
     assert front.window() == 1

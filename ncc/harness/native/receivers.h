@@ -144,7 +144,7 @@ class ReceiverRule
     };
 
     static constexpr double kOlderPeriods = 10; // ages of equals are compared in steps of so many periods
-    static constexpr double kRounding = 1e-6;   // of an age, in these steps
+    static constexpr double kRounding = 1e-6;   // share of a step by which rounding may lower an age
 
     // Place of a sender among equals: its number counted from the receiver's. Otherwise all receivers of a shuffle
     // would take the same sender first.
