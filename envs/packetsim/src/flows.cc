@@ -268,14 +268,6 @@ void Flows::Deliver(const Packet &packet)
     Forget(packet);
 }
 
-void Flows::Forget(const Packet &packet)
-{
-    if (packet.kind == Kind::kGrant) {
-        gates_->Lost(packet.sack);
-    }
-    connections_.Forget(packet);
-}
-
 void Flows::Expire(TimerKind kind, const Event &event)
 {
     const uint32_t slot = IndexOf(event.word);
