@@ -13,7 +13,7 @@ from ncc.core.units import GBPS, US
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, run, same_records
+from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, run
 from tests.datapaths.test_message_transports import lossy, with_program
 from tests.datapaths.test_same_packets import random_flows, random_topology, run_alike
 
@@ -105,13 +105,6 @@ def test_a_dead_path_is_left_after_the_first_silence() -> None:
         return int(done.records.flows.retransmitted_pkts[0])
 
     assert repeats(2) < 0.2 * repeats(1)
-
-
-def test_tcp_keeps_to_its_path_where_switches_hash_entropies(simulator: Simulator) -> None:
-    flows = [flow(f"h0_{i}", f"h1_{i}", 100 * MSS) for i in range(4)]
-    fabric = FABRIC.replace(programs=())
-    one, other = (run(simulator, fixed(fabric, *flows, **SETTINGS | {"routing": each})) for each in ("ecmp", "entropy"))
-    assert same_records(one.records, other.records)
 
 
 def test_idle_credit_keeps_a_lone_flow_s_line_full(simulator: Simulator) -> None:
