@@ -255,6 +255,7 @@ class MessageEnds
         f.longest_rtt_ns = longest_rtt_ns_;
         f.mtu_bytes = spec().mtu_bytes;
         f.wire_bytes = spec().mtu_bytes + spec().frame_overhead_bytes;
+        f.last_wire_bytes = m.last_bytes + spec().mtu_bytes - m.mss_bytes + spec().frame_overhead_bytes;
         f.say_wire_bytes = NCC_TP_SAY_BYTES + spec().frame_overhead_bytes;
         f.pkts = m.pkts;
         f.peer = sender ? flow.dst : flow.src;

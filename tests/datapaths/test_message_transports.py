@@ -89,6 +89,15 @@ def test_pulls_keep_an_incast_s_line_full(simulator: Simulator, name: str) -> No
     assert done.fct_s.min() > 0.7 * done.fct_s.max()  # pulled in turn
 
 
+@pytest.mark.parametrize("name", ["ndp", "eqds"])
+def test_a_pull_takes_the_time_of_what_it_brings(simulator: Simulator, name: str) -> None:
+    """Of each flow's two packets the second has 378 of 1538 bytes on the wire: its pull takes a quarter of the time."""
+    flows = [flow(f"s{i}", "receiver", MSS + 300) for i in range(32)]
+    done = run(simulator, carrying(star(name, 32), *flows), CASES[name][0])
+    assert done.records.flows.timeouts.sum() == 0
+    assert 1.0 < done.fct_s.max() / (32 * (WIRE_S + 378 * 0.8e-9)) < 1.2
+
+
 def test_homa_serves_the_message_with_the_least_left(simulator: Simulator) -> None:
     flows = flow("s0", "receiver", 2000 * MSS), flow("s1", "receiver", 200 * MSS, 200 * US)
     done = run(simulator, carrying(star("homa", 2), *flows), CASES["homa"][0])

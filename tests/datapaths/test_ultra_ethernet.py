@@ -116,6 +116,20 @@ def test_idle_credit_keeps_a_lone_flow_s_line_full(simulator: Simulator) -> None
     assert idle_off > 1.4 * rccc
 
 
+def test_credits_are_spread_over_the_paths_as_data_is(simulator: Simulator) -> None:
+    """A flow's ACKs and 1000 / 4 credits come back over four spines, or over one."""
+    scenario = fixed(FABRIC, flow("h0_0", "h1_0", 1000 * MSS), **SETTINGS)
+    back = [scenario.network().port(f"leaf1->spine{i}") for i in range(4)]
+
+    def words(choice: int) -> np.ndarray:
+        stack = RCCC.replace(params=(("choice", choice),))
+        return np.array(run(simulator, scenario, stack).records.ports.tx_pkts[back])
+
+    assert words(1).sum() > 500
+    assert words(1).max() < 1.3 * words(1).mean()  # 1.7 with all credits on one path
+    assert np.count_nonzero(words(0)) == 1
+
+
 def test_credits_share_an_incast_s_line(simulator: Simulator) -> None:
     flows = [flow(f"s{i}", "receiver", 400 * MSS) for i in range(8)]
     done = run(simulator, fixed(STAR, *flows, **SETTINGS), RCCC)
