@@ -15,6 +15,7 @@ from ncc.core.plausible import usual
 from ncc.core.sizes import with_tables
 from ncc.core.topologies import AnyTopology
 from ncc.core.topology import Share, Topology
+from ncc.core.uet import with_uet
 from ncc.core.units import HEADER_BYTES, MS, US
 from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value, digest_of, from_dict
 from ncc.core.workload import Workload, check_fits, draw_flows, offered_load
@@ -188,7 +189,7 @@ class Scenario(Value, frozen=True):
     """Choice among paths of equal length. `ecmp`: a hash of the flow at each switch, another one for ACKs. `symmetric`:
     ACKs take the path of their data, in the other direction. `spray`: a switch sends the packets for a host over its
     ports towards it in turn, whatever their flow, so that packets overtake each other. `entropy`: a hash of the flow
-    and of a number that a sender chooses for each packet; TCP chooses none, and keeps to one path as with `ecmp`."""
+    and of a number that a sender chooses for each packet, as only some message transports do."""
     transport: Transport = Transport()
     nic: Nic = Nic()
 
@@ -293,6 +294,7 @@ class Scenario(Value, frozen=True):
             (plain, "routing", "ecmp"),
             (plain["topology"], "classes", 1),
             (plain["topology"], "programs", ()),
+            (plain["topology"], "uet", False),
             (plain["topology"], "last_delay_s", None),
             (plain["topology"], "slow_links", 0),
             (plain["topology"], "slow_frac", 0.25),
@@ -314,6 +316,8 @@ class Scenario(Value, frozen=True):
 
     def network(self) -> Topology:
         """The topology, built once per process."""
+        if self.topology.uet:
+            return _build_uet(self.topology, self.transport.mtu_bytes, self.transport.frame_overhead_bytes)
         return _build(self.topology)
 
     @property
@@ -350,6 +354,11 @@ class Scenario(Value, frozen=True):
 @lru_cache(maxsize=32)
 def _build(spec: AnyTopology) -> Topology:
     return spec.build()
+
+
+@lru_cache(maxsize=32)
+def _build_uet(spec: AnyTopology, mtu_bytes: int, frame_overhead_bytes: int) -> Topology:
+    return with_uet(_build(spec), mtu_bytes, frame_overhead_bytes)
 
 
 def scenario_from_dict(data: Mapping[str, Any], where: str = "scenario") -> Scenario:
