@@ -20,7 +20,7 @@ from ncc.core.measurement import Measurement
 from ncc.core.receivers import Grants
 from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topologies import AnyTopology, Dumbbell, LeafSpine, ManyToOne
-from ncc.core.topology import Program
+from ncc.core.topology import Program, Red
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
@@ -39,13 +39,17 @@ FRONTS: tuple[dict[str, Any], ...] = (
 """Front ends of stacks; without one, all queries leave at once."""
 SHARE = 84 / (2 * 84 + 1538)
 """Share of a line for the words of a transport that has a shaped queue: a word both ways for each full packet."""
+TRIMMED: dict[str, Any] = {"programs": (Program(name="trim"),), "control_first": True}
+MARKED = {"red": Red(min_bytes=3000, max_bytes=12000, max_prob_frac=1.0), "mark_on_departure": True}
 MESSAGES: dict[str, tuple[HostStack, dict[str, Any]]] = {
-    "ndp": (HostStack(transport="ndp"), {"programs": (Program(name="trim"),), "control_first": True}),
-    "eqds": (HostStack(transport="eqds"), {"programs": (Program(name="trim"),), "control_first": True}),
+    "ndp": (HostStack(transport="ndp"), TRIMMED),
+    "eqds": (HostStack(transport="eqds"), TRIMMED),
     "homa": (HostStack(transport="homa"), {"classes": 8}),
     "pfabric": (HostStack(transport="pfabric_host", tags="remaining"), {"programs": (Program(name="pfabric"),)}),
     "expresspass": (HostStack(transport="expresspass"), {"shaped_frac": SHARE}),
     "flashpass": (HostStack(transport="flashpass"), {"shaped_frac": SHARE}),
+    "nscc": (HostStack(transport="nscc"), TRIMMED | MARKED),
+    "rccc": (HostStack(transport="rccc"), TRIMMED | MARKED),
 }
 """Stacks of message transports, and what their ports need."""
 MAX_EPOCHS = 100_000
@@ -96,10 +100,13 @@ def drawn(seed: int, kind: str = "requests") -> Case:
         case "requests":
             stack = stack.replace(**FRONTS[rng.integers(len(FRONTS))])
         case "receivers":
-            stack = HostStack(transport=stack.transport, hold=bool(rng.integers(2)))
+            hold = bool(rng.integers(2))
+            answer_frac = 0.6 if hold and rng.integers(2) else None
+            stack = HostStack(transport=stack.transport, hold=hold, answer_frac=answer_frac)
             scenario = scenario.replace(neighbourhoods="receivers", period_s=3.7e-4)
         case "messages":
-            scenario = scenario.replace(routing="symmetric", nic=Nic(shaped_frac=SHARE))
+            routing = "entropy" if stack.transport in ("nscc", "rccc") else "symmetric"
+            scenario = scenario.replace(routing=routing, nic=Nic(shaped_frac=SHARE))
     return Case(scenario, table(rows), stack, seed if kind == "receivers" else None)
 
 

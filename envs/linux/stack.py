@@ -86,11 +86,6 @@ def check_stack(stack: HostStack) -> None:
         )
     check_named("tags", stack.tags, stack.tag_params)
     check_named("front end", *stack.front_end)
-    if stack.front_end[0] != "one_all":
-        raise ConfigError(
-            f"Hosts on linux ask at once, and not by front end {stack.front}: set stack.front to one_all, or use a "
-            "simulator"
-        )
     if stack.transport.startswith(KERNEL):
         if stack.params:
             raise ConfigError(

@@ -173,7 +173,7 @@ void Gates::Heard(uint32_t flow, int64_t now_ns)
             edges_.push_back(state.gate);
         }
         heard.push_back(flow);
-        const bool by_syn = state.patient_until_ns == kNever; // else its sender goes on already
+        const bool by_syn = state.patient_until_ns == kNever; // or by its query; else its sender goes on already
         if (!answers_.empty() && hold_ && by_syn) {
             state.answer_ns = AnswerNs(flow, now_ns);
         }

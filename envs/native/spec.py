@@ -135,22 +135,44 @@ def _answers(module: Extension, topology: Topology, transport: Transport, ahead_
     return answers
 
 
-def _set_fronts(spec: Spec, module: Extension, topology: Topology, flows: FlowTable) -> None:
-    """Set the queries of a graph, and the port to each host that asks."""
+class FrontEnds(NamedTuple):
+    """Front ends of a graph of requests; rows of flows are [n_flows], those of front ends [n]."""
+
+    query_of: IntArray
+    """Row of the query that a flow answers; -1: none."""
+    end_of: IntArray
+    """Front end that asks a query; -1: no query."""
+    hosts: IntArray
+    """Node of each front end."""
+    rate_bytes_per_s: IntArray
+    """Line of the port to it."""
+    buffer_bytes: IntArray
+    """Longest queue of that port."""
+
+
+def front_ends(topology: Topology, flows: FlowTable) -> FrontEnds:
+    """Return the front ends of a graph, which are the hosts that ask.
+
+    Raises:
+        ConfigError: an answer does not follow a query of its own (`ncc.core.graph.queries_of`).
+    """
     query_of = queries_of(flows)
     queries = query_of[query_of >= 0]
     hosts, which = np.unique(flows.src[queries], return_inverse=True)
     end_of = np.full(len(flows), -1)
     end_of[queries] = which
-    spec.front_ends = [
-        filled(
-            module.FrontEndSpec(),
-            rate_bytes_per_s=max(1, int(topology.port_rate_bps(port) / BITS_PER_BYTE)),
-            buffer_bytes=topology.reach_bytes(port),
-        )
-        for port in map(topology.down_port, hosts.tolist())
-    ]
-    spec.set_queries(query_of, end_of)
+    ports = [topology.down_port(host) for host in hosts.tolist()]
+    rates = [max(1, int(topology.port_rate_bps(port) / BITS_PER_BYTE)) for port in ports]
+    buffers = [topology.reach_bytes(port) for port in ports]
+    return FrontEnds(query_of, end_of, hosts, np.array(rates, np.int64), np.array(buffers, np.int64))
+
+
+def _set_fronts(spec: Spec, module: Extension, topology: Topology, flows: FlowTable) -> None:
+    """Set the queries of a graph, and the port to each host that asks."""
+    fronts = front_ends(topology, flows)
+    ports = zip(fronts.rate_bytes_per_s.tolist(), fronts.buffer_bytes.tolist(), strict=True)
+    spec.front_ends = [filled(module.FrontEndSpec(), rate_bytes_per_s=rate, buffer_bytes=size) for rate, size in ports]
+    spec.set_queries(fronts.query_of, fronts.end_of)
 
 
 def _set_components(

@@ -180,12 +180,13 @@ void Flows::SendNote(uint32_t slot)
 {
     const uint32_t flow = connections_.flow_of(slot);
     const bool waits = gates_ && !gates_->instant();
-    if (waits) {
-        gates_->Noted(flow, network_.now_ns()); // no SYN of it gets an answer
-    }
-    if (Answers(flow)) { // its receiver has asked for it
+    if (Answers(flow)) { // its receiver has asked for it, and the query says when it may begin
         HeardOf(flow, network_.now_ns());
-    } else if (waits) {
+    }
+    if (waits) {
+        gates_->Noted(flow, network_.now_ns());
+    }
+    if (waits && !Answers(flow)) {
         SendMessage(flow, true, kNone);
     }
 }
