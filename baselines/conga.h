@@ -125,7 +125,8 @@ NCC_CC_FN ncc_u32 conga_choose(struct conga_node *d, const ncc_u64 *p, const str
     for (ncc_u32 i = 0; i < w->n && i < NCC_SW_WAYS; ++i) {
         const struct conga_measure *to = &d->to[leaf][i];
         const ncc_u32 remote = conga_believed(to, p, w->now_ns) ? to->level : 0;
-        const ncc_u32 local = conga_level((struct conga_state *)w->states[i], p, w->now_ns, w->rates_bytes_per_s[i]);
+        const ncc_u32 local =
+            w->states[i] ? conga_level((struct conga_state *)w->states[i], p, w->now_ns, w->rates_bytes_per_s[i]) : 0;
         const ncc_u32 level = remote > local ? remote : local;
 
         if (level > best || (level == best && before == way))

@@ -125,7 +125,8 @@ struct ncc_sw_ways {
     ncc_u64 now_ns;
     ncc_u32 n;      /* ports to the packet's destination, >= 2 (>= 1 with NCC_SW_TAGS), always in the same order */
     ncc_u32 random; /* uniform, by the time and the packet's flow and direction */
-    /* With NCC_SW_TAGS, in the order of the ports: the program's state there, and the rates of their links. */
+    /* With NCC_SW_TAGS, in the order of the ports: the program's state there, 0 where it does not run, and the rates of
+     * their links. The first NCC_SW_WAYS of them. */
     void *const *states;
     const ncc_u64 *rates_bytes_per_s;
 };

@@ -28,8 +28,19 @@ class Programs
     Programs(const std::vector<ProgramSpec> &specs, uint64_t seed);
 
     bool need(uint32_t needs) const { return (needs_ & needs) != 0; }
-    // Returns the state of the program that chooses ways (NCC_SW_ROUTE); null: there is none.
-    void *routing() { return routing_ < 0 ? nullptr : programs_[static_cast<size_t>(routing_)].state.data(); }
+    // The program that chooses ways (NCC_SW_ROUTE), and its state at this port; null: there is none.
+    struct Routing {
+        const ncc_sw_ops *ops = nullptr;
+        void *state = nullptr;
+    };
+    Routing routing()
+    {
+        if (routing_ < 0) {
+            return {};
+        }
+        Program &program = programs_[static_cast<size_t>(routing_)];
+        return {&program.ops, program.state.data()};
+    }
     uint32_t count() const { return static_cast<uint32_t>(programs_.size()); }
 
     // Runs `init`. Here and below, `arm(program, delay_ns)` schedules the event at which `Due` is asked.

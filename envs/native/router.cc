@@ -32,7 +32,7 @@ Router::Router(const Spec &spec)
 void Router::Number(const Spec &spec)
 {
     leaves_.resize(spec.is_host.size());
-    states_.resize(2 * spec.links.size());
+    routing_.resize(2 * spec.links.size());
     rates_.resize(2 * spec.links.size());
     std::vector<uint32_t> number(spec.is_host.size(), UINT32_MAX);
     uint32_t leaves = 0;
@@ -46,10 +46,10 @@ void Router::Number(const Spec &spec)
     }
 }
 
-void Router::Bind(uint32_t port, void *state, uint64_t bytes_per_s)
+void Router::Bind(uint32_t port, Programs::Routing routing, uint64_t bytes_per_s)
 {
     if (tags()) {
-        states_[port] = state;
+        routing_[port] = routing;
         rates_[port] = bytes_per_s;
     }
 }
@@ -67,7 +67,8 @@ uint32_t Router::Port(const Routes &routes, uint32_t node, uint32_t dst, int64_t
     std::array<void *, NCC_SW_WAYS> states;
     std::array<ncc_u64, NCC_SW_WAYS> rates;
     for (uint32_t i = 0; tagging && i < ways.count && i < NCC_SW_WAYS; ++i) {
-        states[i] = states_[ways.ports[i]];
+        const Programs::Routing &there = routing_[ways.ports[i]];
+        states[i] = there.ops == own.ops ? there.state : nullptr;
         rates[i] = rates_[ways.ports[i]];
     }
     const ncc_sw_ways seen{static_cast<ncc_u64>(now_ns), ways.count,

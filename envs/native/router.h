@@ -24,8 +24,8 @@ class Router
     bool tags() const { return !leaves_.empty(); }
     // Number of the switch next to a host, with tags; else 0.
     uint32_t leaf(uint32_t host) const { return tags() ? leaves_[host] : 0; }
-    // Tells the state of a port's routing program, and the rate of its link.
-    void Bind(uint32_t port, void *state, uint64_t bytes_per_s);
+    // Tells a port's routing program and the rate of its link.
+    void Bind(uint32_t port, Programs::Routing routing, uint64_t bytes_per_s);
 
     // Returns the directed port by which `node` sends a packet towards host `dst`. With tags, writes the packet's.
     uint32_t Port(const Routes &routes, uint32_t node, uint32_t dst, int64_t now_ns, ncc_sw_packet &packet);
@@ -39,10 +39,10 @@ class Router
     };
     void Number(const Spec &spec);
 
-    std::vector<Choosing> of_;     // by node
-    std::vector<uint32_t> leaves_; // by node, of hosts; empty without tags
-    std::vector<void *> states_;   // by port, with tags
-    std::vector<ncc_u64> rates_;   // by port, with tags
+    std::vector<Choosing> of_;               // by node
+    std::vector<uint32_t> leaves_;           // by node, of hosts; empty without tags
+    std::vector<Programs::Routing> routing_; // by port, with tags
+    std::vector<ncc_u64> rates_;             // by port, with tags
 };
 
 } // namespace ncc
