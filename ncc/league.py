@@ -42,7 +42,8 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     from ncc.study.spec import experiment_from
 
     experiment_plain, scenario = plain.pop("experiment"), plain.pop("scenario", None)
-    spec = from_dict(LeagueSpec, plain, "configuration")
+    given = plain["with"]
+    spec = from_dict(LeagueSpec, {**plain, "with": given if isinstance(given, list) else [given]}, "configuration")
     named = [word.split("=", 1)[1] for word in overrides if word.startswith("experiment=")]
     name = named[-1] if named else "league"
     own = dict(map(_own, spec.own))

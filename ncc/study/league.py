@@ -209,11 +209,9 @@ def published_in(path: str | None) -> dict[str, Any]:
         ConfigError: there is no such file.
         ResultError: it holds no result with ranks.
     """
-    own = Path(str(files("ncc.study")))
-    places = (own.parents[1] / "docs" / "experiments", own)  # of a checkout, of an installed package
-    file = (
-        Path(path) if path is not None else next((at for place in places if (at := place / PUBLISHED).is_file()), own)
-    )
+    package = Path(str(files("ncc.study")))
+    places = [folder / PUBLISHED for folder in (package.parents[1] / "docs" / "experiments", package)]
+    file = Path(path) if path is not None else next((place for place in places if place.is_file()), places[-1])
     try:
         plain = json.loads(file.read_bytes())
     except FileNotFoundError:
@@ -332,30 +330,36 @@ class League:
         first, second = [], []
         for i in self.order:
             name = self.names[i]
-            own = [
+            cells = [
                 self._rank(places[i], place_bounds[i]),
                 Cell(f"{ratios[i]:.2f}{self._few(i)}", _spread(ratio_bounds[i], 2)),
+                *(self._rank(ranks[i, p], rank_bounds[i, p], self._mark(name, p)) for p in range(len(self.points))),
                 *(Cell(self._mean(measure, name)) for measure in beside),
+                Cell(", ".join(self.plain["needs"][name])),
             ]
-            cells = [self._rank(ranks[i, p], rank_bounds[i, p], self._mark(name, p)) for p in range(len(self.points))]
-            first.append(self._row(i, [*own, *cells]))
-            over = [self._over(i, p) for p in range(len(self.points))]
-            second.append(self._row(i, over))
-        columns = [(_where(point), "") for point in self.points]
-        units = [self.plain["measures"][measure]["title"] for measure in beside]
-        heads = [(text, "") for text in ("place", self._ratio_title(), *units)]
-        reference = self.plain["measures"][self.plain["ranking"]["measure"]]
-        ms = [
-            (f"{_where(point)}\n{means[self.reference, p] * reference['scale']:.3g}", "")
-            for p, point in enumerate(self.points)
-        ]
-        called = self.plain["contenders"][self.names[self.reference]]
+            first.append(self._row(i, cells))
+            second.append(self._row(i, [self._over(i, p) for p in range(len(self.points))]))
+        cells_of = [_where(point) for point in self.points]
+        titles = [self.plain["measures"][measure]["title"] for measure in beside]
+        time, called = self.plain["measures"][self.plain["ranking"]["measure"]], self._label(self.reference)
+        took = [f"{mean * time['scale']:.3g}" for mean in means[self.reference]]
         return (
-            Grid("Ranks, in groups by what a contender needs", ("contender", "needs"), (*heads, *columns),
-                 tuple(first), self._lines(), apart=len(columns)),
-            Grid(f"{reference['title']}, over that of {called}, which stands below each cell's name",
-                 ("contender", "needs"), tuple(ms), tuple(second), ()),
-        )  # fmt: skip
+            Grid(
+                "Ranks, in groups by what a contender needs",
+                ("contender",),
+                tuple((head, "") for head in ("place", f"over {called}", *cells_of, *titles, "needs")),
+                tuple(first),
+                self._lines(),
+                apart=len(beside) + 1,
+            ),
+            Grid(
+                f"{time['title']}, over that of {called}, which stands below the name of each cell",
+                ("contender",),
+                tuple((f"{cell}\n{value}", "") for cell, value in zip(cells_of, took, strict=True)),
+                tuple(second),
+                (),
+            ),
+        )
 
     def cannot(self) -> list[tuple[str, str, str]]:
         """Contenders, points and reason of each unmet need, by contender and reason."""
@@ -365,11 +369,12 @@ class League:
         return [(self.plain["contenders"][name], ", ".join(at), why) for (name, why), at in found.items()]
 
     def _row(self, i: int, cells: list[Cell]) -> Row:
+        section = GROUPS[group_of(self.plain["needs"][self.names[i]])][0]
+        return Row((self._label(i),), tuple(cells), title=self._label(i), section=section)
+
+    def _label(self, i: int) -> str:
         name = self.names[i]
-        label, needs = self.plain["contenders"][name], ", ".join(self.plain["needs"][name])
-        new = " (yours)" if name in self.plain.get("new", ()) else ""
-        section = GROUPS[group_of(self.plain["needs"][name])][0]
-        return Row((label + new, needs), tuple(cells), title=label + new, section=section)
+        return str(self.plain["contenders"][name]) + (" (yours)" if name in self.plain.get("new", ()) else "")
 
     def _rank(self, rank: float, bounds: FloatArray, mark: str = "") -> Cell:
         if np.isnan(rank):
@@ -404,17 +409,14 @@ class League:
         known = [value for value in values if value is not None]
         return DASH if not known else f"{sum(known) / len(known) * shown['scale']:.{shown['digits']}f}"
 
-    def _ratio_title(self) -> str:
-        return f"over {self.plain['contenders'][self.names[self.reference]]}"
-
     def _lines(self) -> tuple[tuple[str, str], ...]:
         used = {need for name in self.names for need in self.plain["needs"][name]}
         needs = "; ".join(f"{need}: {text}" for need, text in MEANING.items() if need in used)
         n = len(self.plain["seeds"])
         lines = [
             f"{BEST} best. Ranks have 95 % intervals over {n} seed{'s' if n != 1 else ''} with the same flows.",
-            f"{self._ratio_title()}: geometric mean over the cells of the mean time divided by that contender's; below "
-            "1 is sooner. The place is by this number, among those that run in every cell.",
+            f"over {self._label(self.reference)}: geometric mean over the cells of the mean time divided by that "
+            "contender's; below 1 is sooner. The place is by this number, among those that run in every cell.",
             f"Needs. {needs}.",
         ]
         if any(cell["n_invalid"] for cell in self.plain["cells"]):

@@ -52,9 +52,9 @@ def row(league: League, name: str, table: int = 0) -> list[str]:
 def test_ranks_ratios_and_places_by_hand() -> None:
     """Of `slow` the ratios are 2 and 0.5, whose geometric mean is 1, that of the reference."""
     league = League(plain())
-    assert row(league, REFERENCE) == ["1", "1.00", "0.50", "2", "2"]
-    assert row(league, SLOW) == ["1", "1.00", "0.50", "3†", "1†"]
-    assert row(league, FAST) == ["–", "0.50 (1 of 2)", "0.50", "1", "–"]  # noqa: RUF001
+    assert row(league, REFERENCE) == ["1", "1.00", "2", "2", "0.50", "marks"]
+    assert row(league, SLOW) == ["1", "1.00", "3†", "1†", "0.50", ""]
+    assert row(league, FAST) == ["–", "0.50 (1 of 2)", "1", "–", "0.50", "words, stack"]  # noqa: RUF001
     assert row(league, ORACLE)[0] == "–", "it has no rank"  # noqa: RUF001
     assert row(league, SLOW, table=1) == ["2.00†", "0.50†"]
     assert [r.section for r in league.grids()[0].rows] == [GROUPS[0][0]] * 2 + [GROUPS[4][0], GROUPS[5][0]]
@@ -100,7 +100,7 @@ def test_ones_own_is_placed_on_the_seeds_that_it_ran() -> None:
     assert league.plain["seeds"] == [0, 2]
     assert row(league, REFERENCE)[:2] == ["2", "1.00"]
     mine = next(row for row in league.grids()[0].rows if row.lead[0] == "mine (yours)")
-    assert [cell.middle for cell in mine.cells][3:] == ["1", "1"]
+    assert [cell.middle for cell in mine.cells][2:4] == ["1", "1"]
 
 
 @pytest.mark.parametrize(
