@@ -23,6 +23,8 @@ class LeagueSpec(ExecutorSpec, frozen=True, kw_only=True):
 
     own: tuple[str | dict[str, Any], ...] = field(name="with")
     """Contenders to add, each a name for `ncc.run.controllers.load_controller` or the fields of a `Contender`."""
+    only: tuple[Name, ...]
+    """Contenders to run, beside those in `own` and the reference; empty: all."""
     all: bool
     published: str | None
     preset: Name
@@ -35,15 +37,18 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     from rich.console import Console
 
     from ncc.results.grid import print_grid
+    from ncc.study.checks_base import known
     from ncc.study.league import League, placed, published_in, write_page
     from ncc.study.mains import resumable
     from ncc.study.points import default_datapath, grid_of, require_places
+    from ncc.study.result import JSON, read_result
     from ncc.study.run import run_experiment
     from ncc.study.spec import experiment_from
 
     experiment_plain, scenario = plain.pop("experiment"), plain.pop("scenario", None)
-    given = plain["with"]
-    spec = from_dict(LeagueSpec, {**plain, "with": given if isinstance(given, list) else [given]}, "configuration")
+    given = {key: plain[key] for key in ("with", "only")}
+    listed = {key: [] if of is None else of if isinstance(of, list) else [of] for key, of in given.items()}
+    spec = from_dict(LeagueSpec, {**plain, **listed}, "configuration")
     named = [word.split("=", 1)[1] for word in overrides if word.startswith("experiment=")]
     name = named[-1] if named else "league"
     own = dict(map(_own, spec.own))
@@ -51,10 +56,12 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     experiment, base = experiment_from(described, f"experiment/{name}")
     if experiment.ranking is None:
         raise ConfigError(f"experiment {name} has no ranking: name one that has, such as league")
-    preset, placing = experiment.preset(spec.preset), bool(own) and not spec.all
+    for contender in spec.only:
+        known("contender in only", contender, experiment.contenders)
+    preset, placing = experiment.preset(spec.preset), bool(own) and not (spec.all or spec.only or scenario)
     published = published_in(spec.published) if placing else None
     changed = bool(own) or scenario is not None or any(word.startswith("experiment.") for word in overrides)
-    only = (*own, experiment.ranking.reference) if placing else ()
+    only = (*own, *spec.only, experiment.ranking.reference) if placing or spec.only else ()
     grid = grid_of(name, experiment, base, spec.preset, as_written=not changed, only=tuple(dict.fromkeys(only)))
     require_places(grid, tuple(own))
     seeds = range(preset.first_seed, preset.first_seed + (spec.seeds or preset.seeds))
@@ -62,11 +69,10 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
         print(f"{contender} cannot run in {', '.join(map(str, point))}: {why}")
     print(f"{len(grid.cells) * len(seeds)} runs of {len({cell.contender for cell in grid.cells})} contenders")
     datapath = load_datapath(default_datapath(grid))
-    out = Path(spec.out) if spec.out else Path("runs") / "leagues" / f"{name}_{spec.preset}_{grid.digest()[:8]}"
+    out = Path(spec.out) if spec.out else Path("runs") / "experiments" / f"{name}_{spec.preset}_{grid.digest()[:8]}"
     with resumable("Finished runs"):
-        result = run_experiment(
-            grid, datapath, seeds, out / datapath.name, executor=spec.load_executor(), config=plain
-        ).to_dict()
+        run_experiment(grid, datapath, seeds, out / datapath.name, executor=spec.load_executor(), config=plain)
+    result = read_result(out / datapath.name / JSON)
     league = League(result if published is None else placed(result, published))
     for table in league.grids():
         print_grid(table, Console())

@@ -401,7 +401,7 @@ class League:
 
     def _few(self, i: int) -> str:
         n = int((~np.isnan(self.values[i]).any(axis=1)).sum())
-        return "" if n == len(self.points) else f" ({n} of {len(self.points)})"
+        return "" if n == len(self.points) else f" ({n})"
 
     def _mean(self, measure: str, name: str) -> str:
         shown = self.plain["measures"][measure]
@@ -419,6 +419,8 @@ class League:
             "contender's; below 1 is sooner. The place is by this number, among those that run in every cell.",
             f"Needs. {needs}.",
         ]
+        if not self.everywhere.all():
+            lines.append("In brackets: the number of cells in which a contender can run, where it is not all of them.")
         if any(cell["n_invalid"] for cell in self.plain["cells"]):
             lines.append("†: some runs are invalid (flows that were not delivered); they count as they ended.")
         return tuple((line, "") for line in lines)

@@ -55,7 +55,7 @@ class Completion(Measure, frozen=True, kw_only=True, tag="completion"):
 class CpuShare(Measure, frozen=True, kw_only=True, tag="cpu_share"):
     """CPU time of the run's process, in seconds per simulated second. It depends on the machine."""
 
-    SHOWN: ClassVar[Metric] = Metric("", "", "s per simulated s", Better.LOWER, 1.0, 2)
+    SHOWN: ClassVar[Metric] = Metric("", "", "s/s", Better.LOWER, 1.0, 2)
 
     def of(self, seen: MeasuredRun) -> float:
         return seen.run.cpu_s / float(seen.run.epochs.time_s[-1])
