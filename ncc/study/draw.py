@@ -37,7 +37,8 @@ def draw(result: Result, courses: Courses, path: Path) -> None:
     lines = -(-len(panels) // 3)
     per_line = -(-len(panels) // lines)
     width = 0.6 + 4.6 * per_line
-    height = 0.1 + 3.5 * lines
+    tallest = len(experiment.contenders) * 0.2 if any(panel.side_by_side for panel in panels) else 0.0
+    height = 0.1 + max(3.5, tallest) * lines
     figure, axes = new_figure(len(panels), width=width, height=height, lines=lines)
     looks = _looks(result)
     for panel, where in zip(panels, axes, strict=True):

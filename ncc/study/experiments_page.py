@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ncc.results.captions import WARNED
-from ncc.results.grid import markdown_table
+from ncc.results.grid import markdown_grid, markdown_table
+from ncc.study.league import League
 from ncc.study.page import DASH, README, number, plain, point, render, spread
 from ncc.study.result import FULL
 from ncc.study.spec import Experiment
@@ -96,8 +97,16 @@ def _experiment(name: str, results: Results, now: Experiment, old: Sequence[str]
         "runs": [_runs(result) for result in results.values()],
         "checks": _checks(results, now),
         "beside": _beside(results),
+        "leagues": [_league(result) for result in results.values() if "per_seed" in result],
         "sources": [value["source"] for result in results.values() for value in result["values"]],
     }
+
+
+def _league(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables of ranks as Markdown, and the needs that are not met."""
+    league = League(result)
+    cannot = [[plain(text) for text in entry] for entry in league.cannot()]
+    return {"grids": [markdown_grid(grid) for grid in league.grids()], "cannot": cannot}
 
 
 def _verdict(result: Mapping[str, Any]) -> str:

@@ -25,6 +25,8 @@ from ncc.metrics.summary import host_ports
 from ncc.study.measures_base import GBPS, KB, PERCENT, AtPort, Course, Hosts, Measure, MeasuredRun, Statistic, statistic
 from ncc.study.measures_of_flows import (
     Bound,
+    Completion,
+    CpuShare,
     Fct,
     HostRtt,
     Marked,
@@ -243,6 +245,8 @@ AnyMeasure = (
     | LossRate
     | Response
     | Fct
+    | Completion
+    | CpuShare
     | Bound
     | QueryTime
     | QueryTimeouts

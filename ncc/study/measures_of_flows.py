@@ -36,6 +36,31 @@ class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
         return statistic(fct_s(run.flows, run.records.flows, float(run.epochs.time_s[-1]))[mask], self.statistic)
 
 
+class Completion(Measure, frozen=True, kw_only=True, tag="completion"):
+    """Mean time in seconds that users wait for: of requests (QCT) if the workload has any, else of flows (FCT).
+
+    What is not complete at the end of the run counts with its time so far.
+    """
+
+    SHOWN: ClassVar[Metric] = MS
+
+    def of(self, seen: MeasuredRun) -> float:
+        run = seen.run
+        if not has_requests(run.scenario.workload):
+            return Fct().of(seen)
+        until_s = float(run.epochs.time_s[-1])
+        return statistic(qct_s(run.flows, run.records.flows, until_s), "mean")
+
+
+class CpuShare(Measure, frozen=True, kw_only=True, tag="cpu_share"):
+    """CPU time of the run's process, in seconds per simulated second. It depends on the machine."""
+
+    SHOWN: ClassVar[Metric] = Metric("", "", "s/s", Better.LOWER, 1.0, 2)
+
+    def of(self, seen: MeasuredRun) -> float:
+        return seen.run.cpu_s / float(seen.run.epochs.time_s[-1])
+
+
 class Bound(OfTraffic, frozen=True, kw_only=True, tag="bound"):
     """Statistic of completion times of the run's flows in a fluid model with ideal sharing (`ncc.metrics.fluid`).
 

@@ -4,16 +4,17 @@
 from pathlib import Path
 
 from ncc.harness.pool import Processes
-from ncc.results.grid import markdown_table
+from ncc.results.grid import markdown_grid, markdown_table
 from ncc.results.notebook.show import Page, own_folder
 from ncc.results.report.sources import require_folder
 from ncc.run.compose import load_datapath
 from ncc.study.draw import Courses
 from ncc.study.experiments_page import NARROWLY, WORDS
+from ncc.study.league import League, published_in
 from ncc.study.load import load_experiment
 from ncc.study.page import plain
 from ncc.study.points import default_datapath, grid_of
-from ncc.study.result import Result
+from ncc.study.result import JSON, Result
 from ncc.study.run import reread, run_experiment
 
 
@@ -34,6 +35,17 @@ def experiment_here(name: str, preset: str) -> tuple[Result, Courses]:
     folder = own_folder(f"{name}_{preset}", grid.digest()) / datapath.name
     run_experiment(grid, datapath, seeds, folder, executor=Processes(2), config={"notebook": name})
     return reread(folder)
+
+
+def ranks_in(folder: str | Path) -> Page:
+    """Show the tables of a league, whose folder `ncc league` printed; nothing is run.
+
+    Raises:
+        ConfigError: there is no such folder.
+        ResultError: it holds no result with ranks.
+    """
+    league = League(published_in(str(Path(folder) / "packetsim" / JSON)))
+    return Page("\n\n".join(map(markdown_grid, league.grids())))
 
 
 def experiment_in(folder: str | Path) -> tuple[Result, Courses]:

@@ -4,12 +4,12 @@
 import copy
 import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from ncc.core.errors import ConfigError
+from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.keys import set_key
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import from_dict
@@ -24,6 +24,10 @@ PACKAGED = LimiterFactory(None)
 _OF_STACK = (
     ("transport", "params"), ("order", "order_params"), ("tags", "tag_params"), ("front", "front_params")
 )  # fmt: skip
+
+
+class UnmetNeedError(ConfigError):
+    """A contender needs something that the network at a point does not have; the message says what would meet it."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class Grid:
     """False if the command line changed something of the experiment's YAML."""
     policies: LimiterFactory
     """Factory of the contenders' limiters, which knows where their policies are."""
+    cannot: Mapping[tuple[str, At], str] = field(default_factory=dict)
+    """Reasons why contenders cannot run, by contender and point; empty unless the experiment has a ranking."""
 
     def digest(self) -> str:
         """Digest (16 hex digits) of everything that is run except the seeds and the datapath."""
@@ -72,6 +78,7 @@ def grid_of(
     *,
     as_written: bool = True,
     policies: LimiterFactory = PACKAGED,
+    only: Collection[str] = (),
 ) -> Grid:
     """Make the grid of a preset: every contender at every point.
 
@@ -81,22 +88,42 @@ def grid_of(
         preset: name of the preset.
         as_written: False if the command line changed something of the experiment's YAML.
         policies: factory that knows where the policies of learned contenders are; by default, in the package.
+        only: contenders to run; empty: all. A grid of some is not as written.
 
     Raises:
-        ConfigError: a point cannot be run; the message names it and says why.
+        ConfigError: a point cannot be run; the message names it and says why. If the experiment has a ranking, unmet
+            needs of contenders are `Grid.cannot`; only those of the ranking's reference are errors.
     """
     chosen = experiment.preset(preset)
     axes = {axis: tuple(chosen.axes.get(axis, points)) for axis, points in experiment.points.items()}
     cells = []
+    cannot: dict[tuple[str, At], str] = {}
     for point in product(*axes.values()):
-        for contender in experiment.contenders:
+        for contender in only or experiment.contenders:
             at = dict(zip(axes, point, strict=True))
             try:
                 cells.append(_cell(experiment, {**scenario, "name": name}, preset, contender, at, policies=policies))
             except ConfigError as error:
+                if experiment.ranking is not None and isinstance(error, UnmetNeedError):
+                    cannot[contender, point] = str(error)
+                    continue
                 where = ", ".join(f"{axis} {text_of(x)}" for axis, x in at.items())
                 raise ConfigError(f"experiment {name}, contender {contender!r}, {where}: {error}") from None
-    return Grid(name, experiment, preset, axes, tuple(cells), as_written, policies)
+    grid = Grid(name, experiment, preset, axes, tuple(cells), as_written and not only, policies, cannot)
+    if experiment.ranking is not None:
+        for (contender, point), why in cannot.items():
+            if contender == experiment.ranking.reference:
+                where = ", ".join(map(text_of, point))
+                raise ConfigError(f"experiment {name}: {contender!r}, the reference, cannot run at {where}: {why}")
+    return grid
+
+
+def require_places(grid: Grid, contenders: Collection[str]) -> None:
+    """Raise `ConfigError`, which says what would meet the need, if one of these contenders can run at no point."""
+    running = {cell.contender for cell in grid.cells}
+    for (contender, _), why in grid.cannot.items():
+        if contender in contenders and contender not in running:
+            raise ConfigError(f"contender {contender!r} can run at no point of experiment {grid.name}: {why}")
 
 
 def default_datapath(grid: Grid) -> str:
@@ -152,8 +179,13 @@ def _cell(
     change(experiment.presets[preset].changes)
     changed = scenario_from_dict({**plain["scenario"], "name": scenario["name"]})
     controller = _controller(chosen.controller, **settings, scenario=changed, policies=policies)
-    policies(controller, changed)  # refuses a policy that does not fit the network
-    require_parts(changed, [controller])
+    try:
+        policies(controller, changed)  # refuses a policy that does not fit the network
+        require_parts(changed, [controller])
+    except UnknownNameError:
+        raise
+    except ConfigError as error:
+        raise UnmetNeedError(str(error)) from None
     for measure, kind in experiment.measures.items():
         kind.fits(f"measures.{measure}", changed)
     label = re.sub(r"[^A-Za-z0-9_.-]", "-", "+".join([contender, *(f"{k}-{text_of(x)}" for k, x in point.items())]))

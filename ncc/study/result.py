@@ -12,6 +12,7 @@ from ncc.harness.atomic import write_text
 from ncc.harness.manifest import now
 from ncc.results.palette import label
 from ncc.study.checks_base import Finding
+from ncc.study.league import league_facts
 from ncc.study.load import runs_digest
 from ncc.study.points import Grid
 from ncc.study.table import At, Table, rounded
@@ -138,6 +139,7 @@ class Result:
                 for name, m in experiment.measures.items()
             },
             "values": [value.to_dict() for value in experiment.values],
+            **(league_facts(self.grid, self.seeds, self.table) if experiment.ranking is not None else {}),
             "cells": [self._cell(*key) for key in self.table.values],
         }
 

@@ -186,7 +186,7 @@ def _count_as_worst(
             values = found[name, contender, point]
             for i in bad:
                 if math.isnan(values[i]):
-                    others = (found[name, other, point][i] for other in experiment.contenders)
+                    others = (at[i] for other in experiment.contenders if (at := found.get((name, other, point))))
                     values[i] = worst(others, measure.shown.better)
 
 

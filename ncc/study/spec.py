@@ -9,17 +9,20 @@ single keys of the plain configuration, with their full names: `scenario.topolog
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
 from ncc.core.errors import ConfigError
 from ncc.core.value import Count, Name, Natural, Value, from_dict
+from ncc.run.compose import ControllerName
 from ncc.study.checks import AnyCheck
 from ncc.study.checks_base import Parts, known, known_points
 from ncc.study.measures import AnyMeasure, Ratio
 
 Text = Annotated[str, Meta(min_length=1)]
+Need = Literal["marks", "tuning", "sizes", "words", "agents", "classes", "routes", "switches", "stack", "oracle"]
+"""Something that a contender needs beside TCP and drop-tail ports; `ncc.study.league.MEANING` says what each is."""
 
 
 class Paper(Value, frozen=True, kw_only=True):
@@ -35,8 +38,8 @@ class Paper(Value, frozen=True, kw_only=True):
 class Contender(Value, frozen=True, kw_only=True):
     """One line of the figure: a controller, and the settings in which it differs from configs/controllers."""
 
-    controller: Name
-    """Name in configs/controllers."""
+    controller: ControllerName
+    """Name in configs/controllers, or another that `ncc.run.controllers.load_controller` takes."""
     label: str = ""
     """Name in tables and figures; empty: the controller's."""
     params: dict[str, int] = field(default_factory=dict)
@@ -53,6 +56,8 @@ class Contender(Value, frozen=True, kw_only=True):
     keys of the scenario are set after those of the axes and before `changes`."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Keys of the configuration that this contender sets, after those of the axes."""
+    needs: tuple[Need, ...] = ()
+    """Needs that its settings do not show (`ncc.study.league.needs_of`), such as `sizes` of a message transport."""
 
     @property
     def departures(self) -> tuple[dict[str, Any], ...]:
@@ -173,6 +178,20 @@ class Panel(Value, frozen=True, kw_only=True):
             raise ConfigError("Panel.side_by_side shows single values: leave x, over_time, lines and levels out")
 
 
+class Ranking(Value, frozen=True, kw_only=True):
+    """The order of all contenders at each point, by a measure.
+
+    A contender that cannot run at a point has no place there; in an experiment without a ranking it is an error.
+    """
+
+    measure: Name
+    """Measure by which contenders are ranked; the smallest value is first."""
+    reference: Name
+    """Contender over whose values geometric means are taken. It must run at every point."""
+    beside: tuple[Name, ...] = ()
+    """Measures whose means over the points are shown beside the ranks."""
+
+
 class Experiment(Value, frozen=True, kw_only=True):
     """All of an experiment except its scenario, which stays plain data because each point changes it."""
 
@@ -185,6 +204,7 @@ class Experiment(Value, frozen=True, kw_only=True):
     panels: Annotated[tuple[Panel, ...], Meta(min_length=1)]
     presets: dict[Name, Preset]
     values: tuple[PaperValue, ...] = ()
+    ranking: Ranking | None = None
     notes: str = ""
     """Facts about the set-up that a reader must know, and its differences from the paper's set-up."""
 
@@ -204,6 +224,7 @@ class Experiment(Value, frozen=True, kw_only=True):
             if panel.x:
                 known(f"axis in panels[{i}]", panel.x, self.axes)
             known_points(f"panels[{i}].at", panel.at, self.points)
+        self._check_ranking()
         plain = {name: measure for name, measure in self.measures.items() if not isinstance(measure, Ratio)}
         for name, measure in self.measures.items():
             if isinstance(measure, Ratio):
@@ -213,6 +234,13 @@ class Experiment(Value, frozen=True, kw_only=True):
             for axis, points in preset.axes.items():
                 for point in points:
                     known_points(f"presets.{name}.axes", {axis: point}, self.points)
+
+    def _check_ranking(self) -> None:
+        if self.ranking is None:
+            return
+        for name in (self.ranking.measure, *self.ranking.beside):
+            known("measure in ranking", name, self.measures)
+        known("contender in ranking.reference", self.ranking.reference, self.contenders)
 
     @property
     def points(self) -> dict[str, tuple[float | str, ...]]:

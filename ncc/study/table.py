@@ -24,7 +24,7 @@ class Table:
     """Points that were run, by axis."""
     contenders: tuple[str, ...]
     values: Mapping[tuple[str, str, At], Values]
-    """Values by measure, contender and point."""
+    """Values by measure, contender and point; those of a contender that did not run at a point are NaN."""
     expected: Mapping[tuple[str, str, At], float] = field(default_factory=dict)
     """The paper's values by measure, contender and point, where the paper gives one."""
     invalid: Mapping[tuple[str, At], int] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Table:
         """Mean over all seeds and its bootstrap interval."""
         key = (measure, contender, point)
         if key not in self._known:
-            self._known[key] = interval(self.values[key])
+            self._known[key] = interval(self._of(*key))
         return self._known[key]
 
     def value(self, measure: str, contender: str, point: At) -> float:
@@ -58,8 +58,12 @@ class Table:
 
     def of(self, measure: str, contender: str, point: At) -> Values:
         """Values of all seeds, or of those of the bootstrap sample (`drawn`)."""
-        values = self.values[measure, contender, point]
+        values = self._of(measure, contender, point)
         return tuple(values[i] for i in self.drawn) if self.drawn else values
+
+    def _of(self, measure: str, contender: str, point: At) -> Values:
+        n_seeds = len(next(iter(self.values.values()), ()))
+        return self.values.get((measure, contender, point), (math.nan,) * n_seeds)
 
     def where(self, point: At) -> str:
         """Text with the point's value on each axis; axes with a single value are left out."""

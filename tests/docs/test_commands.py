@@ -16,7 +16,7 @@ from tests.house.files import ROOT, tracked
 from tests.mains.commands import ncc
 
 PAGES = sorted(path for path in tracked() if path.endswith(".md"))
-COMPOSED = {"train", "evaluate", "sweep", "serve", "report", "export"}
+COMPOSED = {"train", "evaluate", "league", "sweep", "serve", "report", "export"}
 """Verbs whose settings Hydra composes."""
 OWN = {"aimd", "mine", "pooled", "sb3_pairs", "rllib_ppo", "rllib_marwil"}
 """Controllers that readers make on these pages."""

@@ -29,6 +29,7 @@ QUICKSTART = "01_quickstart"
 INCAST, PAPER = "02_anatomy_of_an_incast", "03_reproduce_a_paper"
 LEARNED, HOSTS = "04_what_the_policy_learned", "05_from_policy_to_hosts"
 NETWORK = "06_my_network_my_traffic"
+LEAGUE = "07_a_league_of_my_own"
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +124,13 @@ def test_a_figure_of_a_paper_is_reproduced(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("ncc.study.notebook.experiment_here", shortest)
     assert Ran(PAPER).figures == len(asked) == 2
     assert set(asked) <= set(experiment_names())
+
+
+@pytest.mark.usefixtures("own")
+def test_a_league_of_ones_own_goes_from_sizes_to_a_page() -> None:
+    ran = Ran(LEAGUE)
+    assert "league.html: open it in any browser" in ran.text
+    assert [name for name in ("NewReno", "PIAS", "NCC", "Homa", "DCTCP, tuned") if f"| {name} |" not in ran.text] == []
 
 
 @pytest.mark.parametrize(

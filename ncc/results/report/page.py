@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import ncc
@@ -15,7 +16,7 @@ from ncc.results.captions import few_seeds, warning_lines
 from ncc.results.closeup import Drawing
 from ncc.results.comparison import Comparison
 from ncc.results.figure_layout import SCREEN, FigureLayout
-from ncc.results.grid import BEST
+from ncc.results.grid import BEST, Grid
 from ncc.results.palette import Style, label, styles
 from ncc.results.plot import laid_out
 from ncc.results.report.figures import closeup_figures, curve_figure, embedded, slowdown_figures
@@ -143,13 +144,6 @@ def render(parts: Sequence[Part], title: str | None, before_drawing: Callable[[D
         title: title of the page; None: a title made of the scenarios' names.
         before_drawing: function that is called before each figure is drawn.
     """
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["groupby_section"] = lambda rows: [
-        (section, list(same)) for section, same in groupby(rows, key=lambda row: row.section)
-    ]
-    folder = files("ncc.results.report")
 
     def shown(drawing: Drawing, anchor: str, narrow: bool) -> str:
         before_drawing(drawing)
@@ -159,18 +153,48 @@ def render(parts: Sequence[Part], title: str | None, before_drawing: Callable[[D
     names = list(dict.fromkeys(name for part in parts for name in _named(part)))
     looks = {style.label: swatch(style) for style in styles(names).values()}
     scenarios = ", ".join(dict.fromkeys(part["source"].scenario.name for part in parts))
-    page: str = environment.from_string((folder / "page.html.jinja").read_text(encoding="utf-8")).render(
+    return _rendered(
+        "page.html.jinja",
         title=title or f"Report: {scenarios}",
-        generator=GENERATOR,
-        style=(folder / "page.css").read_text(encoding="utf-8"),
-        written=now()[:16].replace("T", " ") + " UTC",
-        version=ncc.__version__,
         parts=parts,
         headline=[CATALOGUE[key].title for key in HEADLINE],
         looks=looks,
         embedded=shown,
+    )
+
+
+def render_ranks(title: str, lead: Sequence[str], grids: Sequence[Grid], cannot: Sequence[tuple[str, str, str]]) -> str:
+    """Render the HTML text of a page of tables without figures.
+
+    Args:
+        lead: paragraphs below the title.
+        cannot: who cannot run, where, and why; listed below the tables.
+    """
+    return _rendered("ranks.html.jinja", title=title, lead=lead, grids=grids, cannot=cannot, looks={})
+
+
+def _rendered(template: str, **data: Any) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    folder = Path(str(files("ncc.results.report")))
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["groupby_section"] = lambda rows: [
+        (section, list(same)) for section, same in groupby(rows, key=lambda row: row.section)
+    ]
+    page: str = environment.get_template(template).render(
+        generator=GENERATOR,
+        style=(folder / "page.css").read_text(encoding="utf-8"),
+        written=now()[:16].replace("T", " ") + " UTC",
+        version=ncc.__version__,
         marks=_MARKS,
         label=label,
+        **data,
     )
     return page
 

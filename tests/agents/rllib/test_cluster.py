@@ -22,6 +22,8 @@ from ncc.core.errors import ConfigError
 from ncc.harness.learner import Progress
 from tests.agents.fitting import fit
 from tests.agents.toy_envs import Identity
+from tests.house.files import ROOT
+from tests.mains.commands import ncc
 from tests.support.processes import eventually
 from tests.support.ray import NoRay
 
@@ -113,3 +115,28 @@ def test_a_ray_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPat
         pass
     assert tried == ["local"] * 3
     assert not list(tmp_path.iterdir())
+
+
+def test_a_league_survives_the_death_of_a_node(ray_here: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node is killed while it runs a contender, which then runs on the other node."""
+    killed: list[bool] = []
+    wait = ray.wait
+    with second_node() as kill:
+        (other,) = (node["NodeID"] for node in alive() if node["NodeID"] != ray.get_runtime_context().get_node_id())
+
+        def busy() -> bool:
+            return not ray._private.state.available_resources_per_node()[other].get("CPU")
+
+        def after_both_have_begun(running: list[Any]) -> Any:
+            if not killed:
+                assert eventually(busy, 120)
+                killed.append(True)
+                kill()
+            return wait(running)
+
+        monkeypatch.setattr(ray, "wait", after_both_have_begun)
+        settings = ("experiment=small_league", "executor=ray", f"address={ray_here}", "workers=2", "out=league")
+        done = ncc("league", "--config-dir", str(ROOT / "tests/study/leagues"), *settings, cwd=tmp_path)
+    assert killed
+    assert "6 of 6 runs" in done.stderr + done.stdout
+    assert (tmp_path / "league/league.html").is_file(), done.stderr

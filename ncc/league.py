@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rank every kind of congestion control on the same flows, and place yours among them.
+
+Finished runs are kept; the same command goes on from there.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import field
+
+from ncc.cli.mains import run_main
+from ncc.core.errors import ConfigError
+from ncc.core.value import Count, Name, from_dict
+from ncc.run.compose import ExecutorSpec, load_datapath
+from ncc.run.controllers import load_controller
+
+
+class LeagueSpec(ExecutorSpec, frozen=True, kw_only=True):
+    """Settings of `ncc league`, as in configs/league.yaml, except those of experiment and scenario."""
+
+    own: tuple[str | dict[str, Any], ...] = field(name="with")
+    """Contenders to add, each a name for `ncc.run.controllers.load_controller` or the fields of a `Contender`."""
+    only: tuple[Name, ...]
+    """Contenders to run, beside those in `own` and the reference; empty: all."""
+    all: bool
+    published: str | None
+    preset: Name
+    seeds: Count | None
+    out: str | None
+
+
+def main(plain: dict[str, Any], overrides: list[str]) -> None:
+    """Run the contenders, rank them, print the tables and write the page."""
+    from rich.console import Console
+
+    from ncc.results.grid import print_grid
+    from ncc.study.checks_base import known
+    from ncc.study.league import League, placed, published_in, write_page
+    from ncc.study.mains import resumable
+    from ncc.study.points import default_datapath, grid_of, require_places
+    from ncc.study.result import JSON, read_result
+    from ncc.study.run import run_experiment
+    from ncc.study.spec import experiment_from
+
+    experiment_plain, scenario = plain.pop("experiment"), plain.pop("scenario", None)
+    given = {key: plain[key] for key in ("with", "only")}
+    listed = {key: [] if of is None else of if isinstance(of, list) else [of] for key, of in given.items()}
+    spec = from_dict(LeagueSpec, {**plain, **listed}, "configuration")
+    named = [word.split("=", 1)[1] for word in overrides if word.startswith("experiment=")]
+    name = named[-1] if named else "league"
+    own = dict(map(_own, spec.own))
+    described = _described(experiment_plain, own, scenario)
+    experiment, base = experiment_from(described, f"experiment/{name}")
+    if experiment.ranking is None:
+        raise ConfigError(f"experiment {name} has no ranking: name one that has, such as league")
+    for contender in spec.only:
+        known("contender in only", contender, experiment.contenders)
+    preset, placing = experiment.preset(spec.preset), bool(own) and not (spec.all or spec.only or scenario)
+    published = published_in(spec.published) if placing else None
+    changed = bool(own) or scenario is not None or any(word.startswith("experiment.") for word in overrides)
+    only = (*own, *spec.only, experiment.ranking.reference) if placing or spec.only else ()
+    grid = grid_of(name, experiment, base, spec.preset, as_written=not changed, only=tuple(dict.fromkeys(only)))
+    require_places(grid, tuple(own))
+    seeds = range(preset.first_seed, preset.first_seed + (spec.seeds or preset.seeds))
+    for (contender, point), why in grid.cannot.items():
+        print(f"{contender} cannot run in {', '.join(map(str, point))}: {why}")
+    print(f"{len(grid.cells) * len(seeds)} runs of {len({cell.contender for cell in grid.cells})} contenders")
+    datapath = load_datapath(default_datapath(grid))
+    out = Path(spec.out) if spec.out else Path("runs") / "experiments" / f"{name}_{spec.preset}_{grid.digest()[:8]}"
+    with resumable("Finished runs"):
+        run_experiment(grid, datapath, seeds, out / datapath.name, executor=spec.load_executor(), config=plain)
+    result = read_result(out / datapath.name / JSON)
+    league = League(result if published is None else placed(result, published))
+    for table in league.grids():
+        print_grid(table, Console())
+    print(f"Written to {write_page(league, out)}: open it in any browser")
+
+
+def _own(given: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Name of a user's contender, and its fields."""
+    contender = {"controller": given} if isinstance(given, str) else dict(given)
+    if not isinstance(target := contender.get("controller"), str):
+        raise ConfigError(f"with must name controllers, or mappings with the key controller, got {given!r}")
+    called = load_controller(target).name
+    label = contender.setdefault("label", called)
+    return "own_" + re.sub(r"[^A-Za-z0-9_-]", "-", label), contender
+
+
+def _described(
+    experiment: Mapping[str, Any], own: Mapping[str, Any], scenario: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Add contenders to a plain experiment and, if there is a scenario, make it the only point of the only axis."""
+    described = {**experiment, "contenders": {**experiment["contenders"], **own}}
+    if scenario is None:
+        return described
+    (axis,) = experiment["axes"]
+    cases = {str(scenario["name"]): {"scenario": scenario}}
+    presets = {name: {**preset, "axes": {}, "changes": {}} for name, preset in experiment["presets"].items()}
+    return {**described, "axes": {axis: {**experiment["axes"][axis], "cases": cases}}, "presets": presets}
+
+
+if __name__ == "__main__":
+    run_main("league", main)
