@@ -167,11 +167,6 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
         raise ConfigError(
             f"Flows cannot be held over {stack.transport}, which is the kernel's own: use a transport of our own"
         )
-    if stack.answer_frac is not None:
-        raise ConfigError(
-            "stack.answer_frac must be null on linux, whose SYN-ACKs say nothing of when a flow may begin: take "
-            "controller=trained for ncc, or datapath=packetsim or ns3"
-        )
     if stack.messages == "instant":
         raise ConfigError(
             "stack.messages must be packets on linux, where no receiver knows of a flow at once: leave this controller "

@@ -153,7 +153,8 @@ class Run:
                 wakers[host] = Waker(rack.address(host))
             self._undo.callback(wakers[host].close)
         addresses = {host: rack.address(host) for host in self.topology.hosts}
-        return Gates(self.scenario, self.flows, self._seed, wakers, addresses)
+        answer_frac = self._stack.answer_frac
+        return Gates(self.scenario, self.flows, self._seed, wakers, addresses, answer_frac=answer_frac)
 
     @property
     def shim(self) -> Shim | None:

@@ -60,7 +60,8 @@ class HostStack(Value, frozen=True):
 
     The start is at once if the payload ahead of the flow is at most this share of the buffer of the receiver's port;
     else when the excess has arrived at the port's rate. Flows to the receiver with no more payload left than this one
-    are ahead of it. A flow without a SYN gets no such answer."""
+    are ahead of it. A flow without a SYN gets no such answer. On linux SYN-ACKs carry nothing: instead, receivers say
+    once per period whether new flows may begin at once (`ncc.harness.receivers.Admission`)."""
     components: tuple[ComponentStack, ...] = ()
     """Stacks of those components of the traffic that run another controller than `transport`."""
     messages: Literal["packets", "instant"] = "packets"
