@@ -50,7 +50,7 @@ class Ned:
             weight: [n_flows] weights, above 0.
             line: [n_flows] line rates.
         """
-        rate = weight / np.maximum(self.price[routes].sum(axis=1), weight / line)
+        rate: FloatArray = weight / np.maximum(self.price[routes].sum(axis=1), weight / line)
         curve = self._sums(routes, rate * rate / weight)
         used = curve > 0
         step = self._gamma * (self._sums(routes, rate) - self._capacity)[used] / curve[used]
@@ -61,10 +61,12 @@ class Ned:
     def normalised(self, rate: FloatArray, routes: IntArray) -> FloatArray:
         """Divide each rate by the largest ratio of load to capacity on its route (F-NORM, section 4.2)."""
         ratio = self._sums(routes, rate) / self._capacity
-        return np.asarray(rate / ratio[routes].max(axis=1))
+        worst: FloatArray = ratio[routes].max(axis=1)
+        return rate / worst
 
     def _sums(self, routes: IntArray, of: FloatArray) -> FloatArray:
-        return np.bincount(routes.ravel(), np.repeat(of, routes.shape[1]), minlength=len(self._capacity))
+        each = np.repeat(of, routes.shape[1])
+        return np.bincount(routes.ravel(), each, minlength=len(self._capacity)).astype(np.float64)
 
 
 class Bundles(NamedTuple):
@@ -97,7 +99,8 @@ def bundles(network: Topology) -> Bundles:
         ConfigError: a host has no switch, or a port is in two bundles, so that flows do not spread evenly.
     """
     n, hosts = len(network.nodes), network.hosts
-    rates, up, down, switch = [], np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    up, down, switch = np.zeros((3, n), np.int64)
+    rates: list[float] = []
     rows: dict[int, int] = {}
     for host in hosts:
         port = network.down_port(host)

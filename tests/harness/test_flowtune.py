@@ -160,7 +160,7 @@ def told(rule: Flowtune, *pairs: tuple[int, int, int], age_s: float = 1.0) -> di
 
 
 def made(**settings: float) -> Flowtune:
-    rule = FlowtuneLimit(**settings, rounds=200).build()  # type: ignore[arg-type] # numbers of the settings' kinds
+    rule = FlowtuneLimit(**settings, rounds=200).build()
     rule.reset(fabric(), 1)
     return rule
 
