@@ -69,7 +69,8 @@ def check_stack(stack: HostStack) -> None:
         )
     if stack.transport in controllers() and controller(stack.transport).needs.simulated:
         raise ConfigError(
-            f"Controller {stack.transport} needs a timer or telemetry, which the kernel gives none: use a simulator"
+            f"Controller {stack.transport} needs a timer, telemetry or ECT(1), which the kernel does not give: use a "
+            "simulator"
         )
     if stack.transport not in (known := transports()):
         raise UnknownNameError("transport", stack.transport, known)

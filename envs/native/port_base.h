@@ -96,7 +96,8 @@ class PortBase
                 static_cast<ncc_u64>(totals_.tx_bytes),
                 static_cast<ncc_u64>(ingress_bytes_),
                 mtu_bytes,
-                0};
+                0,
+                held_ && !held_->queues.empty() ? held_->queues.data() : nullptr};
     }
 
     // Decides if the packet may join the queue or go to a transmitter that is idle from `free_ps` on, and if it must be
@@ -313,6 +314,8 @@ class PortBase
             const Ref head = held_->of[queue].front();
             held_->queues[queue].bytes += static_cast<ncc_u64>(bytes);
             held_->queues[queue].head_bytes = head == Packets::kNoPacket ? 0 : packets.header(head).ip_bytes;
+            held_->queues[queue].head_ns =
+                head == Packets::kNoPacket ? 0 : static_cast<ncc_u64>(packets[head].joined_ns);
         }
     }
     size_t NextQueue()

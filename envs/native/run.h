@@ -38,6 +38,7 @@ class Run
     const std::vector<FlowRecord> &records() const { return records_; }
     const std::vector<FlowView> &views() const { return views_; } // by flow
     const Routes &routes() const { return routes_; }
+    Router &router() { return router_; }
     int64_t flows_started() const { return started_; }
     int64_t flows_finished() const { return finished_; }
     uint64_t messages() const { return messages_; }
@@ -111,7 +112,7 @@ class Run
         if (tags_) {
             const ncc_tag_out tag = tags_->Of(views_[flow], offset_bytes, payload_bytes);
             header.prio = static_cast<uint8_t>(std::min<ncc_u32>(tag.prio, NCC_SW_CLASSES - 1));
-            header.rank = tag.rank;
+            header.rank = router_.tags() ? 0 : tag.rank; // else the rank's field is a program's tag
         }
     }
 

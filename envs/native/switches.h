@@ -80,6 +80,7 @@ class Switches
                 continue;
             }
             pausing_ |= programs->need(NCC_SW_INGRESS);
+            network_.run().router().Bind(index, programs->routing(), network_.link(index).wire.BytesPerS());
             if (programs->need(NCC_SW_REVERSE)) {
                 network_.link(index ^ 1).seen_by = index;
             }
@@ -309,6 +310,9 @@ class Switches
         ncc_sw_packet seen = network_.Describe(ref);
         seen.queued_ns = static_cast<ncc_u64>(network_.packets()[ref].joined_ns);
         const ncc_verdict verdict = Call(NCC_SW_DEQUEUE, index, seen, NCC_PASS);
+        if (port.needs(NCC_SW_TAGS)) {
+            Head(ref).rank = seen.tag;
+        }
         const ncc_cc_hop hop = port.programs()->TakeHop();
         if (verdict == NCC_DROP) {
             port.DropLeaving(Head(ref), network_.now_ns() - network_.packets()[ref].joined_ns);

@@ -37,7 +37,7 @@ Frame *Network::Bare(uint32_t flow, uint32_t ip_bytes)
     Frame *frame = pool_.Take();
     frame->network = this;
     frame->flow = frame->route = flow;
-    frame->to_receiver = frame->message = frame->reads_hops = false;
+    frame->to_receiver = frame->message = frame->reads_hops = frame->ect1 = false;
     frame->offset_bytes = 0;
     frame->ip_bytes = ip_bytes;
     frame->payload_bytes = 0;

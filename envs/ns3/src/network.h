@@ -151,8 +151,8 @@ class Network : public Run, public Stepped<Network>
     void Connect(uint32_t flow, bool at_once); // opens a connection
     void EndFlow(uint32_t flow);               // all of it is acknowledged, and its queue is empty
     void Close(uint32_t flow);
-    void SendNote(uint32_t flow);                    // to the receiver of a flow that begins without a SYN
-    uint32_t Way(const Frame *frame, uint32_t node); // port of this switch that it takes
+    void SendNote(uint32_t flow);              // to the receiver of a flow that begins without a SYN
+    uint32_t Way(Frame *frame, uint32_t node); // port of this switch that it takes
     void Send(uint32_t host, ns3::Ptr<ns3::Packet> packet);
     Host &host_of(uint32_t node) { return hosts_[host_index_[node]]; }
 

@@ -125,8 +125,15 @@ uint32_t Flows::ChoosePort(uint32_t place, uint32_t node)
         const uint32_t entropy = connections_.extras()[packet.sack].content.entropy;
         return routes_.Port(node, dst, Routes::Label(connections_.flow_of(packet.connection), entropy));
     }
-    return spec_.sprayed ? routes_.InTurn(node, dst)
-                         : router_.Port(routes_, node, dst, network_.now_ns(), network_.Describe(place));
+    if (spec_.sprayed) {
+        return routes_.InTurn(node, dst);
+    }
+    ncc_sw_packet seen = network_.Describe(place);
+    const uint32_t port = router_.Port(routes_, node, dst, network_.now_ns(), seen);
+    if (router_.tags()) {
+        network_.engine().packets()[place].packet.rank = seen.tag;
+    }
+    return port;
 }
 
 uint32_t Flows::WayBack(uint32_t node, uint32_t slot) const
