@@ -134,6 +134,25 @@ void Tell(Network &network, In<int64_t> src, In<int64_t> dst, In<int64_t> start_
     network.Tell(std::move(grants));
 }
 
+// Takes all parameters of the tags for the next step. They have been checked.
+template <typename Network>
+void Retag(Network &network, In<int64_t> params)
+{
+    network.Retag({params.data(), params.data() + params.shape(0)});
+}
+
+// Rows [n] of the flows delivered since the last call, in that order, and their completion times [n] in ns.
+template <typename Network>
+nb::tuple TakeDelivered(Network &network)
+{
+    std::vector<int64_t> rows = network.run().TakeDelivered(), took_ns;
+    for (const int64_t row : rows) {
+        const FlowRecord &record = network.run().records()[static_cast<size_t>(row)];
+        took_ns.push_back(record.finish_ns - record.start_ns);
+    }
+    return nb::make_tuple(Own(std::move(rows)), Own(std::move(took_ns)));
+}
+
 // Two arrays with a row for each edge (Gates::Edge): whole numbers [E, 3], its source, destination and flows; and real
 // numbers [E, 4], its waiting, next and received bytes, and its age in seconds.
 template <typename Network>
@@ -161,6 +180,8 @@ nb::class_<Network> BindNetwork(nb::module_ &m)
         .def("port_records", &PortRecords<Network>)
         .def("tell", &Tell<Network>, "src"_a, "dst"_a, "start_ns"_a, "rate_bps"_a, "window_pkts"_a, "late_ns"_a)
         .def("edges", &EdgesOf<Network>)
+        .def("retag", &Retag<Network>, "params"_a)
+        .def("take_delivered", &TakeDelivered<Network>)
         .def_prop_ro("messages", [](const Network &network) { return network.run().messages(); })
         .def(
             "plan_fault",

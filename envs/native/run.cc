@@ -116,6 +116,9 @@ void Run::Complete(uint32_t flow, int64_t now_ns)
 {
     records_[flow].finish_ns = now_ns;
     ++finished_;
+    if (tags_) {
+        just_delivered_.push_back(flow);
+    }
     if (requests_.group != nullptr) {
         ncc_requests_complete(&requests_, flow, now_ns);
     }

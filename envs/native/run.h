@@ -55,6 +55,17 @@ class Run
     {
         return gates_ ? gates_->Edges(now_ns) : std::vector<Gates::Edge>{};
     }
+    // Tags' parameters, all of them and checked, for data packets from the next `ApplyTags` on.
+    void Retag(std::vector<ncc_u64> params) { next_tags_ = std::move(params); }
+    void ApplyTags()
+    {
+        if (tags_ && !next_tags_.empty()) {
+            tags_->Set(std::move(next_tags_));
+            next_tags_.clear();
+        }
+    }
+    // Flows that have been delivered since the last call, in that order; without tags, none.
+    std::vector<int64_t> TakeDelivered() { return std::exchange(just_delivered_, {}); }
 
     // Reports of TCP about a flow.
     void Delivered(uint32_t flow, uint64_t bytes)
@@ -221,6 +232,8 @@ class Run
     std::vector<uint32_t> live_index_; // by flow: its place in its host's list of live flows
     IdleConnections idle_;
     std::optional<Tags> tags_;     // none: packets have class and rank 0
+    std::vector<ncc_u64> next_tags_;
+    std::vector<int64_t> just_delivered_;
     std::unique_ptr<Gates> gates_; // null without receivers' control
     std::vector<PortTotals> uplinks_before_;
     size_t next_flow_ = 0, live_ = 0; // connections that are not closed

@@ -96,10 +96,14 @@ class Grants:
 
 @dataclass(frozen=True)
 class Decision:
-    """A limiter's decision for one period: rate limits of hosts in bits/s, [n_agents], and grants of receivers."""
+    """A limiter's decision for one period."""
 
     limits_bps: FloatArray
-    grants: Grants
+    """Rate limits of hosts in bits/s, [n_agents]; inf means no limit."""
+    grants: Grants | None = None
+    """Grants of receivers; None: receivers do not decide."""
+    tag_params: tuple[int, ...] | None = None
+    """All parameters of the hosts' tags (`HostStack.tags`), in the order and the units of the tags; None: they stay."""
 
 
 _NONE, _NO_REAL = np.zeros(0, np.int64), np.zeros(0)

@@ -9,6 +9,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.core.value import Count, Name, NonNegative, Positive, Value, digest_of
 from ncc.harness.datapath import HostStack
+from ncc.harness.flowtune import Flowtune
 from ncc.harness.ictcp import Ictcp
 from ncc.harness.limiter import FixedShare, RateLimiter, Unlimited
 from ncc.harness.local import Local, ShortestFirst
@@ -179,7 +180,35 @@ class IctcpLimit(Formula, frozen=True, tag="ictcp"):
         return Ictcp(**self.constants())
 
 
-AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit | LocalLimit | ReceiverRuleLimit | IctcpLimit
+class FlowtuneLimit(Formula, frozen=True, tag="flowtune"):
+    """Rates of pairs of hosts, told by one allocator that knows all flows: `ncc.harness.flowtune.Flowtune`."""
+
+    limits_hosts = False
+    needs_receivers = True
+
+    gamma: Annotated[float, Meta(gt=0, le=1)] = 0.4
+    """Step size of the prices' updates; from about 1 on they need not converge."""
+    rounds: Annotated[int, Meta(ge=1, le=1000)] = 10
+    """Updates of the prices per period; the paper's allocator makes one in 10 us."""
+    use_frac: Annotated[float, Meta(gt=0, le=1)] = 0.97
+    """Share of the links' rates that is given out."""
+    tolerance_frac: NonNegative = 0.05
+    """Change of a pair's rate, relative to the one last told, above which the sender is told again."""
+
+    def build(self) -> Flowtune:
+        return Flowtune(**self.constants())
+
+
+AnyFormula = (
+    NoLimit
+    | ShareLimit
+    | MaxMinLimit
+    | ShortestFirstLimit
+    | LocalLimit
+    | ReceiverRuleLimit
+    | IctcpLimit
+    | FlowtuneLimit
+)
 
 
 class PolicyLimit(Limit, frozen=True, tag="policy"):

@@ -122,17 +122,20 @@ class ReceiverRule:
         )
 
     def decide(self, measurement: Measurement) -> Decision:
+        return Decision(self._limits, self.grants(measurement))
+
+    def grants(self, measurement: Measurement) -> Grants:
+        """Return the grants of a period."""
         edges = measurement.edges
         pairs = (edges.src, edges.dst, edges.flows, edges.waiting_bytes, edges.next_bytes, edges.received_bytes)
         src, dst, start_s, rate_bps, window_pkts = self._rule.decide(*pairs, edges.age_s, measurement.time_s)
-        grants = Grants(
+        return Grants(
             src=np.array(src, np.int64),
             dst=np.array(dst, np.int64),
             start_s=np.array(start_s, np.float64),
             rate_bps=np.array(rate_bps, np.float64),
             window_pkts=np.array(window_pkts, np.int64),
         )
-        return Decision(self._limits, grants)
 
 
 class Admission:
@@ -253,7 +256,7 @@ class WithReceivers:
         """Return the limits of the limiter, inf where the receiver decides alone, and the grants of the rule."""
         seen = without_held(measurement) if self._masks_held else measurement
         limits_bps, _ = parts(self._limiter.decide(seen))
-        grants = self._rule.decide(measurement).grants
+        grants = self._rule.grants(measurement)
         return Decision(np.where(self._receiver_alone, np.inf, limits_bps), grants.where(self._granting[grants.dst]))
 
 

@@ -51,6 +51,7 @@ class Network : public Run, public Stepped<Network>
 
     // Runs one period with these limits, by agent. Throws std::runtime_error if a controller or flow has failed.
     void Step(const double *limits_bps);
+    using Stepped::Retag;
     using Stepped::Tell;
 
     int64_t now_ns() const { return ns3::Simulator::Now().GetTimeStep(); }
