@@ -43,7 +43,7 @@ class Gates
           std::function<void(uint32_t, uint32_t)> message);
 
     // The sender's side.
-    void Open(uint32_t flow, const FlowSpec &spec);
+    void Open(uint32_t flow, const FlowSpec &spec, double told_bps); // 0: its query has told it no rate
     // A note about the flow is on its way to the receiver. It may meet a full queue. After a SYN no note is needed.
     void Noted(uint32_t flow, int64_t now_ns);
     // True if the flow may hand down a full packet. If not, it is woken when it may.

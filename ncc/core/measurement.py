@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ncc.core.flows import FloatArray, IntArray
-from ncc.core.receivers import NO_EDGES, Edges
+from ncc.core.receivers import NO_EDGES, NO_QUEUES, Edges, Queues
 from ncc.core.signals import SIGNALS, Measured, Progress, names
 
 COLUMNS = (*names("host"), *names("uplink"))
@@ -26,6 +26,8 @@ class Measurement(Progress, Measured):
 
     edges: Edges = NO_EDGES
     """Flows as their receivers know them; empty unless `Scenario.has_receivers`. Results do not store them."""
+    queues: Queues = NO_QUEUES
+    """Queues before neighbourhoods at the end of the period; as `edges`."""
 
 
 @dataclass(frozen=True, kw_only=True)
