@@ -11,7 +11,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.extras import load_extension
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, PortRecords
 from ncc.core.measurement import Delivered, Measurement
-from ncc.core.receivers import Edges, Grants
+from ncc.core.receivers import Edges, Grants, Queues
 from ncc.core.scenario import Neighbourhoods, Scenario
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
@@ -204,5 +204,5 @@ class NativeDatapath:
             return measurement
         whole, real = network.edges()
         edges = Edges(*whole.reshape(-1, 3).T, *real.reshape(-1, 4).T)
-        self._measured = replace(measurement, edges=edges)
+        self._measured = replace(measurement, edges=edges, queues=Queues(network.queues_into()))
         return self._measured

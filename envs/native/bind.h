@@ -167,6 +167,18 @@ nb::tuple EdgesOf(const Network &network)
     return nb::make_tuple(Own(std::move(whole)), Own(std::move(real)));
 }
 
+// Bytes that wait at the port into each neighbourhood, at the other end of its uplink's link.
+template <typename Network>
+Column<double> QueuesInto(Network &network)
+{
+    std::vector<double> out;
+    for (const uint32_t uplink : network.run().spec().uplinks) {
+        const bool at_switch = network.switches().port(uplink ^ 1U).at_switch();
+        out.push_back(at_switch ? static_cast<double>(network.switches().Advanced(uplink ^ 1U).queue_bytes()) : 0.0);
+    }
+    return Own(std::move(out));
+}
+
 // Class `Network`, to which a module may add functions of its own. Its constructor throws std::invalid_argument for a
 // network that cannot be built, and std::runtime_error for one that cannot be built now.
 template <typename Network>
@@ -182,6 +194,7 @@ nb::class_<Network> BindNetwork(nb::module_ &m)
         .def("edges", &EdgesOf<Network>)
         .def("retag", &Retag<Network>, "params"_a)
         .def("take_delivered", &TakeDelivered<Network>)
+        .def("queues_into", &QueuesInto<Network>)
         .def_prop_ro("messages", [](const Network &network) { return network.run().messages(); })
         .def(
             "plan_fault",

@@ -43,7 +43,7 @@ class Gates
           std::function<void(uint32_t, uint32_t)> message);
 
     // The sender's side.
-    void Open(uint32_t flow, const FlowSpec &spec);
+    void Open(uint32_t flow, const FlowSpec &spec, double told_bps); // 0: its query has told it no rate
     // The flow has no SYN. A note about it is on its way to the receiver, and may meet a full queue; if it is an
     // answer, it has been heard of.
     void Noted(uint32_t flow, int64_t now_ns);

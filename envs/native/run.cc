@@ -60,6 +60,7 @@ void Run::MakeRequests()
         MakeFronts();
     }
     requests_.due = due_.data();
+    passed_bytes_.resize(graph.feeds.size());
 }
 
 void Run::MakeFronts()
@@ -128,7 +129,7 @@ void Run::Begin(uint32_t flow)
 {
     knowledge_.Began(spec_.flows[flow], views_[flow]);
     if (gates_) {
-        gates_->Open(flow, spec_.flows[flow]);
+        gates_->Open(flow, spec_.flows[flow], spec_.graph.told_bps.empty() ? 0 : spec_.graph.told_bps[flow]);
     }
     std::vector<uint32_t> &live = SenderOf(flow).live;
     live_index_[flow] = static_cast<uint32_t>(live.size());

@@ -118,6 +118,8 @@ class Run
 
     // True if the flow answers a query, on the query's connection.
     bool Answers(uint32_t flow) const { return !spec_.graph.answer.empty() && spec_.graph.answer[flow] != 0; }
+    // True if what the flow delivers is passed on.
+    bool Feeds(uint32_t flow) const { return !spec_.graph.feeds.empty() && spec_.graph.feeds[flow] >= 0; }
     // True if receivers (gates.h) let the flow send; without their control, everything may.
     bool Passes(uint32_t flow, int64_t now_ns) const { return !gates_ || gates_->Passes(flow, now_ns); }
     // Returns the window, limited by what the receiver allows without an ACK.
@@ -203,6 +205,20 @@ class Run
             network.Schedule(at_ns, EventKind::kFlow, 0);
         }
     }
+    // Passes on what has come, in order, of a flow that feeds another. `Network` has `Live(flow)` and
+    // `Written(flow, bytes)`: its application has written so many more.
+    template <class Network>
+    void Feed(Network &network, uint32_t flow, uint64_t came_bytes)
+    {
+        const auto to = static_cast<uint32_t>(spec_.graph.feeds[flow]);
+        const uint64_t before_bytes = WrittenBytes(to, 0);
+        spec_.flows[to].chunk_bytes += came_bytes - passed_bytes_[flow];
+        passed_bytes_[flow] = came_bytes;
+        const uint64_t bytes = WrittenBytes(to, 0) - before_bytes;
+        if (bytes > 0 && network.Live(to)) {
+            network.Written(to, bytes);
+        }
+    }
     void Begin(uint32_t flow);                  // a flow arrives
     void Finish(uint32_t flow, int64_t now_ns); // its last byte has come; call `Arm` after it
     void End(uint32_t flow, int64_t now_ns);    // all of it is acknowledged
@@ -257,6 +273,7 @@ class Run
     std::vector<uint64_t> wire_bytes_;
     std::vector<uint32_t> next_query_;
     std::vector<int64_t> asked_ns_;
+    std::vector<uint64_t> passed_bytes_; // by flow, with streams that are passed on
 };
 
 } // namespace ncc

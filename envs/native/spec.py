@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ncc.baselines.registry import ParamInfo, check_named, with_defaults
+from ncc.baselines.registry import ParamInfo, check_named, message_transports, with_defaults
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.flows import FlowTable, IntArray, check_columns
-from ncc.core.graph import check_graph, queries_of
+from ncc.core.flows import FlowTable, IntArray, Streams, check_columns
+from ncc.core.graph import check_graph, fed_rows, queries_of
 from ncc.core.scenario import MAX_BUFFER_BYTES, Nic, Scenario, Transport
 from ncc.core.topology import Buffer, Pool, Program, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
@@ -77,6 +77,8 @@ def spec_of(
     )
     if (written := pieces([traffic.writes for _, traffic in scenario.workload], flows.traffic)) is not None:
         spec.set_writes(*written)
+    if flows.streams is not None:
+        _set_streams(spec, scenario, stack, flows, flows.streams)
     spec.agents = topology.agent_hosts
     spec.uplinks = [area.uplink_port for area in topology.neighbourhoods]
     for name in _SAME:
@@ -173,6 +175,28 @@ def _set_fronts(spec: Spec, module: Extension, topology: Topology, flows: FlowTa
     ports = zip(fronts.rate_bytes_per_s.tolist(), fronts.buffer_bytes.tolist(), strict=True)
     spec.front_ends = [filled(module.FrontEndSpec(), rate_bytes_per_s=rate, buffer_bytes=size) for rate, size in ports]
     spec.set_queries(fronts.query_of, fronts.end_of)
+
+
+def _set_streams(spec: Spec, scenario: Scenario, stack: HostStack, flows: FlowTable, streams: Streams) -> None:
+    """Set the flows that hosts pass on, and the rates that queries tell."""
+    if (told := streams.told_bps > 0).any() and not scenario.has_receivers:
+        raise ConfigError(
+            f"flow {int(np.argmax(told))} is told a rate by its query, which needs receivers: set "
+            "Scenario.neighbourhoods to receivers or both"
+        )
+    to = fed_rows(streams)
+    fed = np.zeros(len(flows), np.bool_)
+    fed[to[to >= 0]] = True
+    whole = [name for name in stack.transports if name in message_transports()]
+    if fed.any() and whole:
+        raise ConfigError(f"transport {whole[0]} sends messages as a whole, and hosts pass streams on: choose a TCP")
+    in_pieces = [traffic.writes != "at_once" for _, traffic in scenario.workload]
+    if (late := fed & np.array(in_pieces)[flows.traffic]).any():
+        raise ConfigError(
+            f"flow {int(np.argmax(late))} is fed by others, so its application writes it as it comes: set writes of "
+            "its component to at_once"
+        )
+    spec.set_streams(to, np.ascontiguousarray(streams.told_bps, np.float64))
 
 
 def _set_components(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ncc.core.flows import FloatArray, IntArray
-from ncc.core.receivers import NO_EDGES, Edges
+from ncc.core.receivers import NO_EDGES, NO_QUEUES, Edges, Queues
 from ncc.core.signals import SIGNALS, Measured, Progress, names
 
 COLUMNS = (*names("host"), *names("uplink"))
@@ -45,6 +45,8 @@ class Measurement(Progress, Measured):
     delivered: Delivered = NONE_DELIVERED
     """Flows that were delivered, as a central controller is told; empty if hosts have no tags (`HostStack.tags`).
     Results do not store them."""
+    queues: Queues = NO_QUEUES
+    """Queues before neighbourhoods at the end of the period; as `edges`."""
 
 
 @dataclass(frozen=True, kw_only=True)

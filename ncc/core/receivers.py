@@ -42,6 +42,14 @@ class Edges:
 
 
 @dataclass(frozen=True)
+class Queues:
+    """Queues of the ports into neighbourhoods, where the links of their uplinks end."""
+
+    into_bytes: FloatArray
+    """Bytes that wait there, [n_neighbourhoods]; 0 at a host's end of a link."""
+
+
+@dataclass(frozen=True)
 class Grants:
     """Grants of receivers to senders, one per row; columns have shape [G].
 
@@ -107,6 +115,7 @@ class Decision:
 
 
 _NONE, _NO_REAL = np.zeros(0, np.int64), np.zeros(0)
+NO_QUEUES = Queues(_NO_REAL)
 NO_EDGES = Edges(_NONE, _NONE, _NONE, _NO_REAL, _NO_REAL, _NO_REAL, _NO_REAL)
 
 

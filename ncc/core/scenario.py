@@ -308,6 +308,7 @@ class Scenario(Value, frozen=True):
             (plain["nic"], "learns_from", "host"),
             *((part, "writes", "at_once") for part in traffic),
             *((part, "receivers", 1) for part in traffic if part["kind"] == "incast"),
+            *((part, "sicc", None) for part in traffic if part["kind"] == "store"),
         ):
             if part.get(key, default) == default:
                 part.pop(key, None)

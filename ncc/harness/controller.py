@@ -15,6 +15,7 @@ from ncc.harness.limiter import FixedShare, RateLimiter, Unlimited
 from ncc.harness.local import Local, ShortestFirst
 from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin
 from ncc.harness.receivers import AHEAD_FRAC, FLOOR_FRAC, WINDOW_FRAC, ReceiverRule
+from ncc.harness.sicc import HubSpeeds
 
 OPPONENT = "dctcp"
 """Name of the controller that others are compared with."""
@@ -199,6 +200,27 @@ class FlowtuneLimit(Formula, frozen=True, tag="flowtune"):
         return Flowtune(**self.constants())
 
 
+class SiccLimit(Formula, frozen=True, tag="sicc"):
+    """Speeds of the hubs that send to a front end (wang2021 section 3.1.2): `ncc.harness.sicc.HubSpeeds`."""
+
+    limits_hosts = False
+    needs_receivers = True
+
+    use_frac: Annotated[float, Meta(gt=0, le=1)] = 0.97
+    """Share of the front end's line that hubs may use, in IP packets."""
+    full_frac: Annotated[float, Meta(gt=0, le=1)] = 0.9
+    """Share of its speed from which on a hub counts as one that could use more; 1 is the thesis' (eq. 3.3)."""
+    threshold_frac: Annotated[float, Meta(gt=0, le=1)] = 0.1
+    """T: queue of the port into the rack, as a share of its buffer, from which on the planned bandwidth falls."""
+    cut_frac: Annotated[float, Meta(ge=0, le=1)] = 0.2
+    """beta of eq. 3.5."""
+    rise_frac: Annotated[float, Meta(ge=0, le=1)] = 0.2
+    """alpha of eq. 3.6."""
+
+    def build(self) -> HubSpeeds:
+        return HubSpeeds(**self.constants())
+
+
 AnyFormula = (
     NoLimit
     | ShareLimit
@@ -208,6 +230,7 @@ AnyFormula = (
     | ReceiverRuleLimit
     | IctcpLimit
     | FlowtuneLimit
+    | SiccLimit
 )
 
 

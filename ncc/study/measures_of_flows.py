@@ -163,6 +163,19 @@ class RequestGoodput(Measure, frozen=True, kw_only=True, tag="request_goodput"):
         return BITS_PER_BYTE * payload_bytes / float(qct_s(flows, seen.run.records.flows).sum())
 
 
+class RequestPackets(RequestGoodput, frozen=True, kw_only=True, tag="request_packets"):
+    """Data packets that were sent to the host that asks, per request; NaN if several hosts ask."""
+
+    SHOWN: ClassVar[Metric] = Metric("", "", "packets", Better.LOWER, 1.0, 1)
+
+    def of(self, seen: MeasuredRun) -> float:
+        flows, graph = seen.run.flows, seen.run.flows.graph
+        if graph is None or len(hosts := np.unique(flows.src[graph.after < 0])) != 1:
+            return math.nan
+        sent = seen.run.records.flows.sent_pkts[flows.dst == hosts[0]].sum()
+        return float(sent) / len(np.unique(graph.request[graph.request >= 0]))
+
+
 class RequestEfficiency(RequestGoodput, frozen=True, kw_only=True, tag="request_efficiency"):
     """`RequestGoodput` as a share of the line of the host that asks (wang2021 figure 4.6); NaN if several ask."""
 

@@ -95,6 +95,7 @@ class Network : public Run, public Stepped<Network>
     // Called by the gates of receivers
     uint64_t ReceivedBytes(uint32_t flow) const { return connections_[flow]->receiver->received_bytes(); }
     void Wake(uint32_t flow) { connections_[flow]->sender->Wake(); }
+    void Written(uint32_t flow, uint64_t bytes); // its application has written more
     void SendMessage(uint32_t flow, bool to_receiver, uint32_t place);
 
     void Arrive(Frame *frame);

@@ -66,13 +66,14 @@ void Flows::StartFlow(uint32_t flow)
         ChoosePath(slot, spec);
     }
     Begin(flow);
+    connections_[slot].feeds = Feeds(flow);
     if (connections_[slot].message) {
         ends_->Open(slot);
         return;
     }
     TcpOpen(network_, slot, before);
     const int64_t now_ns = network_.now_ns();
-    if (WrittenBytes(flow, now_ns) < spec.size_bytes) {
+    if (spec.every_ns > 0 && WrittenBytes(flow, now_ns) < spec.size_bytes) {
         Schedule(now_ns + spec.every_ns, EventKind::kWrite, slot);
     }
     if (before < IdleConnections::kUnused) {
@@ -282,6 +283,15 @@ void Flows::Expire(TimerKind kind, const Event &event)
     if (network_.engine().Expire(connections_[slot].TimerOf(kind), event)) {
         TcpExpired(network_, slot, kind);
     }
+}
+
+void Flows::Came(uint32_t slot)
+{
+    const Connection &connection = connections_[slot];
+    const uint32_t next = connection.receiver.next;
+    Feed(*this, connection.flow,
+         next == connection.packets ? spec_.flows[connection.flow].size_bytes
+                                    : static_cast<uint64_t>(next) * spec_.mss_bytes());
 }
 
 void Flows::Received(uint32_t slot)
