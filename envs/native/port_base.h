@@ -108,9 +108,9 @@ class PortBase
     // Decides as Admit does, only for a port that is `plain` and has no fault planned. Call Advance first.
     ncc_verdict AdmitPlain(int64_t free_ps, const Header &header, int64_t now_ns) const
     {
-        return free_ps <= now_ns * kPsPerNs ? NCC_PASS
-                                            : discipline_.AdmitPlain(static_cast<uint64_t>(queue_bytes_),
-                                                                     header.ip_bytes, header.ecn_capable);
+        return free_ps <= now_ns * kPsPerNs
+                   ? NCC_PASS
+                   : discipline_.AdmitPlain(static_cast<uint64_t>(queue_bytes_), header.ip_bytes, header.ecn_capable);
     }
     // Decides if the packet may join the queue or go to a transmitter that is idle from `free_ps` on, and if it must be
     // marked. Call Advance first; for a shared buffer, on every port that shares it. Then call Count with the outcome.

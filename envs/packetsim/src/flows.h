@@ -58,7 +58,7 @@ class Flows : public Run
     // Next port of a packet that has come to this node, if its path does not fix the port; kNone: there is none.
     uint32_t ChoosePort(uint32_t place, uint32_t node);
     uint32_t WayBack(uint32_t node, uint32_t slot) const; // port to a flow's sender
-    void Forget(const Packet &packet) // it has arrived or was dropped
+    void Forget(const Packet &packet)                     // it has arrived or was dropped
     {
         if (packet.kind == Kind::kGrant) [[unlikely]] {
             gates_->Lost(packet.sack);
