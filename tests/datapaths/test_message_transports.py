@@ -91,7 +91,7 @@ def test_pulls_keep_an_incast_s_line_full(simulator: Simulator, name: str) -> No
 
 @pytest.mark.parametrize("name", ["ndp", "eqds"])
 def test_a_pull_takes_the_time_of_what_it_brings(simulator: Simulator, name: str) -> None:
-    """Of each flow's two packets the second has 378 of 1538 bytes on the wire: its pull takes a quarter of the time."""
+    """The second of each flow's two packets has 378 of 1538 bytes on the wire: its pull takes a quarter of the time."""
     flows = [flow(f"s{i}", "receiver", MSS + 300) for i in range(32)]
     done = run(simulator, carrying(star(name, 32), *flows), CASES[name][0])
     assert done.records.flows.timeouts.sum() == 0
