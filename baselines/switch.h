@@ -100,7 +100,7 @@ struct ncc_sw_port { /* up to date */
     ncc_u64 ingress_bytes; /* waiting anywhere in this switch of what came over this port's link; with NCC_SW_INGRESS */
     ncc_u32 mtu_bytes;
     ncc_u32 random;                    /* uniform, new for every call */
-    const struct ncc_sw_queue *queues; /* all of them, with NCC_SW_QUEUES; not in `init` */
+    const struct ncc_sw_queue *queues; /* all of them, with NCC_SW_QUEUES; else 0 */
 };
 
 enum ncc_sw_pause { NCC_SW_AS_IT_WAS, NCC_SW_PAUSE, NCC_SW_RESUME };
