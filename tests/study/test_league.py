@@ -57,6 +57,7 @@ def test_ranks_ratios_and_places_by_hand() -> None:
     assert row(league, FAST) == ["–", "0.50 (1)", "1", "–", "0.50", "words, stack"]  # noqa: RUF001
     assert row(league, ORACLE)[0] == "–", "it has no rank"  # noqa: RUF001
     assert row(league, SLOW, table=1) == ["2.00†", "0.50†"]
+    assert row(league, REFERENCE, table=1) == ["2", "4"]
     assert [r.section for r in league.grids()[0].rows] == [GROUPS[0][0]] * 2 + [GROUPS[4][0], GROUPS[5][0]]
     assert league.cannot() == [("FAST", "b", "it needs a wheel: set wheel to true")]
 
