@@ -50,7 +50,7 @@ def row(league: League, name: str, table: int = 0) -> list[str]:
 
 
 def test_ranks_ratios_and_places_by_hand() -> None:
-    """Of `slow` the ratios are 2 and 0.5, whose geometric mean is 1, that of the reference."""
+    """The ratios of `slow` are 2 and 0.5, whose geometric mean is 1, that of the reference."""
     league = League(plain())
     assert row(league, REFERENCE) == ["1", "1.00", "2", "2", "0.50", "marks"]
     assert row(league, SLOW) == ["1", "1.00", "3†", "1†", "0.50", ""]
