@@ -274,6 +274,12 @@ class League:
         """Index of the reference."""
         return self.names.index(self.plain["ranking"]["reference"])
 
+    @property
+    def _time(self) -> Plain:
+        """Title, scale and digits of the measure of the ranks."""
+        shown: Plain = self.plain["measures"][self.plain["ranking"]["measure"]]
+        return shown
+
     @cached_property
     def everywhere(self) -> BoolArray:
         """Mask [n_contenders] of those that run at every point."""
@@ -341,8 +347,7 @@ class League:
             second.append(self._row(i, [self._over(i, p) for p in range(len(self.points))]))
         cells_of = [_where(point) for point in self.points]
         titles = [self.plain["measures"][measure]["title"] for measure in beside]
-        time, called = self.plain["measures"][self.plain["ranking"]["measure"]], self._label(self.reference)
-        took = [f"{mean * time['scale']:.3g}" for mean in means[self.reference]]
+        called = self._label(self.reference)
         return (
             Grid(
                 "Ranks, in groups by what a contender needs",
@@ -353,9 +358,9 @@ class League:
                 apart=len(beside) + 1,
             ),
             Grid(
-                f"{time['title']}, over that of {called}, which stands below the name of each cell",
+                f"{self._time['title']}, over that of {called}, whose own row has the times",
                 ("contender",),
-                tuple((f"{cell}\n{value}", "") for cell, value in zip(cells_of, took, strict=True)),
+                tuple((cell, "") for cell in cells_of),
                 tuple(second),
                 (),
             ),
@@ -385,6 +390,8 @@ class League:
     def _over(self, i: int, p: int) -> Cell:
         if np.isnan(self.values[i, p]).any():
             return Cell(DASH)
+        if i == self.reference:
+            return Cell(f"{self.values[i, p].mean() * self._time['scale']:.3g}{self._mark(self.names[i], p)}")
         found = paired_ratio(self.values[i, p], self.values[self.reference, p])
         lowest = np.nanmin(np.where(self.ranked[:, None], self.values.mean(axis=2), np.nan)[:, p])
         best = BEST if self.ranked[i] and self.values[i, p].mean() == lowest else ""

@@ -50,13 +50,14 @@ def row(league: League, name: str, table: int = 0) -> list[str]:
 
 
 def test_ranks_ratios_and_places_by_hand() -> None:
-    """Of `slow` the ratios are 2 and 0.5, whose geometric mean is 1, that of the reference."""
+    """The ratios of `slow` are 2 and 0.5, whose geometric mean is 1, that of the reference."""
     league = League(plain())
     assert row(league, REFERENCE) == ["1", "1.00", "2", "2", "0.50", "marks"]
     assert row(league, SLOW) == ["1", "1.00", "3†", "1†", "0.50", ""]
     assert row(league, FAST) == ["–", "0.50 (1)", "1", "–", "0.50", "words, stack"]  # noqa: RUF001
     assert row(league, ORACLE)[0] == "–", "it has no rank"  # noqa: RUF001
     assert row(league, SLOW, table=1) == ["2.00†", "0.50†"]
+    assert row(league, REFERENCE, table=1) == ["2", "4"]
     assert [r.section for r in league.grids()[0].rows] == [GROUPS[0][0]] * 2 + [GROUPS[4][0], GROUPS[5][0]]
     assert league.cannot() == [("FAST", "b", "it needs a wheel: set wheel to true")]
 
