@@ -77,7 +77,7 @@ class DeliveredView:
         return np.zeros(OBS_DIM, np.float32)
 
     def log_slowdown(self, flows: Delivered) -> FloatArray:
-        """Return log(slowdown) [n] of flows; at least 0 but for flows within a switch."""
+        """Return log(slowdown) [n] of flows; flows of less than a packet may be below 0, as the RTT is a full one's."""
         alone_s = self._rtt_s + BITS_PER_BYTE * flows.size_bytes / self._line_bps
         logs: FloatArray = np.log(flows.took_s / alone_s)
         return logs

@@ -38,7 +38,7 @@ def layers(model):
 
 
 def main():
-    """Train and save the policy; print the mean reward of the last episodes."""
+    """Train, save the policy, and print how to judge it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--decisions", type=int, default=6_000, help="decisions of 20 ms, summed over the networks")
     parser.add_argument("--seed", type=int, default=1)
@@ -74,7 +74,8 @@ def main():
     env.close()
     meta = {"thresholds": 1, "stack": STACK, "sizes": list(SIZES), "loads": list(LOADS)}
     save_policy(Path(args.out), layers(model), meta | {"decisions": args.decisions, "seed": args.seed})
-    print(f"{args.out}: mean reward {np.mean([each['r'] for each in model.ep_info_buffer]):.3f}")
+    print(f"mean reward of the last episodes: {np.mean([each['r'] for each in model.ep_info_buffer]):.3f}")
+    print(f"ncc evaluate controller={args.out},dctcp scenario=priorities datapath=packetsim")
 
 
 if __name__ == "__main__":

@@ -247,7 +247,7 @@ class Run
     std::vector<Sender> senders_;      // by node
     std::vector<uint32_t> live_index_; // by flow: its place in its host's list of live flows
     IdleConnections idle_;
-    std::optional<Tags> tags_;     // none: packets have class and rank 0
+    std::optional<Tags> tags_; // none: packets have class and rank 0
     std::vector<ncc_u64> next_tags_;
     std::vector<int64_t> just_delivered_;
     std::unique_ptr<Gates> gates_; // null without receivers' control

@@ -141,7 +141,8 @@ class Flowtune:
     its transport decides.
 
     Each period does `rounds` of NED on `use_frac` of all rates, then F-NORM. A sender is told if its rate has moved by
-    more than `tolerance_frac` of what it was told, or if the pair is new (section 3).
+    more than `tolerance_frac` of what it was told, or if the pair has a new flow (section 3). A lost word is not said
+    again.
 
     Args:
         gamma: step size of NED.
