@@ -144,13 +144,22 @@ def swarms(at: IntArray, rack_of: IntArray, rng: np.random.Generator | None = No
     Returns:
         the hub of each swarm [n_swarms], and the swarm of each object [n_objects].
     """
-    servers, which, objects = np.unique(at, return_inverse=True, return_counts=True)
-    _, of = np.unique(rack_of[servers], return_inverse=True)
+    n, objects = len(rack_of), np.bincount(at, minlength=len(rack_of))
+    servers = np.flatnonzero(objects)
+    of = _numbered(rack_of[servers])
     if rng is not None:
         of = rng.permutation(of)
-    order = np.lexsort((-servers, objects, of))
-    last = np.append(np.flatnonzero(np.diff(of[order])), len(order) - 1)
-    return servers[order[last]], of[which]
+    best = np.zeros(of.max() + 1, np.int64)
+    np.maximum.at(best, of, objects[servers] * n + (n - 1 - servers))  # most objects, then the lowest number
+    swarm_of = np.zeros(n, np.int64)
+    swarm_of[servers] = of
+    return n - 1 - best % n, swarm_of[at]
+
+
+def _numbered(values: IntArray) -> IntArray:
+    """Number the distinct values in ascending order; return the number of each, [n]."""
+    numbers: IntArray = np.cumsum(np.bincount(values) > 0) - 1
+    return numbers[values]
 
 
 def tree(objects: IntArray, most: int, router_of: IntArray) -> IntArray:

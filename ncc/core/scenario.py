@@ -229,6 +229,11 @@ class Scenario(Value, frozen=True):
             check_fits(self.workload, network, self.duration_s)
         except ConfigError as error:
             raise ConfigError(f"Scenario.{error}") from None
+        if not self.has_receivers and (telling := [name for name, traffic in self.workload if traffic.tells_rates]):
+            raise ConfigError(
+                f"Scenario.workload.{telling[0]} tells hubs how fast to send, which needs receivers: set "
+                "neighbourhoods to receivers or both"
+            )
         if self.drain_s is None and (lasting := [name for name, traffic in self.workload if traffic.endless]):
             raise ConfigError(
                 f"Scenario.workload.{lasting[0]} never ends, and with drain_s null the run waits for every flow: "

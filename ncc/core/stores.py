@@ -14,7 +14,7 @@ from ncc.core.placement import MAX_CLUSTERED, closeness, clusters, cover, gather
 from ncc.core.requests import QUERY_BYTES, Asking, ask
 from ncc.core.swarms import Fabric, Sicc, ask_hubs
 from ncc.core.topology import Topology
-from ncc.core.traffic import at_most
+from ncc.core.traffic import at_most, named
 from ncc.core.value import Count, Fraction, Natural, Positive, Value
 
 
@@ -63,6 +63,8 @@ class Store(Asking, frozen=True, kw_only=True, tag="store"):
                 f"Store.correlated must divide popular ({self.popular}), got {self.correlated}: objects of a group are "
                 "asked for together"
             )
+        if self.sicc is not None and self.writes != "at_once":
+            raise ConfigError("Store.writes must be at_once with sicc: hubs write what comes, as it comes")
         if self.picc is not None and self.sicc is not None:
             raise ConfigError("Store.picc and Store.sicc are two ways to ask: set one of them to null")
         if self.picc is not None and self.picc.cluster_weight is not None and self.popular > MAX_CLUSTERED:
@@ -71,8 +73,16 @@ class Store(Asking, frozen=True, kw_only=True, tag="store"):
                 "to null"
             )
 
+    @property
+    def tells_rates(self) -> bool:
+        return self.sicc is not None
+
     def fits(self, topology: Topology, duration_s: float) -> None:
         super().fits(topology, duration_s)
+        if self.sicc is not None:
+            with named("sicc"):
+                for host in topology.group(self.destinations):
+                    topology.down_port(host)
         if (n := len(topology.group(self.sources)) - 1) < self.copies:
             raise ConfigError(f"copies must be at most the {n} servers other than the front end, got {self.copies}")
         at_most("requests", (2.0 if self.sicc is None else 5.0) * self.requests * self.asked)

@@ -47,11 +47,7 @@ class Sicc(Value, frozen=True, kw_only=True):
 
 
 class Fabric:
-    """The racks of a network as SICC sees them; arrays are by node id.
-
-    Raises:
-        ConfigError: a host is not linked to a switch.
-    """
+    """The racks of a network as SICC sees them; arrays are by node id."""
 
     def __init__(self, topology: Topology) -> None:
         self.rack_of: IntArray = np.zeros(len(topology.nodes), np.int64)

@@ -26,8 +26,18 @@ def rack(**settings: Any) -> Scenario:
             "duration_s": 0.01,
             "drain_s": None,
             "workload": {"it": store | settings},
+            "neighbourhoods": "receivers" if settings.get("sicc") is not None else "uplink",
         }
     )
+
+
+def test_hubs_need_receivers() -> None:
+    plain = rack(sicc={}).to_dict() | {
+        "workload": dict(rack(sicc={}).to_dict()["workload"]),
+        "neighbourhoods": "uplink",
+    }
+    with pytest.raises(ConfigError, match=r"workload.it tells hubs how fast to send, which needs receivers"):
+        scenario_from_dict(plain)
 
 
 def drawn(seed: int = 1, **settings: Any) -> tuple[FlowTable, Graph]:
@@ -79,6 +89,8 @@ def test_clusters_bring_what_is_asked_for_together_to_one_server() -> None:
         ({"picc": {}, "sicc": {}}, "picc and Store.sicc are two ways to ask"),
         ({"sicc": {"packed": False}}, "packed false needs hubs without a tree"),
         ({"sicc": {"use_frac": 0.0}}, "use_frac"),
+        ({"sicc": {}, "writes": {"chunk_bytes": 1000, "every_s": 1e-3}}, "writes must be at_once with sicc"),
+        ({"sicc": {}, "copies": 40}, "copies must be at most the 39 servers other than the front end, got 40"),
         (
             {"objects": 2000, "popular": 600, "picc": {"cluster_weight": 1.0}},
             "cluster_weight needs at most 500 popular",
@@ -149,6 +161,7 @@ def test_a_small_buffer_makes_a_tree() -> None:
             "name": "small",
             "topology": topology | {"mark_threshold_bytes": 0},
             "workload": {"it": dict(store["workload"])["it"]},
+            "neighbourhoods": "receivers",
             "duration_s": 0.01,
             "drain_s": None,
         }

@@ -140,7 +140,8 @@ def test_short_flows_are_left_alone() -> None:
 
 
 def test_a_scenario_without_receivers_is_refused_before_it_runs() -> None:
-    uplink = racks(neighbourhoods="uplink")
+    one = {"kind": "fixed", "flows": [{"start_s": 0.0, "src": "h0_0", "dst": "h1_0", "size_bytes": 1000}]}
+    uplink = racks(neighbourhoods="uplink", workload={"it": one})
     with pytest.raises(ConfigError, match="SICC needs receivers"):
         SiccLimit().build().reset(uplink, 1)
     with pytest.raises(ConfigError, match="'sicc' needs receivers that tell their senders"):
