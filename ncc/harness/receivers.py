@@ -33,6 +33,9 @@ BEHIND_BYTES = 100_000
 """Arrived payload per flow beyond which a pair goes behind the others, with the order `arrival`."""
 FADE = 0.9999
 """Factor by which a receiver's memory of its largest burst shrinks each period: to a half in 7,000 periods."""
+DEEP_PERIODS = 4
+"""Buffer of a receiver's port, in periods at its rate, from which the receiver alone says when flows begin. Flows of a
+pair begin together, and a shallower buffer does not hold the first packets of many."""
 CROWD = 32
 """Number of hosts that share a receiver's port above which limits by a formula only delay them (docs/receivers.md)."""
 
@@ -214,6 +217,10 @@ class WithReceivers:
     queue can hold, or the receiver sends grants and more than `CROWD` hosts share the port. With `counts_held` it never
     decides alone.
 
+    With `counts_held`, the receiver alone says when flows begin if its port's buffer is `DEEP_PERIODS` or more. An idle
+    host has no limit then, nor has a host in its first busy period: such a limiter holds hosts back until neighbours
+    have heard of their flows, and would delay flows that the receiver has let begin.
+
     Args:
         limiter: limiter of hosts at their uplink.
         rule: the receiver rule.
@@ -250,14 +257,24 @@ class WithReceivers:
             )
             for area in network.neighbourhoods
         ]
-        self._receiver_alone = np.array(alone, np.bool_)[list(network.agent_area)]
+        starts = [
+            self._counts_held
+            and area.uplink_port in grants_at
+            and not _overflows(network, area.uplink_port, DEEP_PERIODS * scenario.period_s)
+            for area in network.neighbourhoods
+        ]
+        self._receiver_alone, self._receiver_starts = np.array([alone, starts], np.bool_)[:, list(network.agent_area)]
+        self._was_idle = np.ones(scenario.n_agents, np.bool_)
 
     def decide(self, measurement: Measurement) -> Decision:
-        """Return the limits of the limiter, inf where the receiver decides alone, and the grants of the rule."""
+        """Return the limits of the limiter, inf where only the receiver decides, and the grants of the rule."""
         seen = without_held(measurement) if self._masks_held else measurement
         limits_bps, _ = parts(self._limiter.decide(seen))
         grants = self._rule.grants(measurement)
-        return Decision(np.where(self._receiver_alone, np.inf, limits_bps), grants.where(self._granting[grants.dst]))
+        idle = measurement.queued_flows == 0
+        free = self._receiver_alone | (self._receiver_starts & (idle | self._was_idle))
+        self._was_idle = idle
+        return Decision(np.where(free, np.inf, limits_bps), grants.where(self._granting[grants.dst]))
 
 
 def turn_s(scenario: Scenario, host: int) -> float:
