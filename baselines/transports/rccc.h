@@ -52,12 +52,14 @@ NCC_CC_FN ncc_u64 rccc_timeout_ns(const struct rccc_sender *s, const ncc_u64 *p,
 }
 
 /* Packets that a sender with `left` to send would like to be credited in all by now: at most a window ahead, and its
- * share of its line. */
+ * share of its line. One that has more credit than it needs says so, or idle credit would bring more of it for ever. */
 NCC_CC_FN ncc_u32 rccc_target(const struct rccc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f, ncc_u32 left)
 {
     const ncc_u32 ahead = (ncc_u32)ncc_min_u64(left, rccc_window(p, f));
     const ncc_u32 more = ahead > f->granted ? ahead - f->granted : ahead && !s->heard;
 
+    if (s->heard && f->granted > ahead)
+        return s->credited - (ncc_u32)ncc_min_u64(s->credited, f->granted - ahead);
     return s->credited + (more + f->rivals - 1) / f->rivals;
 }
 

@@ -116,6 +116,14 @@ def test_idle_credit_keeps_a_lone_flow_s_line_full(simulator: Simulator) -> None
     assert idle_off > 1.4 * rccc
 
 
+def test_idle_credit_does_not_begin_anew_with_each_silence(simulator: Simulator) -> None:
+    """A port loses every third packet. Each silence of 4 ms would bring a window of idle credit: 1,200 words."""
+    scenario = fixed(STAR.replace(delay_s=1000 * US), flow("s0", "receiver", 400 * MSS), **SETTINGS)
+    flows = run(lossy(simulator, 3, "trim"), scenario, RCCC).records.flows
+    assert flows.timeouts[0] > 2
+    assert flows.credits[0] < 1300
+
+
 def test_credits_are_spread_over_the_paths_as_data_is(simulator: Simulator) -> None:
     """A flow's ACKs and 1000 / 4 credits come back over four spines, or over one."""
     scenario = fixed(FABRIC, flow("h0_0", "h1_0", 1000 * MSS), **SETTINGS)
