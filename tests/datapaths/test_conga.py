@@ -31,7 +31,7 @@ def test_both_simulators_choose_the_same_paths(seed: int) -> None:
         programs=conga(gap_ns=int(random.choice([1, 20_000, 500_000])), dre_ns=int(random.choice([2_000, 20_000]))),
     )  # fmt: skip
     stack = random_stack(random, tags=["none", "by_size", "remaining"][seed % 3])
-    scenario, lost = random_case(random, topology, **({"nic": {"knows": "sizes"}} if seed % 3 else {}))
+    scenario, lost = random_case(random, topology, nic={"knows": "sizes"} if seed % 3 else {})
     run_alike(scenario, stack, max_epochs=2000, prepare=lost)
 
 
