@@ -3,7 +3,7 @@
 
 One policy learns on several tables of sizes and loads at once. The file that it writes is a controller.
 
-pip install '.[sb3]'; python sb3_thresholds.py [--decisions 6000] [--seed 1] [--out thresholds.ncc]
+pip install '.[sb3]'; python sb3_thresholds.py [--decisions 6000] [--seed 1] [--out FILE]
 """
 
 import argparse
