@@ -154,8 +154,7 @@ class NativeDatapath:
                 f"Decision.tag_params must have all {len(names)} parameters of tags {self._tags} "
                 f"({', '.join(names)}), got {len(tag_params)} numbers"
             )
-        plain = [value.item() if isinstance(value, np.integer) else value for value in tag_params]
-        values = check_named("tags", self._tags, tuple(zip(names, plain, strict=True)))
+        values = check_named("tags", self._tags, tuple(zip(names, np.asarray(tag_params).tolist(), strict=True)))
         network.retag(np.array(list(values.values()), np.int64))
 
     @classmethod

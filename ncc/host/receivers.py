@@ -149,7 +149,7 @@ class Granter:
         self.at_once = self._may_at_once(edges)
         now_s = now_ns / NS_PER_S
         vars(self._measurement)["time_s"] = now_s
-        decided = self._rule.decide(self._measurement).grants
+        decided = self._rule.grants(self._measurement)
         to = [self._row[node] for node in decided.src.tolist()]
         grants = np.zeros(len(to), GRANT)
         grants["receiver"], grants["begun"] = self._peer_id[to], self._begun[to]
