@@ -73,7 +73,7 @@ def test_a_packet_is_filled_with_own_bytes_and_what_comes(simulator: Simulator) 
 
 @SIMULATED
 def test_own_bytes_leave_before_anything_comes(simulator: Simulator) -> None:
-    """What comes takes longer than the own packets, so only the last one is passed on after it."""
+    """The own packets take longer than the first that comes, so only the last one is passed on after it."""
     took_ns = [1e9 * records(simulator, passed_on(1460, own * 1460)).finish_s[1] for own in (0, 2)]
     assert took_ns[1] - took_ns[0] < FULL_NS
 
