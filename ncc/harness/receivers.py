@@ -31,8 +31,8 @@ SETTLED_PERIODS = 3
 """Periods after a pair's start time. From then on, its arrival rate shows whether something else limits the pair."""
 BEHIND_BYTES = 100_000
 """Arrived payload per flow beyond which a pair goes behind the others, with the order `arrival`."""
-FADE = 0.9999
-"""Factor by which a receiver's memory of its largest burst shrinks each period: to a half in 7,000 periods."""
+FADE = 0.99999
+"""Factor by which a receiver's memory of its largest burst shrinks each period: to a half in 69,000 periods."""
 DEEP_PERIODS = 4
 """Buffer of a receiver's port, in periods at its rate, from which the receiver alone says when flows begin. Flows of a
 pair begin together, and a shallower buffer does not hold the first packets of many."""

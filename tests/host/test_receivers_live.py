@@ -52,9 +52,7 @@ def agent_of(rack: Rack, host: int, policy: Path, key: str, buffer_bytes: int) -
 
 
 @contextmanager
-def agents(
-    rack: Rack, policy: Path, key: str, buffer_bytes: int = BUFFER_BYTES
-) -> Iterator[dict[int, AgentProcess]]:
+def agents(rack: Rack, policy: Path, key: str, buffer_bytes: int = BUFFER_BYTES) -> Iterator[dict[int, AgentProcess]]:
     """An agent on each host, after all have received states of all."""
     found = {}
     with ExitStack() as undo:
