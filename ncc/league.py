@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rank every kind of congestion control on the same flows, and place yours among them.
+"""Rank all controllers on the same flows, with what each needs.
 
-Finished runs are kept; the same command goes on from there.
+``with=<yours>`` places yours among those that were published. Finished runs are kept; the same command goes on from there.
 """
 
 import re
