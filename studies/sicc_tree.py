@@ -43,15 +43,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     for servers in SERVERS:
         for buffer_bytes in BUFFERS_BYTES:
-            took_s = []
+            took_s, parents = [], []
             for seed in range(options.requests):
                 at, rack_of = drawn(servers, seed)
                 begin_s = time.process_time()
-                _, parent = planned(at, rack_of, buffer_bytes)
+                parents.append(planned(at, rack_of, buffer_bytes)[1])
                 took_s.append(time.process_time() - begin_s)
             print(
-                f"{servers} servers, {len(at)} objects, {buffer_bytes} bytes of buffer: {len(parent)} hubs, of which "
-                f"{int((parent < 0).sum())} send to the front end; {1e3 * float(np.median(took_s)):.1f} ms"
+                f"{servers} servers, {buffer_bytes} bytes of buffer, last of {len(parents)} requests: "
+                f"{len(parents[-1])} hubs, of which {int((parents[-1] < 0).sum())} send to the front end; median "
+                f"{1e3 * float(np.median(took_s)):.1f} ms"
             )
     return 0
 

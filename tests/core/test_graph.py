@@ -159,7 +159,7 @@ def table(**columns: Any) -> FlowTable:
         "request": [0] * 3, "answer": [False] * 3, "group": [0, 1, 2], "after": [-1, 0, 1],
         "think_s": [0.0, 1e-6, 1e-6],
     }  # fmt: skip
-    arrays = {name: np.array(column) for name, column in (given | columns).items()}
+    arrays: dict[str, Any] = {name: np.array(column) for name, column in (given | columns).items()}
     graph = Graph(**{name: arrays.pop(name) for name in ("request", "answer", "group", "after", "think_s")})
     return FlowTable(**arrays, graph=graph)
 
@@ -369,7 +369,7 @@ def relayed(**columns: Any) -> FlowTable:
     flows = table(src=[1, 2, 3], dst=[2, 1, 2], size_bytes=[40, 300, 200], group=[0, 1, 2], after=[-1, 0, 0])
     given: dict[str, Any] = {"stream": [-1, 0, -1], "feeds": [-1, -1, 0], "told_bps": [0.0, 1e9, 0.0]}
     names = ("src", "dst", "size_bytes")
-    plain = {name: np.array(columns.pop(name)) for name in names if name in columns}
+    plain: dict[str, Any] = {name: np.array(columns.pop(name)) for name in names if name in columns}
     streams = Streams(**{name: np.array(column) for name, column in (given | columns).items()})
     return replace(flows, **plain, streams=streams)
 

@@ -255,9 +255,8 @@ def test_an_answer_begins_as_its_query_says(simulator: Simulator) -> None:
 @SIMULATED
 def test_answers_that_overflow_the_port_begin_later(simulator: Simulator) -> None:
     """30 answers of 10 packets meet at a buffer of 40, and none is lost before the first grant can come."""
-    tight = {"buffer_bytes": 60_000, "rate_bps": RATE_BPS, "delay_s": DELAY_S, "mark_threshold_bytes": 0}
     scenario = star(30, ASK | {"fan_in": 30, "answer_bytes": 14_600}, handshake=True)
-    topology = ManyToOne(senders=30, **tight)
+    topology = ManyToOne(senders=30, buffer_bytes=60_000, rate_bps=RATE_BPS, delay_s=DELAY_S, mark_threshold_bytes=0)
     scenario = scenario.replace(neighbourhoods="receivers", topology=topology)
     records = run(simulator(), Case(scenario, scenario.flows(1), HostStack(hold=True, answer_frac=0.5)))
     assert records.retransmitted_pkts.sum() == 0
