@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rank all controllers on the same flows, with what each needs.
 
-``with=<yours>`` places yours among those that were published. Finished runs are kept; the same command goes on from there.
+``with=<yours>`` places yours among those that were published. Finished runs are kept; the same command goes on from
+there.
 """
 
 import re
