@@ -191,6 +191,10 @@ NB_MODULE(_baselines, m)
     m.attr("PROGRAM_ROUTES") = static_cast<ncc_u32>(NCC_SW_ROUTE);
     m.attr("PROGRAM_TRIMS") = static_cast<ncc_u32>(NCC_SW_TRIMS);
     m.attr("PROGRAM_RANKED") = static_cast<ncc_u32>(NCC_SW_RANKED);
+    m.attr("PROGRAM_TELEMETRY") = static_cast<ncc_u32>(NCC_SW_TELEMETRY);
+    m.attr("PROGRAM_TAGS") = static_cast<ncc_u32>(NCC_SW_TAGS);
+    m.attr("TAG_LEAVES") = NCC_SW_LEAVES;
+    m.attr("TAG_WAYS") = NCC_SW_WAYS;
     m.attr("PROGRAM_PAUSES") = static_cast<ncc_u32>(NCC_SW_INGRESS);
     m.attr("PROGRAM_KERNEL") = static_cast<ncc_u32>(NCC_SW_KERNEL);
     m.attr("PAUSE_BYTES") = NCC_SW_PAUSE_BYTES;

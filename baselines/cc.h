@@ -48,6 +48,7 @@ enum ncc_cc_needs {
     NCC_CC_SIGNALS = 2, /* on_signal */
     NCC_CC_TIMER = 4,   /* on_timer */
     NCC_CC_HOPS = 8,    /* events carry what ports wrote into a packet (telemetry) */
+    NCC_CC_ECT1 = 16,   /* data carries ECT(1), by which switches know it (RFC 9331); with NCC_CC_ECN_DCTCP */
 };
 
 /* State of a port when a packet left it (telemetry). */
@@ -165,8 +166,8 @@ struct ncc_cc_ops {
  * _on_restart. BPF programs call the functions directly (a table of function pointers cannot be loaded). */
 #define NCC_CC_REGISTER(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, 0)
 #define NCC_CC_REGISTER_RATE(name_, ecn_, summary_) NCC_CC_TABLE_(name_, ecn_, summary_, NCC_CC_RATE)
-/* For controllers with needs_ of NCC_CC_SIGNALS, NCC_CC_TIMER and NCC_CC_HOPS. Expects <name>_on_signal and
- * <name>_on_timer too. Linux runs only those whose sole need is NCC_CC_SIGNALS. */
+/* For controllers with needs_ other than NCC_CC_RATE. Expects <name>_on_signal and <name>_on_timer too. Linux runs only
+ * those whose sole need is NCC_CC_SIGNALS. */
 #define NCC_CC_REGISTER_WITH(name_, ecn_, needs_, summary_) NCC_CC_SIMULATED_(name_, ecn_, summary_, needs_)
 #ifdef __bpf__
 #define NCC_CC_TABLE_(name_, ecn_, summary_, needs_)                                                                   \

@@ -27,16 +27,26 @@ ncc_registered("" "NCC_SW_REGISTER(_INGRESS|_ROUTE|_QUEUES)?" _program ncc_progr
 ncc_registered("orders/" NCC_ORDER_REGISTER _order ncc_order_rows)
 ncc_registered("tags/" NCC_TAG_REGISTER _tags ncc_tag_rows)
 ncc_registered("transports/" "NCC_TP_REGISTER(_LEAVES)?" _transport ncc_tp_rows)
+set(ncc_others "${ncc_includes}")
+set(ncc_includes "")
 ncc_registered("fronts/" "NCC_FRONT_REGISTER(_TICK)?" _front ncc_front_rows)
+file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/generated/ncc_fronts.h" CONTENT
+"/* Written by controllers.cmake; the traffic program on Linux takes nothing else. */
+#pragma once
+#include \"front.h\"
+@ncc_includes@
+static const struct ncc_front_ops *const ncc_front_table[] = {
+@ncc_front_rows@};
+" @ONLY)
 file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/generated/ncc_controllers.h" CONTENT
 "/* Written by controllers.cmake. */
 #pragma once
 #include \"flow_order.h\"
 #include \"flow_tag.h\"
-#include \"front.h\"
+#include \"ncc_fronts.h\"
 #include \"switch.h\"
 #include \"transport.h\"
-@ncc_includes@
+@ncc_others@
 static const struct ncc_cc_ops *const ncc_cc_table[] = {
 @ncc_rows@};
 
@@ -51,9 +61,6 @@ static const struct ncc_tag_ops *const ncc_tag_table[] = {
 
 static const struct ncc_tp_ops *const ncc_tp_table[] = {
 @ncc_tp_rows@};
-
-static const struct ncc_front_ops *const ncc_front_table[] = {
-@ncc_front_rows@};
 " @ONLY)
 add_library(ncc_controllers INTERFACE)
 target_include_directories(ncc_controllers INTERFACE "${NCC_BASELINES}" "${CMAKE_CURRENT_BINARY_DIR}/generated")

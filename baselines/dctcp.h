@@ -37,16 +37,20 @@ NCC_CC_FN void dctcp_init(struct dctcp_state *s, const ncc_u64 *p, const struct 
     ncc_reno_state(&s->w, o);
 }
 
-/* RFC 8257 section 3.3: M = marked / acked; alpha = (1 - g) alpha + g M, once per window. Returns true at its end. */
-NCC_CC_FN int dctcp_observe(struct dctcp_state *s, const ncc_u64 *p, const struct ncc_cc_event *e)
+/* Counts what this ACK delivers. Returns true if it ends the window. */
+NCC_CC_FN int dctcp_count(struct dctcp_state *s, const struct ncc_cc_event *e)
 {
     ncc_u64 bytes = ncc_min_u64(e->delivered_bytes, DCTCP_COUNT_MAX - s->delivered_bytes);
 
     s->delivered_bytes += bytes;
     if (e->flags & NCC_CC_ACK_ECE)
         s->marked_bytes += bytes;
-    if (e->una_bytes < s->window_end_bytes || !s->delivered_bytes)
-        return 0;
+    return e->una_bytes >= s->window_end_bytes && s->delivered_bytes;
+}
+
+/* RFC 8257 section 3.3: M = marked / acked; alpha = (1 - g) alpha + g M, at the end of a window. */
+NCC_CC_FN void dctcp_average(struct dctcp_state *s, const ncc_u64 *p, const struct ncc_cc_event *e)
+{
     ncc_u32 g = (ncc_u32)p[DCTCP_G_SHIFT];
     ncc_u32 marked_q = (ncc_u32)((s->marked_bytes << DCTCP_ALPHA_SHIFT) / s->delivered_bytes);
     /* The decay rounds up, so that alpha without marks reaches 0 instead of sticking at 2^g - 1. */
@@ -54,7 +58,16 @@ NCC_CC_FN int dctcp_observe(struct dctcp_state *s, const ncc_u64 *p, const struc
     s->window_end_bytes = e->nxt_bytes;
     s->delivered_bytes = 0;
     s->marked_bytes = 0;
-    return 1;
+}
+
+/* Returns true once per window, when alpha is new. */
+NCC_CC_FN int dctcp_observe(struct dctcp_state *s, const ncc_u64 *p, const struct ncc_cc_event *e)
+{
+    int over = dctcp_count(s, e);
+
+    if (over)
+        dctcp_average(s, p, e);
+    return over;
 }
 
 NCC_CC_FN void dctcp_on_ack(struct dctcp_state *s, const ncc_u64 *p, const struct ncc_cc_conn *c,

@@ -34,7 +34,7 @@ NCC_CC_FN void letflow_init(struct letflow_state *s, const ncc_u64 *p, const str
 }
 
 NCC_CC_FN ncc_u32 letflow_route(struct letflow_node *d, const ncc_u64 *p, const struct ncc_sw_ways *w,
-                                const struct ncc_sw_packet *k)
+                                struct ncc_sw_packet *k)
 {
     ncc_u32 at = ncc_sw_flow_hash(k);
 

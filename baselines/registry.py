@@ -28,6 +28,14 @@ TRIMS: int = _baselines.PROGRAM_TRIMS
 """Bit of programs that may cut the payload off a packet."""
 RANKED: int = _baselines.PROGRAM_RANKED
 """Bit of programs whose ports serve by ranks."""
+TELEMETRY: int = _baselines.PROGRAM_TELEMETRY
+"""Bit of programs that write telemetry into data."""
+TAGS: int = _baselines.PROGRAM_TAGS
+"""Bit of programs that write tags into packets, for networks of leaves and spines."""
+TAG_LEAVES: int = _baselines.TAG_LEAVES
+"""Most leaves of a network with such a program."""
+TAG_WAYS: int = _baselines.TAG_WAYS
+"""Most paths between two leaves there."""
 PAUSES: int = _baselines.PROGRAM_PAUSES
 """Bit of programs that may pause the far end of their port's link."""
 PAUSE_BYTES: int = _baselines.PAUSE_BYTES
@@ -48,18 +56,20 @@ class Ecn(IntEnum):
 class Needs(IntFlag):
     """Inputs that a controller needs beyond those that all have (`enum ncc_cc_needs` of cc.h).
 
-    RATE: samples of the delivery rate. SIGNALS: messages of switches. TIMER: a timer. HOPS: telemetry of ports.
+    RATE: samples of the delivery rate. SIGNALS: messages of switches. TIMER: a timer. HOPS: telemetry of ports. ECT1:
+    data with ECT(1).
     """
 
     RATE = 1
     SIGNALS = 2
     TIMER = 4
     HOPS = 8
+    ECT1 = 16
 
     @property
     def simulated(self) -> bool:
-        """True if the controller needs a timer or telemetry, which only simulators offer."""
-        return bool(self & (Needs.TIMER | Needs.HOPS))
+        """True if the controller needs a timer, telemetry or ECT(1), which only simulators offer."""
+        return bool(self & (Needs.TIMER | Needs.HOPS | Needs.ECT1))
 
 
 class TransportNeeds(IntFlag):

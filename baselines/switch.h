@@ -18,9 +18,11 @@
 #define NCC_SW_STATE_MAX 256    /* bytes, of a program at a port */
 #define NCC_SW_TABLE_MAX 131072 /* bytes, of a program with NCC_SW_QUEUES at a port, with NCC_SW_ROUTE in a switch */
 #define NCC_SW_CLASSES 8        /* most classes of a port */
-#define NCC_SW_SIGNAL_BYTES 64  /* IP packet of a signal */
-#define NCC_SW_TRIM_BYTES 64    /* IP packet of which the payload has been cut off (NCC_TRIM) */
-#define NCC_SW_PAUSE_BYTES 46   /* payload of the smallest Ethernet frame, which a pause is (IEEE 802.3, 31B) */
+#define NCC_SW_LEAVES 32        /* most leaves of a network, and most paths between two, with NCC_SW_TAGS */
+#define NCC_SW_WAYS 16
+#define NCC_SW_SIGNAL_BYTES 64 /* IP packet of a signal */
+#define NCC_SW_TRIM_BYTES 64   /* IP packet of which the payload has been cut off (NCC_TRIM) */
+#define NCC_SW_PAUSE_BYTES 46  /* payload of the smallest Ethernet frame, which a pause is (IEEE 802.3, 31B) */
 
 /* The hooks that a program has, and what else a datapath must do for it. */
 enum ncc_sw_needs {
@@ -42,6 +44,9 @@ enum ncc_sw_needs {
     NCC_SW_QUEUES = 4096, /* divides the port's buffer into queues, by `classify` and `next`; registers by
                            * NCC_SW_REGISTER_QUEUES. When the buffer is full, the first packets of the longest queue
                            * are dropped, so that the newcomer has room */
+    NCC_SW_TAGS = 8192,   /* writes `tag` in `route` and `dequeue`. `route` is called for every packet in every switch,
+                           * also where there is one path. For two layers of switches: leaves, which have hosts, and
+                           * spines; with NCC_SW_ROUTE, and without ranks, whose field the tag takes */
 };
 
 /* Needs that ports of the kernel can meet. Only simulators meet the other ones. */
@@ -56,6 +61,7 @@ enum ncc_sw_packet_flags {
     NCC_SW_CE = 16,
     NCC_SW_HAS_WINDOW = 32, /* it carries a receive window: an ACK or SYN-ACK */
     NCC_SW_EXPENDABLE = 64, /* the first to be dropped (transport.h) */
+    NCC_SW_ECT1 = 128,      /* with NCC_SW_ECT: ECT(1), of a sender that reacts as RFC 9331 asks; else ECT(0) */
 };
 
 struct ncc_sw_packet {
@@ -73,6 +79,16 @@ struct ncc_sw_packet {
                             * the flow's window scale, rounded down, but never less than one full packet, because a
                             * sender whose window is smaller waits for an update that does not come */
     ncc_u64 queued_ns;     /* `dequeue`: time at which it joined the queue of this port; now, if it did not wait */
+    /* With NCC_SW_TAGS. */
+    ncc_u32 tag;                /* 16 bits, which stay in the packet on its way; 0 as it leaves its host */
+    ncc_u32 src_leaf, dst_leaf; /* the switches next to its hosts, counted from 0 */
+};
+
+/* A queue of a program with NCC_SW_QUEUES: first in, first out. */
+struct ncc_sw_queue {
+    ncc_u64 bytes;      /* waiting in it */
+    ncc_u32 head_bytes; /* its first packet; 0: it is empty */
+    ncc_u64 head_ns;    /* time at which that packet joined */
 };
 
 struct ncc_sw_port { /* up to date */
@@ -83,7 +99,8 @@ struct ncc_sw_port { /* up to date */
     ncc_u64 tx_bytes;      /* IP packets whose transmission has begun, since the start */
     ncc_u64 ingress_bytes; /* waiting anywhere in this switch of what came over this port's link; with NCC_SW_INGRESS */
     ncc_u32 mtu_bytes;
-    ncc_u32 random; /* uniform, new for every call */
+    ncc_u32 random;                    /* uniform, new for every call */
+    const struct ncc_sw_queue *queues; /* all of them, with NCC_SW_QUEUES; else 0 */
 };
 
 enum ncc_sw_pause { NCC_SW_AS_IT_WAS, NCC_SW_PAUSE, NCC_SW_RESUME };
@@ -103,17 +120,15 @@ struct ncc_sw_out {
     struct ncc_cc_hop hop; /* rate 0: nothing */
 };
 
-/* A queue of a program with NCC_SW_QUEUES: first in, first out. */
-struct ncc_sw_queue {
-    ncc_u64 bytes;      /* waiting in it */
-    ncc_u32 head_bytes; /* its first packet; 0: it is empty */
-};
-
 /* The paths among which `route` chooses in a switch. */
 struct ncc_sw_ways {
     ncc_u64 now_ns;
-    ncc_u32 n;      /* ports to the packet's destination, >= 2, always in the same order */
+    ncc_u32 n;      /* ports to the packet's destination, >= 2 (>= 1 with NCC_SW_TAGS), always in the same order */
     ncc_u32 random; /* uniform, by the time and the packet's flow and direction */
+    /* With NCC_SW_TAGS, in the order of the ports: the program's state there, 0 where it does not run, and the rates of
+     * their links. The first NCC_SW_WAYS of them. */
+    void *const *states;
+    const ncc_u64 *rates_bytes_per_s;
 };
 
 /* The operations. `s` is the program's own state, zeroed before init; `p` its parameters in table order. For a program
@@ -136,7 +151,7 @@ struct ncc_sw_ops {
     void (*ingress)(void *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_out *o);
     ncc_u32 node_bytes;
     /* Returns which of w->n paths a packet takes. It is called before `enqueue`, for packets with several paths. */
-    ncc_u32 (*route)(void *d, const ncc_u64 *p, const struct ncc_sw_ways *w, const struct ncc_sw_packet *k);
+    ncc_u32 (*route)(void *d, const ncc_u64 *p, const struct ncc_sw_ways *w, struct ncc_sw_packet *k);
     ncc_u32 queues;
     /* Returns the queue that the packet joins, below `queues`. It is called for every packet that is not dropped, also
      * if nothing waits. */
@@ -183,8 +198,7 @@ struct ncc_sw_ops {
 #define NCC_SW_ADAPT_ROUTE_(name_)                                                                                     \
     NCC_CC_STATIC_ASSERT(sizeof(struct name_##_node) <= NCC_SW_TABLE_MAX,                                              \
                          "state is larger than a switch has room for");                                                \
-    static ncc_u32 name_##_route_any(void *d, const ncc_u64 *p, const struct ncc_sw_ways *w,                           \
-                                     const struct ncc_sw_packet *k)                                                    \
+    static ncc_u32 name_##_route_any(void *d, const ncc_u64 *p, const struct ncc_sw_ways *w, struct ncc_sw_packet *k)  \
     {                                                                                                                  \
         return name_##_route((struct name_##_node *)d, p, w, k);                                                       \
     }

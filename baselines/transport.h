@@ -79,6 +79,7 @@ struct ncc_tp_flow {
     ncc_u64 longest_rtt_ns;     /* the longest base RTT of any two hosts of the network */
     ncc_u32 mtu_bytes;          /* full packet, IP */
     ncc_u32 wire_bytes;         /* full packet, on the wire */
+    ncc_u32 last_wire_bytes;    /* the flow's last packet, on the wire */
     ncc_u32 say_wire_bytes;     /* word, on the wire */
     ncc_u32 pkts;               /* size of the flow; a receiver knows it from any packet */
     ncc_u32 peer;               /* host at the other end */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Racks stepped together in this process: episodes of a scenario, with observations and rewards as arrays."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -131,6 +131,10 @@ class Racks:
             self.seeds[first] = int(rng.integers(SEED_LIMIT))
         self.episodes[row] += 1
         return self.begin(row, self.spec.episode_seed(self.seeds[first], 0, int(self.episodes[row])))
+
+    def retag(self, row: int, tag_params: Sequence[int]) -> None:
+        """Give the tags of a rack's hosts new parameters in the next period; see `ncc.harness.datapath.retag`."""
+        self._networks.retag(row, tag_params)
 
     def advance(self, limits_bps: FloatArray, past: Collection[int] = ()) -> Epochs:
         """Run one period of each rack under rate limits [n_racks, n_agents] in bits/s.

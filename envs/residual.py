@@ -11,7 +11,8 @@ A guard bounds the decision of a policy. Training, evaluations and hosts share i
 
 - **Alone.** If the last messages show no busy neighbour, a host that was busy itself gets at least the rate of its
   port: the lower of the uplink's and the link's rate. The policy may hold back a host that was idle then, until its
-  first period with flows is over; but not if recent bursts had less than half another sender on average (`LONE`).
+  first period with flows is over; but not if recent bursts had less than half another sender on average (`LONE`), or
+  if no host has begun yet.
 - **First.** The host whose next flow is first in the shared order gets at least this rate too, from its second period
   on, while the queue of the uplink is short.
 - **Stale.** A host that has missed a neighbour's messages for `STALE_PERIODS` gets the limit of ``local``. It must

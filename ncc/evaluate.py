@@ -19,6 +19,7 @@ from ncc.core.value import Count, Name, Positive, from_dict
 from ncc.harness.controller import (
     ClassLimit,
     Controller,
+    FlowtuneLimit,
     IctcpLimit,
     LocalLimit,
     ModelLimit,
@@ -66,7 +67,7 @@ FIRST = ("ncc", "local_tuned", "dctcp_tuned")
 """Controllers to begin with: NCC, the formula without a neural network, and the TCP that both have to beat."""
 BEGIN, FORMULAS, TRANSPORTS = "To begin with", "Formulas without a network", "TCP and the like, without a rate limit"
 OTHERS = "Perfect knowledge, and parts of NCC alone"
-KINDS = {FORMULAS: (LocalLimit, ReceiverRuleLimit, IctcpLimit), TRANSPORTS: (NoLimit,)}
+KINDS = {FORMULAS: (LocalLimit, ReceiverRuleLimit, IctcpLimit, FlowtuneLimit), TRANSPORTS: (NoLimit,)}
 """Kinds of limits of the controllers in a group of the list."""
 OWN = ("run", "controller", "params", "scenario", "duration_s", "reference")
 """Settings that an experiment determines itself."""

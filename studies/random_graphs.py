@@ -2,9 +2,10 @@
 """Run random flows on packetsim and ns-3: every flow must start and end at the same nanosecond.
 
 There are graphs of requests (`requests`), flows and requests over connections that stay open (`kept`), requests under
-receivers' limits (`receivers`), and requests over message transports (`messages`).
+receivers' limits (`receivers`), requests over message transports (`messages`), and requests through trees of hubs, as
+SICC's, half of them under receivers' limits (`streams`).
 
-Usage: ``python -m studies.random_graphs --graphs 1000 --of requests kept receivers messages``
+Usage: ``python -m studies.random_graphs --graphs 1000 --of requests kept receivers messages streams``
 """
 
 import argparse
@@ -14,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from ncc.core.flows import FlowRecords, FlowTable, Graph
-from ncc.core.graph import Rows
+from ncc.core.flows import FlowRecords, FlowTable
+from ncc.core.graph import Rows, joined
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import Grants
 from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topologies import AnyTopology, Dumbbell, LeafSpine, ManyToOne
-from ncc.core.topology import Program
+from ncc.core.topology import Program, Red
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import Datapath, HostStack, tell
 
-KINDS = ("requests", "kept", "receivers", "messages")
+KINDS = ("requests", "kept", "receivers", "messages", "streams")
 TRANSPORTS = ("newreno", "cubic", "dctcp")
 FRONTS: tuple[dict[str, Any], ...] = (
     {},
@@ -39,13 +40,17 @@ FRONTS: tuple[dict[str, Any], ...] = (
 """Front ends of stacks; without one, all queries leave at once."""
 SHARE = 84 / (2 * 84 + 1538)
 """Share of a line for the words of a transport that has a shaped queue: a word both ways for each full packet."""
+TRIMMED: dict[str, Any] = {"programs": (Program(name="trim"),), "control_first": True}
+MARKED = {"red": Red(min_bytes=3000, max_bytes=12000, max_prob_frac=1.0), "mark_on_departure": True}
 MESSAGES: dict[str, tuple[HostStack, dict[str, Any]]] = {
-    "ndp": (HostStack(transport="ndp"), {"programs": (Program(name="trim"),), "control_first": True}),
-    "eqds": (HostStack(transport="eqds"), {"programs": (Program(name="trim"),), "control_first": True}),
+    "ndp": (HostStack(transport="ndp"), TRIMMED),
+    "eqds": (HostStack(transport="eqds"), TRIMMED),
     "homa": (HostStack(transport="homa"), {"classes": 8}),
     "pfabric": (HostStack(transport="pfabric_host", tags="remaining"), {"programs": (Program(name="pfabric"),)}),
     "expresspass": (HostStack(transport="expresspass"), {"shaped_frac": SHARE}),
     "flashpass": (HostStack(transport="flashpass"), {"shaped_frac": SHARE}),
+    "nscc": (HostStack(transport="nscc"), TRIMMED | MARKED),
+    "rccc": (HostStack(transport="rccc"), TRIMMED | MARKED),
 }
 """Stacks of message transports, and what their ports need."""
 MAX_EPOCHS = 100_000
@@ -91,16 +96,25 @@ def drawn(seed: int, kind: str = "requests") -> Case:
         transport=transport,
     )
     hosts = np.array(network.hosts)
-    rows = _in_turn(rng, hosts) if kind == "kept" and rng.integers(2) else _rows(rng, hosts)
+    grants_seed = seed if kind == "receivers" or (kind == "streams" and rng.integers(2)) else None
+    if kind == "streams":
+        rows = _relayed(rng, hosts, told=grants_seed is not None)
+    else:
+        rows = _in_turn(rng, hosts) if kind == "kept" and rng.integers(2) else _rows(rng, hosts)
     match kind:
         case "requests":
             stack = stack.replace(**FRONTS[rng.integers(len(FRONTS))])
         case "receivers":
-            stack = HostStack(transport=stack.transport, hold=bool(rng.integers(2)))
+            hold = bool(rng.integers(2))
+            answer_frac = 0.6 if hold and rng.integers(2) else None
+            stack = HostStack(transport=stack.transport, hold=hold, answer_frac=answer_frac)
+            scenario = scenario.replace(neighbourhoods="receivers", period_s=3.7e-4)
+        case "streams" if grants_seed is not None:
             scenario = scenario.replace(neighbourhoods="receivers", period_s=3.7e-4)
         case "messages":
-            scenario = scenario.replace(routing="symmetric", nic=Nic(shaped_frac=SHARE))
-    return Case(scenario, table(rows), stack, seed if kind == "receivers" else None)
+            routing = "entropy" if stack.transport in ("nscc", "rccc") else "symmetric"
+            scenario = scenario.replace(routing=routing, nic=Nic(shaped_frac=SHARE))
+    return Case(scenario, table(rows), stack, grants_seed)
 
 
 def table(rows: Rows) -> FlowTable:
@@ -108,9 +122,15 @@ def table(rows: Rows) -> FlowTable:
     columns = rows.columns()
     order = np.argsort(columns["start_s"], kind="stable")
     columns = {name: column[order] for name, column in columns.items()}
-    graph = Graph(**{name: columns.pop(name) for name in ("request", "answer", "group", "after", "think_s")})
+    graph, streams = joined([columns])
+    assert graph is not None
     plain = (np.maximum(graph.request, graph.group) < 0).all()
-    return FlowTable(**columns, traffic=np.zeros(len(order), np.int64), graph=None if plain else graph)
+    return FlowTable(
+        **{name: columns[name] for name in ("start_s", "src", "dst", "size_bytes")},
+        traffic=np.zeros(len(order), np.int64),
+        graph=None if plain else graph,
+        streams=streams,
+    )
 
 
 def _topology(rng: np.random.Generator, ports: dict[str, Any]) -> AnyTopology:
@@ -166,6 +186,39 @@ def _in_turn(rng: np.random.Generator, hosts: np.ndarray) -> Rows:
         pauses_s = rng.choice([0.0, 1e-4, 3e-3, 0.04], n) * rng.choice([1.0, rng.random()], n)
         sizes = rng.integers(1, rng.choice([3000, 300_000], n))
         rows.add(src, dst, sizes, start_s=np.round(np.cumsum(pauses_s), 9))
+    return rows
+
+
+def _relayed(rng: np.random.Generator, hosts: np.ndarray, *, told: bool) -> Rows:
+    """Draw requests through trees of hubs, of which some are told a rate if `told`; the last hubs have no children."""
+    rows, before = Rows(), -1
+    for rows.request in range(int(rng.integers(1, 5))):
+        front_end, *others = rng.permutation(hosts).tolist()
+        hubs = np.array(others[: int(rng.integers(1, len(hosts)))])
+        n = len(hubs)
+        parent = np.array([int(rng.integers(-1, number)) for number in range(n)])
+        asked, stream, top = rows.groups(n), rows.streams(n), parent < 0
+        to, given = np.where(top, front_end, hubs[parent]), {"request": rows.request}
+        think_s = np.where(top & (before >= 0), 1e-5, 0.0)
+        rows.add(to, hubs, 40, after=np.where(top, before, asked[parent]), think_s=think_s, group=asked, **given)
+        of = np.repeat(np.arange(n), rng.integers(0, 4, n))
+        servers = np.array([rng.choice(hosts[hosts != hub]) for hub in hubs[of]], np.int64)
+        sizes = rng.integers(1, int(rng.choice([1400, 60_000])), len(of))
+        own = rng.integers(1, int(rng.choice([1400, 90_000])), n)
+        each = rows.groups(len(of))
+        rows.add(hubs[of], servers, 40, after=asked[of], group=each, **given)
+        rows.add(servers, hubs[of], sizes, after=each, answer=rng.random(len(of)) < 0.8, feeds=stream[of], **given)
+        whole = own + np.bincount(of, sizes, n).astype(np.int64)
+        for hub in range(n - 1, 0, -1):
+            if parent[hub] >= 0:
+                whole[parent[hub]] += whole[hub]
+        before = rows.group()
+        rates = rng.choice([0.0, 3e7, 9e8], n) * told
+        rows.add(
+            hubs, to, whole,
+            after=asked, group=np.where(top, before, -1), answer=True, stream=stream,
+            feeds=np.where(top, -1, stream[parent]), told_bps=rates, **given,
+        )  # fmt: skip
     return rows
 
 

@@ -12,7 +12,7 @@
 #define HOMA_CLASSES 8      /* of the ports; the last ones are for what is granted */
 #define HOMA_SENDER_WAITS 5 /* times that a sender waits longer than a receiver, which knows better */
 
-enum { HOMA_RTT, HOMA_OVER, HOMA_RESEND, HOMA_SCHEDULED, HOMA_SECOND };
+enum { HOMA_RTT, HOMA_OVER, HOMA_RESEND, HOMA_SCHEDULED, HOMA_SECOND, HOMA_EXPENDABLE };
 
 static const struct ncc_cc_param homa_params[] = {
     {"rtt_pkts", 7, 1, 1000000, "packets on their way: RTTbytes, 10 kB at 10 Gbit/s (section 3.2)"},
@@ -21,6 +21,7 @@ static const struct ncc_cc_param homa_params[] = {
     {"scheduled", 6, 1, HOMA_CLASSES, "classes for granted data, the last ones of 8 (section 3.4)"},
     {"second_bytes", 0, 0, 1000000000000,
      "bytes; messages of this size or more go unasked in the second class; 0: none"},
+    {"expendable", 0, 0, 1, "1: ports drop first what goes unasked, and a PROBE behind it finds what was (Hu 2020)"},
 };
 
 struct homa_sender {
@@ -43,6 +44,8 @@ NCC_CC_FN void homa_start(struct homa_sender *s, const ncc_u64 *p, const struct 
 {
     s->prio = p[HOMA_SECOND] && (ncc_u64)f->pkts * f->mtu_bytes >= p[HOMA_SECOND];
     homa_permit(s, (ncc_u32)ncc_min_u64(p[HOMA_RTT], f->pkts), o);
+    if (p[HOMA_EXPENDABLE])
+        o->grant.flags = NCC_TP_EXPENDABLE | NCC_TP_THEN_PROBE;
     o->timer_ns = HOMA_SENDER_WAITS * p[HOMA_RESEND];
 }
 

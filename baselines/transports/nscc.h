@@ -282,8 +282,7 @@ NCC_CC_FN void nscc_got(struct nscc_receiver *s, const ncc_u64 *p, const struct 
 NCC_CC_FN void nscc_receiver_timer(struct nscc_receiver *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                    struct ncc_tp_out *o)
 {
-    (void)p, (void)f;
-    ncc_reps_late(&s->acks, o);
+    ncc_reps_late(&s->acks, ncc_reps_of_word(p[NSCC_CHOICE], p[NSCC_PATHS], f->random), o);
 }
 
 NCC_TP_NO_TURN(nscc)

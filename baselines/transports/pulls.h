@@ -66,6 +66,7 @@ struct ncc_pulls {
     ncc_u32 trimmed;
     ncc_u32 began;
     ncc_u32 waits; /* times in a row that nothing came */
+    ncc_u32 brief; /* 1: the flow's last packet, which may be short, is to be pulled */
 };
 
 /* The flow asks its host for a turn, behind those that have asked. */
@@ -101,6 +102,8 @@ NCC_CC_FN void ncc_pull_data(struct ncc_pulls *s, const struct ncc_tp_flow *f, c
     said->flags = k->flags & NCC_TP_TRIMMED;
     s->trimmed += cut;
     s->total += cut;
+    if (k->number == f->pkts - 1)
+        s->brief = cut;
     if (s->sent + s->owed < s->total)
         ncc_pull_owe(s, 1, f, o);
 }
@@ -112,6 +115,7 @@ NCC_CC_FN void ncc_pull_got(struct ncc_pulls *s, ncc_u64 unasked, ncc_u64 window
     if (!s->began) {
         s->began = 1;
         s->total = f->pkts - (ncc_u32)ncc_min_u64(unasked, f->pkts);
+        s->brief = s->total > 0;
     }
     s->waits = 0;
     o->timer_ns = timeout_ns;
@@ -137,15 +141,20 @@ NCC_CC_FN void ncc_pull_silence(struct ncc_pulls *s, ncc_u64 window, ncc_u64 tim
     o->timer_ns = ncc_tp_wait_ns(timeout_ns, s->waits);
 }
 
-/* The first flow gets a pull, and then waits behind the others. Returns the time in which its packet fills the line. */
+/* The first flow gets a pull, and then waits behind the others. Returns the time in which its packet fills the line:
+ * packets leave by their numbers, so that the last pull brings the last one. */
 NCC_CC_FN ncc_u64 ncc_pull_turn(struct ncc_pulls *s, ncc_u64 pace_permille, ncc_u64 timeout_ns,
                                 const struct ncc_tp_turn *t)
 {
+    ncc_u64 bytes = t->f->wire_bytes;
+
     s->owed--;
     ncc_tp_say(&t->o[0], NCC_TP_CREDIT)->count = ++s->sent;
     t->o[0].urgency = s->owed ? ncc_max_u64(t->f->now_ns, 1) : NCC_TP_OFF;
     t->o[0].timer_ns = ncc_tp_wait_ns(timeout_ns, s->waits);
-    return t->f->wire_bytes * NCC_NS_PER_S * 1000 / (t->f->line_bytes_per_s * pace_permille);
+    if (s->brief && s->sent == s->total)
+        bytes = t->f->last_wire_bytes;
+    return bytes * NCC_NS_PER_S * 1000 / (t->f->line_bytes_per_s * pace_permille);
 }
 
 #endif

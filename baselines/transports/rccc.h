@@ -41,18 +41,25 @@ NCC_CC_FN ncc_u32 rccc_window(const ncc_u64 *p, const struct ncc_tp_flow *f)
     return (ncc_u32)ncc_min_u64(bdp * p[RCCC_WINDOW] / 100 / f->wire_bytes + 1, RCCC_MOST);
 }
 
+NCC_CC_FN ncc_u32 rccc_word_entropy(const ncc_u64 *p, const struct ncc_tp_flow *f)
+{
+    return ncc_reps_of_word(p[RCCC_CHOICE], p[RCCC_PATHS], f->random);
+}
+
 NCC_CC_FN ncc_u64 rccc_timeout_ns(const struct rccc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f)
 {
     return ncc_tp_wait_ns(f->longest_rtt_ns + p[RCCC_RTO], s->waits);
 }
 
 /* Packets that a sender with `left` to send would like to be credited in all by now: at most a window ahead, and its
- * share of its line. */
+ * share of its line. One that has more credit than it needs says so, or idle credit would bring more of it for ever. */
 NCC_CC_FN ncc_u32 rccc_target(const struct rccc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f, ncc_u32 left)
 {
     const ncc_u32 ahead = (ncc_u32)ncc_min_u64(left, rccc_window(p, f));
     const ncc_u32 more = ahead > f->granted ? ahead - f->granted : ahead && !s->heard;
 
+    if (s->heard && f->granted > ahead)
+        return s->credited - (ncc_u32)ncc_min_u64(s->credited, f->granted - ahead);
     return s->credited + (more + f->rivals - 1) / f->rivals;
 }
 
@@ -86,12 +93,15 @@ NCC_CC_FN void rccc_sender_timer(struct rccc_sender *s, const ncc_u64 *p, const 
                                  struct ncc_tp_out *o)
 {
     if (!f->at_host) { /* what waits there is not lost */
+        struct ncc_tp_packet *asked = ncc_tp_say(o, NCC_TP_REQUEST);
+
+        asked->count = rccc_target(s, p, f, f->pkts - f->acked);
+        asked->entropy = rccc_word_entropy(p, f);
         o->lost = f->below;
         o->lost_pkts = NCC_TP_ALL;
         o->timed_out = 1;
         s->waits++;
         ncc_reps_freeze(&s->reps, f->now_ns);
-        ncc_tp_say(o, NCC_TP_REQUEST)->count = rccc_target(s, p, f, f->pkts - f->acked);
     }
     o->timer_ns = rccc_timeout_ns(s, p, f);
 }
@@ -128,8 +138,7 @@ NCC_CC_FN void rccc_got(struct rccc_receiver *s, const ncc_u64 *p, const struct 
 NCC_CC_FN void rccc_receiver_timer(struct rccc_receiver *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                    struct ncc_tp_out *o)
 {
-    (void)p, (void)f;
-    ncc_reps_late(&s->acks, o);
+    ncc_reps_late(&s->acks, rccc_word_entropy(p, f), o);
 }
 
 struct rccc_host {
@@ -145,10 +154,12 @@ NCC_CC_FN ncc_u64 rccc_turn(struct rccc_host *h, const ncc_u64 *p, const struct 
     const ncc_u64 now_ns = ncc_max_u64(t->f->now_ns, 1);
     const ncc_u32 lacks = s->given < s->wanted ? s->wanted - s->given : (ncc_u32)p[RCCC_QUANTUM];
     const ncc_u32 pkts = (ncc_u32)ncc_min_u64(p[RCCC_QUANTUM], lacks);
+    struct ncc_tp_packet *credit = ncc_tp_say(&t->o[0], NCC_TP_CREDIT);
 
     (void)h;
     s->given += pkts;
-    ncc_tp_say(&t->o[0], NCC_TP_CREDIT)->count = s->given;
+    credit->count = s->given;
+    credit->entropy = rccc_word_entropy(p, t->f);
     if (s->given < s->wanted)
         t->o[0].urgency = now_ns;
     else if (p[RCCC_IDLE] && s->given - s->wanted < rccc_window(p, t->f))

@@ -55,8 +55,8 @@ NCC_CC_FN ncc_u32 ncc_reps_in_turn(struct ncc_reps *r, ncc_u32 mask, ncc_u32 ran
     return (r->turn++ ^ r->salt) & mask;
 }
 
-/* The entropy of the next packet. `random`: uniform. */
-NCC_CC_FN ncc_u32 ncc_reps_next(struct ncc_reps *r, ncc_u64 choice, ncc_u64 paths, ncc_u64 now_ns, ncc_u32 random)
+/* The largest entropy of this number of paths: all bits below its highest. */
+NCC_CC_FN ncc_u32 ncc_reps_mask(ncc_u64 paths)
 {
     ncc_u32 mask = (ncc_u32)paths;
 
@@ -65,7 +65,20 @@ NCC_CC_FN ncc_u32 ncc_reps_next(struct ncc_reps *r, ncc_u64 choice, ncc_u64 path
     mask |= mask >> 4;
     mask |= mask >> 8;
     mask |= mask >> 16;
-    mask >>= 1;
+    return mask >> 1;
+}
+
+/* The entropy of a word that echoes none: words are spread as data is. `random`: uniform. */
+NCC_CC_FN ncc_u32 ncc_reps_of_word(ncc_u64 choice, ncc_u64 paths, ncc_u32 random)
+{
+    return choice == NCC_REPS_ONE ? 0 : random & ncc_reps_mask(paths);
+}
+
+/* The entropy of the next packet. `random`: uniform. */
+NCC_CC_FN ncc_u32 ncc_reps_next(struct ncc_reps *r, ncc_u64 choice, ncc_u64 paths, ncc_u64 now_ns, ncc_u32 random)
+{
+    const ncc_u32 mask = ncc_reps_mask(paths);
+
     if (choice == NCC_REPS_ONE)
         return 0;
     if (choice == NCC_REPS_TURN)
@@ -144,13 +157,14 @@ NCC_CC_FN void ncc_reps_answer(struct ncc_reps_acks *s, ncc_u64 ack_bytes, const
 }
 
 /* An RTT has passed since data that has no ACK: its sender cannot send more. The ACK is late (`stamp`), its time no
- * sample of the RTT. */
-NCC_CC_FN void ncc_reps_late(struct ncc_reps_acks *s, struct ncc_tp_out *o)
+ * sample of the RTT, and its entropy, which is its own, no sign of a free path. */
+NCC_CC_FN void ncc_reps_late(struct ncc_reps_acks *s, ncc_u32 entropy, struct ncc_tp_out *o)
 {
     struct ncc_tp_packet *said = ncc_tp_say(o, NCC_TP_ACK);
 
     said->number = s->number;
     said->stamp = 1;
+    said->entropy = entropy;
     said->flags = NCC_TP_MAPPED;
     s->bytes = 0;
 }

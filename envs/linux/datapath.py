@@ -27,11 +27,11 @@ import numpy as np
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray, FlowTable
+from ncc.core.graph import check_graph
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import Grants
 from ncc.core.scenario import Scenario
 from ncc.core.value import from_dict
-from ncc.core.workload import has_requests
 from ncc.envs.linux.layout import FLOWS_MAX
 from ncc.envs.linux.objects import require_built
 from ncc.envs.linux.run import Run
@@ -97,6 +97,7 @@ class LinuxDatapath:
         self.close()
         check_stack(stack)
         _check_scenario(scenario, stack, self.settings)
+        check_graph(flows)
         _check_connections(scenario, flows)
         require_built()
         self._facts, self._fallbacks = {}, ()
@@ -166,20 +167,10 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
         raise ConfigError(
             f"Flows cannot be held over {stack.transport}, which is the kernel's own: use a transport of our own"
         )
-    if stack.answer_frac is not None:
-        raise ConfigError(
-            "stack.answer_frac must be null on linux, whose SYN-ACKs say nothing of when a flow may begin: take "
-            "controller=trained for ncc, or datapath=packetsim or ns3"
-        )
     if stack.messages == "instant":
         raise ConfigError(
             "stack.messages must be packets on linux, where no receiver knows of a flow at once: leave this controller "
             "out, or use datapath=packetsim or ns3"
-        )
-    if has_requests(scenario.workload):
-        raise ConfigError(
-            "The Linux datapath does not start flows when others are complete: leave the workload's requests out, or "
-            "use datapath=packetsim or ns3"
         )
     if not scenario.transport.handshake:
         raise ConfigError(
@@ -202,12 +193,17 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
 
 
 def _check_connections(scenario: Scenario, flows: FlowTable) -> None:
-    pairs = np.unique(np.stack([flows.src, flows.dst]), axis=1).shape[1]
+    pairs = np.unique(np.stack([flows.src, flows.dst])[:, flows.size_bytes > 0], axis=1).shape[1]
     most, asked = FLOWS_MAX // max(pairs, 1), scenario.transport.connections_per_pair
     if asked > most:
         raise ConfigError(
             f"Scenario.transport.connections_per_pair must be at most {most} on linux for flows between {pairs} pairs "
             f"of hosts, got {asked}: lower it, or use datapath=packetsim"
+        )
+    if flows.graph is not None and flows.graph.answer.any() and not asked:
+        raise ConfigError(
+            "Scenario.transport.connections_per_pair must be at least 1 on linux, where answers of requests take "
+            "connections that are open from the start: set it so, or use datapath=packetsim or ns3"
         )
 
 

@@ -4,7 +4,9 @@
 One process decides for all hosts. Grants therefore take no time and are not lost, unless the scenario asks for late or
 lost messages (`ncc.harness.messages`). A receiver learns of a flow at the end of the period in which its connection is
 established. Bytes count as received once their sender has the ACK. The data of a waiting flow stays in the socket
-(bpf/shim_gate.h). A flow begins at the start of the period that is nearest to its granted start.
+(bpf/shim_gate.h). A flow begins at the start of the period that is nearest to its granted start. With
+`HostStack.answer_frac` each receiver also says once per period whether new flows may begin without a grant
+(`ncc.harness.receivers.Admission`).
 """
 
 from collections.abc import Mapping
@@ -21,7 +23,9 @@ from ncc.envs.linux.extension import extension
 from ncc.envs.linux.measure import Meter
 from ncc.envs.linux.senders import ShimSenders
 from ncc.envs.linux.wake import FIELDS, Waker
+from ncc.envs.observation.losses import reliable
 from ncc.harness.messages import Messages, patience_s
+from ncc.harness.receivers import Admission, grant_delay_s
 
 FULL_FRAC = 0.9
 """Share of its sender's link from which a granted rate is no limit. Pacing at such a rate would only mix the packets of
@@ -37,6 +41,8 @@ class Gates:
         seed: seed of the messages that are late or lost, if the scenario allows that.
         wakers: object that starts the held flows of each sending host, by node; empty if no flow is held.
         addresses: address of each host, by node.
+        answer_frac: as in `HostStack`: receivers say whether new flows may begin at once. If the scenario's messages
+            may be late, lost or false, all flows wait. None: all flows wait.
 
     Attributes:
         counts: number of `messages` of receivers that arrived, of flows that were started (`woken`), and of those among
@@ -44,7 +50,14 @@ class Gates:
     """
 
     def __init__(
-        self, scenario: Scenario, flows: FlowTable, seed: int, wakers: Mapping[int, Waker], addresses: Mapping[int, str]
+        self,
+        scenario: Scenario,
+        flows: FlowTable,
+        seed: int,
+        wakers: Mapping[int, Waker],
+        addresses: Mapping[int, str],
+        *,
+        answer_frac: float | None = None,
     ) -> None:
         n_nodes, transport = len(scenario.network().nodes), scenario.transport
         keys, pair = np.unique(flows.src * n_nodes + flows.dst, return_inverse=True)
@@ -68,6 +81,12 @@ class Gates:
             columns=self._columns,
         )
         self._wakers = wakers
+        self._answers, self._admission = answer_frac is not None, None
+        if answer_frac is not None and reliable(scenario) and grant_delay_s(scenario) == scenario.period_s:
+            self._admission = Admission(scenario, answer_frac)
+        self._receivers = {int(node): addresses[node] for node in np.unique(flows.dst)}
+        # Whether new flows to each node wait, and what the kernel was told last (-1: nothing).
+        self._waits, self._told = np.ones(n_nodes, np.bool_), np.full(n_nodes, -1)
         self._address = {node: layout.address_bytes(address) for node, address in addresses.items()}
         self._src, self._dst = flows.src, flows.dst
         self._mss_bytes, self._payload = transport.mss_bytes, transport.mss_bytes / transport.mtu_bytes
@@ -79,6 +98,12 @@ class Gates:
 
     def edges(self, meter: Meter, states: IntArray, time_s: float) -> Edges:
         """Return receivers' knowledge at the end of a period; `states` [n_flows] are those of `traffic.FLOW`."""
+        edges = self._known(meter, states, time_s)
+        if self._admission is not None:
+            self._waits = ~self._admission.at_once(edges)
+        return edges
+
+    def _known(self, meter: Meter, states: IntArray, time_s: float) -> Edges:
         if not len(meter.live) and not self._n_edges:
             return NO_EDGES
         kinds = (traffic.SENDING, traffic.FAILED)
@@ -112,6 +137,11 @@ class Gates:
 
     def decide(self, senders: ShimSenders, start_ns: int, now_ns: int) -> None:
         """Apply the grants that have arrived, and wake the flows that may begin; time 0 is at `start_ns`."""
+        if self._answers:
+            for node in np.flatnonzero(self._waits != self._told).tolist():
+                if (address := self._receivers.get(node)) is not None:
+                    senders.shim.wait_for(address, waits=bool(self._waits[node]))
+            self._told[:] = self._waits
         due_s = (now_ns - start_ns) / NS_PER_S + self._period_s / 2
         under_way, self._under_way = self._under_way, []
         for grants, arrive_s, as_of_s in under_way:

@@ -40,6 +40,7 @@ class Meter:
     """Measurement of one run, period by period. Arrays of flows are [n_flows].
 
     Attributes:
+        start_s: start of each flow; of requests, NaN if it has not started.
         size_bytes: size of each flow.
         known_bytes: part of the size that the host knows (`Nic.knows`). If hosts know the backlog only, these are the
             bytes that the kernel has reported as sent or waiting in the socket; 0 before its first report.
@@ -55,7 +56,9 @@ class Meter:
         area_of, limited = topology.limited_to
         index = np.full(len(topology.nodes), self.n_agents)
         index[list(topology.agent_hosts)] = np.arange(self.n_agents)
-        self.start_s, self.size_bytes = flows.start_s, np.array(flows.size_bytes, np.int64)
+        self.start_s = flows.start_s if flows.graph is None else np.full(n, np.nan)
+        self.size_bytes = np.array(flows.size_bytes, np.int64)
+        self._order, self._n_begun = np.arange(n), None if flows.graph is None else 0
         self.agent: IntArray = index[flows.src]
         """Row of the agent that sends each flow; n_agents: no agent does."""
         self.limited: BoolArray = limited[area_of[flows.src], flows.dst]
@@ -76,6 +79,7 @@ class Meter:
         self._epochs = extension().Epochs(
             flows=self.flows,
             start_s=self.start_s,
+            order=self._order,
             agent=self.agent,
             limited=self.limited.astype(np.uint8),
             rtt_s=_base_rtts(scenario, flows, self.agent, self.n_agents),
@@ -93,6 +97,18 @@ class Meter:
             "throughput_bps counts all packets that a host sent, also those to nodes inside its neighbourhood, of "
             "which this run has some.",
         )
+
+    def begun(self, started: IntArray, start_s: FloatArray) -> None:
+        """Note the flows of requests that have started so far, in order.
+
+        Args:
+            started: their rows [n]; the first ones are those of the last call.
+            start_s: start of each flow [n_flows].
+        """
+        new = started[self._n_begun :]
+        self._order[self._n_begun : len(started)] = new
+        self.start_s[new] = start_s[new]
+        self._n_begun = len(started)
 
     def measure(
         self,
@@ -112,9 +128,11 @@ class Meter:
             ports: counters [n_ports, PORT_COUNTERS] of all directed ports.
         """
         blocks = Blocks(self._topology)
-        # At time 0 no flow counts as arrived, even if it starts then.
+        arrived = self._n_begun
+        if arrived is None:  # at time 0 no flow counts as arrived, even if it starts then
+            arrived = int(np.searchsorted(self.start_s, time_s, side="right")) if epoch > 0 else 0
         live, started, delivered = self._epochs.end(
-            time_s, epoch > 0, interval_s, finished.view(np.uint8), ports, *blocks.arrays[:4]
+            time_s, arrived, interval_s, finished.view(np.uint8), ports, *blocks.arrays[:4]
         )
         measured = blocks.made(Measurement, time_s, epoch, started, delivered)
         measured.rate_limit_bps[:] = limits_bps
@@ -126,6 +144,6 @@ def _base_rtts(scenario: Scenario, flows: FlowTable, agent: IntArray, n_agents: 
     """Return the longest base RTT [n_agents] of each host's flows; for a host without flows, the longest of all."""
     rtt_s = np.zeros(n_agents)
     for src, dst, row in np.unique(np.stack([flows.src, flows.dst, agent]), axis=1).T.tolist():
-        if row < n_agents:
+        if row < n_agents and src != dst:
             rtt_s[row] = max(rtt_s[row], base_rtt_s(scenario, src, dst))
     return np.where(rtt_s > 0, rtt_s, rtt_s.max(initial=0.0))

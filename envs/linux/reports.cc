@@ -93,28 +93,27 @@ class Epochs
 {
   public:
     // Takes the columns of one run. `agent` is the row of a flow's agent, or the number of agents if no agent sends it.
+    // `order` are the rows of flows in order of their start. `start_s` and `order` are read when a flow has arrived.
     // `live` has room for all flows. `rtt_s` holds each host's RTT until its first sample arrives.
-    Epochs(Flows flows, Column<const double> start_s, Column<const int64_t> agent, Column<const uint8_t> limited,
-           Column<double> rtt_s, Column<const int64_t> host_ports, Column<const int64_t> uplinks, const Counters &ports,
-           Column<int64_t> live)
-        : flows_(flows), before_(flows.size.shape(0)), start_s_(start_s), agent_(agent), limited_(limited),
-          rtt_s_(rtt_s), host_ports_(host_ports), uplinks_(uplinks), live_(live),
+    Epochs(Flows flows, Column<const double> start_s, Column<const int64_t> order, Column<const int64_t> agent,
+           Column<const uint8_t> limited, Column<double> rtt_s, Column<const int64_t> host_ports,
+           Column<const int64_t> uplinks, const Counters &ports, Column<int64_t> live)
+        : flows_(flows), before_(flows.size.shape(0)), start_s_(start_s), order_(order), agent_(agent),
+          limited_(limited), rtt_s_(rtt_s), host_ports_(host_ports), uplinks_(uplinks), live_(live),
           ports_(ports.data(), ports.data() + ports.size())
     {
-        for (size_t row = 0; row < before_.size(); ++row) {
-            before_[row].last_left_s = start_s(row);
-        }
     }
 
-    // Ends the period at `time_s`, `interval_s` after the last. Returns the numbers of flows that are live (at the
-    // front of `live`), that have arrived, and that are delivered.
-    std::tuple<size_t, size_t, size_t> End(double time_s, bool arrivals, double interval_s,
+    // Ends the period at `time_s`, `interval_s` after the last, by which `arrived` flows have arrived. Returns the
+    // numbers of flows that are live (at the front of `live`), that have arrived, and that are delivered.
+    std::tuple<size_t, size_t, size_t> End(double time_s, size_t arrived, double interval_s,
                                            Column<const uint8_t> finished, const Counters &ports, Table host_reals,
                                            Integers host_counts, Table uplink_reals, Integers uplink_counts)
     {
         const size_t agents = rtt_s_.shape(0), n_uplinks = uplinks_.shape(0);
-        while (arrivals && started_ < live_.shape(0) && start_s_(started_) <= time_s) {
-            live_(n_live_++) = static_cast<int64_t>(started_++);
+        for (; started_ < arrived; ++started_) {
+            const auto row = static_cast<size_t>(live_(n_live_++) = order_(started_));
+            before_[row].last_left_s = start_s_(row);
         }
         const double bits_per_s = interval_s > 0 ? 8 / interval_s : 0;
         const HostSums hosts(host_reals.data(), host_counts.data(), agents);
@@ -175,7 +174,7 @@ class Epochs
     Flows flows_;
     std::vector<Counts> before_; // counts at the end of the last period
     Column<const double> start_s_;
-    Column<const int64_t> agent_;
+    Column<const int64_t> order_, agent_;
     Column<const uint8_t> limited_;
     Column<double> rtt_s_;
     Column<const int64_t> host_ports_, uplinks_;
@@ -205,12 +204,13 @@ void bind_reports(nb::module_ &m)
     m.def("collect", &Collect, nb::kw_only(), "reports"_a, "used"_a, "flows"_a, "slots"_a.noconvert(),
           "generations"_a.noconvert(), "rows"_a.noconvert());
     nb::class_<Epochs>(m, "Epochs")
-        .def(nb::init<Flows, Column<const double>, Column<const int64_t>, Column<const uint8_t>, Column<double>,
-                      Column<const int64_t>, Column<const int64_t>, const Counters &, Column<int64_t>>(),
-             nb::kw_only(), "flows"_a, "start_s"_a.noconvert(), "agent"_a.noconvert(), "limited"_a.noconvert(),
-             "rtt_s"_a.noconvert(), "host_ports"_a.noconvert(), "uplinks"_a.noconvert(), "ports"_a.noconvert(),
-             "live"_a.noconvert())
-        .def("end", &Epochs::End, "time_s"_a, "arrivals"_a, "interval_s"_a, "finished"_a.noconvert(),
+        .def(
+            nb::init<Flows, Column<const double>, Column<const int64_t>, Column<const int64_t>, Column<const uint8_t>,
+                     Column<double>, Column<const int64_t>, Column<const int64_t>, const Counters &, Column<int64_t>>(),
+            nb::kw_only(), "flows"_a, "start_s"_a.noconvert(), "order"_a.noconvert(), "agent"_a.noconvert(),
+            "limited"_a.noconvert(), "rtt_s"_a.noconvert(), "host_ports"_a.noconvert(), "uplinks"_a.noconvert(),
+            "ports"_a.noconvert(), "live"_a.noconvert())
+        .def("end", &Epochs::End, "time_s"_a, "arrived"_a, "interval_s"_a, "finished"_a.noconvert(),
              "ports"_a.noconvert(), "host_reals"_a.noconvert(), "host_counts"_a.noconvert(),
              "uplink_reals"_a.noconvert(), "uplink_counts"_a.noconvert());
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ncc.baselines.registry import check_named
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, records
 from ncc.core.measurement import Measurement
@@ -27,13 +28,15 @@ from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.senders import KernelSenders, Senders, ShimSenders
 from ncc.envs.linux.settings import GRACE_S, LinuxSettings
 from ncc.envs.linux.shim import Shim
-from ncc.envs.linux.stack import KERNEL, mode_of, not_honoured, told_bytes
+from ncc.envs.linux.stack import KERNEL, min_rto_s, mode_of, not_honoured, told_bytes
 from ncc.envs.linux.switch import STATS, programs_of
-from ncc.envs.linux.traffic import Sender, Traffic, TrafficOptions
+from ncc.envs.linux.traffic import Fronts, Sender, Traffic, TrafficOptions
 from ncc.envs.linux.wake import Waker
 from ncc.envs.native.limits import checked_limits
+from ncc.envs.native.spec import front_ends
 from ncc.harness.datapath import HostStack, Records
 from ncc.harness.messages import patience_s
+from ncc.metrics.fct import base_rtt_s
 
 LEAD_NS = 5_000_000
 """Nanoseconds from the first `step` to time 0, enough for all programs to be ready."""
@@ -127,6 +130,7 @@ class Run:
             marks=self.shim is not None,
             tells_bytes=told_bytes(transport, scenario.nic) if tells else 0,
             fins=bool(programs_of(topology)),
+            fronts=_fronts(scenario, self.flows, stack, min_rto_s(transport, self.mode)),
             cores=self._traffic_cores,
         )
         ends = [Sender(rack.namespace(host), rack.address(host)) for host in topology.hosts]
@@ -149,7 +153,8 @@ class Run:
                 wakers[host] = Waker(rack.address(host))
             self._undo.callback(wakers[host].close)
         addresses = {host: rack.address(host) for host in self.topology.hosts}
-        return Gates(self.scenario, self.flows, self._seed, wakers, addresses)
+        answer_frac = self._stack.answer_frac
+        return Gates(self.scenario, self.flows, self._seed, wakers, addresses, answer_frac=answer_frac)
 
     @property
     def shim(self) -> Shim | None:
@@ -180,6 +185,7 @@ class Run:
         periods = self._periods
         if periods.epoch % CHECK_PERIODS == 0:
             self._traffic.check()
+            self._check_requests()
         if not self._begun:
             self._begin()
         if self._latency_ns:
@@ -192,8 +198,17 @@ class Run:
         interval_s, self._read_ns = (now_ns - self._read_ns) / NS_PER_S, now_ns
         self._senders.report(self.meter, self._traffic)
         # Read after the reports: a flow that ends in between counts in the next period.
+        started = self._traffic.started if self.flows.graph is not None else None
         self._finish_ns = self._traffic.flows["finish_ns"].copy()
+        if started is not None:
+            self.meter.begun(started, self._traffic.flows["start_ns"] / NS_PER_S)
         return self._measured(interval_s, limits_bps)
+
+    def _check_requests(self) -> None:
+        """Raise `DatapathError` if a flow has failed for which others wait: their requests cannot end."""
+        if self.flows.graph is not None and (failed := self._failed()):
+            row, why = next(iter(failed.items()))
+            raise DatapathError(f"The connection of flow {row} ended early ({why}), and its request cannot go on.")
 
     def _begin(self) -> None:
         # Exempt the present objects from garbage collection, which would take milliseconds of some period.
@@ -260,6 +275,7 @@ class Run:
             retransmitted_pkts=rows["retransmitted_pkts"].astype(np.int64),
             timeouts=rows["timeouts"].astype(np.int64),
             ce_pkts=rows["ce_pkts"].astype(np.int64),
+            start_s=meter.start_s,
             rtt_mean_s=np.where(sampled, meter.rtt_sum_s / np.where(sampled, meter.rtt_samples, 1), np.nan),
             rtt_min_s=np.where(smallest > 0, smallest / 1e6, np.nan),
         )
@@ -313,9 +329,39 @@ class Run:
                 f"{n} connections found no free slot: they were neither reported nor held back for their "
                 "receivers; their host's limit holds"
             )
+        if n := int(self._traffic.header["n_handshakes"][0]):
+            sentences.append(
+                f"{n} answers found no idle connection and began with a handshake: raise "
+                "Scenario.transport.connections_per_pair"
+            )
         for row, why in list(self._failed().items())[:3]:
             sentences.append(f"the connection of flow {row} ended early: {why}")
         return tuple(sentences)
 
     def close(self) -> None:
         self._undo.close()
+
+
+def _fronts(scenario: Scenario, flows: FlowTable, stack: HostStack, late_s: float) -> Fronts | None:
+    """Return the front ends of a run's requests; None if queries leave at once."""
+    name, params = stack.front_end
+    if name == "one_all" or flows.graph is None:
+        return None
+    found, transport = front_ends(scenario.network(), flows), scenario.sockets
+    ports = np.zeros(len(found.hosts), traffic.FRONT)
+    ports["rate_bytes_per_s"], ports["buffer_bytes"] = found.rate_bytes_per_s, found.buffer_bytes
+    ports["packet_bytes"] = transport.mtu_bytes + transport.frame_overhead_bytes
+    asked = np.flatnonzero(found.end_of >= 0)
+    for src, dst, end in np.unique(np.stack([flows.src, flows.dst, found.end_of])[:, asked], axis=1).T.tolist():
+        ports["base_rtt_ns"][end] = max(ports["base_rtt_ns"][end], to_ns(base_rtt_s(scenario, src, dst)))
+    packets = -(-flows.size_bytes // transport.mss_bytes)
+    extra_bytes = transport.mtu_bytes - transport.mss_bytes + transport.frame_overhead_bytes
+    return Fronts(
+        name,
+        tuple(check_named("front end", name, params).values()),
+        late_s,
+        ports,
+        found.query_of,
+        found.end_of,
+        flows.size_bytes + packets * extra_bytes,
+    )

@@ -121,6 +121,7 @@ class ShimSenders(Senders):
         for host in topology.hosts:
             self.shim.add_host(steered.get(host), rack.address(host), rack.cookie(host))
         self.shim.hosts["patience_ns"] = round(patience_s * NS_PER_S)
+        self.shim.hosts["named_only"] = stack.answer_frac is not None
         if (listener := self.shim.programs().get("shim_signal")) is not None:
             for host in topology.hosts:
                 rack.hear(host, listener)

@@ -113,7 +113,10 @@ class Shim:
         self._windows[: len(window_bytes)] = window_bytes
 
     def wait_for(self, receiver: str, *, waits: bool) -> None:
-        """Make flows to a receiver (its address) wait before they begin, or not; for hosts with `named_only`."""
+        """Make new flows to a receiver (its address) wait for a grant, or not; for hosts with `named_only`.
+
+        Flows that have begun go on. If none waits any more, those without a grant begin at the next attempt to send.
+        """
         self._object.update("receivers", layout.address_bytes(receiver), struct.pack("=I", waits))
 
     def give_back(self, slots: Sequence[int] | NDArray[np.intp]) -> None:

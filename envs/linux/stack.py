@@ -69,7 +69,8 @@ def check_stack(stack: HostStack) -> None:
         )
     if stack.transport in controllers() and controller(stack.transport).needs.simulated:
         raise ConfigError(
-            f"Controller {stack.transport} needs a timer or telemetry, which the kernel gives none: use a simulator"
+            f"Controller {stack.transport} needs a timer, telemetry or ECT(1), which the kernel does not give: use a "
+            "simulator"
         )
     if stack.transport not in (known := transports()):
         raise UnknownNameError("transport", stack.transport, known)
@@ -86,11 +87,6 @@ def check_stack(stack: HostStack) -> None:
         )
     check_named("tags", stack.tags, stack.tag_params)
     check_named("front end", *stack.front_end)
-    if stack.front_end[0] != "one_all":
-        raise ConfigError(
-            f"Hosts on linux ask at once, and not by front end {stack.front}: set stack.front to one_all, or use a "
-            "simulator"
-        )
     if stack.transport.startswith(KERNEL):
         if stack.params:
             raise ConfigError(

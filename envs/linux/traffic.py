@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncc.core.errors import DatapathError
-from ncc.core.flows import FlowTable, IntArray
+from ncc.core.flows import FlowTable, Graph, IntArray
+from ncc.core.units import NS_PER_S
 from ncc.envs.linux import objects
 
-MAGIC = 0x6E636333
+MAGIC = 0x6E636334
 READY_WITHIN_S = 20.0
 """Longest time from the program's start until it is ready, and longest wait for each later answer."""
 TABLE = "ncc-traffic"
@@ -42,14 +43,17 @@ def _fields(kind: str, names: str) -> list[tuple[str, str]]:
 
 HEADER = np.dtype(
     [
-        *_fields("<u4", "magic header_bytes host_bytes flow_bytes n_hosts n_flows"),
+        *_fields("<u4", "magic header_bytes host_bytes flow_bytes graph_bytes requests n_hosts n_flows"),
         *_fields("<u8", "start_ns deadline_ns sample_ns"),
         *_fields("<u4", "send_buffer_bytes receive_buffer_bytes ecn"),
         ("nice", "<i4"),
         *_fields("<u4", "over connections_per_pair"),
         ("congestion", "S16"),
-        *_fields("<u4", "marks tells fins unused"),
-        ("pad", "<u8", (3,)),
+        *_fields("<u4", "marks tells fins n_fronts"),
+        ("late_ns", "<u8"),
+        ("front", "S16"),
+        ("front_params", "<u8", (16,)),
+        *_fields("<u4", "n_started n_handshakes"),
     ]
 )
 """`struct ncc_traffic_header`."""
@@ -62,11 +66,28 @@ FLOW = np.dtype(
         ("error", "<i4"),
         *_fields("<u8", "opened_ns finish_ns handed_bytes received_bytes acked_bytes left_bytes rtt_sum_us"),
         *_fields("<u4", "rtt_samples min_rtt_us sent_pkts retransmitted_pkts timeouts ce_pkts chunk_bytes every_us"),
-        ("unused", "<u4", (2,)),
+        *_fields("<u4", "answer unused"),
     ]
 )
 """`struct ncc_traffic_flow`."""
-STRUCTS = {"ncc_traffic_header": HEADER, "ncc_traffic_host": HOST, "ncc_traffic_flow": FLOW}
+FRONT = np.dtype(_fields("<u8", "rate_bytes_per_s buffer_bytes base_rtt_ns packet_bytes"))
+"""`struct ncc_traffic_front`."""
+GRAPH = np.dtype(
+    [
+        ("think_ns", "<i8"),
+        ("wire_bytes", "<u8"),
+        *_fields("<i4", "group after query_of end_of"),
+        *_fields("<u4", "started unused"),
+    ]
+)
+"""`struct ncc_traffic_graph`, of which each field is a column."""
+STRUCTS = {
+    "ncc_traffic_header": HEADER,
+    "ncc_traffic_host": HOST,
+    "ncc_traffic_flow": FLOW,
+    "ncc_traffic_front": FRONT,
+    "ncc_traffic_graph": GRAPH,
+}
 """Row types by the names of their structs in C."""
 
 
@@ -76,6 +97,25 @@ class Sender:
 
     netns: str
     address: str
+
+
+@dataclass(frozen=True)
+class Fronts:
+    """Front ends of the hosts that ask (baselines/front.h)."""
+
+    name: str
+    params: tuple[int, ...]
+    """All parameters, in the order of the header."""
+    late_s: float
+    """Time from which on an answer is late."""
+    ports: NDArray[Any]
+    """Rows [n] of `FRONT`."""
+    query_of: IntArray
+    """Row of the query that a flow answers [n_flows]; -1: none."""
+    end_of: IntArray
+    """Row in `ports` of who asks a query [n_flows]; -1: no query."""
+    wire_bytes: IntArray
+    """Bytes of each flow on the line [n_flows]."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +148,8 @@ class TrafficOptions:
     """True gives a flow's connection its row + 1 as SO_MARK, which identifies the flow to the shim."""
     fins: bool = False
     """True makes a sender close its side after its last byte; programs of ports count flows by that FIN."""
+    fronts: Fronts | None = None
+    """Front ends of requests; None: queries leave at once."""
     cores: tuple[int, ...] = ()
     """Cores of the program; empty: any."""
 
@@ -119,7 +161,7 @@ class Traffic:
 
     Args:
         hosts: hosts of the flows.
-        flows: flows to send.
+        flows: flows to send; with a graph, requests.
         src: row in `hosts` of each flow's sender, shape [n_flows].
         dst: row in `hosts` of each flow's receiver, shape [n_flows].
         options: options of the program.
@@ -133,7 +175,7 @@ class Traffic:
     ) -> None:
         self._fd = self._alive = -1
         self._process: subprocess.Popen[bytes] | None = None
-        rows = self._make_table(hosts, len(flows))
+        rows = self._make_table(hosts, len(flows), 0 if options.fronts is None else len(options.fronts.ports))
         header, self.flows = self.header, rows
         header["deadline_ns"] = round(options.deadline_s * 1e9)
         header["sample_ns"] = round(options.sample_s * 1e9)
@@ -146,6 +188,8 @@ class Traffic:
             chunk_bytes, every_ns = options.pieces
             rows["chunk_bytes"], rows["every_us"] = chunk_bytes, np.maximum(every_ns // 1000, 1)
         rows["size_bytes"], rows["src"], rows["dst"] = flows.size_bytes, src, dst
+        if flows.graph is not None:
+            self._set_graph(flows.graph, options.fronts)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the program
         try:
             self._launch(options)
@@ -153,8 +197,23 @@ class Traffic:
             self.close()
             raise
 
-    def _make_table(self, hosts: Sequence[Sender], n_flows: int) -> NDArray[Any]:
-        size = HEADER.itemsize + len(hosts) * HOST.itemsize + n_flows * FLOW.itemsize
+    def _set_graph(self, graph: Graph, fronts: Fronts | None) -> None:
+        self.header["requests"] = 1
+        self.flows["answer"] = graph.answer
+        columns = self._graph
+        columns["group"][:], columns["after"][:] = graph.group, graph.after
+        columns["think_ns"][:] = np.rint(graph.think_s * NS_PER_S)
+        columns["query_of"][:] = columns["end_of"][:] = -1
+        if fronts is not None:
+            self.header["front"], self.header["late_ns"] = fronts.name.encode(), round(fronts.late_s * NS_PER_S)
+            self.header["front_params"][0, : len(fronts.params)] = fronts.params
+            self._fronts[:] = fronts.ports
+            for name in ("query_of", "end_of", "wire_bytes"):
+                columns[name][:] = getattr(fronts, name)
+
+    def _make_table(self, hosts: Sequence[Sender], n_flows: int, n_fronts: int) -> NDArray[Any]:
+        size = HEADER.itemsize + len(hosts) * HOST.itemsize + n_flows * (FLOW.itemsize + GRAPH.itemsize)
+        size += n_fronts * FRONT.itemsize
         self._fd = os.memfd_create(TABLE, os.MFD_CLOEXEC)
         os.ftruncate(self._fd, size)
         table = mmap.mmap(self._fd, size)
@@ -162,12 +221,21 @@ class Traffic:
         """Row [1] of `HEADER`."""
         self.header["magic"] = MAGIC
         self.header["header_bytes"], self.header["host_bytes"] = HEADER.itemsize, HOST.itemsize
-        self.header["flow_bytes"] = FLOW.itemsize
-        self.header["n_hosts"], self.header["n_flows"] = len(hosts), n_flows
+        self.header["flow_bytes"], self.header["graph_bytes"] = FLOW.itemsize, GRAPH.itemsize
+        self.header["n_hosts"], self.header["n_flows"], self.header["n_fronts"] = len(hosts), n_flows, n_fronts
         rows = np.frombuffer(table, HOST, len(hosts), HEADER.itemsize)
         for row, host in zip(rows, hosts, strict=True):
             row["address"], row["netns"] = IPv4Address(host.address).packed, host.netns.encode()
-        return np.frombuffer(table, FLOW, n_flows, HEADER.itemsize + len(hosts) * HOST.itemsize)
+        at = HEADER.itemsize + len(hosts) * HOST.itemsize
+        flows = np.frombuffer(table, FLOW, n_flows, at)
+        at += flows.nbytes
+        self._fronts = np.frombuffer(table, FRONT, n_fronts, at)
+        at += self._fronts.nbytes
+        self._graph: dict[str, NDArray[Any]] = {}
+        for name in GRAPH.names or ():
+            self._graph[name] = np.frombuffer(table, GRAPH[name], n_flows, at)
+            at += self._graph[name].nbytes
+        return flows
 
     def _launch(self, options: TrafficOptions) -> None:
         self._process = subprocess.Popen(
@@ -198,6 +266,12 @@ class Traffic:
         if not self.over:
             self._say(b"s")
             self._answer("s")
+
+    @property
+    def started(self) -> IntArray:
+        """Rows of flows of requests that have started so far, in order; waits among them are complete."""
+        rows: IntArray = self._graph["started"][: int(self.header["n_started"][0])].astype(np.int64)
+        return rows
 
     @property
     def over(self) -> bool:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ncc.baselines.registry import ParamInfo, transport_params
+from ncc.baselines.registry import ParamInfo, check_named, named, transport_params
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.extras import load_extension
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, IntArray, PortRecords
-from ncc.core.measurement import Measurement
-from ncc.core.receivers import Edges, Grants
+from ncc.core.measurement import Delivered, Measurement
+from ncc.core.receivers import Edges, Grants, Queues
 from ncc.core.scenario import Neighbourhoods, Scenario
 from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
@@ -43,6 +43,9 @@ class NativeDatapath:
         self._neighbourhoods: Neighbourhoods = "uplink"
         self._messages: Messages | None = None
         self._measured: Measurement
+        self._tags = "none"
+        self._sizes_bytes: IntArray | None = None
+        """Payload [n_flows] of all flows, if hosts have tags."""
         self._stepping = False
 
     @classmethod
@@ -97,6 +100,8 @@ class NativeDatapath:
         self._network, self._topology = network, topology
         self._neighbourhoods = scenario.neighbourhoods
         self._messages = Messages(scenario, seed) if stack.messages == "packets" else None
+        self._sizes_bytes = flows.size_bytes if stack.tags != "none" else None
+        self._tags = stack.tags
         return self._measure(network, topology)
 
     def step(self, rate_limits_bps: FloatArray) -> Measurement:
@@ -138,6 +143,20 @@ class NativeDatapath:
             np.rint(late_s * NS_PER_S).astype(np.int64),
         )
 
+    def retag(self, tag_params: Sequence[int]) -> None:
+        """Give the tags of all hosts new parameters at the next `step`; see `ncc.harness.datapath.retag`."""
+        network, _ = self._running("retag")
+        if self._tags == "none":
+            raise ConfigError("Decision.tag_params need tags: set stack.tags, such as to pias")
+        names = [param.name for param in named("tags")[self._tags]]
+        if len(tag_params) != len(names):
+            raise ConfigError(
+                f"Decision.tag_params must have all {len(names)} parameters of tags {self._tags} "
+                f"({', '.join(names)}), got {len(tag_params)} numbers"
+            )
+        values = check_named("tags", self._tags, tuple(zip(names, np.asarray(tag_params).tolist(), strict=True)))
+        network.retag(np.array(list(values.values()), np.int64))
+
     @classmethod
     def stopped(cls, network: Network, error: Exception) -> str:
         """Return the error message for a network that failed."""
@@ -177,9 +196,12 @@ class NativeDatapath:
         blocks = Blocks(topology)
         network.measure(*blocks.arrays)
         measurement = blocks.measurement()
+        if self._sizes_bytes is not None:
+            rows, took_ns = network.take_delivered()
+            measurement = replace(measurement, delivered=Delivered(self._sizes_bytes[rows], took_ns / NS_PER_S))
         if self._neighbourhoods == "uplink":
             return measurement
         whole, real = network.edges()
         edges = Edges(*whole.reshape(-1, 3).T, *real.reshape(-1, 4).T)
-        self._measured = replace(measurement, edges=edges)
+        self._measured = replace(measurement, edges=edges, queues=Queues(network.queues_into()))
         return self._measured

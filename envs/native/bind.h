@@ -134,6 +134,25 @@ void Tell(Network &network, In<int64_t> src, In<int64_t> dst, In<int64_t> start_
     network.Tell(std::move(grants));
 }
 
+// Takes all parameters of the tags for the next step. They have been checked.
+template <typename Network>
+void Retag(Network &network, In<int64_t> params)
+{
+    network.Retag({params.data(), params.data() + params.shape(0)});
+}
+
+// Rows [n] of the flows delivered since the last call, in that order, and their completion times [n] in ns.
+template <typename Network>
+nb::tuple TakeDelivered(Network &network)
+{
+    std::vector<int64_t> rows = network.run().TakeDelivered(), took_ns;
+    for (const int64_t row : rows) {
+        const FlowRecord &record = network.run().records()[static_cast<size_t>(row)];
+        took_ns.push_back(record.finish_ns - record.start_ns);
+    }
+    return nb::make_tuple(Own(std::move(rows)), Own(std::move(took_ns)));
+}
+
 // Two arrays with a row for each edge (Gates::Edge): whole numbers [E, 3], its source, destination and flows; and real
 // numbers [E, 4], its waiting, next and received bytes, and its age in seconds.
 template <typename Network>
@@ -146,6 +165,18 @@ nb::tuple EdgesOf(const Network &network)
         real.insert(real.end(), {edge.waiting_bytes, edge.next_bytes, edge.received_bytes, edge.age_s});
     }
     return nb::make_tuple(Own(std::move(whole)), Own(std::move(real)));
+}
+
+// Bytes that wait at the port into each neighbourhood, at the other end of its uplink's link.
+template <typename Network>
+Column<double> QueuesInto(Network &network)
+{
+    std::vector<double> out;
+    for (const uint32_t uplink : network.run().spec().uplinks) {
+        const bool at_switch = network.switches().port(uplink ^ 1U).at_switch();
+        out.push_back(at_switch ? static_cast<double>(network.switches().Advanced(uplink ^ 1U).queue_bytes()) : 0.0);
+    }
+    return Own(std::move(out));
 }
 
 // Class `Network`, to which a module may add functions of its own. Its constructor throws std::invalid_argument for a
@@ -161,6 +192,9 @@ nb::class_<Network> BindNetwork(nb::module_ &m)
         .def("port_records", &PortRecords<Network>)
         .def("tell", &Tell<Network>, "src"_a, "dst"_a, "start_ns"_a, "rate_bps"_a, "window_pkts"_a, "late_ns"_a)
         .def("edges", &EdgesOf<Network>)
+        .def("retag", &Retag<Network>, "params"_a)
+        .def("take_delivered", &TakeDelivered<Network>)
+        .def("queues_into", &QueuesInto<Network>)
         .def_prop_ro("messages", [](const Network &network) { return network.run().messages(); })
         .def(
             "plan_fault",

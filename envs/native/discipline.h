@@ -51,19 +51,25 @@ class Discipline
     Discipline(const QueueSpec &queue, Pool *pool, uint64_t seed)
         : step_{pool ? kUnbounded : static_cast<ncc_u64>(queue.buffer_bytes),
                 static_cast<ncc_u64>(queue.threshold_bytes)},
-          plain_(pool == nullptr && queue.red_max_bytes == 0 && !queue.mark_leaving), leaving_(queue.mark_leaving),
-          pool_(pool), private_bytes_(static_cast<uint64_t>(queue.buffer_bytes)),
+          pool_(pool), plain_(pool == nullptr && queue.red_max_bytes == 0 && !queue.mark_leaving),
+          leaving_(queue.mark_leaving), private_bytes_(static_cast<uint64_t>(queue.buffer_bytes)),
           red_(RedOf(queue.red_min_bytes, queue.red_max_bytes, queue.red_max_prob)), random_(seed)
     {
     }
 
     bool shared() const { return pool_ != nullptr; }
+    // True if all that it does is to mark by a threshold what joins a buffer of the port's own.
+    bool plain() const { return plain_; }
+    ncc_verdict AdmitPlain(uint64_t queue_bytes, uint32_t packet_bytes, bool ecn_capable) const
+    {
+        return ncc_step_mark_admit(&step_, queue_bytes, packet_bytes, ecn_capable);
+    }
 
     // Decides on a packet that must wait behind `queue_bytes`. It is marked if any marker says so (bai2020 section IV).
     ncc_verdict Admit(uint64_t queue_bytes, uint32_t packet_bytes, bool ecn_capable)
     {
         if (plain_) [[likely]] {
-            return ncc_step_mark_admit(&step_, queue_bytes, packet_bytes, ecn_capable);
+            return AdmitPlain(queue_bytes, packet_bytes, ecn_capable);
         }
         if (pool_) {
             const ncc_dynamic_threshold threshold{private_bytes_, pool_->size_bytes, pool_->alpha};
@@ -113,9 +119,9 @@ class Discipline
     static constexpr ncc_u64 kUnbounded = std::numeric_limits<ncc_u64>::max() / 2; // the pool decides instead
 
     ncc_step_mark step_;
+    Pool *pool_;
     bool plain_;   // nothing but step marking of what joins
     bool leaving_; // what leaves is marked, not what joins
-    Pool *pool_;
     uint64_t private_bytes_;
     ncc_red red_;
     uint64_t random_;

@@ -37,10 +37,15 @@ uint32_t Gates::NumberOf(uint32_t src, uint32_t dst)
     return found->second;
 }
 
-void Gates::Open(uint32_t flow, const FlowSpec &spec)
+void Gates::Open(uint32_t flow, const FlowSpec &spec, double told_bps)
 {
     flows_[flow].gate = NumberOf(spec.src, spec.dst);
-    ++gates_[flows_[flow].gate].open;
+    Gate &gate = gates_[flows_[flow].gate];
+    ++gate.open;
+    if (told_bps > 0) {
+        gate.grant.rate_bps = told_bps;
+        gate.bucket.SetLimit(told_bps, spec.start_ns);
+    }
     if (instant_) {
         Heard(flow, spec.start_ns);
     }
@@ -173,7 +178,7 @@ void Gates::Heard(uint32_t flow, int64_t now_ns)
             edges_.push_back(state.gate);
         }
         heard.push_back(flow);
-        const bool by_syn = state.patient_until_ns == kNever; // else its sender goes on already
+        const bool by_syn = state.patient_until_ns == kNever; // or by its query; else its sender goes on already
         if (!answers_.empty() && hold_ && by_syn) {
             state.answer_ns = AnswerNs(flow, now_ns);
         }

@@ -43,8 +43,9 @@ class Gates
           std::function<void(uint32_t, uint32_t)> message);
 
     // The sender's side.
-    void Open(uint32_t flow, const FlowSpec &spec);
-    // A note about the flow is on its way to the receiver. It may meet a full queue. After a SYN no note is needed.
+    void Open(uint32_t flow, const FlowSpec &spec, double told_bps); // 0: its query has told it no rate
+    // The flow has no SYN. A note about it is on its way to the receiver, and may meet a full queue; if it is an
+    // answer, it has been heard of.
     void Noted(uint32_t flow, int64_t now_ns);
     // True if the flow may hand down a full packet. If not, it is woken when it may.
     bool Passes(uint32_t flow, int64_t now_ns);
@@ -58,7 +59,7 @@ class Gates
     void Alarm(uint32_t gate, int64_t now_ns);
 
     // The receiver's side: `Heard` when the first packet of a flow arrives, `Received` when all of it has.
-    // A held flow's SYN-ACK tells the sender when the flow may begin.
+    // A held flow's SYN-ACK tells the sender when the flow may begin; so does a query, for its answer.
     void Heard(uint32_t flow, int64_t now_ns);
     void Received(uint32_t flow);
 

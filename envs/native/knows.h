@@ -15,8 +15,12 @@ namespace ncc
 // Payload of a flow that its application has written by `now_ns`, in whole packets.
 inline uint64_t WrittenBytes(const Spec &spec, const FlowSpec &flow, int64_t now_ns)
 {
-    if (flow.chunk_bytes == 0) {
+    if (flow.every_ns == 0) {
         return flow.size_bytes;
+    }
+    if (flow.every_ns == kFed) {
+        return flow.chunk_bytes < flow.size_bytes ? flow.chunk_bytes / spec.mss_bytes() * spec.mss_bytes()
+                                                  : flow.size_bytes;
     }
     const uint64_t chunks = 1 + static_cast<uint64_t>((now_ns - flow.start_ns) / flow.every_ns);
     if (chunks > (flow.size_bytes - 1) / flow.chunk_bytes) {

@@ -6,6 +6,7 @@
 #include "controllers.h"
 #include "events.h"
 #include "message_flow.h"
+#include "message_hosts.h"
 #include "mix.h"
 #include "run.h"
 
@@ -31,15 +32,14 @@ template <class Network>
 class MessageEnds
 {
   public:
-    MessageEnds(Network network, const Routes &routes) : network_(network), routes_(routes)
+    MessageEnds(Network network, const Routes &routes)
+        : network_(network), routes_(routes), hosts_(network, spec().is_host.size(), spec().stacks.size() + 1)
     {
         for (size_t stack = 0; stack <= spec().stacks.size(); ++stack) {
             const StackSpec settings = spec().stack(stack);
             const ncc_tp_ops *ops = FindTransport(settings.transport);
             stacks_.push_back({ops, ops ? ControllerParams(*ops, settings.params) : std::vector<ncc_u64>{}});
         }
-        hosts_.resize(spec().is_host.size() * stacks_.size());
-        waiting_.resize(spec().is_host.size());
         if (std::any_of(stacks_.begin(), stacks_.end(), [](const auto &stack) { return stack.ops != nullptr; })) {
             longest_rtt_ns_ = static_cast<uint64_t>(routes_.LongestRttNs(spec())); // it visits all pairs of hosts
         }
@@ -123,7 +123,7 @@ class MessageEnds
         if (m.acked == m.pkts) {
             record.wasted_credits += m.granted;
             m.sender_timer.due_ns = m.permitted.due_ns = MessageTimer::kOff;
-            SetWaits(m, false);
+            hosts_.SetWaits(Source(m), m, false);
             network_.Acknowledged(slot);
             return;
         }
@@ -151,40 +151,18 @@ class MessageEnds
     {
         MessageFlow &m = *flows_[slot];
         SendPermitted(m);
-        SetWaits(m, network_.AtHost(slot) > 0);
+        hosts_.SetWaits(Source(m), m, network_.AtHost(slot) > 0);
     }
 
     // Event: the turn of a host.
     void Turn(uint32_t index)
     {
-        MessageHost &host = hosts_[index];
-        host.word = 0;
-        if (host.urgent.empty()) {
-            return;
-        }
-        const Stack &stack = stacks_[index / spec().is_host.size()];
-        ncc_tp_flow flows[NCC_TP_TOP];
-        ncc_tp_out outs[NCC_TP_TOP];
-        MessageFlow *ends[NCC_TP_TOP];
-        ncc_tp_turn turn{0, {}, flows, outs};
-        for (auto it = host.urgent.begin(); it != host.urgent.end() && turn.n < stack.ops->top; ++it, ++turn.n) {
-            ends[turn.n] = flows_[network_.slot_of(it->second)].get();
-            flows[turn.n] = View(*ends[turn.n], false);
-            turn.rcv[turn.n] = ends[turn.n]->receiver;
-            std::memset(&outs[turn.n], 0, offsetof(ncc_tp_out, says));
-        }
-        host.in_turn = true; // changes that the turn makes wait for the next turn
-        const ncc_u64 next_ns = stack.ops->turn(host.state, stack.params.data(), &turn);
-        bool changed = next_ns > 0;
-        for (uint32_t i = 0; i < turn.n; ++i) {
-            changed |= outs[i].urgency != 0;
-            Apply(*ends[i], false, outs[i]);
-        }
-        host.in_turn = false;
-        host.not_before_ns = network_.now_ns() + static_cast<int64_t>(next_ns);
-        if (changed) {
-            TurnSoon(index);
-        }
+        const Stack &stack = stacks_[hosts_.StackOf(index)];
+        hosts_.Turn(
+            index, *stack.ops, stack.params.data(),
+            [&](uint32_t flow) -> MessageFlow & { return *flows_[network_.slot_of(flow)]; },
+            [&](MessageFlow &m) { return View(m, false); },
+            [&](MessageFlow &m, ncc_tp_out &out) { Apply(m, false, out); });
     }
 
   private:
@@ -226,15 +204,6 @@ class MessageEnds
             }
         }
     }
-    // Keeps count of the flows whose data waits at their host.
-    void SetWaits(MessageFlow &m, bool waits)
-    {
-        if (waits != m.waits) {
-            waiting_[spec().flows[m.flow].src] += waits ? 1 : -1;
-            m.waits = waits;
-        }
-    }
-
     static ncc_tp_packet Word(ncc_u32 kind)
     {
         ncc_tp_packet k{};
@@ -286,6 +255,7 @@ class MessageEnds
         f.longest_rtt_ns = longest_rtt_ns_;
         f.mtu_bytes = spec().mtu_bytes;
         f.wire_bytes = spec().mtu_bytes + spec().frame_overhead_bytes;
+        f.last_wire_bytes = m.last_bytes + spec().mtu_bytes - m.mss_bytes + spec().frame_overhead_bytes;
         f.say_wire_bytes = NCC_TP_SAY_BYTES + spec().frame_overhead_bytes;
         f.pkts = m.pkts;
         f.peer = sender ? flow.dst : flow.src;
@@ -296,7 +266,7 @@ class MessageEnds
         f.again = m.again;
         f.acked = m.acked;
         f.granted = m.granted;
-        f.rivals = sender ? static_cast<ncc_u32>(waiting_[flow.src] + (m.waits ? 0 : 1)) : 0;
+        f.rivals = sender ? hosts_.Rivals(flow.src, m) : 0;
         if (sender) {
             f.at_host = network_.AtHost(m.slot);
             if (m.sends() && !m.grants.empty()) {
@@ -380,36 +350,18 @@ class MessageEnds
 
     void SetUrgency(MessageFlow &m, uint64_t urgency)
     {
-        if (urgency == m.urgency) {
-            return;
-        }
         const FlowSpec &flow = spec().flows[m.flow];
-        const auto index = static_cast<uint32_t>(flow.stack * spec().is_host.size() + flow.dst);
-        if (m.urgency != NCC_TP_OFF) {
-            hosts_[index].urgent.erase({m.urgency, m.flow});
-        }
-        m.urgency = urgency;
-        if (urgency != NCC_TP_OFF) {
-            hosts_[index].urgent.emplace(urgency, m.flow);
-        }
-        TurnSoon(index);
+        hosts_.SetUrgency(hosts_.IndexOf(flow.stack, flow.dst), m, urgency);
     }
-    void TurnSoon(uint32_t index)
-    {
-        MessageHost &host = hosts_[index];
-        if (host.word == 0 && !host.in_turn) {
-            host.word = network_.Schedule(std::max(host.not_before_ns, network_.now_ns()), EventKind::kTurn, index);
-        }
-    }
+    uint32_t Source(const MessageFlow &m) { return spec().flows[m.flow].src; }
 
     Network network_;
     const Routes &routes_;
+    MessageHosts<Network> hosts_;
     std::vector<Stack> stacks_;                       // by FlowSpec::stack
     uint64_t max_rtt_ns_ = 0;                         // longest RTT of the run's flows, without queues
     uint64_t longest_rtt_ns_ = 0;                     // longest RTT between any two hosts, without queues
     std::vector<std::unique_ptr<MessageFlow>> flows_; // by slot; null: closed, or TCP's
-    std::vector<MessageHost> hosts_;                  // by stack and node
-    std::vector<int64_t> waiting_;                    // by node: flows whose data waits there
 };
 
 } // namespace ncc

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
-#include <set>
 #include <utility>
 
 namespace ncc
@@ -157,15 +156,6 @@ struct MessageFlow {
         for (; got.Remove(below); ++below) {
         }
     }
-};
-
-// A host that serves its incoming flows by turns.
-struct MessageHost {
-    std::set<std::pair<uint64_t, uint32_t>> urgent; // urgency, flow
-    uint64_t word = 0;                              // event of the turn that is due; 0: none
-    int64_t not_before_ns = 0;
-    bool in_turn = false;
-    alignas(8) unsigned char state[NCC_TP_HOST_MAX] = {};
 };
 
 } // namespace ncc

@@ -9,11 +9,11 @@
 #include "shaper.h"
 #include "spec.h"
 #include "token_bucket.h"
+#include "turns.h"
 #include "wire.h"
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <memory>
 
 namespace ncc
@@ -54,7 +54,7 @@ struct FlowQueue {
 // `Network` has the clock, the events, the packets, the link (`Transmit` returns the time at which it is free again, in
 // ps) and the connections, which it numbers by slots.
 template <class Network, class Packets>
-class Nic
+class alignas(64) Nic
 {
   public:
     using Ref = typename Packets::Ref;
@@ -62,7 +62,7 @@ class Nic
 
     // `port`: directed port by which the host sends. `order` null: first in, first out.
     Nic(Network &network, uint32_t host, uint32_t port, uint64_t bucket_bytes, std::unique_ptr<FlowOrder> order)
-        : network_(network), host_(host), port_(port), bucket_(bucket_bytes), order_(std::move(order))
+        : network_(network), host_(host), port_(port), order_(std::move(order)), bucket_(bucket_bytes)
     {
     }
 
@@ -70,7 +70,7 @@ class Nic
     double limit_bps() const { return bucket_.limit_bps(); }
     const PortTotals &totals() const { return totals_; }
     int64_t limited_bytes() const { return limited_bytes_; } // IP packets sent under the limit
-    uint64_t waiting_pkts() const { return data_pkts_ + control_[0].list.size() + control_[1].list.size(); }
+    uint64_t waiting_pkts() const { return waiting_pkts_; }
 
     // Gives it a shaped queue, whose words leave before what else waits, as far as they have tokens of their own. They
     // take none of the limit: words for full lines would leave none to data. What finds no room is dropped.
@@ -102,23 +102,23 @@ class Nic
         network_.packets()[ref].joined_ns = now_ns;
         const auto &header = network_.packets().header(ref);
         const bool data = header.in_flow_queue(), limited = Limited(ref);
-        const bool idle = waiting_pkts() == 0 && !wire_pending_ && !paused_ && free_ps_ <= now_ns * kPsPerNs;
+        const bool idle = waiting_pkts_ == 0 && !wire_pending_ && !paused_ && free_ps_ <= now_ns * kPsPerNs;
         if (idle && (!limited || bucket_.WaitNs(header.ip_bytes, now_ns) == 0)) {
             Transmit(ref, limited, now_ns);
             network_.LeftHost(ref);
             return;
         }
+        ++waiting_pkts_;
         queue_bytes_ += header.ip_bytes;
         totals_.queue_max_bytes = std::max(totals_.queue_max_bytes, queue_bytes_);
         if (data) {
             const uint32_t slot = network_.packets().slot(ref);
             network_.connections().queue(slot).PushBack(network_.packets(), ref);
-            ++data_pkts_;
             unlimited_pkts_ += !limited;
             if (order_) {
                 order_->Joined(network_.connections().flow_of(slot));
             } else {
-                turns_.push_back(slot);
+                turns_.PushBack(slot);
             }
         } else {
             control_[limited].PushBack(network_.packets(), ref);
@@ -136,7 +136,7 @@ class Nic
     void Pause(bool on) // obeys a pause frame (PFC)
     {
         paused_ = on;
-        if (!on && waiting_pkts() > 0 && !wire_pending_ && token_word_ == 0) {
+        if (!on && waiting_pkts_ > 0 && !wire_pending_ && token_word_ == 0) {
             ServeAt(0);
         }
     }
@@ -173,7 +173,7 @@ class Nic
         if (shaper_ && ServeShaped()) [[unlikely]] {
             return;
         }
-        if (waiting_pkts() == 0 || paused_) {
+        if (waiting_pkts_ == 0 || paused_) {
             return;
         }
         const int64_t now_ns = network_.now_ns();
@@ -183,15 +183,15 @@ class Nic
             return;
         }
         const Ref ref = turn.queue->PopFront(network_.packets());
+        --waiting_pkts_;
         queue_bytes_ -= network_.packets().header(ref).ip_bytes;
         const bool data = turn.slot != kNoFlow;
         if (data) {
-            --data_pkts_;
             unlimited_pkts_ -= !turn.limited;
             if (order_) {
                 order_->Left(network_.connections().flow_of(turn.slot));
             } else {
-                turns_.erase(std::find(turns_.begin(), turns_.end(), turn.slot)); // usually the first
+                turns_.Remove(turn.slot);
             }
         }
         Transmit(ref, turn.limited, now_ns);
@@ -199,7 +199,7 @@ class Nic
         if (data) {
             network_.QueueShrank(turn.slot); // TCP may hand down more
         }
-        if (waiting_pkts() > 0 && !wire_pending_) {
+        if (waiting_pkts_ > 0 && !wire_pending_) {
             ServeAt(0);
         }
     }
@@ -232,7 +232,7 @@ class Nic
         if (order_) {
             return network_.connections().slot_of(order_->NextUnlimited(now_ns));
         }
-        return *std::find_if(turns_.begin(), turns_.end(), [this](uint32_t slot) { return !LimitedFlow(slot); });
+        return turns_.First([this](uint32_t slot) { return !LimitedFlow(slot); });
     }
 
     bool Limited(Ref ref) { return network_.connections().Limited(network_.packets().header(ref)); }
@@ -266,19 +266,18 @@ class Nic
 
     Network &network_;
     uint32_t host_, port_;
+    uint32_t waiting_pkts_ = 0, unlimited_pkts_ = 0; // all packets; data without a limit
     bool wire_pending_ = false, paused_ = false;
-    uint64_t token_word_ = 0; // what `Schedule` returned for the event that waits for tokens; 0: none
     int64_t free_ps_ = 0;     // time at which the wire has sent everything
-    uint64_t data_pkts_ = 0;
-    uint64_t unlimited_pkts_ = 0; // those without a limit
-    int64_t limited_bytes_ = 0;
-    Queue control_[2]; // not under the limit; under it
+    uint64_t token_word_ = 0; // what `Schedule` returned for the event that waits for tokens; 0: none
     int64_t queue_bytes_ = 0;
-    TokenBucket bucket_;
-    PortTotals totals_;
     std::unique_ptr<FlowOrder> order_;
+    PortTotals totals_;
+    Turns turns_;      // of data, if `order_` is null
+    Queue control_[2]; // not under the limit; under it
+    int64_t limited_bytes_ = 0;
     std::unique_ptr<Shaper<Packets>> shaper_; // null: none
-    std::deque<uint32_t> turns_;              // connections in the order of their packets, if `order_` is null
+    TokenBucket bucket_;
 };
 
 } // namespace ncc

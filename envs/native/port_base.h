@@ -46,9 +46,10 @@ class PortBase
     PortBase() : PortBase(QueueSpec{}, {}, nullptr, 0, false) {} // unused: a host has a Nic in place of a port
     // `programs` empty: none. `pausable`: the far end of its link may pause it.
     PortBase(const QueueSpec &queue, const std::vector<ProgramSpec> &programs, Pool *pool, uint64_t seed, bool pausable)
-        : programs_(programs.empty() ? nullptr : std::make_unique<Programs>(programs, seed)),
-          control_first_(queue.control_first), classes_(static_cast<uint8_t>(queue.classes)),
-          at_switch_(queue.buffer_bytes >= 0), discipline_(queue, pool, seed), size_bytes_(queue.buffer_bytes)
+        : control_first_(queue.control_first), at_switch_(queue.buffer_bytes >= 0),
+          classes_(static_cast<uint8_t>(queue.classes)), discipline_(queue, pool, seed),
+          programs_(programs.empty() ? nullptr : std::make_unique<Programs>(programs, seed)),
+          size_bytes_(queue.buffer_bytes)
     {
         const bool ranked = needs(NCC_SW_RANKED);
         if (queue.control_first || queue.mark_leaving || queue.classes > 1 || ranked || pausable ||
@@ -58,6 +59,7 @@ class PortBase
             held_->queues.resize(programs_ ? programs_->queues() : 0);
             held_->of.resize(std::max<size_t>(NCC_SW_CLASSES, held_->queues.size()));
         }
+        plain_ = programs_ == nullptr && held_ == nullptr && discipline_.plain();
     }
 
     // Gives it a shaped queue, whose words leave before what else waits, as far as they have tokens. Then every packet
@@ -66,6 +68,7 @@ class PortBase
     {
         shaper_ = std::make_unique<Shaper<Packets>>(spec, line_bps, overhead_bytes);
         held_->serving = special_ = true;
+        plain_ = false;
     }
     Shaper<Packets> *shaper() { return shaper_.get(); } // null: none
     size_t shaped_pkts() const { return shaper_ ? shaper_->size() : 0; }
@@ -81,6 +84,8 @@ class PortBase
     }
 
     bool at_switch() const { return at_switch_; }
+    // True if it has a FIFO, a buffer and a threshold for marks, all of its own, and nothing else.
+    bool plain() const { return plain_; }
     bool shared() const { return discipline_.shared(); }
     bool holds() const { return held_ != nullptr; }                                        // see Hold
     bool makes_room() const { return held_ && (held_->ranked || !held_->queues.empty()); } // see MakeRoom
@@ -96,9 +101,17 @@ class PortBase
                 static_cast<ncc_u64>(totals_.tx_bytes),
                 static_cast<ncc_u64>(ingress_bytes_),
                 mtu_bytes,
-                0};
+                0,
+                held_ && !held_->queues.empty() ? held_->queues.data() : nullptr};
     }
 
+    // Decides as Admit does, only for a port that is `plain` and has no fault planned. Call Advance first.
+    ncc_verdict AdmitPlain(int64_t free_ps, const Header &header, int64_t now_ns) const
+    {
+        return free_ps <= now_ns * kPsPerNs
+                   ? NCC_PASS
+                   : discipline_.AdmitPlain(static_cast<uint64_t>(queue_bytes_), header.ip_bytes, header.ecn_capable);
+    }
     // Decides if the packet may join the queue or go to a transmitter that is idle from `free_ps` on, and if it must be
     // marked. Call Advance first; for a shared buffer, on every port that shares it. Then call Count with the outcome.
     ncc_verdict Admit(int64_t free_ps, const Header &header, ncc_verdict fault, int64_t now_ns)
@@ -237,6 +250,7 @@ class PortBase
         }
         faults_->push_back(fault);
         special_ = true;
+        plain_ = false;
     }
     bool special() const { return special_; } // something may be planned, or it has a shaped queue
     // Counts an arriving packet and returns what is planned for it.
@@ -313,6 +327,8 @@ class PortBase
             const Ref head = held_->of[queue].front();
             held_->queues[queue].bytes += static_cast<ncc_u64>(bytes);
             held_->queues[queue].head_bytes = head == Packets::kNoPacket ? 0 : packets.header(head).ip_bytes;
+            held_->queues[queue].head_ns =
+                head == Packets::kNoPacket ? 0 : static_cast<ncc_u64>(packets[head].joined_ns);
         }
     }
     size_t NextQueue()
@@ -349,19 +365,20 @@ class PortBase
         }
     }
 
-    int64_t queue_bytes_ = 0, ingress_bytes_ = 0, pauses_at_ns_ = -1; // -1: no pause
-    std::unique_ptr<Held> held_;                                      // only if the port holds packets
-    std::unique_ptr<std::vector<PlannedFault>> faults_;
-    std::unique_ptr<Shaper<Packets>> shaper_;
-    std::unique_ptr<Programs> programs_;
-    bool integrate_ = false, control_first_ = false, special_ = false;
-    uint8_t classes_ = 1;
-    bool at_switch_;
+    // First the state that every packet needs, in two cache lines.
+    bool plain_ = false, integrate_ = false, special_ = false, control_first_, at_switch_;
+    uint8_t classes_;
+    int64_t queue_bytes_ = 0;
+    PortTotals totals_;
     Discipline discipline_;
+    std::unique_ptr<Held> held_; // only if the port holds packets
+    std::unique_ptr<Programs> programs_;
+    std::unique_ptr<Shaper<Packets>> shaper_;
+    std::unique_ptr<std::vector<PlannedFault>> faults_;
+    int64_t ingress_bytes_ = 0, pauses_at_ns_ = -1; // -1: no pause
     int64_t size_bytes_;
     int64_t updated_ps_ = 0;
     double integral_ = 0;
-    PortTotals totals_;
 };
 
 } // namespace ncc

@@ -9,14 +9,18 @@ from ncc.baselines.registry import (
     OWNS_QUEUE,
     PAUSE_BYTES,
     PAUSES,
+    RANKED,
     ROUTES,
     SYMMETRIC,
+    TAG_LEAVES,
+    TAG_WAYS,
+    TAGS,
     check_named,
     program_needs,
 )
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
-from ncc.core.topology import Buffer
+from ncc.core.topology import Buffer, NodeKind, Topology
 from ncc.core.units import BITS_PER_BYTE
 
 
@@ -48,6 +52,8 @@ def check_programs(scenario: Scenario) -> None:
                 f"Program {name} counts flows by SYN-ACKs and FINs, so every flow must open its own "
                 "connection: set Scenario.transport.handshake to true and connections_per_pair to 0"
             )
+        if needs & TAGS:
+            _check_tags(name, scenario.network())
     _check_pauses(scenario)
     for buffer in buffers:
         owners = _having(buffer, OWNS_QUEUE, "own the queue of a port")
@@ -71,6 +77,48 @@ def _check_pairs(buffers: list[Buffer], used: list[str]) -> None:
             f"Program {symmetric[0]} needs ACKs to come back the way of their data, and program {choosing[0]} chooses "
             "the way of each: leave one of them out of programs"
         )
+
+
+def _check_tags(name: str, network: Topology) -> None:
+    """Raise `ConfigError` unless the program is at every port of a fabric of leaves and spines."""
+    hosts = {node for node, each in enumerate(network.nodes) if each.kind is NodeKind.HOST}
+    leaves = {peer for host in hosts for peer, _ in network.peers[host]}
+    spines = set(range(len(network.nodes))) - hosts - leaves
+    for link in network.links:
+        ends = {link.a, link.b}
+        if not (ends & leaves and ends & (hosts | spines)):
+            raise ConfigError(
+                f"Program {name} is for two layers of switches, leaves and spines, and nodes "
+                f"{network.nodes[link.a].name} and {network.nodes[link.b].name} are linked: set scenario.topology to "
+                "leaf_spine, or leave the program out"
+            )
+    for port in range(2 * len(network.links)):
+        buffer = network.port_buffer(port)
+        if buffer is None:
+            continue
+        names = [program.name for program in buffer.programs]
+        if name not in names:
+            raise ConfigError(
+                f"Program {name} is not at port {network.port_name(port)}, and leaves and spines must all run it: give "
+                "it to all ports"
+            )
+        if rival := next((each for each in names if program_needs()[each] & RANKED), None):
+            raise ConfigError(
+                f"Program {name} writes its tag into the field of packets in which {rival} reads a rank: leave one of "
+                "them out of programs"
+            )
+    ways = max(sum(peer in spines for peer, _ in network.peers[leaf]) for leaf in leaves)
+    if len(leaves) > TAG_LEAVES or ways > TAG_WAYS:
+        raise ConfigError(
+            f"Program {name} has tables for {TAG_LEAVES} leaves and {TAG_WAYS} paths between two of them, and the "
+            f"topology has {len(leaves)} and {ways}: make it smaller, or leave the program out"
+        )
+
+
+def has_program(network: Topology, need: int) -> bool:
+    """Return true if a port has a program with `need`, bits of `ncc.baselines.registry.program_needs`."""
+    buffers = (buffer for link in network.links for buffer in (link.a_buffer, link.b_buffer) if buffer is not None)
+    return any(program_needs()[program.name] & need for buffer in buffers for program in buffer.programs)
 
 
 def _having(buffer: Buffer, need: int, what: str) -> list[str]:

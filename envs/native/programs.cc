@@ -19,6 +19,7 @@ Programs::Programs(const std::vector<ProgramSpec> &specs, uint64_t seed) : rando
     for (const ProgramSpec &spec : specs) {
         const ncc_sw_ops &ops = FindProgram(spec.name);
         queueing_ = (ops.needs & NCC_SW_QUEUES) != 0 ? static_cast<int32_t>(programs_.size()) : queueing_;
+        routing_ = ops.route != nullptr ? static_cast<int32_t>(programs_.size()) : routing_;
         programs_.push_back({ops, ControllerParams(ops, spec.params), std::vector<ncc_u64>((ops.state_bytes + 7) / 8)});
         needs_ |= ops.needs;
     }

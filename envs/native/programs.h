@@ -28,6 +28,19 @@ class Programs
     Programs(const std::vector<ProgramSpec> &specs, uint64_t seed);
 
     bool need(uint32_t needs) const { return (needs_ & needs) != 0; }
+    // The program that chooses ways (NCC_SW_ROUTE), and its state at this port; null: there is none.
+    struct Routing {
+        const ncc_sw_ops *ops = nullptr;
+        void *state = nullptr;
+    };
+    Routing routing()
+    {
+        if (routing_ < 0) {
+            return {};
+        }
+        Program &program = programs_[static_cast<size_t>(routing_)];
+        return {&program.ops, program.state.data()};
+    }
     uint32_t count() const { return static_cast<uint32_t>(programs_.size()); }
 
     // Runs `init`. Here and below, `arm(program, delay_ns)` schedules the event at which `Due` is asked.
@@ -165,6 +178,7 @@ class Programs
     std::vector<Program> programs_;
     uint32_t needs_ = 0;
     int32_t queueing_ = -1; // index of the program with NCC_SW_QUEUES
+    int32_t routing_ = -1;  // and of that with NCC_SW_ROUTE
     ncc_cc_signal signal_{NCC_CC_SIGNAL_NONE, 0};
     ncc_cc_hop hop_{};
     uint64_t random_;

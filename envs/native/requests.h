@@ -4,6 +4,7 @@
  * complete, and for a while after that. A query then also waits for its host's front end (front.h), if there is one.
  * This is in C, for whatever sends flows. Completions of one instant may come in any order: what they release is due
  * 1 ns later at least, a front end hears of an answer 1 ns after its end, and what is due at one time goes by numbers.
+ * The caller lists the graph, says when a flow's own start has come and when a flow is complete, and takes what is due.
  */
 #ifndef NCC_REQUESTS_H
 #define NCC_REQUESTS_H
@@ -32,9 +33,10 @@ struct ncc_front_end {
 /* All arrays are the caller's. */
 struct ncc_requests {
     const int32_t *group;    /* by flow: the group that it is in; -1: none */
+    const int32_t *after;    /* by flow: the group that it waits for; -1: none, it starts at its own time */
     const int64_t *think_ns; /* by flow that waits for a group: time from then to its start, >= 1 */
-    const uint32_t *waiting; /* flows by the group that they wait for */
-    const uint32_t *first;   /* by group: place of its first flow in `waiting`; one more at the end */
+    uint32_t *waiting;       /* flows by the group that they wait for */
+    uint32_t *first;         /* by group: place of its first flow in `waiting`; one more at the end */
     uint32_t *left;          /* by group: its flows that are not complete */
     struct ncc_due *due;     /* a heap, the earliest first; room for `waiting`, or with front ends for twice the flows
                                 and twice the front ends */
@@ -79,6 +81,34 @@ static inline struct ncc_due ncc_due_pop(struct ncc_requests *r)
     }
     r->due[at] = last;
     return top;
+}
+
+/* Number of groups of a graph. */
+static inline uint32_t ncc_requests_groups(const struct ncc_requests *r, uint32_t n_flows)
+{
+    int32_t last = -1;
+    for (uint32_t flow = 0; flow < n_flows; flow++) {
+        last = r->group[flow] > last ? r->group[flow] : last;
+        last = r->after[flow] > last ? r->after[flow] : last;
+    }
+    return (uint32_t)(last + 1);
+}
+
+/* Fills `waiting`, which has room for all flows, and `first` and `left`, which are zeroed. */
+static inline void ncc_requests_list(struct ncc_requests *r, uint32_t n_flows, uint32_t n_groups)
+{
+    for (uint32_t flow = 0; flow < n_flows; flow++) {
+        if (r->group[flow] >= 0)
+            r->left[r->group[flow]]++;
+        if (r->after[flow] >= 0)
+            r->first[r->after[flow]]++;
+    }
+    for (uint32_t group = 1; group <= n_groups; group++)
+        r->first[group] += r->first[group - 1];
+    for (uint32_t flow = n_flows; flow-- > 0;) { /* from the end of each list to its first place */
+        if (r->after[flow] >= 0)
+            r->waiting[--r->first[r->after[flow]]] = flow;
+    }
 }
 
 /* Call when a flow is complete. */
@@ -141,6 +171,18 @@ static inline void ncc_front_ready(struct ncc_requests *r, uint32_t flow, int64_
         ncc_due_push(r, now_ns + (int64_t)end->out.tick_ns, 2 * r->n_flows + 2 * which);
     }
     ncc_front_ask(r, which, now_ns);
+}
+
+/* Call when the time has come that a flow was drawn with. Returns 1 if it starts; else a group or a front end lets it.
+ */
+static inline int ncc_requests_starts(struct ncc_requests *r, uint32_t flow, int64_t now_ns)
+{
+    if (r->after && r->after[flow] >= 0)
+        return 0;
+    if (!ncc_front_holds(r, flow))
+        return 1;
+    ncc_front_ready(r, flow, now_ns);
+    return 0;
 }
 
 static inline void ncc_front_answered(struct ncc_requests *r, uint32_t answer, int64_t now_ns)

@@ -20,8 +20,15 @@ class Router
     // False if Routes alone decides the paths.
     bool chooses() const { return !of_.empty(); }
 
-    // Returns the directed port by which `node` sends a packet towards host `dst`.
-    uint32_t Port(const Routes &routes, uint32_t node, uint32_t dst, int64_t now_ns, const ncc_sw_packet &packet);
+    // True if a program writes tags into packets (NCC_SW_TAGS).
+    bool tags() const { return !leaves_.empty(); }
+    // Number of the switch next to a host, with tags; else 0.
+    uint32_t leaf(uint32_t host) const { return tags() ? leaves_[host] : 0; }
+    // Tells a port's routing program and the rate of its link.
+    void Bind(uint32_t port, Programs::Routing routing, uint64_t bytes_per_s);
+
+    // Returns the directed port by which `node` sends a packet towards host `dst`. With tags, writes the packet's.
+    uint32_t Port(const Routes &routes, uint32_t node, uint32_t dst, int64_t now_ns, ncc_sw_packet &packet);
 
   private:
     struct Choosing {
@@ -30,7 +37,12 @@ class Router
         std::vector<uint64_t> state;
         uint64_t seed = 0;
     };
-    std::vector<Choosing> of_; // by node
+    void Number(const Spec &spec);
+
+    std::vector<Choosing> of_;               // by node
+    std::vector<uint32_t> leaves_;           // by node, of hosts; empty without tags
+    std::vector<Programs::Routing> routing_; // by port, with tags
+    std::vector<ncc_u64> rates_;             // by port, with tags
 };
 
 } // namespace ncc

@@ -2,7 +2,6 @@
 #include "run.h"
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -44,36 +43,24 @@ void Run::MakeRequests()
     if (graph.group.empty()) {
         return;
     }
-    const int32_t last = std::max(*std::max_element(graph.group.begin(), graph.group.end()),
-                                  *std::max_element(graph.after.begin(), graph.after.end()));
-    left_.resize(static_cast<size_t>(last + 1));
-    first_.resize(static_cast<size_t>(last + 2));
-    waiting_.resize(graph.after.size());
-    for (size_t flow = 0; flow < graph.after.size(); ++flow) {
-        if (graph.group[flow] >= 0) {
-            ++left_[static_cast<size_t>(graph.group[flow])];
-        }
-        if (graph.after[flow] >= 0) {
-            ++first_[static_cast<size_t>(graph.after[flow] + 1)];
-        }
-    }
-    std::partial_sum(first_.begin(), first_.end(), first_.begin());
-    std::vector<uint32_t> next(first_.begin(), first_.end());
-    for (size_t flow = 0; flow < graph.after.size(); ++flow) {
-        if (graph.after[flow] >= 0) {
-            waiting_[next[static_cast<size_t>(graph.after[flow])]++] = static_cast<uint32_t>(flow);
-        }
-    }
-    due_.resize(waiting_.size());
+    const auto n = static_cast<uint32_t>(graph.group.size());
     requests_.group = graph.group.data();
+    requests_.after = graph.after.data();
     requests_.think_ns = graph.think_ns.data();
+    const uint32_t groups = ncc_requests_groups(&requests_, n);
+    left_.resize(groups);
+    first_.resize(groups + 1);
+    waiting_.resize(n);
+    due_.resize(n);
     requests_.waiting = waiting_.data();
     requests_.first = first_.data();
     requests_.left = left_.data();
+    ncc_requests_list(&requests_, n, groups);
     if (!graph.query_of.empty()) {
         MakeFronts();
     }
     requests_.due = due_.data();
+    passed_bytes_.resize(graph.feeds.size());
 }
 
 void Run::MakeFronts()
@@ -119,13 +106,9 @@ bool Run::Take(int64_t now_ns, uint32_t &flow)
 {
     while (next_flow_ < spec_.flows.size() && spec_.flows[next_flow_].start_ns <= now_ns) {
         flow = static_cast<uint32_t>(next_flow_++);
-        if (!spec_.graph.after.empty() && spec_.graph.after[flow] >= 0) {
-            continue;
-        }
-        if (!ncc_front_holds(&requests_, flow)) {
+        if (ncc_requests_starts(&requests_, flow, now_ns)) {
             return true;
         }
-        ncc_front_ready(&requests_, flow, now_ns);
     }
     return ncc_requests_take(&requests_, now_ns, &flow) != 0;
 }
@@ -134,6 +117,9 @@ void Run::Complete(uint32_t flow, int64_t now_ns)
 {
     records_[flow].finish_ns = now_ns;
     ++finished_;
+    if (tags_) {
+        just_delivered_.push_back(flow);
+    }
     if (requests_.group != nullptr) {
         ncc_requests_complete(&requests_, flow, now_ns);
     }
@@ -143,7 +129,7 @@ void Run::Begin(uint32_t flow)
 {
     knowledge_.Began(spec_.flows[flow], views_[flow]);
     if (gates_) {
-        gates_->Open(flow, spec_.flows[flow]);
+        gates_->Open(flow, spec_.flows[flow], spec_.graph.told_bps.empty() ? 0 : spec_.graph.told_bps[flow]);
     }
     std::vector<uint32_t> &live = SenderOf(flow).live;
     live_index_[flow] = static_cast<uint32_t>(live.size());

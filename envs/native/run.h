@@ -38,6 +38,7 @@ class Run
     const std::vector<FlowRecord> &records() const { return records_; }
     const std::vector<FlowView> &views() const { return views_; } // by flow
     const Routes &routes() const { return routes_; }
+    Router &router() { return router_; }
     int64_t flows_started() const { return started_; }
     int64_t flows_finished() const { return finished_; }
     uint64_t messages() const { return messages_; }
@@ -54,6 +55,17 @@ class Run
     {
         return gates_ ? gates_->Edges(now_ns) : std::vector<Gates::Edge>{};
     }
+    // Tags' parameters, all of them and checked, for data packets from the next `ApplyTags` on.
+    void Retag(std::vector<ncc_u64> params) { next_tags_ = std::move(params); }
+    void ApplyTags()
+    {
+        if (tags_ && !next_tags_.empty()) {
+            tags_->Set(std::move(next_tags_));
+            next_tags_.clear();
+        }
+    }
+    // Flows that have been delivered since the last call, in that order; without tags, none.
+    std::vector<int64_t> TakeDelivered() { return std::exchange(just_delivered_, {}); }
 
     // Reports of TCP about a flow.
     void Delivered(uint32_t flow, uint64_t bytes)
@@ -100,12 +112,14 @@ class Run
         if (tags_) {
             const ncc_tag_out tag = tags_->Of(views_[flow], offset_bytes, payload_bytes);
             header.prio = static_cast<uint8_t>(std::min<ncc_u32>(tag.prio, NCC_SW_CLASSES - 1));
-            header.rank = tag.rank;
+            header.rank = router_.tags() ? 0 : tag.rank; // else the rank's field is a program's tag
         }
     }
 
     // True if the flow answers a query, on the query's connection.
     bool Answers(uint32_t flow) const { return !spec_.graph.answer.empty() && spec_.graph.answer[flow] != 0; }
+    // True if what the flow delivers is passed on.
+    bool Feeds(uint32_t flow) const { return !spec_.graph.feeds.empty() && spec_.graph.feeds[flow] >= 0; }
     // True if receivers (gates.h) let the flow send; without their control, everything may.
     bool Passes(uint32_t flow, int64_t now_ns) const { return !gates_ || gates_->Passes(flow, now_ns); }
     // Returns the window, limited by what the receiver allows without an ACK.
@@ -191,6 +205,20 @@ class Run
             network.Schedule(at_ns, EventKind::kFlow, 0);
         }
     }
+    // Passes on what has come, in order, of a flow that feeds another. `Network` has `Live(flow)` and
+    // `Written(flow, bytes)`: its application has written so many more.
+    template <class Network>
+    void Feed(Network &network, uint32_t flow, uint64_t came_bytes)
+    {
+        const auto to = static_cast<uint32_t>(spec_.graph.feeds[flow]);
+        const uint64_t before_bytes = WrittenBytes(to, 0);
+        spec_.flows[to].chunk_bytes += came_bytes - passed_bytes_[flow];
+        passed_bytes_[flow] = came_bytes;
+        const uint64_t bytes = WrittenBytes(to, 0) - before_bytes;
+        if (bytes > 0 && network.Live(to)) {
+            network.Written(to, bytes);
+        }
+    }
     void Begin(uint32_t flow);                  // a flow arrives
     void Finish(uint32_t flow, int64_t now_ns); // its last byte has come; call `Arm` after it
     void End(uint32_t flow, int64_t now_ns);    // all of it is acknowledged
@@ -219,7 +247,9 @@ class Run
     std::vector<Sender> senders_;      // by node
     std::vector<uint32_t> live_index_; // by flow: its place in its host's list of live flows
     IdleConnections idle_;
-    std::optional<Tags> tags_;     // none: packets have class and rank 0
+    std::optional<Tags> tags_; // none: packets have class and rank 0
+    std::vector<ncc_u64> next_tags_;
+    std::vector<int64_t> just_delivered_;
     std::unique_ptr<Gates> gates_; // null without receivers' control
     std::vector<PortTotals> uplinks_before_;
     size_t next_flow_ = 0, live_ = 0; // connections that are not closed
@@ -243,6 +273,7 @@ class Run
     std::vector<uint64_t> wire_bytes_;
     std::vector<uint32_t> next_query_;
     std::vector<int64_t> asked_ns_;
+    std::vector<uint64_t> passed_bytes_; // by flow, with streams that are passed on
 };
 
 } // namespace ncc

@@ -64,13 +64,14 @@ struct StackSpec {
 };
 
 constexpr uint32_t kNoPredictor = UINT32_MAX;
+constexpr int64_t kFed = -1;
 
 struct FlowSpec {
     int64_t start_ns;
     uint32_t src, dst; // node ids
     uint64_t size_bytes;
     uint64_t chunk_bytes = 0; // size of a piece, written every `every_ns`; 0: all is written at once
-    int64_t every_ns = 0;
+    int64_t every_ns = 0; // kFed: other flows feed it (GraphSpec), and `chunk_bytes` is what its application has so far
     uint32_t predictor = kNoPredictor; // predictor of its service, which also learns its size (knows.h)
     uint8_t stack = 0;                 // 0: Spec::transport, else that of Spec::stacks[stack - 1]
     // True if its data is under its sender's rate limit, and its ACKs under its receiver's.
@@ -86,6 +87,11 @@ struct GraphSpec {
     std::vector<uint8_t> answer;   // 1: it answers a query on the query's connection, so it needs no handshake
     std::vector<int32_t> query_of; // with a front end: the query that it answers; -1: none
     std::vector<int32_t> end_of;   // with a front end: place in Spec::front_ends of who asks this query; -1: no query
+    // With streams that are passed on; else both are empty. The flow whose application writes what this flow delivers,
+    // as it comes (-1: none); and the rate of IP packets of data that its pair of hosts may send from its start on (0:
+    // any), until its receiver says another one (gates.h).
+    std::vector<int32_t> feeds;
+    std::vector<double> told_bps;
 };
 
 // The port to a host that asks, for its front end (front.h).

@@ -55,6 +55,8 @@ class Stepped
         ++epoch_;
     }
     void Tell(std::vector<Grant> grants) { network().run().Tell(std::move(grants), network().now_ns()); }
+    // Tags' parameters from when the limits of the next step take effect.
+    void Retag(std::vector<ncc_u64> params) { network().run().Retag(std::move(params)); }
     void Measure(const HostColumns &hosts, const UplinkColumns &uplinks)
     {
         network().run().MeasureHosts(hosts, network().now_ns(),
@@ -80,6 +82,7 @@ class Stepped
         for (size_t i = 0; i < agents.size(); ++i) {
             network().nic(agents[i]).SetLimit(limits_bps_[i]);
         }
+        network().run().ApplyTags();
         network().run().SendMessages(network().now_ns());
     }
     void Paused(uint32_t port, bool on) // a pause frame has come for this port

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ncc
@@ -25,6 +26,8 @@ class Tags
         ops_.tag(params_.data(), &packet, &out);
         return out;
     }
+    // Replaces all parameters, in the order of the tags' own.
+    void Set(std::vector<ncc_u64> params) { params_ = std::move(params); }
 
   private:
     const ncc_tag_ops &ops_;

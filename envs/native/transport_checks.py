@@ -11,22 +11,29 @@ from ncc.baselines.registry import (
     with_defaults,
 )
 from ncc.core.errors import ConfigError
+from ncc.core.pipes import longest_rtt_s
 from ncc.core.scenario import Scenario
 from ncc.core.topology import MOST_CLASSES, Buffer
 from ncc.harness.datapath import HostStack
 
-LEAST_SHAPED_BPS = 84 * 8 * 100
-"""Least rate of a shaped queue: 100 words a second. Rates of words, which are a share of it, then are never 0."""
+SAY_BYTES = 46
+"""IP packet of a word (NCC_TP_SAY_BYTES)."""
+BLIND_PARAMS = ("blind_pkts", "expendable")
+"""Parameters by which transports send data that ports drop first (Aeolus)."""
+LEAST_WORDS_PER_S = 100
+LEAST_SHAPED_BPS = 84 * 8 * LEAST_WORDS_PER_S
+"""Least rate of a shaped queue. Rates of words, which are a share of it, then are never 0."""
+MOST_WORDS = 2**23
+"""Words of a flow on their way at once: half of the numbers of a stamp (NCC_STAMP_SEQ), which go round."""
 
 
 def check_transports(scenario: Scenario, stack: HostStack) -> None:
     """Raise `ConfigError` unless the scenario has what the stack's message transports need, and nothing they lack."""
     used = {name: message_transports()[name] for name in stack.transports if name in message_transports()}
-    if not used:
-        return
     ports = [buffer for link in scenario.network().links for buffer in (link.a_buffer, link.b_buffer) if buffer]
     for name, info in used.items():
-        _check_ports(name, info.needs, scenario, ports)
+        if info.needs & TransportNeeds.SHAPED:
+            _check_shaped(name, scenario, ports)
         _check_queues(name, info.needs, stack, ports)
         _check_routes(name, info.needs, scenario, ports)
         _check_hosts(name, scenario, stack)
@@ -35,18 +42,28 @@ def check_transports(scenario: Scenario, stack: HostStack) -> None:
     _check_beside(scenario, stack, ports)
 
 
-def _check_ports(name: str, needs: TransportNeeds, scenario: Scenario, ports: list[Buffer]) -> None:
-    if needs & TransportNeeds.SHAPED and not (scenario.nic.shaped_frac and all(port.shaped_frac for port in ports)):
+def _check_shaped(name: str, scenario: Scenario, ports: list[Buffer]) -> None:
+    fracs = [scenario.nic.shaped_frac, *(port.shaped_frac for port in ports)]
+    if not all(fracs):
         raise ConfigError(
             f"Transport {name} needs a shaped queue in every port and NIC: set shaped_frac of Scenario.topology and of "
             "Scenario.nic above 0"
         )
-    slowest_bps = min(link.rate_bps for link in scenario.network().links)
-    least_frac = min([scenario.nic.shaped_frac, *(port.shaped_frac for port in ports)])
-    if needs & TransportNeeds.SHAPED and least_frac * slowest_bps < LEAST_SHAPED_BPS:
+    network, transport = scenario.network(), scenario.transport
+    rates_bps = [link.rate_bps for link in network.links]
+    word_bytes = SAY_BYTES + transport.frame_overhead_bytes
+    rtt_s = longest_rtt_s(network, transport.mtu_bytes + transport.frame_overhead_bytes, word_bytes)
+    word_bps = 8 * word_bytes / rtt_s
+    if min(fracs) * min(rates_bps) < (least_bps := max(LEAST_SHAPED_BPS, word_bps)):
         raise ConfigError(
-            f"Transport {name} needs shaped queues of at least {LEAST_SHAPED_BPS} bit/s: set shaped_frac of "
-            f"Scenario.topology and of Scenario.nic to {LEAST_SHAPED_BPS / slowest_bps:.2g} or more"
+            f"Transport {name} needs shaped queues of at least {least_bps:.0f} bit/s, for a word in each RTT of "
+            f"{rtt_s:.2g} s and {LEAST_WORDS_PER_S} in a second: set shaped_frac of Scenario.topology and of "
+            f"Scenario.nic to {least_bps / min(rates_bps):.2g} or more"
+        )
+    if (words := scenario.nic.shaped_frac * max(rates_bps) / word_bps) > MOST_WORDS:
+        raise ConfigError(
+            f"Transport {name} can tell {MOST_WORDS} words of a flow on their way apart, and {words:.0f} fit in the "
+            f"longest RTT of {rtt_s:.2g} s: lower shaped_frac of Scenario.nic, or delays of Scenario.topology"
         )
 
 
@@ -85,29 +102,54 @@ def _check_queues(name: str, needs: TransportNeeds, stack: HostStack, ports: lis
 
 def _check_blind(stack: HostStack, ports: list[Buffer]) -> None:
     blind = [
-        name for name, params in stack.controllers if name in message_transports() and dict(params).get("blind_pkts")
+        (name, param)
+        for name, params in stack.controllers
+        if name in message_transports()
+        for param, value in params
+        if param in BLIND_PARAMS and value
     ]
-    if blind and not all("selective" in {program.name for program in port.programs} for port in ports):
+    if not blind:
+        return
+    name, param = blind[0]
+    if not all("selective" in {program.name for program in port.programs} for port in ports):
         raise ConfigError(
-            f"Transport {blind[0]} sends data unasked (blind_pkts), which ports must drop first: set programs of "
-            "Scenario.topology to a list with selective in it, or blind_pkts to 0"
+            f"Transport {name} sends data unasked ({param}), which ports must drop first: set programs of "
+            f"Scenario.topology to a list with selective in it, or {param} to 0"
         )
-    if blind and any(port.control_first for port in ports):
+    if any(port.control_first for port in ports):
         raise ConfigError(
-            f"Transport {blind[0]} sends a PROBE behind its unasked data, which must not overtake it: set "
-            "control_first of Scenario.topology to false, or blind_pkts to 0"
+            f"Transport {name} sends a PROBE behind its unasked data, which must not overtake it: set "
+            f"control_first of Scenario.topology to false, or {param} to 0"
         )
+
+
+def _carrying(scenario: Scenario, stack: HostStack) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
+    """Return the transports that have flows, and their parameters."""
+    given = {part.component for part in stack.components}
+    rest = {name for name, _ in scenario.workload} - given
+    return list(stack.controllers[not rest :])
 
 
 def _check_entropy(scenario: Scenario, stack: HostStack) -> None:
-    for name, params in stack.controllers:
+    for name, params in _carrying(scenario, stack):
         known = message_transports().get(name)
-        chooses = known and with_defaults(name, known.params, params).get("choice")
-        if chooses and scenario.routing != "entropy":
+        choice = with_defaults(name, known.params, params).get("choice") if known else None
+        if choice and scenario.routing != "entropy":
             raise ConfigError(
                 f"Transport {name} chooses an entropy for each packet (choice), and Scenario.routing is "
                 f"{scenario.routing}: set it to entropy, or choice to 0"
             )
+        if choice is None and scenario.routing == "entropy":
+            raise ConfigError(
+                f"Scenario.routing is entropy, and transport {name} chooses no entropies, so that each flow would keep "
+                f"to one path: set routing to ecmp or spray, or choose one of {', '.join(_choosing())}"
+            )
+
+
+def _choosing() -> list[str]:
+    return sorted(
+        name for name, info in message_transports().items() if "choice" in {each.name for each in info.params}
+    )
 
 
 def _has(port: Buffer, need: int) -> bool:
@@ -148,10 +190,7 @@ def _check_hosts(name: str, scenario: Scenario, stack: HostStack) -> None:
 
 def _check_beside(scenario: Scenario, stack: HostStack, ports: list[Buffer]) -> None:
     """Refuse transports that would share one queue, which is what each is designed against."""
-    given = {part.component for part in stack.components}
-    own = [part.transport for part in stack.components]
-    if {name for name, _ in scenario.workload} - given:
-        own.insert(0, stack.transport)
+    own = [name for name, _ in _carrying(scenario, stack)]
     messages = list(dict.fromkeys(name for name in own if name in message_transports()))
     tcp = [name for name in own if name not in message_transports()]
     if len(messages) > 1:

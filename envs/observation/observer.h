@@ -27,8 +27,7 @@ constexpr int kBurst = 4;
 constexpr int kCalmMost = 1000, kBusyMost = 20; // periods that are counted
 
 // Mean number of others that begin in the same period as a host that begins.
-constexpr int kBegins = 64;         // number of the last beginnings that the mean is over
-constexpr float kUnknown = 1000.0F; // value of the mean before the first beginning
+constexpr int kBegins = 64; // number of the last beginnings that the mean is over
 
 constexpr size_t kTurn = 100; // periods for which the same host goes first of those with equally much left
 
@@ -122,13 +121,13 @@ class Observer
 
   private:
     struct Counts {
-        int wasted = 0;            // see kWasted
-        int begun = 0;             // neighbours that became busy between their last message and the one before
-        int calm = kCalmMost;      // periods since a burst
-        int busy_for = 0;          // periods since the host itself has had flows queued
-        bool was_busy = false;     // true if the host had flows queued at the time of the last messages
-        int begins = 0;            // beginnings of all hosts so far, at most kBegins
-        float together = kUnknown; // the mean that kBegins is about
+        int wasted = 0;        // see kWasted
+        int begun = 0;         // neighbours that became busy between their last message and the one before
+        int calm = kCalmMost;  // periods since a burst
+        int busy_for = 0;      // periods since the host itself has had flows queued
+        bool was_busy = false; // true if the host had flows queued at the time of the last messages
+        int begins = 0;        // beginnings of all hosts so far, at most kBegins
+        float together = 0;    // the mean that kBegins is about
     };
 
     struct Network {

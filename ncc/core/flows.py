@@ -17,6 +17,7 @@ __all__ = [
     "Graph",
     "IntArray",
     "PortRecords",
+    "Streams",
     "check_columns",
     "columns_of",
     "records",
@@ -51,6 +52,24 @@ class Graph:
 
 
 @dataclass(frozen=True)
+class Streams:
+    """Streams of a graph that hosts pass on while they come; all columns have shape [n_flows].
+
+    What a flow delivers may be written, as it comes, into a later flow of its receiver. The other bytes of that flow
+    are its sender's own, and there from its start.
+    """
+
+    stream: IntArray
+    """Number of the stream that the flow is, by which others feed it; -1: none does."""
+    feeds: IntArray
+    """Stream into which the flow's receiver writes what comes, which has a lower number than the flow's own; -1: none.
+    """
+    told_bps: FloatArray
+    """Rate of IP packets of data that the flow's query told its sender, until the receiver says another one
+    (`ncc.core.receivers.Grants.rate_bps`); 0: none. It holds for all flows of the pair of hosts."""
+
+
+@dataclass(frozen=True)
 class FlowTable:
     """Flows in order of their drawn start; all columns have shape [n_flows]."""
 
@@ -67,6 +86,8 @@ class FlowTable:
     """Index of the workload component that the flow belongs to."""
     graph: Graph | None = None
     """Requests; None: there are none."""
+    streams: Streams | None = None
+    """Streams that are passed on; None: there are none, as after a run."""
 
     def __len__(self) -> int:
         return len(self.start_s)
@@ -84,10 +105,10 @@ def records(kind: type[T], **measured: Any) -> T:
 
 
 def columns_of(table: FlowTable | FlowRecords | PortRecords) -> dict[str, Any]:
-    """Return all columns by name, with those of the graph if there is one."""
+    """Return all columns by name, with those of the graph and its streams if there are any."""
     columns = dict(vars(table))
-    graph = columns.pop("graph", None)
-    return columns | (vars(graph) if graph is not None else {})
+    parts = [columns.pop(name, None) for name in ("graph", "streams")]
+    return columns | {name: column for part in parts if part is not None for name, column in vars(part).items()}
 
 
 def check_columns(table: FlowTable | FlowRecords | PortRecords) -> None:

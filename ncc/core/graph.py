@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Graphs of requests (`ncc.core.flows.Graph`): made row by row, joined, checked, and brought up to date after a run."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ncc.core.errors import ConfigError
-from ncc.core.flows import BoolArray, FlowRecords, FlowTable, Graph, IntArray
+from ncc.core.flows import BoolArray, FlowRecords, FlowTable, Graph, IntArray, Streams
 from ncc.core.units import NS_PER_S
 
 MAX_THINK_S = 3600.0
 """Longest time between the end of a group and a flow that waits for it."""
 NONE = -1
+_TABLES = ("graph", "streams")
+"""Fields of `FlowTable` that are tables themselves."""
 _COLUMNS = {
     "start_s": np.float64,
     "src": np.int64,
@@ -24,9 +27,16 @@ _COLUMNS = {
     "group": np.int64,
     "after": np.int64,
     "think_s": np.float64,
+    "stream": np.int64,
+    "feeds": np.int64,
+    "told_bps": np.float64,
 }
 _FREE: dict[str, Any] = {"request": NONE, "answer": False, "group": NONE, "after": NONE, "think_s": 0.0}
 """Columns of a flow that is part of no graph."""
+_ALONE: dict[str, Any] = {"stream": NONE, "feeds": NONE, "told_bps": 0.0}
+"""Columns of a flow that is not passed on and has been told no rate."""
+_NUMBERS = {"request": "request", "group": "group", "after": "group", "stream": "stream", "feeds": "stream"}
+"""Columns of numbers, and the column in which these are given to flows."""
 
 
 class Rows:
@@ -34,7 +44,7 @@ class Rows:
 
     def __init__(self) -> None:
         self._parts: list[dict[str, np.ndarray]] = []
-        self.n_groups = 0
+        self.n_groups = self.n_streams = 0
         self.request = 0
         """Number of the request whose rows are appended."""
 
@@ -47,12 +57,17 @@ class Rows:
         """Make a group; return its number."""
         return int(self.groups(1)[0])
 
+    def streams(self, n: int) -> IntArray:
+        """Make n streams; return their numbers [n]."""
+        self.n_streams += n
+        return np.arange(self.n_streams - n, self.n_streams)
+
     def add(self, src: npt.ArrayLike, dst: npt.ArrayLike, size_bytes: npt.ArrayLike, **columns: npt.ArrayLike) -> None:
         """Append rows; each argument is a number for all of them or an array, and names of others are columns.
 
         A row that waits for a group starts at least 1 ns after it.
         """
-        given = {"start_s": 0.0, **_FREE, "src": src, "dst": dst, "size_bytes": size_bytes, **columns}
+        given = {"start_s": 0.0, **_FREE, **_ALONE, "src": src, "dst": dst, "size_bytes": size_bytes, **columns}
         part = np.broadcast_arrays(*(np.asarray(given[name], kind) for name, kind in _COLUMNS.items()))
         self._parts.append({name: np.atleast_1d(column) for name, column in zip(_COLUMNS, part, strict=True)})
         waits = self._parts[-1]["after"] >= 0
@@ -86,25 +101,29 @@ def join(rows: Rows, hosts: IntArray, *groups: IntArray, start_s: float = 0.0) -
     return complete
 
 
-def joined(parts: list[dict[str, np.ndarray]]) -> Graph | None:
-    """Join the graphs of a workload's components, in order; ids are renumbered. None if no component has one.
+def joined(parts: list[dict[str, np.ndarray]]) -> tuple[Graph | None, Streams | None]:
+    """Join the graphs of a workload's components, in order; numbers are given anew. None for what no component has.
 
     Args:
         parts: columns of the rows of each component; those without a graph have only `src` and the like.
     """
     if not any("group" in part for part in parts):
-        return None
-    ids = dict.fromkeys(("request", "group"), 0)
-    columns: dict[str, list[np.ndarray]] = {name: [] for name in _FREE}
+        return None, None
+    first = dict.fromkeys(_NUMBERS.values(), 0)
+    columns: dict[str, list[np.ndarray]] = {name: [] for name in _FREE | _ALONE}
     for part in parts:
         n = len(part["src"])
-        for name, free in _FREE.items():
+        for name, free in (_FREE | _ALONE).items():
             column = part.get(name, np.full(n, free))
-            offset = ids["request" if name == "request" else "group"]
-            columns[name].append(np.where(column >= 0, column + offset, NONE) if free == NONE else column)
-        for name in ids:
-            ids[name] += int(part[name].max(initial=NONE)) + 1 if name in part else 0
-    return Graph(**{name: np.concatenate(column).astype(_COLUMNS[name]) for name, column in columns.items()})
+            columns[name].append(
+                np.where(column >= 0, column + first[_NUMBERS[name]], NONE) if name in _NUMBERS else column
+            )
+        for name in first:
+            first[name] += int(part[name].max(initial=NONE)) + 1 if name in part else 0
+    whole: dict[str, Any] = {name: np.concatenate(column).astype(_COLUMNS[name]) for name, column in columns.items()}
+    streams = Streams(**{name: whole.pop(name) for name in _ALONE})
+    passed_on = (streams.feeds >= 0).any() or (streams.told_bps > 0).any()
+    return Graph(**whole), streams if passed_on else None
 
 
 def check_graph(flows: FlowTable) -> None:
@@ -117,6 +136,8 @@ def check_graph(flows: FlowTable) -> None:
                 f"flow {int(np.argmax(waits))} goes from a host to itself, and only a graph of requests has such rows "
                 "(waits): name another host, or give the table a graph"
             )
+        if flows.streams is not None:
+            raise ConfigError("a flow table with streams that are passed on needs a graph of requests")
         return
     n_groups = int(max(graph.group.max(initial=NONE), graph.after.max(initial=NONE))) + 1
 
@@ -148,6 +169,42 @@ def check_graph(flows: FlowTable) -> None:
         sends & (graph.request != request_of[graph.group]),
         "is in a group of another request: give each request groups of its own, and join them with waits",
     )
+    if flows.streams is not None:
+        _check_streams(flows, flows.streams, refuse)
+
+
+def _check_streams(flows: FlowTable, streams: Streams, refuse: Callable[[BoolArray, str], None]) -> None:
+    """Refuse flows by streams that cannot be passed on; `refuse(bad, text)` names the first bad row."""
+    stream, feeds = streams.stream, streams.feeds
+    refuse((np.minimum(stream, feeds) < NONE) | (np.maximum(stream, feeds) >= len(flows)), (
+        "has a stream that is not -1 or a number below that of flows"
+    ))  # fmt: skip
+    refuse((stream >= 0) & (np.bincount(stream[stream >= 0], minlength=len(flows))[stream] > 1), (
+        "is the same stream as another flow: give each stream one flow"
+    ))  # fmt: skip
+    to = fed_rows(streams)
+    refuse((feeds >= 0) & (to < 0), "feeds a stream that no flow is")
+    refuse((feeds >= 0) & (stream >= 0) & (feeds >= stream), (
+        "feeds a stream that is not before its own, so streams may feed each other: number those that are fed first"
+    ))  # fmt: skip
+    refuse((to >= 0) & (flows.src[to] != flows.dst), "feeds a stream of another host than its receiver")
+    refuse((to >= 0) & (flows.size_bytes == 0), "feeds a stream and has no bytes")
+    fed_bytes = np.bincount(to[to >= 0], flows.size_bytes[to >= 0], len(flows))
+    refuse(fed_bytes > flows.size_bytes, (
+        "is fed more bytes than it has: its size must be that of the flows that feed it and what its sender has itself"
+    ))  # fmt: skip
+    refuse(~((streams.told_bps >= 0) & np.isfinite(streams.told_bps)), (
+        "has a told_bps that is not a rate in bits/s, or 0 for none"
+    ))  # fmt: skip
+
+
+def fed_rows(streams: Streams) -> IntArray:
+    """Return the row of the flow that each flow feeds, [n_flows]; -1: none."""
+    row_of = np.full(max(len(streams.stream), int(streams.feeds.max(initial=NONE)) + 1) + 1, NONE)
+    row_of[streams.stream] = np.arange(len(streams.stream))
+    row_of[NONE] = NONE
+    rows: IntArray = row_of[streams.feeds]
+    return rows
 
 
 def queries_of(flows: FlowTable) -> IntArray:
@@ -188,7 +245,7 @@ def after_run(flows: FlowTable, records: FlowRecords) -> tuple[FlowTable, FlowRe
     kept = flows.size_bytes > 0
 
     def rows(table: Any) -> Any:
-        return replace(table, **{name: column[kept] for name, column in vars(table).items() if name != "graph"})
+        return replace(table, **{name: column[kept] for name, column in vars(table).items() if name not in _TABLES})
 
     graph: Graph = rows(flows.graph)
-    return replace(rows(replace(flows, start_s=records.start_s)), graph=graph), rows(records)
+    return replace(rows(replace(flows, start_s=records.start_s)), graph=graph, streams=None), rows(records)

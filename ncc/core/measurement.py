@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ncc.core.flows import FloatArray, IntArray
-from ncc.core.receivers import NO_EDGES, Edges
+from ncc.core.receivers import NO_EDGES, NO_QUEUES, Edges, Queues
 from ncc.core.signals import SIGNALS, Measured, Progress, names
 
 COLUMNS = (*names("host"), *names("uplink"))
@@ -20,17 +20,38 @@ PROGRESS = names("network")
 """Names of the scalars of a network: time, number of the epoch, and counts of flows."""
 
 
+@dataclass(frozen=True)
+class Delivered:
+    """Flows that were delivered in a period, in that order; columns have shape [n]."""
+
+    size_bytes: IntArray
+    """Payload."""
+    took_s: FloatArray
+    """Completion time."""
+
+    def __len__(self) -> int:
+        return len(self.size_bytes)
+
+
+NONE_DELIVERED = Delivered(np.zeros(0, np.int64), np.zeros(0))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Measurement(Progress, Measured):
     """The measurement of one network over one period, (time_s - period_s, time_s]."""
 
     edges: Edges = NO_EDGES
     """Flows as their receivers know them; empty unless `Scenario.has_receivers`. Results do not store them."""
+    delivered: Delivered = NONE_DELIVERED
+    """Flows that were delivered, as a central controller is told; empty if hosts have no tags (`HostStack.tags`).
+    Results do not store them."""
+    queues: Queues = NO_QUEUES
+    """Queues before neighbourhoods at the end of the period; as `edges`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements(Measured):
-    """The measurements of several networks over one period each, without `edges`.
+    """The measurements of several networks over one period each, without `edges` and `delivered`.
 
     The networks may be in different epochs, so `time_s` and `epoch` may differ between them.
     """

@@ -44,10 +44,30 @@ def longest_pipe(network: Topology, packet_bytes: int, sources: frozenset[int], 
         sources: node ids of the senders.
         destinations: node ids of the receivers.
     """
-    senders, receivers = (_alike(network, hosts) for hosts in (sources, destinations))
-    pairs = [(src, dst) for src, *_ in senders for hosts in receivers for dst in [h for h in hosts if h != src][:1]]
-    pipes = [Pipe(src, dst, _pipe_bytes(network, src, dst, packet_bytes)) for src, dst in pairs]
+    both_bytes = packet_bytes + HEADER_BYTES
+    pipes = [
+        Pipe(src, dst, bdp_bytes(rate_bps, rtt_s))
+        for src, dst in _pairs(network, sources, destinations)
+        for rtt_s, rate_bps in [_rtt_s(network, src, dst, both_bytes)]
+    ]
     return max(pipes, key=lambda pipe: pipe.bytes, default=Pipe(min(sources), min(destinations), 0.0))
+
+
+def longest_rtt_s(network: Topology, packet_bytes: int, ack_bytes: int) -> float:
+    """Find the longest RTT between two hosts in the empty network, in seconds, on shortest paths.
+
+    Args:
+        packet_bytes: size on the wire of a full packet.
+        ack_bytes: size on the wire of its ACK.
+    """
+    hosts = frozenset(network.hosts)
+    return max(_rtt_s(network, *pair, packet_bytes + ack_bytes)[0] for pair in _pairs(network, hosts, hosts))
+
+
+def _pairs(network: Topology, sources: frozenset[int], destinations: frozenset[int]) -> list[tuple[int, int]]:
+    """The first source and the first destination of each pair of groups of hosts with equal links at one switch."""
+    senders, receivers = (_alike(network, hosts) for hosts in (sources, destinations))
+    return [(src, dst) for src, *_ in senders for hosts in receivers for dst in [h for h in hosts if h != src][:1]]
 
 
 def _alike(network: Topology, hosts: frozenset[int]) -> list[list[int]]:
@@ -58,8 +78,8 @@ def _alike(network: Topology, hosts: frozenset[int]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _pipe_bytes(network: Topology, src: int, dst: int, packet_bytes: int) -> float:
+def _rtt_s(network: Topology, src: int, dst: int, both_bytes: int) -> tuple[float, float]:
+    """RTT in seconds of a packet and its ACK, which have `both_bytes` together, and rate of the slowest link."""
     links = [network.links[port // 2] for port in network.path(src, dst)]
-    bits = BITS_PER_BYTE * (packet_bytes + HEADER_BYTES)
-    rtt_s = sum(2 * link.delay_s + bits / link.rate_bps for link in links)
-    return bdp_bytes(min(link.rate_bps for link in links), rtt_s)
+    rtt_s = sum(2 * link.delay_s + BITS_PER_BYTE * both_bytes / link.rate_bps for link in links)
+    return rtt_s, min(link.rate_bps for link in links)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PICC's placement of objects on servers (Wang, PhD thesis 2021, section 4.1), as functions of numbers alone."""
+"""SICC's choice of servers and hubs, and PICC's placement of objects, as functions of numbers alone.
 
+Sections and equations are those of Wang, PhD thesis 2021: 3.1 is SICC, 4.1 PICC.
+"""
+
+import heapq
 from collections.abc import Iterable
 
 import numpy as np
@@ -109,3 +113,146 @@ def clusters(close: FloatArray, weight: float) -> list[set[int]]:
     tree = nx.gomory_hu_tree(graph)
     tree.remove_node("all")
     return [set(part) for part in nx.connected_components(tree)]
+
+
+def most_hubs(buffer_bytes: float, down_bps: float, up_bps: float, packet_bytes: float) -> int:
+    """Return M, the most hubs that may send to a front end at once (eq. 3.1); at least 1.
+
+    Packets of all hubs come at the same time, and the buffer takes them:
+
+        M = (S_e / B_d) B_u / s
+
+    Args:
+        buffer_bytes: S_e, buffer of the port to the front end.
+        down_bps: B_d, rate of that port.
+        up_bps: B_u, rate of a hub's link.
+        packet_bytes: s, mean size of a packet.
+    """
+    return max(1, int(buffer_bytes / down_bps * up_bps / packet_bytes))
+
+
+def swarms(at: IntArray, rack_of: IntArray, rng: np.random.Generator | None = None) -> tuple[IntArray, IntArray]:
+    """Group servers by racks, and choose the hub of each group (Algorithm 1, lines 1 to 4).
+
+    The hub is the server with most objects; of equal ones, that with the lowest number.
+
+    Args:
+        at: server of each object of a request, [n_objects].
+        rack_of: rack of each node, by node id.
+        rng: draws as large groups from all of these servers, in place of the racks' (SICC-NPS of section 3.2.2).
+
+    Returns:
+        the hub of each swarm [n_swarms], and the swarm of each object [n_objects].
+    """
+    n, objects = len(rack_of), np.bincount(at, minlength=len(rack_of))
+    servers = np.flatnonzero(objects)
+    of = _numbered(rack_of[servers])
+    if rng is not None:
+        of = rng.permutation(of)
+    best = np.zeros(of.max() + 1, np.int64)
+    np.maximum.at(best, of, objects[servers] * n + (n - 1 - servers))  # most objects, then the lowest number
+    swarm_of = np.zeros(n, np.int64)
+    swarm_of[servers] = of
+    return n - 1 - best % n, swarm_of[at]
+
+
+def _numbered(values: IntArray) -> IntArray:
+    """Number the distinct values in ascending order; return the number of each, [n]."""
+    numbers: IntArray = np.cumsum(np.bincount(values) > 0) - 1
+    return numbers[values]
+
+
+def tree(objects: IntArray, most: int, router_of: IntArray) -> IntArray:
+    """Link hubs to a tree until at most `most` are left for the front end (Algorithm 1, lines 5 to 13).
+
+    The hub with the fewest objects becomes a child of the one with the next fewest under the same router, which also
+    takes its children, the largest first, while it has fewer than `most`. Objects count with those of the hubs below.
+    The thesis does not say what happens if a router has no other hub: here, any router's hub with the fewest is taken.
+
+    Args:
+        objects: objects of each hub's swarm, [n_hubs].
+        most: N, hubs that may send to the front end; at least 1.
+        router_of: aggregation router of each hub, [n_hubs].
+
+    Returns:
+        the parent of each hub [n_hubs]; -1: the front end.
+    """
+    n, total = len(objects), objects.tolist()
+    parent, children = [-1] * n, [list[int]() for _ in range(n)]
+    everywhere = sorted((count, hub) for hub, count in enumerate(total))  # a sorted list is a heap
+    under: dict[int, list[tuple[int, int]]] = {}
+    for entry in everywhere:
+        under.setdefault(int(router_of[entry[1]]), []).append(entry)
+
+    def fewest(heap: list[tuple[int, int]]) -> int | None:
+        """Return the hub with the fewest objects; entries that are out of date are thrown away."""
+        while heap and (parent[heap[0][1]] >= 0 or total[heap[0][1]] != heap[0][0]):
+            heapq.heappop(heap)
+        return heap[0][1] if heap else None
+
+    for _ in range(n - most):
+        hub = fewest(everywhere)
+        assert hub is not None  # more than `most` are left
+        heapq.heappop(everywhere)
+        beside = under[int(router_of[hub])]
+        fewest(beside)
+        heapq.heappop(beside)  # this hub: it has the fewest of all
+        near = fewest(beside)
+        to = fewest(everywhere) if near is None else near
+        assert to is not None  # `most` are left, and at least one
+        parent[hub] = to
+        children[to].append(hub)
+        children[hub].sort(key=total.__getitem__)
+        while len(children[to]) < most and children[hub]:
+            child = children[hub].pop()
+            parent[child] = to
+            children[to].append(child)
+        total[to] += total[hub]
+        heapq.heappush(everywhere, (total[to], to))
+        heapq.heappush(under[int(router_of[to])], (total[to], to))
+    return np.array(parent, np.int64)
+
+
+def depths(parent: IntArray) -> IntArray:
+    """Return the number of hubs above each hub, [n_hubs]."""
+    depth, above = np.zeros(len(parent), np.int64), parent.copy()
+    while (linked := above >= 0).any():
+        depth += linked
+        above = np.where(linked, parent[above], -1)
+    return depth
+
+
+def redirect(sizes: IntArray, holders: IntArray, rack_of: IntArray, speed: FloatArray) -> IntArray:
+    """Choose copies so that all hubs need about the same time (section 3.1.3.2); return the servers [n_objects].
+
+    A hub needs the time p = |D| s / b for the objects D of its swarm (eq. 3.7), at its speed b. From the hub with the
+    longest time on, objects move to the hub with the shortest time that has a copy, until the time is not above the
+    mean of all hubs (eq. 3.8). Only hubs with a time below the mean take objects; ours is that an object stays if its
+    new hub would then need longer than the old one. The thesis does this while a request runs. Here it is done before,
+    with speeds that are known.
+
+    Args:
+        sizes: bytes of each object, [n_objects].
+        holders: servers of its copies, [n_objects, n_copies], the one that is asked without redirection first.
+        rack_of: rack of each node, by node id; every rack has a hub.
+        speed: speed of each rack's hub, in any unit, by rack.
+    """
+    racks = rack_of[holders]
+    chosen, at = holders[:, 0].copy(), racks[:, 0].copy()
+    took = np.bincount(at, sizes, len(speed)) / speed
+    live = np.unique(at)
+    with_hub = np.isin(racks, live)
+    for hub in live[np.argsort(-took[live], kind="stable")].tolist():
+        for item in np.flatnonzero(at == hub).tolist():
+            mean = took[live].mean()
+            if took[hub] <= mean:
+                break
+            times = np.where(with_hub[item] & (racks[item] != hub), took[racks[item]], np.inf)
+            copy = int(times.argmin())
+            to = int(racks[item, copy])
+            if times[copy] >= mean or times[copy] + sizes[item] / speed[to] > took[hub]:
+                continue
+            took[hub] -= sizes[item] / speed[hub]
+            took[to] += sizes[item] / speed[to]
+            at[item], chosen[item] = to, holders[item, copy]
+    return chosen

@@ -42,6 +42,14 @@ class Edges:
 
 
 @dataclass(frozen=True)
+class Queues:
+    """Queues of the ports into neighbourhoods, where the links of their uplinks end."""
+
+    into_bytes: FloatArray
+    """Bytes that wait there, [n_neighbourhoods]; 0 at a host's end of a link."""
+
+
+@dataclass(frozen=True)
 class Grants:
     """Grants of receivers to senders, one per row; columns have shape [G].
 
@@ -96,13 +104,18 @@ class Grants:
 
 @dataclass(frozen=True)
 class Decision:
-    """A limiter's decision for one period: rate limits of hosts in bits/s, [n_agents], and grants of receivers."""
+    """A limiter's decision for one period."""
 
     limits_bps: FloatArray
-    grants: Grants
+    """Rate limits of hosts in bits/s, [n_agents]; inf means no limit."""
+    grants: Grants | None = None
+    """Grants of receivers; None: receivers do not decide."""
+    tag_params: tuple[int, ...] | None = None
+    """All parameters of the hosts' tags (`HostStack.tags`), in the order and the units of the tags; None: they stay."""
 
 
 _NONE, _NO_REAL = np.zeros(0, np.int64), np.zeros(0)
+NO_QUEUES = Queues(_NO_REAL)
 NO_EDGES = Edges(_NONE, _NONE, _NONE, _NO_REAL, _NO_REAL, _NO_REAL, _NO_REAL)
 
 

@@ -19,10 +19,12 @@ IDS: dict[str, dict[str, Any]] = {
     "ncc/Rack-v0": RACK,
     "ncc/RackBox-v0": RACK | {"kwargs": {"space": "box"}},
     "ncc/RackOne-v0": RACK | {"kwargs": {"space": "discrete"}},
+    "ncc/Thresholds-v0": {"entry_point": "ncc.envs.gym:ThresholdsEnv"},
     "ncc/Ns3Gym-v0": {"entry_point": "ncc.envs.ns3gym.env:Ns3GymEnv"},
 }
 """Environments by id. The actions of the first three are an index for each host, a number for each host, and one index
-for all hosts. The fourth is a simulation of another project that speaks ns3-gym's protocol."""
+for all hosts; those of the fourth are thresholds of classes. The last is a simulation of another project that speaks
+ns3-gym's protocol."""
 
 
 def register_when_imported() -> None:

@@ -15,6 +15,7 @@ from ncc.core.plausible import usual
 from ncc.core.sizes import with_tables
 from ncc.core.topologies import AnyTopology
 from ncc.core.topology import Share, Topology
+from ncc.core.uet import with_uet
 from ncc.core.units import HEADER_BYTES, MS, US
 from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value, digest_of, from_dict
 from ncc.core.workload import Workload, check_fits, draw_flows, offered_load
@@ -188,7 +189,7 @@ class Scenario(Value, frozen=True):
     """Choice among paths of equal length. `ecmp`: a hash of the flow at each switch, another one for ACKs. `symmetric`:
     ACKs take the path of their data, in the other direction. `spray`: a switch sends the packets for a host over its
     ports towards it in turn, whatever their flow, so that packets overtake each other. `entropy`: a hash of the flow
-    and of a number that a sender chooses for each packet; TCP chooses none, and keeps to one path as with `ecmp`."""
+    and of a number that a sender chooses for each packet, as only some message transports do."""
     transport: Transport = Transport()
     nic: Nic = Nic()
 
@@ -228,6 +229,11 @@ class Scenario(Value, frozen=True):
             check_fits(self.workload, network, self.duration_s)
         except ConfigError as error:
             raise ConfigError(f"Scenario.{error}") from None
+        if not self.has_receivers and (telling := [name for name, traffic in self.workload if traffic.tells_rates]):
+            raise ConfigError(
+                f"Scenario.workload.{telling[0]} tells hubs how fast to send, which needs receivers: set "
+                "neighbourhoods to receivers or both"
+            )
         if self.drain_s is None and (lasting := [name for name, traffic in self.workload if traffic.endless]):
             raise ConfigError(
                 f"Scenario.workload.{lasting[0]} never ends, and with drain_s null the run waits for every flow: "
@@ -293,6 +299,7 @@ class Scenario(Value, frozen=True):
             (plain, "routing", "ecmp"),
             (plain["topology"], "classes", 1),
             (plain["topology"], "programs", ()),
+            (plain["topology"], "uet", False),
             (plain["topology"], "last_delay_s", None),
             (plain["topology"], "slow_links", 0),
             (plain["topology"], "slow_frac", 0.25),
@@ -306,6 +313,7 @@ class Scenario(Value, frozen=True):
             (plain["nic"], "learns_from", "host"),
             *((part, "writes", "at_once") for part in traffic),
             *((part, "receivers", 1) for part in traffic if part["kind"] == "incast"),
+            *((part, "sicc", None) for part in traffic if part["kind"] == "store"),
         ):
             if part.get(key, default) == default:
                 part.pop(key, None)
@@ -314,6 +322,8 @@ class Scenario(Value, frozen=True):
 
     def network(self) -> Topology:
         """The topology, built once per process."""
+        if self.topology.uet:
+            return _build_uet(self.topology, self.transport.mtu_bytes, self.transport.frame_overhead_bytes)
         return _build(self.topology)
 
     @property
@@ -350,6 +360,11 @@ class Scenario(Value, frozen=True):
 @lru_cache(maxsize=32)
 def _build(spec: AnyTopology) -> Topology:
     return spec.build()
+
+
+@lru_cache(maxsize=32)
+def _build_uet(spec: AnyTopology, mtu_bytes: int, frame_overhead_bytes: int) -> Topology:
+    return with_uet(_build(spec), mtu_bytes, frame_overhead_bytes)
 
 
 def scenario_from_dict(data: Mapping[str, Any], where: str = "scenario") -> Scenario:

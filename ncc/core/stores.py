@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Requests for objects of a store with replicas, of which some are popular (Wang, PhD thesis 2021, section 4.2)."""
+"""Requests for objects of a store with replicas, of which some are popular (Wang, PhD thesis 2021, 3.2 and 4.2)."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
@@ -12,8 +12,9 @@ from ncc.core.flows import IntArray
 from ncc.core.graph import Rows
 from ncc.core.placement import MAX_CLUSTERED, closeness, clusters, cover, gather, together
 from ncc.core.requests import QUERY_BYTES, Asking, ask
+from ncc.core.swarms import Fabric, Sicc, ask_hubs
 from ncc.core.topology import Topology
-from ncc.core.traffic import at_most
+from ncc.core.traffic import at_most, named
 from ncc.core.value import Count, Fraction, Natural, Positive, Value
 
 
@@ -35,7 +36,7 @@ class Store(Asking, frozen=True, kw_only=True, tag="store"):
 
     Objects lie on servers drawn from `sources`, each copy on another one, without the front end. Each object of a
     request is popular with probability `popular_frac`. The front end sends one query to each server that it asks, and
-    one answer has all the objects of this server. Without PICC, the copy to ask for is drawn.
+    one answer has all the objects of this server. Without PICC and SICC, the copy to ask for is drawn.
     """
 
     asked: Count = 1000
@@ -50,6 +51,8 @@ class Store(Asking, frozen=True, kw_only=True, tag="store"):
     object_bytes: Count | SizeDistribution
     requests: Count = 1
     picc: Picc | None = None
+    sicc: Sicc | None = None
+    """Asking through hubs (`ncc.core.swarms`); null: servers answer the front end."""
     query_bytes: Count = QUERY_BYTES
 
     def check(self) -> None:
@@ -60,17 +63,29 @@ class Store(Asking, frozen=True, kw_only=True, tag="store"):
                 f"Store.correlated must divide popular ({self.popular}), got {self.correlated}: objects of a group are "
                 "asked for together"
             )
+        if self.sicc is not None and self.writes != "at_once":
+            raise ConfigError("Store.writes must be at_once with sicc: hubs write what comes, as it comes")
+        if self.picc is not None and self.sicc is not None:
+            raise ConfigError("Store.picc and Store.sicc are two ways to ask: set one of them to null")
         if self.picc is not None and self.picc.cluster_weight is not None and self.popular > MAX_CLUSTERED:
             raise ConfigError(
                 f"Store.picc.cluster_weight needs at most {MAX_CLUSTERED} popular objects, got {self.popular}: set it "
                 "to null"
             )
 
+    @property
+    def tells_rates(self) -> bool:
+        return self.sicc is not None
+
     def fits(self, topology: Topology, duration_s: float) -> None:
         super().fits(topology, duration_s)
+        if self.sicc is not None:
+            with named("sicc"):
+                for host in topology.group(self.destinations):
+                    topology.down_port(host)
         if (n := len(topology.group(self.sources)) - 1) < self.copies:
             raise ConfigError(f"copies must be at most the {n} servers other than the front end, got {self.copies}")
-        at_most("requests", 2.0 * self.requests * self.asked)
+        at_most("requests", (2.0 if self.sicc is None else 5.0) * self.requests * self.asked)
 
     def draw_rows(self, topology: Topology, rng: np.random.Generator) -> Rows:
         rows, before = Rows(), -1
@@ -84,19 +99,36 @@ class Store(Asking, frozen=True, kw_only=True, tag="store"):
         asked = self._asked(self.requests, rng)
         copy = rng.integers(self.copies, size=asked.shape)
         moved = holders if self.picc is None else self._placed(self.picc, topology, sizes, holders, rng)
+        fabric = None if self.sicc is None else Fabric(topology)
+        timing: dict[str, Any] = {"service_s": self.service_s, "start_s": self.start_s, "query_bytes": self.query_bytes}
         for objects, drawn in zip(asked, copy, strict=True):
+            think_s = self.think_s if before >= 0 else 0.0
+            if self.sicc is not None and fabric is not None:
+                first = holders[objects[:, None], (drawn[:, None] + np.arange(self.copies)) % self.copies]
+                before = ask_hubs(
+                    rows,
+                    self.sicc,
+                    fabric,
+                    front_end,
+                    sizes=sizes[objects],
+                    holders=first,
+                    rng=rng,
+                    after=before,
+                    think_s=think_s,
+                    **timing,
+                )
+                rows.request += 1
+                continue
             at = holders[objects, drawn] if self.picc is None else cover(moved[objects])
             servers_asked, which = np.unique(at, return_inverse=True)
             before = ask(
                 rows,
                 front_end,
                 servers_asked,
-                query_bytes=self.query_bytes,
                 answer_bytes=np.bincount(which, sizes[objects]).astype(np.int64),
                 after=before,
-                think_s=self.think_s if before >= 0 else 0.0,
-                service_s=self.service_s,
-                start_s=self.start_s,
+                think_s=think_s,
+                **timing,
             )
             rows.request += 1
         return rows
@@ -119,14 +151,10 @@ class Store(Asking, frozen=True, kw_only=True, tag="store"):
             found = clusters(closeness(log, self.popular), picc.cluster_weight)
             holders = together(holders, (group for group in found if len(group) > 1))
         frequency = np.bincount(log.ravel(), minlength=self.objects).astype(np.float64)
-        rack_of = np.zeros(len(topology.nodes), np.int64)
-        for host in topology.hosts:
-            link = topology.host_link(host)
-            rack_of[host] = link.a + link.b - host  # the switch before it
         return gather(
             sizes,
             holders,
-            rack_of,
+            Fabric(topology).rack_of,
             frequency,
             theta=picc.theta,
             capacity_bytes=picc.capacity_bytes or np.inf,

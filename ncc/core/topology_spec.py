@@ -55,6 +55,9 @@ class TopologySpec(Value, frozen=True, tag_field="kind"):
     selective_pkts: Natural = 2
     programs: tuple[Program, ...] = ()
     """Programs of every switch port; see `Buffer.programs`."""
+    uet: bool = False
+    """Marks and trims as Ultra Ethernet does, by the bandwidth-delay product of the longest path (`ncc.core.uet`), in
+    place of `mark_threshold_bytes`, `mark_on_departure` and `control_first`."""
     shared_buffer_bytes: Annotated[int, Meta(ge=0, le=MAX_POOL_BYTES)] = 0
     """Size of each pool that ports of a switch share in addition to their own buffers; 0: no pools."""
     dt_alpha: Alpha = 1.0
@@ -74,6 +77,12 @@ class TopologySpec(Value, frozen=True, tag_field="kind"):
         if self.bcc is not None and self.shared_red is not None:
             raise ConfigError(
                 f"{owner}.bcc and {owner}.shared_red must not both be set: bcc computes what the other says"
+            )
+        trims = any(program.name == "trim" for program in self.programs)
+        if self.uet and (self.red is not None or trims or self.shared_buffer_bytes or self.classes > 1):
+            raise ConfigError(
+                f"{owner}.uet sets thresholds of marking and trimming in ports of one class with buffers of their own: "
+                "leave red, the program trim, shared_buffer_bytes and classes out, or set uet to false"
             )
         for name, marking in (("shared_red", self.shared_red), ("bcc", self.bcc)):
             if marking is not None and not self.shared_buffer_bytes:

@@ -27,6 +27,11 @@ class Traffic(Value, frozen=True, kw_only=True, tag_field="kind"):
     endless: ClassVar[bool] = False
     """True if the flows outlast the run: they are measured while they last and need not be delivered."""
 
+    @property
+    def tells_rates(self) -> bool:
+        """True if queries tell senders how fast to send (`ncc.core.flows.Streams`), which needs receivers."""
+        return False
+
     def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:
         """Draw flows that arrive in [0, duration_s), in any order."""
         raise TypeError(f"{type(self).__name__} must define draw()")

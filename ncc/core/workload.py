@@ -13,7 +13,7 @@ from ncc.core.benchmarks import HiBench, Ycsb
 from ncc.core.collectives import Collective
 from ncc.core.distributions import SizeDistribution, distribution
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.flows import BoolArray, FloatArray, FlowTable, Graph, IntArray
+from ncc.core.flows import BoolArray, FloatArray, FlowTable, Graph, IntArray, Streams
 from ncc.core.graph import joined
 from ncc.core.requests import FanOut
 from ncc.core.seeding import generator
@@ -289,7 +289,7 @@ def draw_flows(workload: Workload, topology: Topology, duration_s: float, seed: 
     drawn = [_columns(part, topology, duration_s, generator(seed, "flows", name)) for name, part in workload]
     traffic = np.repeat(np.arange(len(drawn)), [len(columns["src"]) for columns in drawn])
     start, src, dst, size = (join([columns[name] for columns in drawn]) for name in _NAMES)
-    graph = joined(drawn)
+    graph, streams = joined(drawn)
     last_ns = np.ceil(duration_s * NS_PER_S) - 1  # rounding must not move a flow past the end
     start = np.minimum(np.rint(start * NS_PER_S), last_ns) / NS_PER_S
     order = np.argsort(start, kind="stable")
@@ -300,6 +300,7 @@ def draw_flows(workload: Workload, topology: Topology, duration_s: float, seed: 
         size_bytes=size[order].astype(np.int64),
         traffic=traffic[order].astype(np.int64),
         graph=graph and Graph(**{name: column[order] for name, column in vars(graph).items()}),
+        streams=streams and Streams(**{name: column[order] for name, column in vars(streams).items()}),
     )
 
 

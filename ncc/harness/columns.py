@@ -55,7 +55,7 @@ def tables(run: Run) -> dict[str, pa.Table]:
 
 def flows_from(table: pa.Table) -> tuple[FlowTable, FlowRecords]:
     """Convert the table `flows` back to the flows and records of the run."""
-    columns = {f.name: numpy_column(table, f.name) for f in fields(FlowTable) if f.name != "graph"}
+    columns = {f.name: numpy_column(table, f.name) for f in fields(FlowTable) if f.name not in ("graph", "streams")}
     graph = Graph(**_columns(table, Graph)) if "request" in table.column_names else None
     return FlowTable(**columns, graph=graph), FlowRecords(**_columns(table, FlowRecords))
 

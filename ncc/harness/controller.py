@@ -9,11 +9,13 @@ from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
 from ncc.core.value import Count, Name, NonNegative, Positive, Value, digest_of
 from ncc.harness.datapath import HostStack
+from ncc.harness.flowtune import Flowtune
 from ncc.harness.ictcp import Ictcp
 from ncc.harness.limiter import FixedShare, RateLimiter, Unlimited
 from ncc.harness.local import Local, ShortestFirst
 from ncc.harness.oracles import ALIKE, SLACK_PERIODS, MaxMin
 from ncc.harness.receivers import AHEAD_FRAC, FLOOR_FRAC, WINDOW_FRAC, ReceiverRule
+from ncc.harness.sicc import HubSpeeds
 
 OPPONENT = "dctcp"
 """Name of the controller that others are compared with."""
@@ -179,7 +181,57 @@ class IctcpLimit(Formula, frozen=True, tag="ictcp"):
         return Ictcp(**self.constants())
 
 
-AnyFormula = NoLimit | ShareLimit | MaxMinLimit | ShortestFirstLimit | LocalLimit | ReceiverRuleLimit | IctcpLimit
+class FlowtuneLimit(Formula, frozen=True, tag="flowtune"):
+    """Rates of pairs of hosts, told by one allocator that knows all flows: `ncc.harness.flowtune.Flowtune`."""
+
+    limits_hosts = False
+    needs_receivers = True
+
+    gamma: Annotated[float, Meta(gt=0, le=1)] = 0.4
+    """Step size of the prices' updates; from about 1 on they need not converge."""
+    rounds: Annotated[int, Meta(ge=1, le=1000)] = 10
+    """Updates of the prices per period; the paper's allocator makes one in 10 us."""
+    use_frac: Annotated[float, Meta(gt=0, le=1)] = 0.97
+    """Share of the links' rates that is given out."""
+    tolerance_frac: NonNegative = 0.05
+    """Change of a pair's rate, relative to the one last told, above which the sender is told again."""
+
+    def build(self) -> Flowtune:
+        return Flowtune(**self.constants())
+
+
+class SiccLimit(Formula, frozen=True, tag="sicc"):
+    """Speeds of the hubs that send to a front end (wang2021 section 3.1.2): `ncc.harness.sicc.HubSpeeds`."""
+
+    limits_hosts = False
+    needs_receivers = True
+
+    use_frac: Annotated[float, Meta(gt=0, le=1)] = 0.97
+    """Share of the front end's line that hubs may use, in IP packets."""
+    full_frac: Annotated[float, Meta(gt=0, le=1)] = 0.9
+    """Share of its speed from which on a hub counts as one that could use more; 1 is the thesis' (eq. 3.3)."""
+    threshold_frac: Annotated[float, Meta(gt=0, le=1)] = 0.1
+    """T: queue of the port into the rack, as a share of its buffer, from which on the planned bandwidth falls."""
+    cut_frac: Annotated[float, Meta(ge=0, le=1)] = 0.2
+    """beta of eq. 3.5."""
+    rise_frac: Annotated[float, Meta(ge=0, le=1)] = 0.2
+    """alpha of eq. 3.6."""
+
+    def build(self) -> HubSpeeds:
+        return HubSpeeds(**self.constants())
+
+
+AnyFormula = (
+    NoLimit
+    | ShareLimit
+    | MaxMinLimit
+    | ShortestFirstLimit
+    | LocalLimit
+    | ReceiverRuleLimit
+    | IctcpLimit
+    | FlowtuneLimit
+    | SiccLimit
+)
 
 
 class PolicyLimit(Limit, frozen=True, tag="policy"):

@@ -4,6 +4,7 @@
 A datapath does per-packet work; decisions are made once per period (the split of CCP, Narayan et al., SIGCOMM 2018).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
@@ -12,7 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, FlowRecords, FlowTable, PortRecords
 from ncc.core.measurement import Measurement
-from ncc.core.receivers import Grants
+from ncc.core.receivers import Decision, Grants
 from ncc.core.scenario import Scenario, Timer
 from ncc.core.value import Count, Name, Value
 
@@ -60,7 +61,8 @@ class HostStack(Value, frozen=True):
 
     The start is at once if the payload ahead of the flow is at most this share of the buffer of the receiver's port;
     else when the excess has arrived at the port's rate. Flows to the receiver with no more payload left than this one
-    are ahead of it. A flow without a SYN gets no such answer."""
+    are ahead of it. A flow without a SYN gets no such answer. On linux SYN-ACKs carry nothing: instead, receivers say
+    once per period whether new flows may begin at once (`ncc.harness.receivers.Admission`)."""
     components: tuple[ComponentStack, ...] = ()
     """Stacks of those components of the traffic that run another controller than `transport`."""
     messages: Literal["packets", "instant"] = "packets"
@@ -156,3 +158,36 @@ def tell(datapath: Datapath, grants: Grants) -> None:
     if (send := getattr(datapath, "tell", None)) is None:
         raise ConfigError(f"datapath {datapath.name} has no receivers that tell their senders: use packetsim or ns3")
     send(grants)
+
+
+def retag(datapath: Datapath, tag_params: Sequence[int]) -> None:
+    """Give the tags of all hosts new parameters when the limits of the next `step` take effect.
+
+    This calls the datapath's method `retag(tag_params)`, which not every datapath has. Packets that have a class keep
+    it.
+
+    Args:
+        datapath: a datapath that is started.
+        tag_params: all parameters of the tags, in their order and units (`Decision.tag_params`).
+
+    Raises:
+        ConfigError: the datapath has no such method, its hosts have no tags, or the parameters are not theirs.
+    """
+    if (change := getattr(datapath, "retag", None)) is None:
+        raise ConfigError(f"datapath {datapath.name} cannot change tags during a run: use packetsim or ns3")
+    change(tag_params)
+
+
+def announce(datapath: Datapath, decision: FloatArray | Decision) -> FloatArray:
+    """Give a datapath everything of a limiter's decision but the limits; return these, for the next `step`.
+
+    Raises:
+        ConfigError: as `tell` and `retag`.
+    """
+    if not isinstance(decision, Decision):
+        return decision
+    if decision.grants is not None:
+        tell(datapath, decision.grants)
+    if decision.tag_params is not None:
+        retag(datapath, decision.tag_params)
+    return decision.limits_bps

@@ -2,7 +2,7 @@
 """Several simulated networks stepped together, in this process or in others, as the datapath allows."""
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import current_process
 from multiprocessing.connection import Connection
@@ -12,7 +12,7 @@ from ncc.core.errors import ConfigError, DatapathError, NccError
 from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
-from ncc.harness.datapath import Datapath, HostStack
+from ncc.harness.datapath import Datapath, HostStack, retag
 from ncc.harness.workers import EXIT_S, Workers
 
 DatapathFactory = Callable[[], Datapath]
@@ -60,6 +60,12 @@ class Networks:
             raise error.within(f"rack {self._first + len(measured)}") from error
         return Measurements.of(measured)
 
+    def retag(self, row: int, tag_params: Sequence[int]) -> None:
+        """Give the tags of one network's hosts new parameters; see `ncc.harness.datapath.retag`."""
+        if row >= len(self._datapaths):
+            raise DatapathError("no network is running; start each of them first")
+        retag(self._datapaths[row], tag_params)
+
     def close(self) -> None:
         """Free everything; may be called twice, and networks may be started again."""
         datapaths, self._datapaths = self._datapaths, []
@@ -86,6 +92,13 @@ class OnePerProcess(Protocol):
     def taken(self) -> bool:
         """True if this process has a run now."""
         ...
+
+
+@dataclass(frozen=True)
+class NewTags:
+    """A request to a worker: new parameters of its hosts' tags."""
+
+    params: Sequence[int]
 
 
 class WorkerNetworks(Networks):
@@ -130,6 +143,11 @@ class WorkerNetworks(Networks):
         measured = self._exchange(self._workers, dict(enumerate(rate_limits_bps)), named=self._n > 1)
         return measured[0] if self._n == 1 else Measurements.of(measured)
 
+    def retag(self, row: int, tag_params: Sequence[int]) -> None:
+        if self._workers is None or row not in self._started:
+            raise DatapathError("no network is running; start each of them first")
+        self._exchange(self._workers, {row: NewTags(tag_params)}, named=self._n > 1)
+
     def close(self) -> None:
         workers, self._workers, self._started = self._workers, None, set()
         if workers is not None:
@@ -160,10 +178,14 @@ def _serve(pipe: "Connection[Any, Any]", datapath: DatapathFactory) -> None:
         while True:
             request = pipe.recv()
             network = network or datapath()
-            if isinstance(request, tuple):
-                pipe.send(network.start(*request))
-                continue
-            pipe.send(network.step(request))
+            match request:
+                case NewTags():
+                    retag(network, request.params)
+                    pipe.send(None)
+                case tuple():
+                    pipe.send(network.start(*request))
+                case _:
+                    pipe.send(network.step(request))
     finally:
         if network is not None:
             network.close()
@@ -207,6 +229,11 @@ class WhereFree(Networks):
         if self._network is None:
             raise DatapathError("no network is running; start it first")
         return self._network.step(rate_limits_bps)
+
+    def retag(self, row: int, tag_params: Sequence[int]) -> None:
+        if self._network is None:
+            raise DatapathError("no network is running; start it first")
+        self._network.retag(row, tag_params)
 
     def close(self) -> None:
         network, self._network = self._network, None

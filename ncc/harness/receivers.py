@@ -13,8 +13,9 @@ import numpy as np
 
 from ncc.core.errors import ConfigError
 from ncc.core.extras import load_extension
+from ncc.core.flows import BoolArray
 from ncc.core.measurement import Measurement
-from ncc.core.receivers import Decision, Grants, parts
+from ncc.core.receivers import Decision, Edges, Grants, parts
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES
@@ -30,6 +31,11 @@ SETTLED_PERIODS = 3
 """Periods after a pair's start time. From then on, its arrival rate shows whether something else limits the pair."""
 BEHIND_BYTES = 100_000
 """Arrived payload per flow beyond which a pair goes behind the others, with the order `arrival`."""
+FADE = 0.99999
+"""Factor by which a receiver's memory of its largest burst shrinks each period: to a half in 69,000 periods."""
+DEEP_PERIODS = 4
+"""Buffer of a receiver's port, in periods at its rate, from which the receiver alone says when flows begin. Flows of a
+pair begin together, and a shallower buffer does not hold the first packets of many."""
 CROWD = 32
 """Number of hosts that share a receiver's port above which limits by a formula only delay them (docs/receivers.md)."""
 
@@ -119,17 +125,65 @@ class ReceiverRule:
         )
 
     def decide(self, measurement: Measurement) -> Decision:
+        return Decision(self._limits, self.grants(measurement))
+
+    def grants(self, measurement: Measurement) -> Grants:
+        """Return the grants of a period."""
         edges = measurement.edges
         pairs = (edges.src, edges.dst, edges.flows, edges.waiting_bytes, edges.next_bytes, edges.received_bytes)
         src, dst, start_s, rate_bps, window_pkts = self._rule.decide(*pairs, edges.age_s, measurement.time_s)
-        grants = Grants(
+        return Grants(
             src=np.array(src, np.int64),
             dst=np.array(dst, np.int64),
             start_s=np.array(start_s, np.float64),
             rate_bps=np.array(rate_bps, np.float64),
             window_pkts=np.array(window_pkts, np.int64),
         )
-        return Decision(self._limits, grants)
+
+
+class Admission:
+    """Each receiver's word on flows that it does not know yet: may they begin at once, without a grant?
+
+    A SYN-ACK that carries a start (`HostStack.answer_frac`) answers one flow. Where SYN-ACKs carry none, a receiver
+    tells all senders once per period that new flows may begin at once, if and only if
+
+        missing + burst * first window <= answer_frac * buffer
+
+    `missing` is the missing payload of all flows that the receiver knows. It knows neither number nor sizes of the new
+    flows, so it expects as many as in the largest burst so far (at first, one of each other host), each with a first
+    window. The memory of a burst fades (`FADE`).
+
+    Args:
+        scenario: scenario with receivers.
+        answer_frac: share of the buffer of a receiver's port that may lie ahead of a flow that begins at once.
+        delay_periods: periods from the beginning of a flow until senders have a word that takes it into account.
+    """
+
+    def __init__(self, scenario: Scenario, answer_frac: float, *, delay_periods: int = 1) -> None:
+        network, transport = scenario.network(), scenario.transport
+        n = len(network.nodes)
+        self._new_s = scenario.period_s / 2
+        self._first_bytes = transport.initial_window_pkts * transport.mss_bytes
+        self._room_bytes = np.full(n, np.inf)
+        for host in network.hosts:
+            self._room_bytes[host] = answer_frac * network.reach_bytes(network.down_port(host))
+        self._flows, self._keys = np.zeros(n * n, np.int64), np.zeros(0, np.int64)
+        self._recent, self._turn = np.zeros((delay_periods, n)), 0
+        self._burst = np.full(n, float(len(network.hosts) - 1))
+
+    def at_once(self, edges: Edges) -> BoolArray:
+        """Return for each node [n_nodes] whether new flows to it may begin at once; call this once per period."""
+        n = len(self._burst)
+        key = edges.src * n + edges.dst
+        grown = np.maximum(edges.flows - self._flows[key], 1)
+        self._recent[self._turn] = np.bincount(edges.dst, np.where(edges.age_s < self._new_s, grown, 0), n)
+        self._turn = (self._turn + 1) % len(self._recent)
+        self._burst = np.maximum(FADE * self._burst, self._recent.sum(axis=0))
+        self._flows[self._keys] = 0
+        self._flows[key], self._keys = edges.flows, key
+        missing_bytes = np.bincount(edges.dst, edges.waiting_bytes, n)
+        may: BoolArray = missing_bytes + self._burst * self._first_bytes <= self._room_bytes
+        return may
 
 
 def grant_delay_s(scenario: Scenario) -> float:
@@ -162,6 +216,10 @@ class WithReceivers:
     hosts. The receiver decides alone, and the hosts have no limit, in two cases: a period carries more than the port's
     queue can hold, or the receiver sends grants and more than `CROWD` hosts share the port. With `counts_held` it never
     decides alone.
+
+    With `counts_held`, the receiver alone says when flows begin if its port's buffer is `DEEP_PERIODS` or more. An idle
+    host has no limit then, nor has a host in its first busy period: such a limiter holds hosts back until neighbours
+    have heard of their flows, and would delay flows that the receiver has let begin.
 
     Args:
         limiter: limiter of hosts at their uplink.
@@ -199,14 +257,24 @@ class WithReceivers:
             )
             for area in network.neighbourhoods
         ]
-        self._receiver_alone = np.array(alone, np.bool_)[list(network.agent_area)]
+        starts = [
+            self._counts_held
+            and area.uplink_port in grants_at
+            and not _overflows(network, area.uplink_port, DEEP_PERIODS * scenario.period_s)
+            for area in network.neighbourhoods
+        ]
+        self._receiver_alone, self._receiver_starts = np.array([alone, starts], np.bool_)[:, list(network.agent_area)]
+        self._was_idle = np.ones(scenario.n_agents, np.bool_)
 
     def decide(self, measurement: Measurement) -> Decision:
-        """Return the limits of the limiter, inf where the receiver decides alone, and the grants of the rule."""
+        """Return the limits of the limiter, inf where only the receiver decides, and the grants of the rule."""
         seen = without_held(measurement) if self._masks_held else measurement
         limits_bps, _ = parts(self._limiter.decide(seen))
-        grants = self._rule.decide(measurement).grants
-        return Decision(np.where(self._receiver_alone, np.inf, limits_bps), grants.where(self._granting[grants.dst]))
+        grants = self._rule.grants(measurement)
+        idle = measurement.queued_flows == 0
+        free = self._receiver_alone | (self._receiver_starts & (idle | self._was_idle))
+        self._was_idle = idle
+        return Decision(np.where(free, np.inf, limits_bps), grants.where(self._granting[grants.dst]))
 
 
 def turn_s(scenario: Scenario, host: int) -> float:

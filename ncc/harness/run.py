@@ -14,12 +14,11 @@ from ncc.core.errors import ConfigError, DatapathError, InvalidRunError
 from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.graph import after_run
 from ncc.core.measurement import Epochs, Measurement, stack
-from ncc.core.receivers import parts
 from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
 from ncc.core.workload import endless
 from ncc.harness.controller import Controller
-from ncc.harness.datapath import Datapath, Records, tell
+from ncc.harness.datapath import Datapath, Records, announce
 from ncc.harness.limiter import RateLimiter
 from ncc.harness.manifest import now
 
@@ -162,9 +161,7 @@ def run_once(
         watch(measurement, None)
     over = False
     while not over and measurement.epoch < last_epoch:  # a datapath in real time may miss periods
-        limits_bps, grants = parts(limiter.decide(measurement))
-        if grants is not None:
-            tell(datapath, grants)
+        limits_bps = announce(datapath, limiter.decide(measurement))
         measurement = datapath.step(limits_bps)
         measured.append(measurement)
         if watch is not None:

@@ -148,8 +148,14 @@ class Agent:
         else:
             self.exchange.counters.update(before.exchange.counters)
 
-    def share(self, now_ns: int) -> None:
-        """Send the peers the local hosts' state as of the last `decide`."""
+    def share(self, now_ns: int, *, at_once: bool = True) -> None:
+        """Send the peers the local hosts' state as of the last `decide`.
+
+        Args:
+            now_ns: monotonic time of that decision.
+            at_once: whether new flows to these hosts may begin without a grant. They may if these hosts send none.
+        """
+        self._state["at_once"] = at_once
         self.exchange.send(self._state, now_ns)
 
     def close(self) -> None:

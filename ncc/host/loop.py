@@ -76,9 +76,10 @@ class Loop:
             receivers.lift(now_ns)
         self.suspended = not guard.active
         self.took.add(time.monotonic_ns() - now_ns)
-        agent.share(now_ns)
-        if receivers is not None:
-            receivers.share(now_ns)
+        if receivers is None:
+            agent.share(now_ns)
+        else:
+            agent.share(now_ns, at_once=receivers.share(now_ns))
         guard.period(missed, now_ns)
 
     def summary(self) -> dict[str, object]:

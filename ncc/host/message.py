@@ -15,7 +15,7 @@
 | 16 | the first half of HMAC-SHA256 (RFC 2104, truncated as in its section 5) of all before |
 
 Numbers are little-endian. Version 1 had zeros for the number of the key. The zeros are signed. Receivers do not look
-at them: those after a `STATE` are room for a later version to say which versions its sender reads.
+at them. A `STATE` has none; earlier senders of version 2 had zeros for its `at_once`, so all flows to them wait.
 """
 
 import struct
@@ -50,8 +50,11 @@ def _row(scope: Scope) -> np.dtype[np.void]:
     return np.dtype([(signal.name, "<u4" if signal.count else "<f8") for signal in shared(scope)])
 
 
-STATE = _row("host")
-"""The signals that a host sends of itself (`ncc.core.signals`), as measured: nothing is normalised."""
+STATE = np.dtype([*_row("host").descr, ("at_once", "<u4")])
+"""The signals that a host sends of itself (`ncc.core.signals`), as measured: nothing is normalised.
+
+`at_once` is 1 if new flows to the host may begin without its grant, else 0.
+"""
 UPLINK = _row("uplink")
 """The signals of the uplink that hosts are sent (`ncc.core.signals`)."""
 
@@ -98,7 +101,10 @@ GRANT = np.dtype(
 
 
 def idle(n: int) -> StateArray:
-    """Return [n] rows of `STATE` for hosts without data or limit. Hosts that never sent a message count as such."""
+    """Return [n] rows of `STATE` for hosts without data or limit, all flows to which wait for a grant.
+
+    Hosts that never sent a message count as such.
+    """
     state = np.zeros(n, dtype=STATE)
     state["rate_limit_bps"] = np.inf
     return state
@@ -113,6 +119,7 @@ def _bits(scope: Scope) -> struct.Struct:
 _STATE_BITS, _UPLINK_BITS = _bits("host"), _bits("uplink")
 assert STATE.fields is not None
 _LIMIT, _LIMIT_AT = struct.Struct("<d"), VALUES_AT + STATE.fields["rate_limit_bps"][1]
+_AT_ONCE, _AT_ONCE_AT = struct.Struct("<I"), VALUES_AT + STATE.fields["at_once"][1]
 
 MOST = 2.0**60
 """Upper bound of all values except limits. No value on a real host exceeds it, and float32 can hold it."""
@@ -243,7 +250,9 @@ def misfit(data: bytes | bytearray | memoryview) -> str | None:
 def sane_state(data: bytes | bytearray | memoryview) -> bool:
     """Return True if the values of a message of kind `STATE` are possible for a host."""
     return bool(
-        max(_STATE_BITS.unpack_from(data, VALUES_AT)) <= _MOST_BITS and _LIMIT.unpack_from(data, _LIMIT_AT)[0] > 0
+        max(_STATE_BITS.unpack_from(data, VALUES_AT)) <= _MOST_BITS
+        and _LIMIT.unpack_from(data, _LIMIT_AT)[0] > 0
+        and _AT_ONCE.unpack_from(data, _AT_ONCE_AT)[0] <= 1
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ncc.core.flows import BoolArray, FloatArray, IntArray
 from ncc.core.measurement import idle
-from ncc.core.receivers import Edges
+from ncc.core.receivers import NO_EDGES, Edges
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import ManyToOne
 from ncc.core.units import BITS_PER_BYTE, NS_PER_S, to_ns
@@ -25,7 +25,7 @@ from ncc.envs.linux.gates import FULL_FRAC
 from ncc.envs.linux.layout import ADDRESS, address_bytes
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.wake import FIELDS, Waker
-from ncc.harness.receivers import ReceiverRule
+from ncc.harness.receivers import Admission, ReceiverRule
 from ncc.host.exchange import Exchange
 from ncc.host.listener import Inbox
 from ncc.host.message import FLOWS, GRANT, START_MOST_S, Kind, StateArray
@@ -42,6 +42,14 @@ PATIENCE_PERIODS = 4
 receiver learns of it, the receiver decides, and the grant arrives."""
 SILENT_PERIODS = 2
 """Periods without a message about a receiver's state after which no flow waits for this receiver any more."""
+ANSWER_FRAC = 0.6
+"""Share of the port's buffer that may lie ahead of a flow that begins without a grant, as in the controller `ncc`."""
+LEARN_PERIODS = 3
+"""Periods from the beginning of a flow until its sender has heard what its receiver concludes from it. Three steps take
+up to a period each: its agent sees the flow, the receiver learns of it, and the receiver's state arrives."""
+FRESH_PERIODS = 1.25
+"""Largest age in periods of a receiver's state by which new flows begin at once. A state comes once per period, so an
+older one shows that the next was lost."""
 REPEAT_PERIODS = FORGET_PERIODS // 4
 """Periods after which an unchanged summary of flows is sent again, because a message may be lost."""
 AT_ONCE_NS = 1
@@ -83,6 +91,9 @@ class Granter:
     Args:
         scenario: scenario made by `receiver_scenario`.
         peers: possible senders, in the order of the inbox's rows.
+
+    Attributes:
+        at_once: whether new flows to this host may begin at once, as of the last `decide` (`Admission`).
     """
 
     def __init__(self, scenario: Scenario, peers: tuple[Peer, ...]) -> None:
@@ -99,6 +110,8 @@ class Granter:
             order="remaining",
         )
         self._rule.reset(scenario, 0)
+        self._admission = Admission(scenario, ANSWER_FRAC, delay_periods=LEARN_PERIODS)
+        self.at_once = False
         self._measurement = idle(scenario.n_agents, 1)
         self._mss_bytes = scenario.transport.mss_bytes
         self._forget_ns = to_ns(FORGET_PERIODS * scenario.period_s)
@@ -118,12 +131,13 @@ class Granter:
         recent = (inbox.flows_ns > 0) & (now_ns - inbox.flows_ns <= self._forget_ns)
         known = recent & (flows["flows"] > 0)
         if not (known.any() or self._known.any()):
+            self.at_once = self._may_at_once(NO_EDGES)
             return [], np.zeros(0, GRANT)
         newer = known & (~self._known | (flows["begun"] != self._begun))
         self._news_ns[newer] = now_ns
         self._known, self._begun = known, flows["begun"].copy()
         rows = np.flatnonzero(known)
-        vars(self._measurement)["edges"] = Edges(
+        vars(self._measurement)["edges"] = edges = Edges(
             src=self._node[rows],
             dst=np.full(len(rows), self._own, np.int64),
             flows=flows["flows"][rows].astype(np.int64),
@@ -132,9 +146,10 @@ class Granter:
             received_bytes=flows["received_bytes"][rows],
             age_s=(now_ns - self._news_ns[rows]) / NS_PER_S,
         )
+        self.at_once = self._may_at_once(edges)
         now_s = now_ns / NS_PER_S
         vars(self._measurement)["time_s"] = now_s
-        decided = self._rule.decide(self._measurement).grants
+        decided = self._rule.grants(self._measurement)
         to = [self._row[node] for node in decided.src.tolist()]
         grants = np.zeros(len(to), GRANT)
         grants["receiver"], grants["begun"] = self._peer_id[to], self._begun[to]
@@ -142,6 +157,9 @@ class Granter:
         grants["start_s"] = np.clip(decided.start_s - now_s, 0.0, START_MOST_S)
         grants["window_bytes"], grants["rate_bps"] = decided.window_pkts * self._mss_bytes, decided.rate_bps
         return to, grants
+
+    def _may_at_once(self, edges: Edges) -> bool:
+        return bool(self._admission.at_once(edges)[self._own])
 
 
 def _total(payload_bytes: FloatArray) -> float:
@@ -187,6 +205,7 @@ class Receivers:
         self._now["receiver"] = self._sent["receiver"] = [peer.id for peer in peers]
         self._sent_ns: IntArray = np.zeros(n, np.int64)
         self._alive: BoolArray = np.zeros(n, np.bool_)
+        self._waits: BoolArray = np.zeros(n, np.bool_)
         self._slots = self._rows = np.zeros(0, np.int64)
         shim.hosts["named_only"][0] = 1
         shim.hosts["patience_ns"][0] = PATIENCE_PERIODS * self._period_ns
@@ -225,18 +244,25 @@ class Receivers:
         self._slots, self._rows = slots, row
 
     def put(self, now_ns: int) -> None:
-        """Apply the receivers' grants, and wake the flows that may begin."""
+        """Apply the receivers' grants and states, and wake the flows that may begin."""
         inbox = self._exchange.inbox
-        alive = (inbox.states_ns > 0) & (now_ns - inbox.states_ns <= SILENT_PERIODS * self._period_ns)
+        age_ns = now_ns - inbox.states_ns
+        alive = (inbox.states_ns > 0) & (age_ns <= SILENT_PERIODS * self._period_ns)
         self.counters["silent"] += int(np.count_nonzero(self._alive & ~alive))
-        self._let(alive, now_ns)
+        fresh = age_ns <= FRESH_PERIODS * self._period_ns
+        self._let(alive, alive & ~(fresh & (inbox.states["at_once"] != 0)), now_ns)
 
     def lift(self, now_ns: int) -> None:
         """Let all waiting flows begin, and make no flow wait until the next `put`."""
-        self._let(np.zeros(len(self._peers), np.bool_), now_ns)
+        none = np.zeros(len(self._peers), np.bool_)
+        self._let(none, none, now_ns)
 
-    def share(self, now_ns: int) -> None:
-        """Send receivers the summaries of this host's flows that have changed, and send senders their new grants."""
+    def share(self, now_ns: int) -> bool:
+        """Send receivers the summaries of this host's flows that have changed, and send senders their new grants.
+
+        Returns:
+            True if new flows to this host may begin at once.
+        """
         old = (self._now["flows"] > 0) & (now_ns - self._sent_ns >= REPEAT_PERIODS * self._period_ns)
         for row in np.flatnonzero((self._now != self._sent) | old).tolist():
             self._exchange.tell(Kind.FLOWS, row, self._now[row].tobytes(), now_ns)
@@ -246,17 +272,19 @@ class Receivers:
         for row, grant in zip(rows, grants, strict=True):
             self._exchange.tell(Kind.GRANT, row, grant.tobytes(), now_ns)
         self.counters["grants"] += len(rows)
+        return self._granter.at_once
 
-    def _let(self, alive: BoolArray, now_ns: int) -> None:
+    def _let(self, alive: BoolArray, waits: BoolArray, now_ns: int) -> None:
         """Write the kernel's decisions for live flows and wake those that may begin.
 
         Args:
             alive: [n_peers] true for receivers whose grants count; flows to the others may begin at once.
+            waits: [n_peers] true for receivers for whose grants new flows wait.
             now_ns: monotonic time.
         """
-        for row in np.flatnonzero(alive != self._alive).tolist():
-            self._shim.wait_for(self._peers[row].address.host, waits=bool(alive[row]))
-        self._alive = alive
+        for row in np.flatnonzero(waits != self._waits).tolist():
+            self._shim.wait_for(self._peers[row].address.host, waits=bool(waits[row]))
+        self._alive, self._waits = alive, waits
         slots, rows, inbox = self._slots, self._rows, self._exchange.inbox
         reports, decisions = self._shim.reports, self._shim.decisions
         held = reports["held"][slots] != 0
@@ -268,7 +296,8 @@ class Receivers:
         start_ns = inbox.grants_ns[rows] + np.rint(inbox.grants["start_s"][rows] * NS_PER_S).astype(np.int64)
         start_ns = np.minimum(start_ns, self._seen_ns[slots] + to_ns(START_MOST_S))  # however often it is put off
         patience_ns = self._seen_ns[slots] + (PATIENCE_PERIODS - 1) * self._period_ns
-        may = ~alive[rows] | (np.where(granted, start_ns, patience_ns) <= due_ns)
+        may = np.where(granted, start_ns, patience_ns) <= due_ns
+        may |= ~granted & ~waits[rows]  # also if the receiver is silent
         # A flow that has begun needs no start, and its connection's next flow must not inherit one.
         decisions["start_ns"][slots] = np.where(held, np.where(may, AT_ONCE_NS, np.where(granted, start_ns, 0)), 0)
         decisions["most_bytes"][slots] = np.where(granted, inbox.grants["window_bytes"][rows], 0)

@@ -187,8 +187,13 @@ class LimiterFactory:
         from ncc.envs.action import ActionSpec, rate_map
         from ncc.envs.observation import ObservationSpec, SharedObserver
         from ncc.policies import HeldLimiter, PolicyLimiter, RateBounds, table_bounds
+        from ncc.policies.thresholds import THRESHOLDS, ThresholdLimiter
 
         path, policy, meta = self._load(controller, limit)
+        if THRESHOLDS in meta:
+            thresholds = ThresholdLimiter(policy, str(path))
+            thresholds.fit(scenario)
+            return thresholds
         observer = SharedObserver(_part(ObservationSpec, meta, "observation", path))
         actions = rate_map(_part(ActionSpec, meta, "action", path), observer.spec)
         observer.reset(scenario)

@@ -100,17 +100,17 @@ def _of_arrays(decision: Any) -> FloatArray | Decision:
     """Return what a class decided with arrays in place of lists."""
     if not isinstance(decision, Decision):
         return np.asarray(decision, np.float64)
-    if not isinstance(decision.grants, Grants):
-        raise TypeError(f"Decision.grants must be Grants, got {type(decision.grants).__name__}")
-    given = decision.grants
-    grants = Grants(
+    given, tag_params = decision.grants, decision.tag_params
+    if given is not None and not isinstance(given, Grants):
+        raise TypeError(f"Decision.grants must be Grants or None, got {type(given).__name__}")
+    grants = given and Grants(
         src=np.asarray(given.src, np.int64),
         dst=np.asarray(given.dst, np.int64),
         start_s=np.asarray(given.start_s, np.float64),
         rate_bps=np.asarray(given.rate_bps, np.float64),
         window_pkts=np.asarray(given.window_pkts, np.int64),
     )
-    return Decision(np.asarray(decision.limits_bps, np.float64), grants)
+    return Decision(np.asarray(decision.limits_bps, np.float64), grants, tag_params)
 
 
 def source_digest(target: str) -> str:

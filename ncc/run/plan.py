@@ -18,6 +18,7 @@ from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.value import Name, Natural, Positive, Value, from_dict
 from ncc.core.workload import has_requests
 from ncc.envs.families import Families, check_families, families_from
+from ncc.envs.native.program_checks import has_program
 from ncc.envs.native.transport_checks import check_transports
 from ncc.envs.observation import obs_dim
 from ncc.envs.packetsim.datapath import PacketsimDatapath
@@ -306,8 +307,8 @@ def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None
         UnknownNameError: a port names an unknown program, or a controller unknown tags, or an unknown order or front
             end.
         ConfigError: programs that do not fit together or the scenario (`ncc.envs.native.program_checks`); a controller
-            needs ECN marks (its header says so), and no port of the scenario sets any; a controller limits rates of
-            hosts, and only receivers decide in the scenario; or it has a front end, and there are no requests.
+            needs ECN marks or telemetry (its header says so), and no port of the scenario sets any; a controller limits
+            rates of hosts, and only receivers decide in the scenario; or it has a front end, and there are no requests.
     """
     known, topology = registry.controllers(), scenario.network()
     PacketsimDatapath.check(scenario)
@@ -337,6 +338,15 @@ def require_parts(scenario: Scenario, controllers: Sequence[Controller]) -> None
             raise ConfigError(
                 f"controller {controller.name!r} needs receivers that tell their senders, which scenario "
                 f"{scenario.name!r} does not have: set scenario.neighbourhoods to receivers"
+            )
+        readers = [
+            name for name in controller.stack.transports if name in known and known[name].needs & registry.Needs.HOPS
+        ]
+        if readers and not has_program(topology, registry.TELEMETRY):
+            whose = "" if readers[0] == controller.stack.transport else f" for {readers[0]}, which a component has"
+            raise ConfigError(
+                f"controller {controller.name!r} needs telemetry{whose}, and no port of scenario {scenario.name!r} "
+                "writes any: set topology.programs to a list with int in it, or leave the controller out"
             )
         needs = [
             name for name in controller.stack.transports if name in known and known[name].ecn is registry.Ecn.DCTCP

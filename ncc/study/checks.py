@@ -88,6 +88,28 @@ class Rank(Check, frozen=True, kw_only=True, tag="rank"):
         return holds, f"{at_text(table, point)}{order}"
 
 
+class Ascending(Check, frozen=True, kw_only=True, tag="ascending"):
+    """The measure rises strictly from each contender of `order` to the next, at every point.
+
+    The text of a point begins with "yes" or "no" and lists the contenders by their values.
+    """
+
+    order: Annotated[tuple[Name, ...], Meta(min_length=2)]
+
+    def names(self) -> tuple[str, ...]:
+        return self.order
+
+    def winners(self, measure: AnyMeasure) -> tuple[str, ...]:
+        return favoured(measure, self.order[:-1], self.order[-1:], less=True)
+
+    def judge_at(self, table: Table, measure: AnyMeasure, line: list[At]) -> Judged:
+        (point,) = line
+        values = {name: table.value(self.measure, name, point) for name in self.order}
+        holds = all(values[one] < values[other] for one, other in pairwise(self.order))
+        ranked = ", ".join(f"{name} {measure.text(values[name])}" for name in sorted(values, key=values.__getitem__))
+        return holds, f"{at_text(table, point)}{'yes' if holds else 'no'}: {ranked}"
+
+
 def require_order(check: "Within | GapClosed") -> None:
     """Raise `ConfigError` if `low` is above `high`."""
     if check.low is not None and check.high is not None and check.low > check.high:
@@ -275,4 +297,4 @@ class GapClosed(Check, frozen=True, kw_only=True, tag="gap_closed"):
         return holds, f"{at_text(table, point)}{what}: {numbers}"
 
 
-AnyCheck = Order | Rank | Within | Near | Trend | Reaches | GapClosed
+AnyCheck = Order | Rank | Ascending | Within | Near | Trend | Reaches | GapClosed

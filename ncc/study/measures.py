@@ -34,6 +34,7 @@ from ncc.study.measures_of_flows import (
     QueryTimeouts,
     RequestEfficiency,
     RequestGoodput,
+    RequestPackets,
     Rtt,
 )
 from ncc.study.measures_of_losses import LossRate, Response
@@ -252,6 +253,7 @@ AnyMeasure = (
     | QueryTimeouts
     | RequestGoodput
     | RequestEfficiency
+    | RequestPackets
     | Rtt
     | HostRtt
     | Marked

@@ -10,6 +10,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
+from ncc.core.value import Natural
 from ncc.core.workload import Queries, endless, has_requests
 from ncc.metrics.bounds import bound_fct_s
 from ncc.metrics.catalogue import Better, Metric
@@ -25,6 +26,8 @@ class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
 
     size: Literal["all", "small", "medium", "large"] = "all"
     """Sizes of the flows that count (`ncc.metrics.summary.buckets`)."""
+    up_to_bytes: Natural = 0
+    """Largest payload of the flows that count; 0: any. 1460 bytes fill one packet."""
     statistic: Statistic = "mean"
 
     SHOWN: ClassVar[Metric] = MS
@@ -33,6 +36,8 @@ class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
         run = seen.run
         mask = seen.flows(self.traffic) & buckets(run.flows)[self.size] & ~endless(run.scenario.workload, run.flows)
         mask &= ~np.isnan(run.flows.start_s)  # of requests, flows that never started
+        if self.up_to_bytes:
+            mask &= run.flows.size_bytes <= self.up_to_bytes
         return statistic(fct_s(run.flows, run.records.flows, float(run.epochs.time_s[-1]))[mask], self.statistic)
 
 
@@ -156,6 +161,19 @@ class RequestGoodput(Measure, frozen=True, kw_only=True, tag="request_goodput"):
             return math.nan
         payload_bytes = int(flows.size_bytes[flows.graph.answer].sum())
         return BITS_PER_BYTE * payload_bytes / float(qct_s(flows, seen.run.records.flows).sum())
+
+
+class RequestPackets(RequestGoodput, frozen=True, kw_only=True, tag="request_packets"):
+    """Data packets that were sent to the host that asks, per request; NaN if several hosts ask."""
+
+    SHOWN: ClassVar[Metric] = Metric("", "", "packets", Better.LOWER, 1.0, 1)
+
+    def of(self, seen: MeasuredRun) -> float:
+        flows, graph = seen.run.flows, seen.run.flows.graph
+        if graph is None or len(hosts := np.unique(flows.src[graph.after < 0])) != 1:
+            return math.nan
+        sent = seen.run.records.flows.sent_pkts[flows.dst == hosts[0]].sum()
+        return float(sent) / len(np.unique(graph.request[graph.request >= 0]))
 
 
 class RequestEfficiency(RequestGoodput, frozen=True, kw_only=True, tag="request_efficiency"):

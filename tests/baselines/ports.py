@@ -13,13 +13,14 @@ from typing import Any
 from tests.baselines.test_headers import FOLDER, tool
 
 PASS, MARK, TRIM, DROP = range(4)
-SYN_ACK, FIN, ECT, HAS_WINDOW = 2, 4, 8, 32
+SYN_ACK, FIN, ECT, CE, HAS_WINDOW, ECT1 = 2, 4, 8, 16, 32, 128
 PAUSE, RESUME = 1, 2
 RED_ONE, DT_ALPHA_ONE, DT_ALPHA_MAX, DT_SHARED_MAX_BYTES = 2**32, 1024, 2**20, 2**43
 SAME = {
     **{f"NCC_{name}": globals()[name] for name in ("PASS", "MARK", "TRIM", "DROP", "RED_ONE", "DT_ALPHA_ONE")},
     **{f"NCC_{name}": globals()[name] for name in ("DT_ALPHA_MAX", "DT_SHARED_MAX_BYTES")},
-    **{f"NCC_SW_{name}": globals()[name] for name in ("SYN_ACK", "FIN", "ECT", "HAS_WINDOW", "PAUSE", "RESUME")},
+    **{f"NCC_SW_{name}": globals()[name] for name in ("SYN_ACK", "FIN", "ECT", "PAUSE", "RESUME")},
+    **{f"NCC_SW_{name}": globals()[name] for name in ("CE", "HAS_WINDOW", "ECT1")},
 }
 """Names of the headers and the values that the constants above have."""
 
@@ -28,7 +29,7 @@ CODE = """
 #include <string.h>
 typedef ncc_u64 n;
 struct port { const struct ncc_sw_ops *ops; n params[NCC_CC_PARAMS_MAX]; struct ncc_sw_port q; struct ncc_sw_out out;
-              struct ncc_sw_packet k; void *state, *node; };
+              struct ncc_sw_packet k; void *state, *node, *states[NCC_SW_WAYS]; struct ncc_sw_queue *queues; };
 static void found(void *to, const void *ops) { *(const void **)to = ops; }
 #define FIND(table, name, ops) for (size_t i = 0; i < sizeof table / sizeof *table; i++) \\
     if (!strcmp(table[i]->name, name)) found(&(ops), table[i]);
@@ -44,7 +45,10 @@ struct port *make(const char *name, const n *params, n size_bytes, n mtu_bytes)
     FIND(programs, name, p->ops)
     memcpy(p->params, params, p->ops->n_params * sizeof *params);
     p->q.size_bytes = size_bytes, p->q.mtu_bytes = (ncc_u32)mtu_bytes;
-    p->state = calloc(1, p->ops->state_bytes + 8), p->node = calloc(1, p->ops->node_bytes + 8);
+    for (int i = 0; i < NCC_SW_WAYS; i++)
+        p->states[i] = calloc(1, p->ops->state_bytes + 8);
+    p->state = p->states[0], p->node = calloc(1, p->ops->node_bytes + 8);
+    p->q.queues = p->queues = calloc(p->ops->queues + 1, sizeof *p->queues);
     p->ops->init(p->state, p->params, &p->q, &p->out);
     return p;
 }
@@ -57,13 +61,14 @@ n enqueue(struct port *p, n queue_bytes, n flow, n flags, n payload_bytes, n ran
     p->ops->enqueue(p->state, p->params, &p->q, &p->k, &p->out);
     return p->out.verdict;
 }
-n dequeue(struct port *p, n queue_bytes, n flags, n payload_bytes, n now_ns, n queued_ns)
+n dequeue(struct port *p, n queue_bytes, n flags, n payload_bytes, n now_ns, n queued_ns, n hops, n tag, n way,
+          n rate_bytes_per_s)
 {
     p->k = (struct ncc_sw_packet){.bytes = payload_bytes + 40, .payload_bytes = payload_bytes, .flags = flags,
-                                  .hops = 1, .queued_ns = queued_ns};
-    p->q.now_ns = now_ns;
+                                  .hops = hops, .queued_ns = queued_ns, .tag = tag};
+    p->q.now_ns = now_ns, p->q.rate_bytes_per_s = rate_bytes_per_s;
     begins(p, queue_bytes, NCC_PASS);
-    p->ops->dequeue(p->state, p->params, &p->q, &p->k, &p->out);
+    p->ops->dequeue(p->states[way], p->params, &p->q, &p->k, &p->out);
     return p->out.verdict;
 }
 n reverse(struct port *p, n queue_bytes, n flow, n flags, n window_bytes)
@@ -73,8 +78,9 @@ n reverse(struct port *p, n queue_bytes, n flow, n flags, n window_bytes)
     p->ops->reverse(p->state, p->params, &p->q, &p->k, &p->out);
     return p->k.window_bytes;
 }
-n timer(struct port *p, n queue_bytes)
+n timer(struct port *p, n queue_bytes, n now_ns)
 {
+    p->q.now_ns = now_ns;
     begins(p, queue_bytes, NCC_PASS);
     p->ops->timer(p->state, p->params, &p->q, &p->out);
     return p->out.timer_ns;
@@ -86,27 +92,30 @@ n ingress(struct port *p, n ingress_bytes)
     p->ops->ingress(p->state, p->params, &p->q, &p->out);
     return p->out.pause;
 }
-n route(struct port *p, n now_ns, n ways, n flow, n back, n random)
+n route(struct port *p, n now_ns, n ways, n flow, n back, n random, n hops, n tag, n src_leaf, n dst_leaf,
+        n rate_bytes_per_s)
 {
-    const struct ncc_sw_packet k = {.flow = flow, .bytes = 1500, .payload_bytes = 1460, .flags = !back, .hops = 1};
-    const struct ncc_sw_ways seen = {now_ns, ways, random};
-    return p->ops->route(p->node, p->params, &seen, &k);
+    ncc_u64 rates[NCC_SW_WAYS];
+    for (int i = 0; i < NCC_SW_WAYS; i++)
+        rates[i] = rate_bytes_per_s;
+    const struct ncc_sw_ways seen = {now_ns, ways, random, p->states, rates};
+    p->k = (struct ncc_sw_packet){.flow = flow, .bytes = 1500, .payload_bytes = 1460, .flags = !back, .hops = hops,
+                                  .tag = tag, .src_leaf = src_leaf, .dst_leaf = dst_leaf};
+    return p->ops->route(p->node, p->params, &seen, &p->k);
 }
-n classify(struct port *p, n flow, n back, n prio)
+n written_tag(const struct port *p) { return p->k.tag; }
+n classify(struct port *p, n flow, n back, n prio, n flags)
 {
-    const struct ncc_sw_packet k = {.flow = flow, .bytes = 1500, .payload_bytes = 1460, .flags = !back, .hops = 1,
-                                    .prio = prio};
+    const struct ncc_sw_packet k = {.flow = flow, .bytes = 1500, .payload_bytes = 1460, .flags = !back | flags,
+                                    .hops = 1, .prio = prio};
     return p->ops->classify(p->state, p->params, &k);
 }
-n next(struct port *p, const n *bytes, const n *head_bytes)
+n hold(struct port *p, n queue, n bytes, n head_bytes, n head_ns)
 {
-    struct ncc_sw_queue *of = calloc(p->ops->queues, sizeof *of);
-    for (ncc_u32 i = 0; i < p->ops->queues; i++)
-        of[i] = (struct ncc_sw_queue){bytes[i], head_bytes[i]};
-    const n queue = p->ops->next(p->state, p->params, of);
-    free(of);
+    p->queues[queue] = (struct ncc_sw_queue){bytes, head_bytes, head_ns};
     return queue;
 }
+n next(struct port *p) { return p->ops->next(p->state, p->params, p->queues); }
 n queues(const struct port *p) { return p->ops->queues; }
 n rank(const struct port *p) { return p->k.rank; }
 n signal_kind(const struct port *p) { return p->out.signal.kind; }
@@ -205,7 +214,7 @@ def library() -> ctypes.CDLL:
 
 NAMES = {
     name: re.findall(r"(\w+)(?:,|$)", given)
-    for name, given in re.findall(r"^(?:n|struct (?:port|end) \*) ?(\w+)\((.*)\)", CODE, re.M)
+    for name, given in re.findall(r"^(?:n|struct (?:port|end) \*) ?(\w+)\(([^)]*)\)", CODE, re.M)
 }
 """Parameters of the functions of `CODE`."""
 DEFAULTS = {"payload_bytes": 1460, "hops": 1}
@@ -262,8 +271,10 @@ class Program:
 
     def next(self, queues: Mapping[int, Sequence[int]]) -> int:
         """The queue that sends, where `queues` has the packets of each that is not empty, in bytes."""
-        packets = [queues.get(i, ()) for i in range(called("queues", self._at))]
-        return called("next", self._at, [sum(of) for of in packets], [of[0] if of else 0 for of in packets])
+        for i in range(called("queues", self._at)):
+            packets = queues.get(i, ())
+            self.hold(queue=i, bytes=sum(packets), head_bytes=packets[0] if packets else 0)
+        return called("next", self._at)
 
     @property
     def signal(self) -> tuple[int, int]:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError
-from ncc.core.flows import FlowTable, Graph
-from ncc.core.graph import check_graph, queries_of
+from ncc.core.flows import FlowTable, Graph, Streams
+from ncc.core.graph import check_graph, fed_rows, queries_of
 from ncc.core.scenario import Scenario, scenario_from_dict
 
 
@@ -26,8 +26,18 @@ def rack(**settings: Any) -> Scenario:
             "duration_s": 0.01,
             "drain_s": None,
             "workload": {"it": store | settings},
+            "neighbourhoods": "receivers" if settings.get("sicc") is not None else "uplink",
         }
     )
+
+
+def test_hubs_need_receivers() -> None:
+    plain = rack(sicc={}).to_dict() | {
+        "workload": dict(rack(sicc={}).to_dict()["workload"]),
+        "neighbourhoods": "uplink",
+    }
+    with pytest.raises(ConfigError, match=r"workload.it tells hubs how fast to send, which needs receivers"):
+        scenario_from_dict(plain)
 
 
 def drawn(seed: int = 1, **settings: Any) -> tuple[FlowTable, Graph]:
@@ -76,6 +86,11 @@ def test_clusters_bring_what_is_asked_for_together_to_one_server() -> None:
         ({"popular": 300}, "popular must be from 1 to objects - 1"),
         ({"correlated": 3}, "correlated must divide popular"),
         ({"requests": 10**6}, "requests asks for about"),
+        ({"picc": {}, "sicc": {}}, "picc and Store.sicc are two ways to ask"),
+        ({"sicc": {"packed": False}}, "packed false needs hubs without a tree"),
+        ({"sicc": {"use_frac": 0.0}}, "use_frac"),
+        ({"sicc": {}, "writes": {"chunk_bytes": 1000, "every_s": 1e-3}}, "writes must be at_once with sicc"),
+        ({"sicc": {}, "copies": 40}, "copies must be at most the 39 servers other than the front end, got 40"),
         (
             {"objects": 2000, "popular": 600, "picc": {"cluster_weight": 1.0}},
             "cluster_weight needs at most 500 popular",
@@ -91,3 +106,89 @@ def test_copies_are_on_different_servers() -> None:
     flows, graph = drawn(copies=39, objects=301, popular=1, asked=301, requests=1, picc={"theta": 1})
     assert graph.answer.sum() <= 39
     assert np.unique(flows.src[graph.answer]).size == graph.answer.sum()
+
+
+def through_hubs(**settings: Any) -> tuple[FlowTable, Graph, Streams]:
+    flows = rack(sicc=settings).flows(1)
+    check_graph(flows)
+    assert flows.graph is not None
+    assert flows.streams is not None
+    return flows, flows.graph, flows.streams
+
+
+def test_hubs_bring_the_same_objects_and_are_told_equal_shares_of_the_line() -> None:
+    (direct, of_direct), (flows, graph, streams) = drawn(), through_hubs()
+    for request in range(5):
+        hubs = (graph.request == request) & (streams.told_bps > 0)
+        assert (
+            flows.size_bytes[hubs].sum() == direct.size_bytes[(of_direct.request == request) & of_direct.answer].sum()
+        )
+        assert hubs.sum() == 4
+        assert streams.told_bps[hubs] == pytest.approx(0.97 * 10e9 / 4)
+
+
+def test_a_hub_asks_the_servers_of_its_rack_and_passes_on_what_comes() -> None:
+    flows, _, streams = through_hubs()
+    network = rack().network()
+    leaf = {host: name for name in range(4) for host in network.group(f"leaf{name}")}
+    fed, legs = fed_rows(streams), streams.feeds >= 0
+    assert [leaf[host] for host in flows.src[legs]] == [leaf[host] for host in flows.dst[legs]]
+    assert (flows.src[fed[legs]] == flows.dst[legs]).all()
+    own = flows.size_bytes - np.bincount(fed[legs], flows.size_bytes[legs], len(flows))
+    hubs = streams.stream >= 0
+    most = np.array([flows.size_bytes[(fed == row) & legs].max(initial=0) for row in np.flatnonzero(hubs)])
+    assert (own[hubs] >= most).all(), "the hub has most objects"
+
+
+def test_without_redirection_the_drawn_copies_are_asked() -> None:
+    direct, of_direct = drawn()
+    flows, _, streams = through_hubs(redirect=False)
+    network = rack().network()
+    leaf = np.zeros(len(network.nodes), np.int64)
+    for name in range(4):
+        leaf[list(network.group(f"leaf{name}"))] = name
+    answers, hubs = of_direct.answer, streams.told_bps > 0
+    drawn_bytes = np.bincount(leaf[direct.src[answers]], direct.size_bytes[answers])
+    assert np.bincount(leaf[flows.src[hubs]], flows.size_bytes[hubs]).tolist() == drawn_bytes.tolist()
+
+
+def test_a_small_buffer_makes_a_tree() -> None:
+    """Eq. 3.1: 1,000 bytes hold 2 packets of 500."""
+    topology = {"kind": "leaf_spine", "leaves": 4, "spines": 1, "hosts_per_leaf": 10, "buffer_bytes": 1500}
+    store = rack(sicc={}).to_dict()
+    flows = scenario_from_dict(
+        {
+            "name": "small",
+            "topology": topology | {"mark_threshold_bytes": 0},
+            "workload": {"it": dict(store["workload"])["it"]},
+            "neighbourhoods": "receivers",
+            "duration_s": 0.01,
+            "drain_s": None,
+        }
+    ).flows(1)
+    assert flows.streams is not None
+    assert flows.graph is not None
+    check_graph(flows)
+    streams, first = flows.streams, flows.graph.request == 0
+    hubs, tops = (streams.stream >= 0) & first, (streams.told_bps > 0) & first
+    assert (hubs.sum(), tops.sum()) == (4, 3)
+    (child,) = np.flatnonzero(hubs & ~tops)
+    parent = fed_rows(streams)[child]
+    assert flows.dst[child] == flows.src[parent]
+    assert flows.size_bytes[parent] > flows.size_bytes[child]
+
+
+def test_without_packing_an_object_is_a_flow() -> None:
+    flows, _, streams = through_hubs(packed=False, tree=False)
+    tops = streams.told_bps > 0
+    assert set(flows.size_bytes[tops]) == {500}
+    assert tops.sum() == 5 * 60
+    assert (streams.feeds < 0).all()
+
+
+def test_overloaded_hubs_send_at_a_tenth_and_bring_less() -> None:
+    flows, _, streams = through_hubs(overloaded_frac=0.5)
+    rates = streams.told_bps[streams.told_bps > 0]
+    assert set(np.round(rates / rates.max(), 6)) == {0.1, 1.0}
+    slow, fast = (flows.size_bytes[streams.told_bps == rate].mean() for rate in (rates.min(), rates.max()))
+    assert slow < 0.5 * fast

@@ -66,7 +66,8 @@ def test_what_was_lost_goes_again_after_silence(simulator: Simulator, lost: tupl
     done = lone(simulator, 8, lost=lost, timeout_ns=2_000_000)
     assert done.records.flows.retransmitted_pkts[0] == len(lost)
     assert done.records.flows.timeouts[0] == timeouts
-    assert timeouts * 2e-3 < done.fct_s[0] < timeouts * 2e-3 + 4 * RTT_S
+    silence_s = (2**timeouts - 1) * 2e-3  # twice as long after each
+    assert silence_s < done.fct_s[0] < silence_s + 4 * RTT_S
 
 
 def test_a_probe_tells_of_every_hole(simulator: Simulator) -> None:

@@ -35,6 +35,10 @@ CASES: dict[str, tuple[HostStack, dict[str, Any]]] = {
     "rccc": (HostStack(transport="rccc", params=(("choice", 0),)), MARKS),
     "homa": (HostStack(transport="homa", params=(("rtt_pkts", 12),), order="srpt"), {"classes": 8}),
     "homa_one": (HostStack(transport="homa", params=(("overcommit", 1),)), {"classes": 8}),
+    "homa_aeolus": (
+        HostStack(transport="homa", params=(("rtt_pkts", 12), ("expendable", 1)), order="srpt"),
+        {"classes": 8, "programs": (Program(name="selective"),)},
+    ),
     "pfabric_host": (
         HostStack(transport="pfabric_host", params=(("rto_ns", 200_000),), tags="remaining", order="srpt"),
         {"programs": (Program(name="pfabric"),), "buffer_bytes": 36_000},
@@ -85,12 +89,31 @@ def test_pulls_keep_an_incast_s_line_full(simulator: Simulator, name: str) -> No
     assert done.fct_s.min() > 0.7 * done.fct_s.max()  # pulled in turn
 
 
+@pytest.mark.parametrize("name", ["ndp", "eqds"])
+def test_a_pull_takes_the_time_of_what_it_brings(simulator: Simulator, name: str) -> None:
+    """The second of each flow's two packets has 378 of 1538 bytes on the wire: its pull takes a quarter of the time."""
+    flows = [flow(f"s{i}", "receiver", MSS + 300) for i in range(32)]
+    done = run(simulator, carrying(star(name, 32), *flows), CASES[name][0])
+    assert done.records.flows.timeouts.sum() == 0
+    assert 1.0 < done.fct_s.max() / (32 * (WIRE_S + 378 * 0.8e-9)) < 1.2
+
+
 def test_homa_serves_the_message_with_the_least_left(simulator: Simulator) -> None:
     flows = flow("s0", "receiver", 2000 * MSS), flow("s1", "receiver", 200 * MSS, 200 * US)
     done = run(simulator, carrying(star("homa", 2), *flows), CASES["homa"][0])
     assert done.fct_s[1] < 1.1 * 200 * WIRE_S
     assert done.fct_s[0] == pytest.approx(2200 * WIRE_S, rel=0.02)
     assert done.records.flows.timeouts.sum() == 0
+
+
+def test_ports_drop_homa_s_first_windows_before_what_it_granted(simulator: Simulator) -> None:
+    """The PROBE behind each of eight first windows tells what was dropped: nobody waits for the 1 ms of silence."""
+    flows = [flow(f"s{i}", "receiver", 12 * MSS) for i in range(8)]
+    done = run(simulator, carrying(star("homa_aeolus", 8), *flows), CASES["homa_aeolus"][0])
+    lost = done.records.ports.dropped_data_pkts.sum()
+    assert 50 < lost <= done.records.flows.retransmitted_pkts.sum()
+    assert done.records.flows.timeouts.sum() == 0
+    assert done.fct_s.max() < 1.2 * 96 * WIRE_S
 
 
 def test_homa_asks_again_in_turn(simulator: Simulator) -> None:
@@ -292,7 +315,7 @@ def test_pfabric_does_not_take_a_header_for_its_data() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", UNASKED)
+@pytest.mark.parametrize("name", [*UNASKED, "homa_aeolus"])
 def test_both_simulators_do_the_same(name: str, seed: int) -> None:
     """Random networks that lose data and words; with limits in a third of them."""
     random = np.random.default_rng(9000 + seed)

@@ -71,12 +71,13 @@ def test_most_flows_take_the_same_time_in_random_networks() -> None:
         topology = random_topology(random)
         flows = random_flows(random, topology.build())
         transport = random_transport(random, 0.0).replace(sack=True, recovery="modern")
+        if names[seed % len(names)] == "swift":  # to which the wait of a delayed ACK is congestion
+            transport = transport.replace(delayed_ack_pkts=1)
         nic = Nic(bucket_bytes=2 * transport.mtu_bytes, small_queue_bytes=4 * transport.mtu_bytes)
         scenario = fixed(topology, *flows, transport=transport, nic=nic)
         ours, theirs = (run(each, scenario, names[seed % len(names)]) for each in (PacketsimDatapath, Ns3Datapath))
-        ended = np.isfinite(ours.fct_s)  # Swift starves one flow, on both
-        assert np.array_equal(ended, np.isfinite(theirs.fct_s)), seed
-        ratios.append(theirs.fct_s[ended] / ours.fct_s[ended])
+        assert np.isfinite(ours.fct_s).all(), seed
+        ratios.append(theirs.fct_s / ours.fct_s)
         timeouts["modern"] += int(theirs.records.flows.timeouts.sum())
         classic = scenario.replace(transport=transport.replace(recovery="classic"))
         timeouts["classic"] += int(run(Ns3Datapath, classic, names[seed % len(names)]).records.flows.timeouts.sum())

@@ -209,7 +209,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 }
 
 
-for owner in ("fq_codel", "dwrr"):
+for owner in ("fq_codel", "dwrr", "dualpi2"):
     alone, beside = (Program(name=owner),), (Program(name=owner), *PFABRIC)
     BAD[f"{owner} and classes"] = {"programs": alone, "classes": 2}, {}, f"{owner} owns .* classes would too"
     BAD[f"{owner} and pfabric"] = {"programs": beside}, {}, f"{owner} and pfabric both own the queue"
@@ -233,7 +233,7 @@ def test_unknown_names_are_listed() -> None:
 
 
 def test_linux_refuses_by_name_what_it_does_not_run() -> None:
-    for name in ("pfabric", "letflow", "int"):
+    for name in ("pfabric", "letflow", "conga", "dualpi2", "int"):
         with pytest.raises(ConfigError, match=f"does not run program {name}: leave it out .* it runs qcn and rwndq"):
             check_rack(Dumbbell(pairs=1, programs=(Program(name=name),)).build(), Transport(recovery="classic"))
     with pytest.raises(ConfigError, match="runs one program at a port, got 2"):
@@ -243,10 +243,8 @@ def test_linux_refuses_by_name_what_it_does_not_run() -> None:
         check_rack(Dumbbell(pairs=1, programs=(wrong,)).build(), Transport(recovery="classic"))
     with pytest.raises(ConfigError, match="every flow must open its own connection"):
         check_rack(Dumbbell(pairs=1, programs=RWNDQ).build(), Transport(recovery="classic", connections_per_pair=1))
-    for name in ("dcqcn", "hpcc", "powertcp"):
-        with pytest.raises(
-            ConfigError, match=f"Controller {name} needs a timer or telemetry, which the kernel gives none"
-        ):
+    for name in ("dcqcn", "hpcc", "powertcp", "prague"):
+        with pytest.raises(ConfigError, match=rf"Controller {name} needs a timer, telemetry or ECT\(1\), which"):
             check_stack(HostStack(transport=name))
     with pytest.raises(UnknownNameError, match=r"tags 'srpt'.*pias"):
         check_stack(HostStack(transport="cubic", tags="srpt"))

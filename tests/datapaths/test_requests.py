@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncc.core.errors import ConfigError
 from ncc.core.graph import Rows, queries_of
 from ncc.core.scenario import Scenario, scenario_from_dict
-from ncc.envs.linux.datapath import LinuxDatapath
+from ncc.core.topologies import ManyToOne
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.controller import Controller
@@ -240,18 +239,27 @@ def test_receivers_know_of_an_answer_without_a_note() -> None:
 
 
 @SIMULATED
-def test_an_answer_waits_for_a_grant_as_it_has_no_syn(simulator: Simulator) -> None:
-    """Nobody grants it a start, so it begins when its patience ends, two periods after its host has it."""
+def test_an_answer_begins_as_its_query_says(simulator: Simulator) -> None:
+    """With starts in SYN-ACKs it begins at once, as the port is free; without, its patience ends after two periods."""
     scenario = star(handshake=True).replace(neighbourhoods="receivers", period_s=1e-3)
     flows = scenario.flows(1)
     assert flows.graph is not None
-    records = run(simulator(), Case(scenario, flows, HostStack(hold=True, answer_frac=0.5)))
-    assert (records.finish_s - records.start_s)[flows.graph.answer].min() > 2 * scenario.period_s
+    took_s = []
+    for answer_frac in (0.5, None):
+        records = run(simulator(), Case(scenario, flows, HostStack(hold=True, answer_frac=answer_frac)))
+        took_s.append((records.finish_s - records.start_s)[flows.graph.answer])
+    assert took_s[0].max() < 3 * FULL_S + 3 * DELAY_S
+    assert took_s[1].min() > 2 * scenario.period_s
 
 
-def test_linux_refuses_requests() -> None:
-    with pytest.raises(ConfigError, match="The Linux datapath does not start flows when others are complete"):
-        LinuxDatapath().start(star(handshake=True), star().flows(1), HostStack(), 1)
+@SIMULATED
+def test_answers_that_overflow_the_port_begin_later(simulator: Simulator) -> None:
+    """30 answers of 10 packets meet at a buffer of 40, and none is lost before the first grant can come."""
+    scenario = star(30, ASK | {"fan_in": 30, "answer_bytes": 14_600}, handshake=True)
+    topology = ManyToOne(senders=30, buffer_bytes=60_000, rate_bps=RATE_BPS, delay_s=DELAY_S, mark_threshold_bytes=0)
+    scenario = scenario.replace(neighbourhoods="receivers", topology=topology)
+    records = run(simulator(), Case(scenario, scenario.flows(1), HostStack(hold=True, answer_frac=0.5)))
+    assert records.retransmitted_pkts.sum() == 0
 
 
 def asked(simulator: Simulator, front: str, *params: tuple[str, int], n: int = 12) -> tuple[np.ndarray, np.ndarray]:

@@ -9,11 +9,12 @@ from ncc.core.errors import ConfigError
 from ncc.core.scenario import Nic, Transport
 from ncc.core.topologies import ManyToOne
 from ncc.core.topology import Program, Red
+from ncc.core.units import GBPS, MS
 from ncc.envs.linux.stack import check_stack
 from ncc.envs.native.program_checks import check_programs
 from ncc.envs.native.transport_checks import check_transports
 from ncc.harness.datapath import ComponentStack, HostStack
-from tests.datapaths.runs import fixed, flow
+from tests.datapaths.runs import Simulator, fixed, flow, run
 
 TOPOLOGY = ManyToOne(senders=2, shaped_frac=0.05)
 SETTINGS: dict[str, Any] = {
@@ -33,7 +34,18 @@ def test_what_it_needs_is_enough() -> None:
     [
         ({"topology": TOPOLOGY.replace(shaped_frac=0.0)}, "expresspass needs a shaped queue in every port and NIC"),
         ({"nic": Nic()}, "expresspass needs a shaped queue in every port and NIC"),
-        ({"nic": Nic(shaped_frac=1e-9)}, "expresspass needs shaped queues of at least 67200 bit/s.*6.7e-05 or more"),
+        (
+            {"nic": Nic(shaped_frac=1e-9)},
+            "expresspass needs shaped queues of at least 10189.* in each RTT of 6.6e-05.*to 0.01 or",
+        ),
+        (
+            {"nic": Nic(shaped_frac=1e-4), "topology": TOPOLOGY.replace(delay_s=MS)},
+            "expresspass needs shaped queues of at least 166917 bit/s, for.* RTT of 0.004 s.*to 0.00017 or",
+        ),
+        (
+            {"topology": TOPOLOGY.replace(rate_bps=400 * GBPS, delay_s=100 * MS)},
+            "expresspass can tell 8388608 words of a flow on their way apart, and 119047.* fit in the longest RTT",
+        ),
         ({"routing": "ecmp"}, "expresspass needs its words to come back the way of their data.*ecmp"),
         (
             {"topology": TOPOLOGY.replace(programs=(Program(name="letflow"),))},
@@ -69,6 +81,7 @@ def test_queues_that_it_lacks_are_named(stack: HostStack, said: str) -> None:
 
 
 BLIND = HostStack(transport="expresspass", params=(("blind_pkts", 8),))
+HOMA_AEOLUS = HostStack(transport="homa", params=(("expendable", 1),))
 SELECTIVE = TOPOLOGY.replace(programs=(Program(name="selective"),))
 TRIMS = TOPOLOGY.replace(programs=(Program(name="trim"),), control_first=True)
 MARKS = TRIMS.replace(red=Red(min_bytes=3000, max_bytes=9000), mark_on_departure=True)
@@ -84,6 +97,7 @@ def beside(one: str, other: str, **settings: Any) -> HostStack:
         (TRIMS.replace(control_first=False), HostStack(transport="ndp"), "ndp needs ports that send headers"),
         (TOPOLOGY.replace(classes=8), HostStack(transport="homa", tags="by_size"), "homa gives its.*by_size"),
         (TOPOLOGY, BLIND, "expresspass sends data unasked.*list with selective in it"),
+        (TOPOLOGY.replace(classes=8), HOMA_AEOLUS, "homa sends data unasked .expendable.*or expendable to 0"),
         (SELECTIVE.replace(control_first=True), BLIND, "expresspass sends a PROBE behind its unasked data"),
         (TRIMS, beside("ndp", "eqds"), "ndp and eqds would share queues"),
         (TRIMS, HostStack(transport="nscc"), "nscc needs ports that mark by the queue.*set red of.*mark_on_departure"),
@@ -99,6 +113,24 @@ def test_what_it_lacks_or_what_is_beside_it_is_named(topology: ManyToOne, stack:
         check_transports(fixed(topology, flow("s0", "receiver", 1000), **SETTINGS), stack)
 
 
+ENTROPY = SETTINGS | {"routing": "entropy"}
+
+
+@pytest.mark.parametrize("transport", ["dctcp", "ndp"])
+def test_entropies_that_nobody_chooses_are_refused(transport: str) -> None:
+    said = (
+        f"Scenario.routing is entropy, and transport {transport} chooses no.*set routing to ecmp or spray.*nscc, rccc"
+    )
+    with pytest.raises(ConfigError, match=said):
+        check_transports(fixed(TRIMS, flow("s0", "receiver", 1000), **ENTROPY), HostStack(transport=transport))
+
+
+def test_entropies_need_no_more_than_one_path_or_a_component() -> None:
+    scenario = fixed(MARKS, flow("s0", "receiver", 1000), **ENTROPY)
+    check_transports(scenario, HostStack(transport="nscc", params=(("choice", 0),)))
+    check_transports(scenario, HostStack(components=(ComponentStack(component="fixed", transport="nscc"),)))
+
+
 def test_queues_that_it_needs_are_enough() -> None:
     ranks = TOPOLOGY.replace(programs=(Program(name="pfabric"),))
     for topology, stack in (
@@ -106,6 +138,7 @@ def test_queues_that_it_needs_are_enough() -> None:
         (MARKS, HostStack(transport="nscc", params=(("choice", 0),))),
         (MARKS, HostStack(transport="rccc", params=(("choice", 0),))),
         (SELECTIVE, BLIND),
+        (SELECTIVE.replace(classes=8), HOMA_AEOLUS),
         (TOPOLOGY.replace(classes=8), beside("homa", "dctcp")),
         (TOPOLOGY.replace(classes=8), HostStack(transport="homa")),
         (ranks, HostStack(transport="pfabric_host", tags="remaining")),
@@ -139,3 +172,13 @@ def test_linux_refuses_it_by_name() -> None:
 def test_a_share_is_below_the_line() -> None:
     with pytest.raises(ConfigError, match="shaped_frac"):
         TOPOLOGY.replace(shaped_frac=1.0)
+
+
+@pytest.mark.parametrize("name", ["ndp", "homa"])
+def test_a_message_longer_than_its_numbering_is_refused(simulator: Simulator, name: str) -> None:
+    """Packets have numbers of 32 bits, of which the last two mean all packets and none."""
+    size_bytes = (2**32 - 2) * 1460 + 1
+    topology = TRIMS if name == "ndp" else TOPOLOGY.replace(classes=8)
+    scenario = fixed(topology, flow("s0", "receiver", size_bytes), **SETTINGS)
+    with pytest.raises(ConfigError, match=f"{size_bytes} bytes.* at most 429496729[34] packets"):
+        run(simulator, scenario, HostStack(transport=name))

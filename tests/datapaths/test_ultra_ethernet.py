@@ -13,7 +13,7 @@ from ncc.core.units import GBPS, US
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, run, same_records
+from tests.datapaths.runs import MSS, Simulator, drops, fixed, flow, run
 from tests.datapaths.test_message_transports import lossy, with_program
 from tests.datapaths.test_same_packets import random_flows, random_topology, run_alike
 
@@ -107,13 +107,6 @@ def test_a_dead_path_is_left_after_the_first_silence() -> None:
     assert repeats(2) < 0.2 * repeats(1)
 
 
-def test_tcp_keeps_to_its_path_where_switches_hash_entropies(simulator: Simulator) -> None:
-    flows = [flow(f"h0_{i}", f"h1_{i}", 100 * MSS) for i in range(4)]
-    fabric = FABRIC.replace(programs=())
-    one, other = (run(simulator, fixed(fabric, *flows, **SETTINGS | {"routing": each})) for each in ("ecmp", "entropy"))
-    assert same_records(one.records, other.records)
-
-
 def test_idle_credit_keeps_a_lone_flow_s_line_full(simulator: Simulator) -> None:
     """A sender's target is a round trip old: without credit in advance its line pauses."""
     scenario = fixed(STAR.replace(delay_s=20 * US), flow("s0", "receiver", 100 * MSS), **SETTINGS)
@@ -121,6 +114,28 @@ def test_idle_credit_keeps_a_lone_flow_s_line_full(simulator: Simulator) -> None
     idle_off = run(simulator, scenario, RCCC.replace(params=(("idle", 0),))).fct_s[0]
     assert rccc < 1.006 * nscc
     assert idle_off > 1.4 * rccc
+
+
+def test_idle_credit_does_not_begin_anew_with_each_silence(simulator: Simulator) -> None:
+    """A port loses every third packet. Each silence of 4 ms would bring a window of idle credit: 1,200 words."""
+    scenario = fixed(STAR.replace(delay_s=1000 * US), flow("s0", "receiver", 400 * MSS), **SETTINGS)
+    flows = run(lossy(simulator, 3, "trim"), scenario, RCCC).records.flows
+    assert flows.timeouts[0] > 2
+    assert flows.credits[0] < 1300
+
+
+def test_credits_are_spread_over_the_paths_as_data_is(simulator: Simulator) -> None:
+    """A flow's ACKs and 1000 / 4 credits come back over four spines, or over one."""
+    scenario = fixed(FABRIC, flow("h0_0", "h1_0", 1000 * MSS), **SETTINGS)
+    back = [scenario.network().port(f"leaf1->spine{i}") for i in range(4)]
+
+    def words(choice: int) -> np.ndarray:
+        stack = RCCC.replace(params=(("choice", choice),))
+        return np.array(run(simulator, scenario, stack).records.ports.tx_pkts[back])
+
+    assert words(1).sum() > 500
+    assert words(1).max() < 1.3 * words(1).mean()  # 1.7 with all credits on one path
+    assert np.count_nonzero(words(0)) == 1
 
 
 def test_credits_share_an_incast_s_line(simulator: Simulator) -> None:

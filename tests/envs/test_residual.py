@@ -32,6 +32,8 @@ VIEW = EnvView(
     reward=Backlog(flows_scale=1.0),
 )
 BUSY: dict[str, Any] = {"throughput_bps": 1e9, "queued_flows": [1, 2, 1, 0], "next_bytes": [100e3, 300e3, 3e6, 0]}
+BURST: list[dict[str, Any]] = [BUSY, {}, {}]
+"""After it hosts are known to begin together."""
 
 
 def residual(scenario: Scenario = FOUR, seen: ObservationSpec = ORDERED, **settings: object) -> RateScale:
@@ -58,7 +60,7 @@ def test_zero_is_the_formula() -> None:
     later = residual().rates_bps(np.zeros(4), observed(BUSY, BUSY))
     np.testing.assert_allclose(later, [np.inf, np.inf, 0.97 * 0.1 * 2e9 / 3, np.inf], rtol=1e-6)
     # In the first period nobody knows of the others: `local` sees a free link, `local_hold` waits.
-    first = observed(BUSY)
+    first = observed(*BURST, BUSY)
     np.testing.assert_array_equal(residual(formula="local").rates_bps(np.zeros(4), first), np.inf)
     held = 0.1 * 0.97 * 2e9
     np.testing.assert_allclose(residual().rates_bps(np.zeros(4), first), [held, held, held, np.inf], rtol=1e-6)
@@ -100,7 +102,7 @@ def test_stale_messages_leave_the_formula_alone() -> None:
     scenario = FOUR.replace(sharing_silent=("h3",))
     seen = ORDERED.replace(ages=True)
     rates = residual(scenario, seen)
-    for missed in range(1, 6):
+    for missed in range(2, 6):
         obs = observed(*[BUSY] * missed, scenario=scenario, seen=seen)
         trusted = rates.rates_bps(np.full(4, -1.0), obs)[1] < 1e9
         assert trusted == (missed < 3)
@@ -128,13 +130,13 @@ def test_alone_a_host_has_its_port_whatever_the_policy_says() -> None:
     np.testing.assert_allclose(residual(SLOW).rates_bps(LEAST, behind)[0], 5e8)
     np.testing.assert_allclose(residual(SLOW).rates_bps(np.zeros(4), behind)[0], 5e8)
     # Behind a faster one it has no limit. The others, who heard of it, may be held.
-    before = observed(ALONE, ALONE)
+    before = observed(*BURST, ALONE, ALONE)
     limits = residual().rates_bps(LEAST, before)
     assert np.isinf(limits[0])
     np.testing.assert_allclose(limits[1:], np.exp(-3) * 1e9)
     # One that has just begun may be held for a period, and one with nothing to send so that it may begin slowly.
-    np.testing.assert_allclose(residual().rates_bps(LEAST, observed()), np.exp(-3) * 1e9)
-    assert residual().rates_bps(LEAST, observed(ALONE))[0] < 1e8
+    np.testing.assert_allclose(residual().rates_bps(LEAST, observed(*BURST)), np.exp(-3) * 1e9)
+    assert residual().rates_bps(LEAST, observed(*BURST, ALONE))[0] < 1e8
 
 
 def test_the_first_in_order_has_its_port_whatever_the_policy_says() -> None:
@@ -147,9 +149,10 @@ def test_the_first_in_order_has_its_port_whatever_the_policy_says() -> None:
 def test_where_hosts_begin_alone_none_is_held() -> None:
     idle: dict[str, Any] = {}
     once = [ALONE, idle, idle]
-    # Nobody knows that hosts begin alone before one has, and nothing is known after a burst of three.
+    # They do until they were seen to begin together.
     rates = residual()
-    assert rates.rates_bps(LEAST, observed(ALONE))[0] < 1e8
+    np.testing.assert_array_equal(rates.rates_bps(LEAST, observed()), np.inf)
+    assert np.isinf(rates.rates_bps(LEAST, observed(ALONE))[0])
     np.testing.assert_array_equal(rates.rates_bps(LEAST, observed(*once)), np.inf)  # idle
     assert np.isinf(rates.rates_bps(LEAST, observed(*once, ALONE))[0])
     np.testing.assert_allclose(rates.rates_bps(LEAST, observed(*once, BUSY, idle, idle)), np.exp(-3) * 1e9)
@@ -233,7 +236,8 @@ def test_the_tuned_formula_is_that_of_the_controller() -> None:
     observed, decided = against_local(scenario, Local(**constants), "local_tuned")
     differ = ~np.isclose(np.minimum(observed, 1e9), decided, rtol=1e-4)
     assert len(differ) > 10
-    assert differ.sum(axis=1).max() <= 1  # the first in order is guarded
+    assert np.isinf(observed[0]).all()  # nobody was seen to begin together
+    assert differ[1:].sum(axis=1).max() <= 1  # the first in order is guarded
     assert np.isinf(observed[differ]).all()
 
 

@@ -87,6 +87,12 @@ def test_sb3_ppo(example: Example) -> None:
     stands("sb3_ppo.zip")
 
 
+def test_sb3_thresholds(example: Example) -> None:
+    pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra sb3)")
+    assert example("sb3_thresholds.py", "--decisions", "240").startswith("ncc evaluate controller=thresholds.ncc,dctcp")
+    stands("thresholds.ncc", make_scenario("priorities", duration_s=0.05))
+
+
 @pytest.mark.rllib
 @pytest.mark.usefixtures("ray_here")
 def test_rllib_offline(example: Example, tmp_path: Path) -> None:

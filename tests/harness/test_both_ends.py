@@ -67,8 +67,31 @@ def test_only_the_receiver_decides_at_its_port_unless_a_policy_does(
 ) -> None:
     limiter = WithReceivers(FixedShare(), ReceiverRuleLimit().build(), counts_held=counts_held, answered=True)
     limiter.reset(made, 1)
-    limits = parts(limiter.decide(idle(made.n_agents, len(made.network().neighbourhoods))))[0]
+    busy = idle(made.n_agents, len(made.network().neighbourhoods))
+    busy.queued_flows[:] = 1
+    limits = [parts(limiter.decide(busy))[0] for _ in range(2)][-1]
     assert np.isfinite(limits).all() if limited else np.isinf(limits).all()
+
+
+@pytest.mark.parametrize(
+    ("made", "counts_held", "starts"),
+    [
+        (many_to_one(neighbourhoods="both", period_s=1.9e-4), True, True),
+        (many_to_one(neighbourhoods="both", period_s=2.1e-4), True, False),
+        (many_to_one(neighbourhoods="both", period_s=1.9e-4), False, False),
+        (scenario(neighbourhoods="both"), True, False),
+    ],
+    ids=["a deep buffer", "four periods are more than 100 KB", "a formula", "no host's port"],
+)
+def test_only_the_receiver_says_when_flows_begin_at_its_port(made: Scenario, counts_held: bool, starts: bool) -> None:
+    """A host has a limit there from its second busy period in a row on."""
+    limiter = WithReceivers(FixedShare(), ReceiverRuleLimit().build(), counts_held=counts_held, answered=True)
+    limiter.reset(made, 1)
+    now, limited = idle(made.n_agents, len(made.network().neighbourhoods)), []
+    for busy in (0, 1, 1, 0, 2):
+        now.queued_flows[0] = busy
+        limited.append(bool(np.isfinite(parts(limiter.decide(now))[0][0])))
+    assert limited == ([False, False, True, False, False] if starts else [True] * 5)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +210,7 @@ def test_hosts_may_have_limits_at_their_uplink_beside(uplink: str) -> None:
     while now.flows_finished < len(flows):
         limits, grants = parts(limiter.decide(now))
         np.testing.assert_array_equal(limits, parts(alone.decide(without_held(now)))[0])
-        expected = only.decide(now).grants
+        expected = only.grants(now)
         assert grants is not None
         np.testing.assert_array_equal(grants.start_s, expected.start_s)
         limited, said = limited + int(np.isfinite(limits).sum()), said + len(grants)

@@ -66,7 +66,7 @@ def test_two_agents_tell_each_other(address: str) -> None:
         b.send(states(2, queued_bytes=[6, 7]), time.monotonic_ns())
         until(lambda: bool(a.inbox.states_ns.all() and b.inbox.states_ns.all()), a, b)
         assert a.inbox.states["queued_bytes"].tolist() == [6, 7]
-        assert b.inbox.states.tolist() == [(0, 0, 5, 0, 0, 1e9)]
+        assert b.inbox.states.tolist() == [(0, 0, 5, 0, 0, 1e9, 0)]
         assert before_ns <= b.inbox.states_ns[0] <= time.monotonic_ns()
         assert (a.counters["sent"], b.counters["sent"]) == (1, 2)
 

@@ -119,6 +119,7 @@ def fates() -> Counter[str]:
             for name in ("throughput_bps", "wait_s", "queued_bytes", "next_bytes"):
                 assert ((found.states[name] >= 0) & (found.states[name] <= MOST)).all(), f"{name}: {data.hex()}"
             assert (found.states["rate_limit_bps"] > 0).all(), data.hex()
+            assert found.states["at_once"].max() <= 1, data.hex()
             assert all(0 <= value <= MOST for value in found.uplink[0].tolist()), data.hex()
             assert_sane_words(found, data)
             times = (found.states_ns, found.uplink_ns, found.flows_ns, found.grants_ns)

@@ -50,17 +50,33 @@ def test_the_uplink_port() -> None:
     assert take(listener(uplink=None), sent(by, row, 1 * MS), 2 * MS) == {"unknown_sender": 1}
 
 
-def test_bytes_after_a_state_are_left_to_later_versions() -> None:
+def test_bytes_after_the_values_are_left_to_later_versions() -> None:
     """A later version can send agents of this one messages in which these bytes say more."""
-    inbox, by = listener(), sender_of()
-    row = states(1, queued_bytes=7)[0].tobytes()
-    ((message, _),) = by.messages(Kind.STATE, [row.ljust(48, b"\3")] * 2, 0, 0)
+    inbox, by = listener(), sender_of(ROUTER)
+    row = np.array([(5e9, 3000.0)], dtype=UPLINK).tobytes()
+    ((message,),) = by.messages(Kind.UPLINK, [row.ljust(48, b"\3")], 0, 0)
     assert take(inbox, [message], 1 * MS) == {"received": 1}
-    assert inbox.states["queued_bytes"].tolist() == [7, 0]
+    assert inbox.uplink.tolist() == [(5e9, 3000.0)]
     altered = message[: MAC_AT - 1] + b"\4" + message[MAC_AT:]
-    ((_, other),) = by.messages(Kind.STATE, [row] * 2, 1, 1)
+    ((other,),) = by.messages(Kind.UPLINK, [row], 1, 1)
     assert take(inbox, [altered], 2 * MS) == {"replayed": 1}
     assert take(inbox, [other[: MAC_AT - 1] + b"\4" + other[MAC_AT:]], 2 * MS) == {"forged": 1}
+
+
+@pytest.mark.parametrize(("at_once", "fate"), [(0, "received"), (1, "received"), (2, "values"), (2**32 - 1, "values")])
+def test_a_state_says_whether_new_flows_may_begin_at_once(at_once: int, fate: str) -> None:
+    inbox = listener()
+    assert take(inbox, sent(sender_of(), states(at_once=at_once), 0)[:1], 1 * MS) == {fate: 1}
+    assert inbox.states["at_once"].tolist() == [at_once if fate == "received" else 0, 0]
+
+
+def test_flows_wait_for_an_agent_that_does_not_say_it() -> None:
+    """Earlier agents had zeros in its place."""
+    inbox, by = listener(), sender_of()
+    row = states(1, queued_bytes=7)[0].tobytes()[:44].ljust(48, b"\0")
+    ((message, _),) = by.messages(Kind.STATE, [row] * 2, 0, 0)
+    assert take(inbox, [message], 1 * MS) == {"received": 1}
+    assert inbox.states["at_once"][0] == 0
 
 
 def test_a_message_counts_once_and_in_order() -> None:

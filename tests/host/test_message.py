@@ -13,8 +13,11 @@ from tests.host.hosts import NEAR
 
 def test_a_message_is_what_its_documentation_says() -> None:
     secret = b"0123456789abcdef"
-    row = np.array([(1.0, 2.0, 3.0, 4, 5.0, np.inf)], dtype=STATE)
-    values = {Kind.STATE: struct.pack("<dddIdd", 1, 2, 3, 4, 5, np.inf), Kind.UPLINK: struct.pack("<dd", 5e9, 3000.0)}
+    row = np.array([(1.0, 2.0, 3.0, 4, 5.0, np.inf, 1)], dtype=STATE)
+    values = {
+        Kind.STATE: struct.pack("<dddIddI", 1, 2, 3, 4, 5, np.inf, 1),
+        Kind.UPLINK: struct.pack("<dd", 5e9, 3000.0),
+    }
     assert row.tobytes() == values[Kind.STATE]
     sender = Sender(Keys.shared(Key(secret, 0x1234)), NEAR[:1], 1, wall_ns=lambda: 2)
     for kind, packed in values.items():

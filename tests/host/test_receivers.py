@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import DatapathError
+from ncc.core.units import NS_PER_S
 from ncc.envs.linux import layout
 from ncc.envs.linux.extension import LIVE_COLUMNS
 from ncc.envs.linux.layout import address_bytes
@@ -17,7 +18,15 @@ from ncc.host.exchange import Exchange
 from ncc.host.listener import Inbox
 from ncc.host.message import FLOWS, GRANT, START_MOST_S, Kind
 from ncc.host.peers import parse_agent
-from ncc.host.receivers import FORGET_PERIODS, PATIENCE_PERIODS, REPEAT_PERIODS, Granter, Receivers, receiver_scenario
+from ncc.host.receivers import (
+    FORGET_PERIODS,
+    LEARN_PERIODS,
+    PATIENCE_PERIODS,
+    REPEAT_PERIODS,
+    Granter,
+    Receivers,
+    receiver_scenario,
+)
 from tests.host.hosts import MS
 
 PERIOD_NS = 10 * MS
@@ -76,7 +85,7 @@ class Host:
         self.receivers.measure(columns, self.now_ns)
         self.receivers.put(self.now_ns)
         self.exchange.told.clear()
-        self.receivers.share(self.now_ns)
+        self.at_once = self.receivers.share(self.now_ns)
         return list(self.exchange.told)
 
     def start_ns(self, slot: int) -> int:
@@ -264,3 +273,61 @@ def test_numbers_of_flows_go_on_from_0() -> None:
     host.grant(1, begun=2**32 - 1, start_s=-1.0)  # of the flow before
     host.period()
     assert host.woken == []
+
+
+def test_a_receiver_says_whether_new_flows_may_begin_without_its_grant() -> None:
+    """Three peers may have one flow each, with ten packets: 43.8 KB. 60 KB may lie ahead."""
+    host = Host()
+    host.period()
+    assert host.at_once
+    inbox = host.exchange.inbox
+    for missing_bytes, may in ((16_000, True), (17_000, False), (0, True)):
+        inbox.flows[0] = (0, 1, 1, missing_bytes, missing_bytes, 0)
+        inbox.flows_ns[0] = host.now_ns
+        host.period()
+        assert host.at_once == may
+    inbox.flows[0] = (0, 9, 9, 0, 0, 0)
+    inbox.flows_ns[0] = host.now_ns
+    host.period()
+    inbox.flows[0] = (0, 0, 9, 0, 0, 0)
+    for _ in range(LEARN_PERIODS):
+        host.period()
+    assert not host.at_once, "the burst is remembered"
+
+
+def test_new_flows_wait_as_their_receivers_say() -> None:
+    host = Host()
+    host.exchange.inbox.states["at_once"] = [0, 1, 1]
+    host.period()
+    assert host.kernel.waits == {"10.0.0.9": True}, "at first none waits"
+    host.exchange.inbox.states["at_once"] = [0, 0, 1]
+    host.period()
+    assert host.kernel.waits == {"10.0.0.9": True, "10.0.0.2": True}
+    host.exchange.inbox.states["at_once"] = [1, 0, 1]
+    host.period()
+    assert host.kernel.waits == {"10.0.0.9": False, "10.0.0.2": True}
+
+
+@pytest.mark.parametrize(("lost", "waits"), [(0, False), (1, True), (2, False)], ids=["fresh", "old", "silent"])
+def test_flows_wait_for_grants_when_the_receiver_s_state_is_old(lost: int, waits: bool) -> None:
+    """They do so until the receiver counts as silent."""
+    host = Host()
+    host.exchange.inbox.states["at_once"] = [0, 1, 0]
+    host.period()
+    for _ in range(lost):
+        host.period(alive=(0, 2))
+    assert host.kernel.waits.get("10.0.0.2", False) == waits
+
+
+def test_flows_that_wait_begin_when_new_ones_may_unless_they_have_a_grant() -> None:
+    host = Host()
+    host.connection(0, 1, unsent_bytes=3000)
+    host.period()
+    host.grant(1, begun=1, start_s=5.0)
+    host.connection(1, 1, unsent_bytes=3000)
+    host.period()
+    assert host.woken == []
+    host.exchange.inbox.states["at_once"][1] = 1
+    host.period()
+    assert host.woken == [(TWO, 1001)]
+    assert host.start_ns(0) > host.now_ns + NS_PER_S

@@ -3,6 +3,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,8 +21,10 @@ from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import eventually
 
 pytestmark = needs(*TRAFFIC)
-SERVERS, LINE_BPS, BUFFER_BYTES, PERIOD_S = 3, 2e7, 100_000, 0.01
-STAR = ManyToOne(senders=SERVERS, rate_bps=LINE_BPS, buffer_bytes=BUFFER_BYTES, mark_threshold_bytes=30_000)
+SERVERS, LINE_BPS, PERIOD_S = 3, 2e7, 0.01
+BUFFER_BYTES = 50_000
+"""0.6 of it has no room for a first window of each server, so flows wait for grants."""
+STAR = ManyToOne(senders=SERVERS, rate_bps=LINE_BPS, buffer_bytes=100_000, mark_threshold_bytes=30_000)
 FRONT, PORT = 1, 5005
 SO_SNDBUFFORCE = 32
 
@@ -34,14 +37,14 @@ def slow(file: PolicyFile, path: Path) -> Path:
     return path
 
 
-def agent_of(rack: Rack, host: int, policy: Path, key: str) -> AgentProcess:
+def agent_of(rack: Rack, host: int, policy: Path, key: str, buffer_bytes: int) -> AgentProcess:
     """An agent without limits and with `--receivers`."""
     peers = ",".join(rack.address(other) for other in rack.topology.hosts if other != host)
     return AgentProcess(
         rack.namespace(host),
         [
             *(str(policy), "--interface", free_interface(rack, host), "--peers", peers, "--key", key),
-            *("--receivers", str(BUFFER_BYTES), "--name", f"ncc_test_{host}", "--floor", "1", "--outside-training"),
+            *("--receivers", str(buffer_bytes), "--name", f"ncc_test_{host}", "--floor", "1", "--outside-training"),
             *("--link-rate", f"{LINE_BPS:g}", "--uplink-rate", f"{LINE_BPS:g}", "--realtime", "--log-s", "0.2"),
             *("--heartbeat-s", "5", "--missed-frac", "1"),
         ],
@@ -49,15 +52,15 @@ def agent_of(rack: Rack, host: int, policy: Path, key: str) -> AgentProcess:
 
 
 @contextmanager
-def agents(rack: Rack, policy: Path, key: str) -> Iterator[dict[int, AgentProcess]]:
+def agents(rack: Rack, policy: Path, key: str, buffer_bytes: int = BUFFER_BYTES) -> Iterator[dict[int, AgentProcess]]:
     """An agent on each host, after all have received states of all."""
     found = {}
     with ExitStack() as undo:
         for host in rack.topology.hosts:
-            found[host] = agent_of(rack, host, policy, key)
+            found[host] = agent_of(rack, host, policy, key, buffer_bytes)
             undo.callback(found[host].close)
         for each in found.values():
-            assert each.wait_for("started")["receivers_bytes"] == BUFFER_BYTES
+            assert each.wait_for("started")["receivers_bytes"] == buffer_bytes
             assert eventually(lambda: reported(each, "stale_peers") == 0)  # noqa: B023 - called at once
         yield found
 
@@ -116,7 +119,7 @@ def _read(receiver: socket.socket, left: int) -> None:
 
 @pytest.mark.timing
 def test_servers_answer_in_turn(policy_file: PolicyFile, tmp_path: Path, key: str) -> None:
-    """200 KB take 82 ms, of which a quarter of the buffer (10 ms) may lie ahead of the next."""
+    """200 KB take 82 ms, of which a quarter of the buffer (5 ms) may lie ahead of the next."""
     with beside_others(), Rack(STAR.build()) as rack, ExitStack() as undo:
         undo.enter_context(agents(rack, slow(policy_file, tmp_path / "slow.ncc"), key))
         answers = Answers(rack, undo)
@@ -126,6 +129,23 @@ def test_servers_answer_in_turn(policy_file: PolicyFile, tmp_path: Path, key: st
             assert len(begun) == 1 or before > 60_000
         for thread in reading:
             thread.join()
+
+
+@pytest.mark.timing
+def test_servers_begin_at_once_while_the_front_end_says_so(policy_file: PolicyFile, tmp_path: Path, key: str) -> None:
+    """0.6 of 100 KB has room for a first window of each server, but not beside 1 MB that is missing."""
+    with beside_others(), Rack(STAR.build()) as rack, ExitStack() as undo:
+        found = undo.enter_context(agents(rack, slow(policy_file, tmp_path / "slow.ncc"), key, 100_000))
+        answers = Answers(rack, undo)
+        reading = answers.begin(1_000_000, 0, 0)
+        time.sleep(5 * PERIOD_S)
+        reading += answers.begin(0, 10_000, 0)
+        for thread in reading:
+            thread.join()
+        servers = [found[host] for host in rack.topology.hosts if host != FRONT]
+        assert [server.end() for server in servers] == [0] * SERVERS
+        woken = [server.events("ended")[0]["receivers"]["woken"] for server in servers]
+        assert (woken[0], woken[1] > 0) == (0, True)
 
 
 def test_servers_go_on_when_the_front_end_s_agent_is_killed(policy_file: PolicyFile, tmp_path: Path, key: str) -> None:

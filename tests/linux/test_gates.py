@@ -51,12 +51,12 @@ def burst(*sizes_bytes: int, **more: Any) -> Scenario:
     return Scenario(name="burst", topology=STAR, workload=(("fixed", Fixed(flows=flows)),), **settings)
 
 
-def made(scenario: Scenario) -> tuple[Gates, Meter, Any]:
+def made(scenario: Scenario, **more: Any) -> tuple[Gates, Meter, Any]:
     """Gates, meter and flows of a run without a kernel."""
     flows, network = scenario.flows(1), scenario.network()
     meter = Meter(scenario, flows, np.zeros((2 * len(network.links), len(PORT_COUNTERS)), np.int64))
     meter.live = np.arange(len(flows))
-    return Gates(scenario, flows, 1, {}, dict.fromkeys(network.hosts, "10.0.0.1")), meter, flows
+    return Gates(scenario, flows, 1, {}, dict.fromkeys(network.hosts, "10.0.0.1"), **more), meter, flows
 
 
 @needs(*TRAFFIC)
@@ -91,6 +91,44 @@ def test_only_flows_to_receivers_that_are_named_wait(family: socket.AddressFamil
                         receiver.settimeout(PATIENCE_S)
                         let_go(shim, waker, address)
                     assert receiver.recv(1) == b"\0"
+
+
+@needs(*TRAFFIC)
+def test_a_flow_that_has_begun_does_not_wait_again() -> None:
+    """More is written than the receiver takes at once, and new flows must wait from then on."""
+    own, peer = "127.0.0.1", "127.0.0.2"
+    with ExitStack() as undo:
+        (space,) = undo.enter_context(spaces("begun"))
+        undo.enter_context(namespaces.inside(space))
+        shim = undo.enter_context(Shim("dctcp", timeout_s=FOR_EVER_S, name="ncc_test_begun"))
+        shim.add_host(0, own, namespace_cookie())
+        shim.hosts["patience_ns"][0], shim.hosts["named_only"][0] = 10**15, 1
+        shim.wait_for(peer, waits=False)
+        shim.beat()
+        listener = undo.enter_context(socket.create_server((peer, 0)))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 15)
+
+        def flow() -> tuple[socket.socket, socket.socket]:
+            sender = undo.enter_context(socket.socket())
+            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"ncc_test_begun")
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+            sender.bind((own, 0))
+            sender.connect(listener.getsockname())
+            sender.sendall(bytes(200_000))
+            return sender, undo.enter_context(listener.accept()[0])
+
+        sender, receiver = flow()
+        assert eventually(lambda: 0 < shim.reports["delivered_bytes"][0] < 100_000)
+        shim.wait_for(peer, waits=True)
+        sender.shutdown(socket.SHUT_WR)
+        receiver.settimeout(PATIENCE_S)
+        came = 0
+        while data := receiver.recv(1 << 16):
+            came += len(data)
+        assert came == 200_000
+        assert not shim.reports["held"].any()
+        flow()
+        assert eventually(shim.reports["held"].any)
 
 
 def let_go(shim: Shim, waker: Waker, address: str) -> None:
@@ -130,8 +168,11 @@ class _Said:
     """Senders as `Gates.decide` uses them, with a slot for each flow."""
 
     def __init__(self, n: int) -> None:
-        self.shim = self
+        self.shim, self.waits = self, dict[str, bool]()
         self.decisions, self.reports = np.zeros(n, layout.DECISION), np.zeros(n, layout.REPORT)
+
+    def wait_for(self, receiver: str, *, waits: bool) -> None:
+        self.waits[receiver] = waits
 
     def connections(self) -> Any:
         n = len(self.decisions)
@@ -175,6 +216,37 @@ def test_a_rate_is_shared_by_the_flows_of_a_pair_and_ends_with_the_last() -> Non
     gates.edges(meter, states, 0.015)
     gates.decide(said, 0, 15_000_000)  # type: ignore[arg-type]
     assert said.decisions["rate_bytes_per_s"].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "waits"),
+    [
+        ({}, [False, True, False]),
+        ({"sharing_delay_periods": 2}, [True] * 3),
+        ({"sharing_loss_frac": 0.1}, [True] * 3),
+        ({"sharing_silent": ("receiver",)}, [True] * 3),
+    ],
+    ids=["in time", "late", "lost", "dead"],
+)
+def test_receivers_say_each_period_whether_new_flows_wait(changed: dict[str, Any], waits: list[bool]) -> None:
+    """At first, then with 58 KB missing, then with nothing. A first window has 3 packets, so those of 8 servers fit."""
+    transport = TRANSPORT.replace(min_rto_s=0.2, recovery="modern", initial_window_pkts=3)
+    gates, meter, _ = made(burst(1000, transport=transport, **changed), answer_frac=0.6)
+    said, seen = _Said(1), list[bool]()
+    for period, size_bytes in enumerate((0, 58_000, 0)):
+        meter.known_bytes[:] = size_bytes
+        gates.edges(meter, np.full(1, traffic.HANDED), 0.005 * period)
+        gates.decide(said, 0, 5_000_000 * period)  # type: ignore[arg-type]
+        seen.append(said.waits["10.0.0.1"])
+    assert seen == waits
+
+
+def test_without_answers_the_kernel_is_told_nothing_of_receivers() -> None:
+    gates, meter, _ = made(burst(1000))
+    said = _Said(1)
+    gates.edges(meter, np.full(1, traffic.HANDED), 0.0)
+    gates.decide(said, 0, 5_000_000)  # type: ignore[arg-type]
+    assert said.waits == {}
 
 
 @pytest.mark.parametrize(("link_frac", "paced"), [(0.97, False), (0.5, True)])
@@ -232,7 +304,6 @@ def test_words_are_late_or_lost_as_the_scenario_says() -> None:
         (HOLDS, {"neighbourhoods": "uplink"}, "hold needs receivers: set Scenario.neighbourhoods to receivers or both"),
         (HostStack(transport="linux::cubic", hold=True), {}, "Flows cannot be held over linux::cubic"),
         (HostStack(hold=True, messages="instant"), {}, "stack.messages must be packets on linux"),
-        (HostStack(hold=True, answer_frac=0.6), {}, "stack.answer_frac must be null on linux"),
     ],
 )
 @needs("objects")
@@ -300,6 +371,20 @@ def test_without_a_word_flows_begin_after_two_periods(datapath: LinuxDatapath) -
     assert records.flows.timeouts.sum() == 0
     assert datapath.facts["receivers"]["unanswered"] >= 2
     assert sum(now.time_s < 0.01 and now.goodput_bps.any() for now in seen) == 0
+
+
+@needs(*TRAFFIC)
+def test_flows_begin_at_once_while_their_receiver_says_so(datapath: LinuxDatapath) -> None:
+    """A buffer of 100 KB has room for the first windows of eight servers, but not beside 200 KB that are missing."""
+    flows = tuple(
+        Flow(start_s=start_s, src=src, dst="receiver", size_bytes=size)
+        for start_s, src, size in ((0.0, "s0", 200_000), (0.02, "s1", 10_000), (0.3, "s2", 10_000))
+    )
+    transport = TRANSPORT.replace(min_rto_s=0.2, recovery="modern", initial_window_pkts=3)
+    scenario = burst(transport=transport).replace(workload=(("fixed", Fixed(flows=flows)),))
+    _, records = run(datapath, scenario, HOLDS.replace(answer_frac=0.6))
+    assert np.isfinite(records.flows.finish_s).all()
+    assert datapath.facts["receivers"]["woken"] == 1, "the second waits"
 
 
 @needs(*TRAFFIC)

@@ -9,6 +9,7 @@ import pytest
 
 from ncc.core.flows import FlowTable
 from ncc.core.measurement import Measurement
+from ncc.core.requests import FanOut
 from ncc.core.scenario import Nic, Scenario
 from ncc.core.topologies import ManyToOne
 from ncc.core.workload import Incast
@@ -106,6 +107,32 @@ def test_sums_over_flows_are_those_that_are_written_out(scenario: Scenario) -> N
         total += got.goodput_bps * PERIOD_S / 8
     assert finished.any()
     assert total.sum() == meter.delivered_bytes.sum()
+
+
+def test_flows_of_requests_arrive_in_the_order_in_which_they_start() -> None:
+    ask = FanOut(fan_in=3, answer_bytes=9000, requests=2, sources="senders", destinations="receiver")
+    topology = ManyToOne(senders=3, rate_bps=2e8, buffer_bytes=100_000)
+    scenario = Scenario(name="test", topology=topology, workload=(("ask", ask),), duration_s=0.05)
+    flows = scenario.flows(1)
+    meter, ports = Meter(scenario, flows, ports_of(scenario)), ports_of(scenario)
+    assert flows.graph is not None
+    answers = np.flatnonzero(flows.graph.answer)[:3]
+    queries = np.flatnonzero(~flows.graph.answer)[:3]
+    started, start_s, finished = np.array([*queries, answers[1]]), np.full(len(flows), 0.0015), np.zeros(12, bool)
+    meter.begun(started, start_s)
+    finished[queries] = True
+    got = measure(meter, 2, finished, ports)
+    assert (got.flows_started, got.flows_finished) == (4, 3)
+    assert meter.live.tolist() == [answers[1]]
+    host = meter.agent[answers[1]]
+    assert got.active_flows.tolist() == [int(each == host) for each in range(3)]
+    assert got.wait_s[host] == pytest.approx(0.002 - 0.0015)
+    meter.begun(np.array([*started, answers[0], answers[2]]), start_s)
+    finished[answers] = True
+    got = measure(meter, 3, finished, ports)
+    assert (got.flows_started, got.flows_finished) == (6, 6)
+    assert np.isnan(meter.start_s[6:]).all()
+    assert meter.start_s[answers].tolist() == [0.0015] * 3
 
 
 def report(meter: Meter, delivered: int, left: int, samples: int) -> None:

@@ -32,6 +32,7 @@ static const struct ncc_cc_param test_transport_params[] = {
 struct test_transport_sender {
     ncc_u64 due_ns;
     ncc_u32 pulled, heard, acked;
+    ncc_u32 waits; /* timeouts in a row */
 };
 
 NCC_CC_FN void test_transport_permit(struct test_transport_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
@@ -57,8 +58,10 @@ NCC_CC_FN void test_transport_heard(struct test_transport_sender *s, const ncc_u
 {
     o->revoke = p[TEST_TRANSPORT_REVOKE] && !s->heard;
     s->heard = 1;
-    if (f->acked > s->acked || k->kind == NCC_TP_NACK) /* a pull is no progress: it comes whatever was lost */
+    if (f->acked > s->acked || k->kind == NCC_TP_NACK) { /* a pull is no progress: it comes whatever was lost */
         o->timer_ns = p[TEST_TRANSPORT_TIMEOUT];
+        s->waits = 0;
+    }
     s->acked = f->acked;
     if (k->kind == NCC_TP_NACK) {
         o->lost = k->number;
@@ -80,7 +83,7 @@ NCC_CC_FN void test_transport_sender_timer(struct test_transport_sender *s, cons
     o->lost = f->below;
     o->lost_pkts = NCC_TP_ALL;
     test_transport_permit(s, p, f, f->again + 1, o);
-    o->timer_ns = p[TEST_TRANSPORT_TIMEOUT];
+    o->timer_ns = ncc_tp_wait_ns(p[TEST_TRANSPORT_TIMEOUT], ++s->waits); /* others may share the line */
 }
 
 struct test_transport_receiver {

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from ncc.baselines.registry import transport_params
-from ncc.core.receivers import parts
-from ncc.harness.datapath import tell
+from ncc.harness.datapath import announce
 from ncc.harness.pool import Job, evaluate
 from ncc.harness.run import eval_flow_seed
 from ncc.run.compose import experiment_names, load_datapath
@@ -66,10 +65,8 @@ def test_every_contender_starts_at_every_point(simulator: str, name: str) -> Non
             placed = cell.controller.placed(cell.scenario)
             flows, limiter = placed.flows(eval_flow_seed(0)), of.policies(cell.controller, cell.scenario)
             limiter.reset(placed, 0)
-            limits_bps, grants = parts(limiter.decide(datapath.start(placed, flows, cell.controller.stack, 0)))
-            if grants is not None:
-                tell(datapath, grants)
-            assert datapath.step(limits_bps).epoch == 1
+            decision = limiter.decide(datapath.start(placed, flows, cell.controller.stack, 0))
+            assert datapath.step(announce(datapath, decision)).epoch == 1
 
 
 @EVERY

@@ -97,6 +97,8 @@ PAYLOAD = 1500 / 1538
         ({"kind": "jain", "hosts": "hosts", "from_frac": 0.0, "every_s": 0.05}, (1 + 16 / 20) / 2),
         ({"kind": "fct", "size": "small"}, (0.010 + 0.011 + 0.020) / 3),
         ({"kind": "fct", "size": "large", "statistic": "p99"}, 0.030),
+        ({"kind": "fct", "up_to_bytes": 100}, (0.010 + 0.011 + 0.020) / 3),
+        ({"kind": "fct", "up_to_bytes": 99}, math.nan),
         ({"kind": "query_time", "statistic": "max"}, 0.030),
         ({"kind": "query_timeouts"}, 0.5),
         ({"kind": "rtt"}, 0.002),

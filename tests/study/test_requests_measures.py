@@ -15,7 +15,7 @@ from ncc.harness.limiter import Unlimited
 from ncc.harness.run import run_once
 from ncc.metrics.requests import qct_s
 from ncc.study.measures import AnyMeasure, SentPackets, measure_all
-from ncc.study.measures_of_flows import RequestEfficiency, RequestGoodput
+from ncc.study.measures_of_flows import RequestEfficiency, RequestGoodput, RequestPackets
 
 
 def racks(**workload: Any) -> Scenario:
@@ -44,6 +44,7 @@ def test_requests_are_counted_and_timed() -> None:
         "goodput": RequestGoodput(),
         "of_line": RequestEfficiency(),
         "packets": SentPackets(ports=("leaf*->spine*",)),
+        "answers": RequestPackets(),
         "up": SentPackets(ports=("leaf0->spine0", "leaf1->spine0")),
     }
     values = measure_all(measures, run)
@@ -51,6 +52,7 @@ def test_requests_are_counted_and_timed() -> None:
     assert values["goodput"] == pytest.approx(8 * 9000 / took_s)
     assert values["of_line"] == pytest.approx(values["goodput"] / 1e9)
     assert values["packets"] == values["up"]
+    assert values["answers"] == 3
     servers = run.flows.src[run.flows.graph.answer]  # type: ignore[union-attr]
     front_end = run.flows.dst[run.flows.graph.answer][0]  # type: ignore[union-attr]
     leaf = {

@@ -83,7 +83,7 @@ struct ncc_decision {
 struct ncc_host {
     ncc_u64 window_bytes; /* least window where the network shows no congestion; 0: the controller's */
     ncc_u64 patience_ns;  /* longest time for which a flow waits for a grant; 0: it does not wait */
-    ncc_u64 named_only;   /* 1: only flows to receivers in the map `receivers` wait */
+    ncc_u64 named_only;   /* 1: flows wait only as the map `receivers` says */
     ncc_u64 reserved_user[5];
     ncc_s64 flows; /* connections that have data */
     ncc_u64 reserved_kernel[7];

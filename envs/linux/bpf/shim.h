@@ -121,7 +121,7 @@ struct {
     __type(value, __u32);
 } addresses SEC(".maps");
 
-/* Address of a receiver that sends grants -> 1, or 0 once the receiver has fallen silent. */
+/* Address of a receiver that sends grants -> 1: new flows to it wait for one; 0: they begin at once. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, NCC_HOSTS_MAX);

@@ -2,9 +2,9 @@
 /*
  * Flows that wait for a grant of their receiver. The data of a waiting flow stays in the socket, so it counts in no RTT
  * and no retransmission timer runs. The flow begins at its granted start or, without a grant, when its host's patience
- * is over; it begins at once if user space is silent. Something must then make the kernel try again: user space sends
- * the socket an ACK with nothing new. Otherwise the kernel's own probe of a closed window does so, after 200 ms or
- * more.
+ * is over; it begins at once if user space is silent or no flow to its receiver waits. Something must then make the
+ * kernel try again: user space sends the socket an ACK with nothing new. Otherwise the kernel's own probe of a closed
+ * window does so, after 200 ms or more.
  *
  * A connection without a row is not held, because user space could not wake it.
  */
@@ -26,33 +26,31 @@ static __always_inline int shim_must_wait(struct shim_flow *f, __u64 patience_ns
     return start_ns ? now_ns < start_ns : now_ns - f->held_ns < patience_ns;
 }
 
-/* Returns the longest time for which a flow of this socket waits for a grant; 0: it does not wait. */
-static __always_inline __u64 shim_patience_ns(const struct sock *sk, const struct ncc_host *h)
+/* Returns 1 if flows of this socket wait for a grant of their receiver. */
+static __always_inline int shim_waits(const struct sock *sk, const struct ncc_host *h)
 {
     struct ncc_address peer = shim_peer(sk);
     __u32 *waits;
 
-    if (!h)
-        return 0;
-    if (*(volatile const ncc_u64 *)&h->named_only) {
-        waits = bpf_map_lookup_elem(&receivers, &peer);
-        if (!waits || !*(volatile __u32 *)waits)
-            return 0;
-    }
-    return *(volatile const ncc_u64 *)&h->patience_ns;
+    if (!*(volatile const ncc_u64 *)&h->named_only)
+        return 1;
+    waits = bpf_map_lookup_elem(&receivers, &peer);
+    return waits && *(volatile __u32 *)waits;
 }
 
 /* Holds back a flow that must wait. Called before every attempt to send. */
 static __always_inline void shim_gate(struct sock *sk, struct shim_flow *f)
 {
     struct tcp_sock *tp = (struct tcp_sock *)sk;
+    struct ncc_host *h;
     struct ncc_report *r;
     __u64 patience_ns, now_ns;
     int waits;
 
     if ((f->begun && f->mark == sk->sk_mark) || tp->write_seq == tp->snd_nxt)
         return;
-    patience_ns = shim_patience_ns(sk, shim_host(f));
+    h = shim_host(f);
+    patience_ns = h ? *(volatile ncc_u64 *)&h->patience_ns : 0;
     if (!patience_ns && !f->held_ns) /* a flow that is held already must still be released */
         return;
     now_ns = bpf_ktime_get_ns();
@@ -61,7 +59,7 @@ static __always_inline void shim_gate(struct sock *sk, struct shim_flow *f)
         f->held_ns = now_ns;
         shim_own_row(sk, f, now_ns);
     }
-    waits = shim_must_wait(f, patience_ns, now_ns);
+    waits = shim_must_wait(f, h && shim_waits(sk, h) ? patience_ns : 0, now_ns);
     r = shim_row(f);
     if (r) {
         shim_begin_row(r);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Both ends of every flow: opening, sending, receiving, measuring and ending. Part of traffic.c. */
+/* Both ends of every flow: starting, opening, sending, receiving, measuring and ending. Part of traffic.c. */
 #ifndef NCC_LINUX_FLOWS_H
 #define NCC_LINUX_FLOWS_H
 
 #include "ends.h"
+#include "requests.h"
 
 #define CHUNK_BYTES 65536 /* bytes handed to a socket at once */
 #define WAKE_BYTES 65536  /* bytes that a receiver waits for, to wake up for dozens of packets */
@@ -16,6 +17,8 @@ static uint32_t *live, n_live;               /* flows that are open and not done
 static uint32_t *closing, n_closing;         /* flows that are delivered and not fully acknowledged */
 static uint32_t next_flow, n_over, n_pieced; /* the last: flows that are written piece by piece */
 static uint64_t next_sample_ns;
+static struct ncc_requests requests; /* without arrays if there is no graph */
+static uint32_t *started;            /* column of the graph */
 static int timer;
 static char zeros[CHUNK_BYTES];
 
@@ -109,6 +112,16 @@ static void wake_after(uint32_t i)
     set_option(ends[i].receiver, SOL_SOCKET, SO_RCVLOWAT, rest < WAKE_BYTES ? (int)rest : WAKE_BYTES, "SO_RCVLOWAT");
 }
 
+static void complete(uint32_t i)
+{
+    const uint64_t now = now_ns();
+
+    __atomic_store_n(&flows[i].finish_ns, now, __ATOMIC_RELEASE);
+    if (table->requests) {
+        ncc_requests_complete(&requests, i, (int64_t)(now - table->start_ns));
+    }
+}
+
 static void open_flow(uint32_t i)
 {
     struct ncc_traffic_flow *flow = &flows[i];
@@ -123,6 +136,7 @@ static void open_flow(uint32_t i)
         watch(EPOLL_CTL_MOD, ends[i].sender, EPOLLOUT, KIND_SENDER, i);
         return;
     }
+    table->n_handshakes += flow->answer;
     flow->state = NCC_TRAFFIC_CONNECTING;
     const int error = open_ends(i, flow);
     if (error) {
@@ -203,7 +217,7 @@ static void receive_some(uint32_t i, uint32_t events)
     }
     flow->received_bytes += (uint64_t)n;
     if (flow->received_bytes == flow->size_bytes) {
-        __atomic_store_n(&flow->finish_ns, now_ns(), __ATOMIC_RELEASE);
+        complete(i);
         flow->state = NCC_TRAFFIC_DELIVERED;
         watch(EPOLL_CTL_DEL, fd, 0, KIND_RECEIVER, i);
         closing[n_closing++] = i;
@@ -283,6 +297,45 @@ static void end_delivered(void)
             end_flow(i, NCC_TRAFFIC_DONE, 0);
         } else {
             ++k;
+        }
+    }
+}
+
+/* Takes the next flow that is due; returns 0 if there is none. */
+static int take_flow(uint32_t *i)
+{
+    const int64_t now = (int64_t)(now_ns() - table->start_ns); /* < 0 before time 0 */
+
+    while (next_flow < table->n_flows && (int64_t)flows[next_flow].start_ns <= now) {
+        *i = next_flow++;
+        if (ncc_requests_starts(&requests, *i, now)) {
+            return 1;
+        }
+    }
+    if (!ncc_requests_take(&requests, now, i)) {
+        return 0;
+    }
+    flows[*i].start_ns = (uint64_t)now;
+    return 1;
+}
+
+static void start_flows(void)
+{
+    uint32_t i;
+
+    while (take_flow(&i)) {
+        if (flows[i].size_bytes == 0) { /* a wait */
+            flows[i].opened_ns = now_ns();
+            complete(i);
+            flows[i].state = NCC_TRAFFIC_DONE;
+            ++n_over;
+        } else {
+            end_delivered(); /* their connections are idle now */
+            open_flow(i);
+        }
+        if (table->requests) {
+            started[table->n_started] = i;
+            __atomic_store_n(&table->n_started, table->n_started + 1, __ATOMIC_RELEASE);
         }
     }
 }

@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #include "flows.h"
+#include "ncc_fronts.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -29,6 +30,9 @@ static void arm(void)
 
     if (next_flow < table->n_flows && table->start_ns + flows[next_flow].start_ns < at) {
         at = table->start_ns + flows[next_flow].start_ns;
+    }
+    if (requests.n_due && table->start_ns + (uint64_t)requests.due[0].at_ns < at) {
+        at = table->start_ns + (uint64_t)requests.due[0].at_ns;
     }
     if (table->sample_ns && next_sample_ns < at) {
         at = next_sample_ns;
@@ -48,11 +52,8 @@ static void tick(void)
     if (read(timer, &expired, sizeof(expired)) < 0 && errno != EAGAIN) {
         fail("the timer cannot be read: %s", strerror(errno));
     }
+    start_flows();
     now = now_ns();
-    while (next_flow < table->n_flows && table->start_ns + flows[next_flow].start_ns <= now) {
-        end_delivered(); /* their connections are idle now */
-        open_flow(next_flow++);
-    }
     if (table->sample_ns && now >= next_sample_ns) {
         for (uint32_t k = 0; k < n_live; ++k) {
             sample(live[k], 1);
@@ -100,7 +101,8 @@ static void map_table(const char *argument)
         fail("the table of flows cannot be mapped: %s", strerror(errno));
     }
     if (table->magic != NCC_TRAFFIC_MAGIC || table->header_bytes != sizeof(*table) ||
-        table->host_bytes != sizeof(*hosts) || table->flow_bytes != sizeof(*flows)) {
+        table->host_bytes != sizeof(*hosts) || table->flow_bytes != sizeof(*flows) ||
+        table->graph_bytes != sizeof(struct ncc_traffic_graph)) {
         fail("the table of flows is of another version of ncc: rebuild with `make build`");
     }
     hosts = (struct ncc_traffic_host *)(table + 1);
@@ -117,6 +119,59 @@ static void *array(size_t n, size_t each)
     return made;
 }
 
+static void find_front(const struct ncc_traffic_front *seen)
+{
+    for (size_t k = 0; k < sizeof(ncc_front_table) / sizeof(*ncc_front_table); ++k) {
+        if (!strcmp(ncc_front_table[k]->name, table->front)) {
+            requests.front = ncc_front_table[k];
+        }
+    }
+    if (!requests.front) {
+        fail("there is no front end %.16s: rebuild with `make build`", table->front);
+    }
+    requests.params = (const ncc_u64 *)table->front_params;
+    requests.ends = array(table->n_fronts, sizeof(*requests.ends));
+    for (uint32_t k = 0; k < table->n_fronts; ++k) {
+        requests.ends[k].seen.rate_bytes_per_s = seen[k].rate_bytes_per_s;
+        requests.ends[k].seen.buffer_bytes = seen[k].buffer_bytes;
+        requests.ends[k].seen.base_rtt_ns = seen[k].base_rtt_ns;
+        requests.ends[k].seen.packet_bytes = seen[k].packet_bytes;
+        ncc_front_begin(&requests, &requests.ends[k]);
+    }
+    requests.next = array(table->n_flows, sizeof(*requests.next));
+    requests.asked_ns = array(table->n_flows, sizeof(*requests.asked_ns));
+    memset(requests.asked_ns, -1, table->n_flows * sizeof(*requests.asked_ns));
+    requests.late_ns = (int64_t)table->late_ns;
+}
+
+static void find_requests(void)
+{
+    const struct ncc_traffic_front *seen = (const struct ncc_traffic_front *)(flows + table->n_flows);
+    const size_t n = table->n_flows;
+    uint32_t groups;
+
+    if (!table->requests) {
+        return;
+    }
+    requests.think_ns = (const int64_t *)(seen + table->n_fronts);
+    requests.wire_bytes = (const uint64_t *)(requests.think_ns + n);
+    requests.group = (const int32_t *)(requests.wire_bytes + n);
+    requests.after = requests.group + n;
+    requests.query_of = requests.after + n;
+    requests.end_of = requests.query_of + n;
+    started = (uint32_t *)(requests.end_of + n);
+    requests.n_flows = table->n_flows;
+    groups = ncc_requests_groups(&requests, table->n_flows);
+    requests.waiting = array(n, sizeof(*requests.waiting));
+    requests.first = array(groups + 1, sizeof(*requests.first));
+    requests.left = array(groups, sizeof(*requests.left));
+    requests.due = array(2 * (n + table->n_fronts), sizeof(*requests.due));
+    ncc_requests_list(&requests, table->n_flows, groups);
+    if (table->n_fronts) {
+        find_front(seen);
+    }
+}
+
 static void find_pairs(void)
 {
     const size_t of_hosts = (size_t)table->n_hosts * table->n_hosts;
@@ -125,7 +180,7 @@ static void find_pairs(void)
     last_idle = array(of_hosts, sizeof(*last_idle));
     for (uint32_t i = 0; i < table->n_flows; ++i) {
         uint32_t *known = last_idle_of(&flows[i]);
-        if (!*known) {
+        if (!*known && flows[i].size_bytes > 0) {
             *known = 1;
             first_flow[n_pairs++] = i;
         }
@@ -146,6 +201,7 @@ static void prepare(void)
         fail("nice %d is refused: %s", table->nice, strerror(errno));
     }
     find_pairs();
+    find_requests();
     for (uint32_t i = 0; i < table->n_flows; ++i) {
         n_pieced += flows[i].chunk_bytes > 0;
     }
@@ -258,6 +314,9 @@ static void run(void)
             }
         }
         end_delivered();
+        if (requests.n_due) {
+            start_flows();
+        }
         if (now_ns() >= table->start_ns + table->deadline_ns) {
             break;
         }

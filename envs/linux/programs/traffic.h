@@ -3,15 +3,16 @@
  * The table that the traffic program shares with Python: flows to send, their progress and their results.
  * ncc/envs/linux/traffic.py declares the same as numpy types; both sides compare sizes before anything runs.
  *
- * It is one file in memory: a header, n_hosts hosts, n_flows flows. Python writes the inputs before the program starts
- * and reads the rest at any time without a system call. Each field has one writer and is written as one word.
+ * It is one file in memory: a header, n_hosts hosts, n_flows flows, n_fronts front ends, and for runs with requests the
+ * columns of struct ncc_traffic_graph. Python writes the inputs before the program starts and reads the rest at any
+ * time without a system call. Each field has one writer and is written as one word.
  */
 #ifndef NCC_LINUX_TRAFFIC_H
 #define NCC_LINUX_TRAFFIC_H
 
 #include <stdint.h>
 
-#define NCC_TRAFFIC_MAGIC 0x6e636333u /* "ncc3" */
+#define NCC_TRAFFIC_MAGIC 0x6e636334u /* "ncc4" */
 #define NCC_TRAFFIC_PORT 5001         /* port on which every receiving host listens */
 
 enum ncc_traffic_state {
@@ -31,7 +32,8 @@ enum ncc_traffic_over {
 };
 
 struct ncc_traffic_header {
-    uint32_t magic, header_bytes, host_bytes, flow_bytes;
+    uint32_t magic, header_bytes, host_bytes, flow_bytes, graph_bytes;
+    uint32_t requests; /* 1: there is a graph */
     uint32_t n_hosts, n_flows;
     uint64_t start_ns;          /* CLOCK_MONOTONIC of time 0; written by the program at the start */
     uint64_t deadline_ns;       /* time after time 0 at which the program ends, whatever is left */
@@ -46,8 +48,12 @@ struct ncc_traffic_header {
     uint32_t marks; /* 1: the SO_MARK of a flow's connection is its number + 1 */
     uint32_t tells; /* most bytes of a first write that senders announce (NCC_ORDER_SIZE); INT32_MAX: flow sizes */
     uint32_t fins;  /* 1: a sender closes its side after its last byte; programs of ports count flows by the FIN */
-    uint32_t unused;
-    uint64_t pad[3];
+    uint32_t n_fronts;
+    uint64_t late_ns;          /* time from which on an answer is late for its front end */
+    char front[16];            /* front end of hosts that ask; empty: queries leave at once */
+    uint64_t front_params[16]; /* its parameters */
+    uint32_t n_started;        /* flows of the graph that have started, in `started` */
+    uint32_t n_handshakes;     /* answers that found no idle connection, and opened one */
 };
 
 struct ncc_traffic_host {
@@ -57,7 +63,7 @@ struct ncc_traffic_host {
 };
 
 struct ncc_traffic_flow {
-    uint64_t start_ns; /* after time 0 */
+    uint64_t start_ns; /* after time 0; of a flow that waits for a group or a front end, written when it starts */
     uint64_t size_bytes;
     uint32_t src, dst;             /* rows of the hosts */
     uint32_t state;                /* enum ncc_traffic_state */
@@ -73,11 +79,28 @@ struct ncc_traffic_flow {
     uint32_t sent_pkts, retransmitted_pkts, timeouts, ce_pkts;
     uint32_t chunk_bytes; /* written by the application at once, every `every_us`; 0: all */
     uint32_t every_us;
-    uint32_t unused[2];
+    uint32_t answer; /* 1: it answers a query, so it needs a connection that is open */
+    uint32_t unused;
 };
 
-_Static_assert(sizeof(struct ncc_traffic_header) == 128, "layout");
+/* The port to a host that asks (front.h). */
+struct ncc_traffic_front {
+    uint64_t rate_bytes_per_s, buffer_bytes, base_rtt_ns, packet_bytes;
+};
+
+/* Requests (requests.h): a flow of the table, as part of the graph. The file has each field as a column of n_flows. */
+struct ncc_traffic_graph {
+    int64_t think_ns;
+    uint64_t wire_bytes;
+    int32_t group, after, query_of, end_of;
+    uint32_t started; /* rows of flows in the order in which they started; a wait is complete when it is here */
+    uint32_t unused;
+};
+
+_Static_assert(sizeof(struct ncc_traffic_header) == 272, "layout");
 _Static_assert(sizeof(struct ncc_traffic_host) == 64, "layout");
 _Static_assert(sizeof(struct ncc_traffic_flow) == 128, "layout");
+_Static_assert(sizeof(struct ncc_traffic_front) == 32, "layout");
+_Static_assert(sizeof(struct ncc_traffic_graph) == 40, "layout");
 
 #endif

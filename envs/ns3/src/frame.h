@@ -55,6 +55,7 @@ struct Frame final : ns3::EventImpl {
     uint32_t window_shift = 0; // of `window`
     uint16_t window = 0;       // receive window as in its header; only where programs see what comes back
     bool reads_hops = false;   // data whose sender reads telemetry
+    bool ect1 = false;         // ECT(1) rather than ECT(0), if it is ECN-capable
     std::vector<ncc_cc_hop> telemetry; // what ports wrote into data; of an ACK: into the last data before it
     Frame *behind = nullptr;           // the frame behind it in its list
 

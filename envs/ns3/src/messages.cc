@@ -22,12 +22,13 @@ void Network::SendMessage(uint32_t flow, bool to_receiver, uint32_t place)
 void Network::SendNote(uint32_t flow)
 {
     const bool waits = gates_ && !gates_->instant();
-    if (waits) {
-        gates_->Noted(flow, now_ns()); // no SYN of it gets an answer
-    }
-    if (Answers(flow)) { // its receiver has asked for it
+    if (Answers(flow)) { // its receiver has asked for it, and the query says when it may begin
         HeardOf(flow, now_ns());
-    } else if (waits) {
+    }
+    if (waits) {
+        gates_->Noted(flow, now_ns());
+    }
+    if (waits && !Answers(flow)) {
         SendMessage(flow, true, 0);
     }
 }
@@ -37,7 +38,7 @@ Frame *Network::Bare(uint32_t flow, uint32_t ip_bytes)
     Frame *frame = pool_.Take();
     frame->network = this;
     frame->flow = frame->route = flow;
-    frame->to_receiver = frame->message = frame->reads_hops = false;
+    frame->to_receiver = frame->message = frame->reads_hops = frame->ect1 = false;
     frame->offset_bytes = 0;
     frame->ip_bytes = ip_bytes;
     frame->payload_bytes = 0;

@@ -169,7 +169,13 @@ bool Network::Holds(uint32_t flow, uint64_t offset_bytes) const
 
 void Network::Received(uint32_t flow, uint64_t total)
 {
-    if (total == spec_.flows[flow].size_bytes && records_[flow].finish_ns < 0) {
+    if (records_[flow].finish_ns >= 0) {
+        return;
+    }
+    if (Feeds(flow)) {
+        Feed(*this, flow, total);
+    }
+    if (total == spec_.flows[flow].size_bytes) {
         Finish(flow, now_ns());
         Arm(*this);
     }

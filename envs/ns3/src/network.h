@@ -51,6 +51,7 @@ class Network : public Run, public Stepped<Network>
 
     // Runs one period with these limits, by agent. Throws std::runtime_error if a controller or flow has failed.
     void Step(const double *limits_bps);
+    using Stepped::Retag;
     using Stepped::Tell;
 
     int64_t now_ns() const { return ns3::Simulator::Now().GetTimeStep(); }
@@ -94,6 +95,7 @@ class Network : public Run, public Stepped<Network>
     // Called by the gates of receivers
     uint64_t ReceivedBytes(uint32_t flow) const { return connections_[flow]->receiver->received_bytes(); }
     void Wake(uint32_t flow) { connections_[flow]->sender->Wake(); }
+    void Written(uint32_t flow, uint64_t bytes); // its application has written more
     void SendMessage(uint32_t flow, bool to_receiver, uint32_t place);
 
     void Arrive(Frame *frame);
@@ -150,8 +152,8 @@ class Network : public Run, public Stepped<Network>
     void Connect(uint32_t flow, bool at_once); // opens a connection
     void EndFlow(uint32_t flow);               // all of it is acknowledged, and its queue is empty
     void Close(uint32_t flow);
-    void SendNote(uint32_t flow);                    // to the receiver of a flow that begins without a SYN
-    uint32_t Way(const Frame *frame, uint32_t node); // port of this switch that it takes
+    void SendNote(uint32_t flow);              // to the receiver of a flow that begins without a SYN
+    uint32_t Way(Frame *frame, uint32_t node); // port of this switch that it takes
     void Send(uint32_t host, ns3::Ptr<ns3::Packet> packet);
     Host &host_of(uint32_t node) { return hosts_[host_index_[node]]; }
 

@@ -43,7 +43,8 @@ void Network::Send(uint32_t host, Ptr<Packet> packet)
     }
     frame->packet = packet;
     const Connection &connection = *connections_[frame->flow];
-    frame->reads_hops = frame->payload_bytes > 0 && connection.sender->reads_hops();
+    frame->reads_hops = frame->payload_bytes > 0 && connection.sender->needs(NCC_CC_HOPS);
+    frame->ect1 = connection.sender->needs(NCC_CC_ECT1);
     if (!frame->to_receiver) {
         connection.receiver->GiveBack(frame->telemetry);
     }

@@ -108,7 +108,7 @@ class HostSocket final : public ns3::TcpSocketBase
     uint64_t una_bytes() const { return una_bytes_; }
     bool more_lost() const; // the current ACK showed a loss
     bool timed() const { return timed_; }
-    bool reads_hops() const { return controller_ && controller_->needs(NCC_CC_HOPS); }
+    bool needs(ncc_cc_needs what) const { return controller_ && controller_->needs(what); }
     // Receiver: gives what ports wrote into the last data to an ACK.
     void GiveBack(std::vector<ncc_cc_hop> &hops)
     {

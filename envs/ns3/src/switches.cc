@@ -13,13 +13,25 @@ ncc_sw_packet Network::Describe(const Frame *frame) const
 {
     const uint32_t flags = SwitchFlags(frame->to_receiver, frame->syn_ack, frame->fin, frame->ecn_capable,
                                        frame->marked, frame->has_window) |
-                           (frame->expendable() ? static_cast<uint32_t>(NCC_SW_EXPENDABLE) : 0U);
+                           (frame->expendable() ? static_cast<uint32_t>(NCC_SW_EXPENDABLE) : 0U) |
+                           (frame->ecn_capable && frame->ect1 ? static_cast<uint32_t>(NCC_SW_ECT1) : 0U);
     const ncc_u64 window_bytes = static_cast<ncc_u64>(frame->window) << frame->window_shift;
-    return {frame->flow, frame->ip_bytes, frame->payload_bytes, flags, frame->hops,
-            frame->prio, frame->rank,     window_bytes,         0};
+    const FlowSpec &spec = spec_.flows[frame->flow];
+    return {frame->flow,
+            frame->ip_bytes,
+            frame->payload_bytes,
+            flags,
+            frame->hops,
+            frame->prio,
+            frame->rank,
+            window_bytes,
+            0,
+            router_.tags() ? frame->rank : 0,
+            router_.leaf(frame->to_receiver ? spec.src : spec.dst),
+            router_.leaf(frame->to_receiver ? spec.dst : spec.src)};
 }
 
-uint32_t Network::Way(const Frame *frame, uint32_t node)
+uint32_t Network::Way(Frame *frame, uint32_t node)
 {
     const FlowSpec &spec = spec_.flows[frame->flow];
     const uint32_t dst = frame->to_receiver ? spec.dst : spec.src;
@@ -33,7 +45,10 @@ uint32_t Network::Way(const Frame *frame, uint32_t node)
         return routes_.Port(node, dst, Routes::Label(frame->flow, frame->content.entropy));
     }
     if (router_.chooses()) {
-        return router_.Port(routes_, node, dst, now_ns(), Describe(frame));
+        ncc_sw_packet seen = Describe(frame);
+        const uint32_t port = router_.Port(routes_, node, dst, now_ns(), seen);
+        frame->rank = router_.tags() ? seen.tag : frame->rank;
+        return port;
     }
     return spec_.symmetric && !frame->to_receiver ? routes_.PortBack(node, spec.src, spec.dst, frame->route)
                                                   : routes_.Port(node, dst, frame->route);

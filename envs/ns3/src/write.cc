@@ -16,7 +16,7 @@ using namespace ns3;
 
 void Network::ScheduleWrite(uint32_t flow, uint64_t written_bytes)
 {
-    if (written_bytes < spec_.flows[flow].size_bytes && fault_.empty()) {
+    if (spec_.flows[flow].every_ns > 0 && written_bytes < spec_.flows[flow].size_bytes && fault_.empty()) {
         Simulator::Schedule(TimeStep(spec_.flows[flow].every_ns), &Network::Write, this, flow, written_bytes);
     }
 }
@@ -24,13 +24,18 @@ void Network::ScheduleWrite(uint32_t flow, uint64_t written_bytes)
 void Network::Write(uint32_t flow, uint64_t written_bytes)
 {
     const uint64_t now_bytes = WrittenBytes(flow, now_ns());
+    Written(flow, now_bytes - written_bytes);
+    ScheduleWrite(flow, now_bytes);
+}
+
+void Network::Written(uint32_t flow, uint64_t bytes)
+{
     Learn(flow);
     HostSocket &sender = *connections_[flow]->sender;
     if (sender.WaitsForApplication()) {
         sender.Restart(IdleRtos(flow, now_ns(), sender.rto_ns()));
     }
-    sender.Write(now_bytes - written_bytes);
-    ScheduleWrite(flow, now_bytes);
+    sender.Write(bytes);
 }
 
 void Network::Learn(uint32_t flow)

@@ -85,15 +85,8 @@ class Connections
     // A packet of a connection has arrived or was dropped.
     void Forget(const Packet &packet)
     {
-        if (packet.message) [[unlikely]] {
-            extras_.Release(packet.sack);
-        } else if (packet.sack != kNone && packet.kind == Kind::kData) {
-            telemetry_.Release(packet.sack);
-        } else if (packet.sack != kNone && packet.kind == Kind::kAck) {
-            if (const uint32_t written = sacks_[packet.sack].telemetry; written != kNone) {
-                telemetry_.Release(written);
-            }
-            sacks_.Release(packet.sack);
+        if (packet.sack != kNone) [[unlikely]] {
+            ForgetContent(packet);
         }
         Release(packet.connection);
     }
@@ -106,6 +99,20 @@ class Connections
     }
 
   private:
+    [[gnu::noinline]] void ForgetContent(const Packet &packet)
+    {
+        if (packet.message) {
+            extras_.Release(packet.sack);
+        } else if (packet.kind == Kind::kData) {
+            telemetry_.Release(packet.sack);
+        } else if (packet.kind == Kind::kAck) {
+            if (const uint32_t written = sacks_[packet.sack].telemetry; written != kNone) {
+                telemetry_.Release(written);
+            }
+            sacks_.Release(packet.sack);
+        }
+    }
+
     uint32_t mss_bytes_;
     std::vector<TcpConfig> tcp_; // by FlowSpec::stack
     TcpRings rings_;

@@ -45,17 +45,12 @@ void Engine::CheckOrder()
     }
 }
 
-void Engine::Arm(Timer &timer, TimerKind kind, uint32_t slot, int64_t delay_ns)
+void Engine::Queue(Timer &timer, TimerKind kind, uint32_t slot)
 {
-    timer.due_ns = now_ns_ + delay_ns;
-    timer.order = ++order_;
-    if (timer.queued_ns <= timer.due_ns) {
-        return; // the queued event will find the new time
-    }
     constexpr EventKind kEvents[] = {EventKind::kRetransmit, EventKind::kDelayedAck, EventKind::kPace,
                                      EventKind::kControl};
     const uint64_t word = EventWord(timer.order, kEvents[static_cast<size_t>(kind)], slot);
-    past_ += delay_ns < 0;
+    past_ += timer.due_ns < now_ns_;
     scheduler_.Push({timer.due_ns, word});
     timer.queued_ns = timer.due_ns;
     timer.queued_word = word;

@@ -45,7 +45,14 @@ class Engine
         scheduler_.Push({time_ns, word});
         return word;
     }
-    void Arm(Timer &timer, TimerKind kind, uint32_t slot, int64_t delay_ns);
+    void Arm(Timer &timer, TimerKind kind, uint32_t slot, int64_t delay_ns)
+    {
+        timer.due_ns = now_ns_ + delay_ns;
+        timer.order = ++order_;
+        if (timer.queued_ns > timer.due_ns) [[unlikely]] { // otherwise the queued event will find the new time
+            Queue(timer, kind, slot);
+        }
+    }
     // Returns true if a timer is due by the event that has come for it, and switches it off.
     bool Expire(Timer &timer, const Event &event);
 
@@ -101,6 +108,8 @@ class Engine
     }
 
   private:
+    [[gnu::noinline]] void Queue(Timer &timer, TimerKind kind, uint32_t slot);
+
     Scheduler scheduler_;
     int64_t now_ns_ = 0;
     uint64_t order_ = 0;

@@ -66,13 +66,14 @@ void Flows::StartFlow(uint32_t flow)
         ChoosePath(slot, spec);
     }
     Begin(flow);
+    connections_[slot].feeds = Feeds(flow);
     if (connections_[slot].message) {
         ends_->Open(slot);
         return;
     }
     TcpOpen(network_, slot, before);
     const int64_t now_ns = network_.now_ns();
-    if (WrittenBytes(flow, now_ns) < spec.size_bytes) {
+    if (spec.every_ns > 0 && WrittenBytes(flow, now_ns) < spec.size_bytes) {
         Schedule(now_ns + spec.every_ns, EventKind::kWrite, slot);
     }
     if (before < IdleConnections::kUnused) {
@@ -125,8 +126,15 @@ uint32_t Flows::ChoosePort(uint32_t place, uint32_t node)
         const uint32_t entropy = connections_.extras()[packet.sack].content.entropy;
         return routes_.Port(node, dst, Routes::Label(connections_.flow_of(packet.connection), entropy));
     }
-    return spec_.sprayed ? routes_.InTurn(node, dst)
-                         : router_.Port(routes_, node, dst, network_.now_ns(), network_.Describe(place));
+    if (spec_.sprayed) {
+        return routes_.InTurn(node, dst);
+    }
+    ncc_sw_packet seen = network_.Describe(place);
+    const uint32_t port = router_.Port(routes_, node, dst, network_.now_ns(), seen);
+    if (router_.tags()) {
+        network_.engine().packets()[place].packet.rank = seen.tag;
+    }
+    return port;
 }
 
 uint32_t Flows::WayBack(uint32_t node, uint32_t slot) const
@@ -180,12 +188,13 @@ void Flows::SendNote(uint32_t slot)
 {
     const uint32_t flow = connections_.flow_of(slot);
     const bool waits = gates_ && !gates_->instant();
-    if (waits) {
-        gates_->Noted(flow, network_.now_ns()); // no SYN of it gets an answer
-    }
-    if (Answers(flow)) { // its receiver has asked for it
+    if (Answers(flow)) { // its receiver has asked for it, and the query says when it may begin
         HeardOf(flow, network_.now_ns());
-    } else if (waits) {
+    }
+    if (waits) {
+        gates_->Noted(flow, network_.now_ns());
+    }
+    if (waits && !Answers(flow)) {
         SendMessage(flow, true, kNone);
     }
 }
@@ -268,20 +277,21 @@ void Flows::Deliver(const Packet &packet)
     Forget(packet);
 }
 
-void Flows::Forget(const Packet &packet)
-{
-    if (packet.kind == Kind::kGrant) {
-        gates_->Lost(packet.sack);
-    }
-    connections_.Forget(packet);
-}
-
 void Flows::Expire(TimerKind kind, const Event &event)
 {
     const uint32_t slot = IndexOf(event.word);
     if (network_.engine().Expire(connections_[slot].TimerOf(kind), event)) {
         TcpExpired(network_, slot, kind);
     }
+}
+
+void Flows::Came(uint32_t slot)
+{
+    const Connection &connection = connections_[slot];
+    const uint32_t next = connection.receiver.next;
+    Feed(*this, connection.flow,
+         next == connection.packets ? spec_.flows[connection.flow].size_bytes
+                                    : static_cast<uint64_t>(next) * spec_.mss_bytes());
 }
 
 void Flows::Received(uint32_t slot)

@@ -18,6 +18,8 @@ namespace ncc::packetsim
 
 class Network;
 
+void TcpWritten(Network &network, uint32_t slot); // tcp.cc
+
 class Flows : public Run
 {
   public:
@@ -43,6 +45,7 @@ class Flows : public Run
     bool HasRoom(uint32_t slot) const;          // for one more packet
     void SendNote(uint32_t slot);               // to the receiver of a flow that begins without a SYN
     bool Holds(uint32_t slot, uint32_t number); // a packet that has not left its host
+    void Came(uint32_t slot);                   // more of a flow that feeds another, in order
     void Received(uint32_t slot);               // all of its flow
     void Acknowledged(uint32_t slot);           // all of its flow
 
@@ -55,7 +58,13 @@ class Flows : public Run
     // Next port of a packet that has come to this node, if its path does not fix the port; kNone: there is none.
     uint32_t ChoosePort(uint32_t place, uint32_t node);
     uint32_t WayBack(uint32_t node, uint32_t slot) const; // port to a flow's sender
-    void Forget(const Packet &packet);                    // has arrived or was dropped
+    void Forget(const Packet &packet)                     // it has arrived or was dropped
+    {
+        if (packet.kind == Kind::kGrant) [[unlikely]] {
+            gates_->Lost(packet.sack);
+        }
+        connections_.Forget(packet);
+    }
 
     // For tests and studies: data packets that have left their hosts.
     struct SentPacket {
@@ -70,6 +79,8 @@ class Flows : public Run
     void StartFlow(uint32_t flow);
     uint64_t ReceivedBytes(uint32_t flow) const; // payload, with what lies beyond a gap; a packet is missing
     void Wake(uint32_t flow);
+    bool Live(uint32_t flow) const { return connections_.slot_of(flow) != kNone; }
+    void Written(uint32_t flow, uint64_t) { TcpWritten(network_, connections_.slot_of(flow)); }
     void SendMessage(uint32_t flow, bool to_receiver, uint32_t place);
     uint64_t Schedule(int64_t time_ns, EventKind kind, uint32_t index);
 
@@ -90,7 +101,6 @@ void TcpOpen(Network &network, uint32_t slot, uint32_t before); // `before`: Idl
 void TcpReceive(Network &network, uint32_t slot, const Packet &packet);
 void TcpExpired(Network &network, uint32_t slot, TimerKind kind);
 void TcpRoom(Network &network, uint32_t slot);
-void TcpWritten(Network &network, uint32_t slot);
 void TcpHeadLeft(Network &network, uint32_t slot);
 void TcpSignal(Network &network, uint32_t slot, const ncc_cc_signal &signal);
 void TcpClose(Network &network, uint32_t slot);

@@ -80,6 +80,7 @@ class Network : public Stepped<Network>
 
   private:
     void Arrive(uint32_t port);
+    bool Ect1(const Packet &packet); // it carries ECT(1)
 
     Engine engine_;
     Flows flows_;

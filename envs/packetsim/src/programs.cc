@@ -13,9 +13,15 @@ ncc_sw_packet Network::Describe(uint32_t place)
     const bool ack = packet.kind == Kind::kAck, window = ack || packet.kind == Kind::kSynAck;
     const uint32_t flags = SwitchFlags(packet.to_receiver(), packet.kind == Kind::kSynAck,
                                        packet.fin && !packet.trimmed, packet.ecn_capable, packet.marked, window) |
-                           (packet.expendable() ? static_cast<uint32_t>(NCC_SW_EXPENDABLE) : 0U);
+                           (packet.expendable() ? static_cast<uint32_t>(NCC_SW_EXPENDABLE) : 0U) |
+                           (Ect1(packet) ? static_cast<uint32_t>(NCC_SW_ECT1) : 0U);
     const uint32_t shift = ack ? connections().tcp(packet.connection).window_shift : 0;
-    return {connections().flow_of(packet.connection),
+    const uint32_t flow = connections().flow_of(packet.connection);
+    const Router &router = flows_.router();
+    const auto leaf = [&](bool of_source) {
+        return router.tags() ? router.leaf(of_source ? spec_.flows[flow].src : spec_.flows[flow].dst) : 0;
+    };
+    return {flow,
             packet.ip_bytes,
             packet.has_payload() ? packet.ip_bytes - kHeaderBytes : 0,
             flags,
@@ -23,7 +29,16 @@ ncc_sw_packet Network::Describe(uint32_t place)
             packet.prio,
             packet.rank,
             packet.message ? 0 : static_cast<ncc_u64>(packet.window) << shift,
-            0};
+            0,
+            router.tags() ? packet.rank : 0,
+            leaf(packet.to_receiver()),
+            leaf(!packet.to_receiver())};
+}
+
+bool Network::Ect1(const Packet &packet)
+{
+    return packet.ecn_capable && !packet.message &&
+           (connections().tcp(packet.connection).ops->needs & NCC_CC_ECT1) != 0;
 }
 
 void Network::Drop(uint32_t place)

@@ -2,9 +2,6 @@
 // Output of the sender: the handshake, and data as the controller, the receiver, pacing and the host allow.
 #include "tcp_sending_end.h"
 
-#include "controllers.h"
-
-#include <limits>
 #include <string>
 
 namespace ncc::packetsim
@@ -100,28 +97,10 @@ void TcpSendingEnd::Restart(uint32_t before)
     Apply(out);
 }
 
-void TcpSendingEnd::Apply(const ncc_cc_out &out)
+void TcpSendingEnd::Refuse(const ncc_cc_out &out)
 {
-    ncc_u64 cwnd_bytes = out.cwnd_bytes, pacing_bytes_per_s = out.pacing_bytes_per_s;
-    if (!Obeyable(s_.conn, out)) {
-        network_.engine().Fail(DecisionFault(*config_.ops, s_.conn, out) + " (flow " +
-                               std::to_string(connection_.flow) + ")");
-        cwnd_bytes = config_.mss_bytes;
-        pacing_bytes_per_s = 0;
-    }
-    constexpr ncc_u64 kMax = std::numeric_limits<uint32_t>::max(); // the send buffer is far smaller
-    const auto window_bytes = static_cast<uint32_t>(std::min(cwnd_bytes, kMax));
-    if (config_.modern) {
-        s_.modern->window_bytes = window_bytes;
-    }
-    if (!config_.modern || !Reducing()) {
-        s_.cwnd_bytes = window_bytes;
-    }
-    s_.ssthresh_bytes = static_cast<uint32_t>(std::min(out.ssthresh_bytes, kMax));
-    s_.pacing_bytes_per_s = pacing_bytes_per_s;
-    if (const int64_t delay_ns = ControlDelayNs(*config_.ops, out); delay_ns > 0) {
-        network_.engine().Arm(s_.control, TimerKind::kControl, slot_, delay_ns);
-    }
+    network_.engine().Fail(DecisionFault(*config_.ops, s_.conn, out) + " (flow " + std::to_string(connection_.flow) +
+                           ")");
 }
 
 void TcpSendingEnd::Signal(const ncc_cc_signal &signal)
@@ -148,30 +127,8 @@ void TcpSendingEnd::ControlTimer()
     SendPending();
 }
 
-ncc_cc_event TcpSendingEnd::Event(ncc_u32 flags) const
+void TcpSendingEnd::OfferMore(uint64_t missing_bytes)
 {
-    ncc_cc_event event{};
-    event.now_ns = static_cast<ncc_u64>(network_.now_ns());
-    event.min_rtt_ns = static_cast<ncc_u64>(s_.min_rtt_ns);
-    event.srtt_ns = s_.min_rtt_ns > 0 ? static_cast<ncc_u64>(s_.srtt_ns) : 0;
-    event.inflight_bytes = board_.PipeBytes();
-    event.una_bytes = s_.earlier_bytes + OffsetBytes(s_.una);
-    event.nxt_bytes = s_.earlier_bytes + OffsetBytes(s_.nxt);
-    event.flags = flags;
-    if (config_.needs_rate) {
-        event.total_delivered_bytes = s_.rate.estimator().delivered_bytes();
-    }
-    return event;
-}
-
-// Lets the application fill the send buffer by quarters.
-void TcpSendingEnd::Offer()
-{
-    const uint64_t missing_bytes =
-        network_.flows().WrittenBytes(connection_.flow, network_.now_ns()) - s_.offered_bytes;
-    if (missing_bytes == 0) {
-        return;
-    }
     const uint64_t free_bytes = config_.send_buffer_bytes - (s_.offered_bytes - OffsetBytes(s_.una));
     const uint64_t chunk_bytes = std::min<uint64_t>(missing_bytes, std::max(config_.send_buffer_bytes / 4, 1U));
     if (free_bytes >= chunk_bytes) {

@@ -162,6 +162,9 @@ class TcpReceivingEnd
         } else if (!r_.delayed_ack.on()) {
             network_.engine().Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, config_.delayed_ack_ns);
         }
+        if (connection_.feeds) [[unlikely]] {
+            network_.flows().Came(slot_);
+        }
         if (r_.next == connection_.packets) {
             network_.flows().Received(slot_);
         }

@@ -7,8 +7,11 @@
 #include "tcp_rack.h"
 #include "tcp_scoreboard.h"
 
+#include "controllers.h"
+
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace ncc::packetsim
 {
@@ -153,14 +156,58 @@ class TcpSendingEnd
     [[gnu::noinline]] void Trimmed(uint32_t number);
     void Advanced(bool duplicate);
     void NewAck(bool restart_timer);
-    void Offer();
+    void Offer() // lets the application fill the send buffer by quarters
+    {
+        const uint64_t missing_bytes =
+            network_.flows().WrittenBytes(connection_.flow, network_.now_ns()) - s_.offered_bytes;
+        if (missing_bytes > 0) {
+            OfferMore(missing_bytes);
+        }
+    }
+    [[gnu::noinline]] void OfferMore(uint64_t missing_bytes);
     void Timeout();
     bool NextPacket(uint32_t &number);
     void SendData(uint32_t number, bool probe = false);
-    ncc_cc_event Event(ncc_u32 flags) const;
+    ncc_cc_event Event(ncc_u32 flags) const
+    {
+        ncc_cc_event event{};
+        event.now_ns = static_cast<ncc_u64>(network_.now_ns());
+        event.min_rtt_ns = static_cast<ncc_u64>(s_.min_rtt_ns);
+        event.srtt_ns = s_.min_rtt_ns > 0 ? static_cast<ncc_u64>(s_.srtt_ns) : 0;
+        event.inflight_bytes = board_.PipeBytes();
+        event.una_bytes = s_.earlier_bytes + OffsetBytes(s_.una);
+        event.nxt_bytes = s_.earlier_bytes + OffsetBytes(s_.nxt);
+        event.flags = flags;
+        if (config_.needs_rate) {
+            event.total_delivered_bytes = s_.rate.estimator().delivered_bytes();
+        }
+        return event;
+    }
     uint64_t Decide(const Packet &packet, uint64_t pipe_before, uint32_t una_before);
 
-    void Apply(const ncc_cc_out &out);
+    void Apply(const ncc_cc_out &out)
+    {
+        ncc_u64 cwnd_bytes = out.cwnd_bytes, pacing_bytes_per_s = out.pacing_bytes_per_s;
+        if (!Obeyable(s_.conn, out)) [[unlikely]] {
+            Refuse(out);
+            cwnd_bytes = config_.mss_bytes;
+            pacing_bytes_per_s = 0;
+        }
+        constexpr ncc_u64 kMax = std::numeric_limits<uint32_t>::max(); // the send buffer is far smaller
+        const auto window_bytes = static_cast<uint32_t>(std::min(cwnd_bytes, kMax));
+        if (config_.modern) {
+            s_.modern->window_bytes = window_bytes;
+        }
+        if (!config_.modern || !Reducing()) {
+            s_.cwnd_bytes = window_bytes;
+        }
+        s_.ssthresh_bytes = static_cast<uint32_t>(std::min(out.ssthresh_bytes, kMax));
+        s_.pacing_bytes_per_s = pacing_bytes_per_s;
+        if (const int64_t delay_ns = ControlDelayNs(*config_.ops, out); delay_ns > 0) {
+            network_.engine().Arm(s_.control, TimerKind::kControl, slot_, delay_ns);
+        }
+    }
+    [[gnu::noinline]] void Refuse(const ncc_cc_out &out); // ends the run
     ncc_u32 InRecovery() const
     {
         const bool repairing = s_.state == CongestionState::kRecovery || s_.state == CongestionState::kLoss;

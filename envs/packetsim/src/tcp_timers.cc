@@ -140,10 +140,10 @@ void TcpSendingEnd::SendModern()
         }
     }
     if (s_.nxt != nxt_before) {
-        if (idle || s_.modern->waiting == Waiting::kProbe) {
+        const bool rearm = idle || s_.modern->waiting == Waiting::kProbe;
+        if (!ArmProbe(false) && rearm) {
             RearmTimeout();
         }
-        ArmProbe(false);
     }
     const bool full = board_.PipeBytes() + config_.mss_bytes > s_.cwnd_bytes;
     s_.modern->use.Note(s_.nxt != nxt_before, full, s_.nxt - s_.una, s_.una, s_.nxt);

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,6 +52,7 @@ class Play
                 rule_.emplace(RuleOf(from.At("rule")));
                 granting_ = from.Array<uint8_t>("granting");
                 masks_held_ = from.Flag("masks_held"), alone_ = from.Flag("receiver_alone");
+                receiver_starts_ = from.Flag("receiver_starts"), was_idle_.assign(n, 1);
             }
             last_epoch_ = static_cast<int64_t>(from.Real("last_epoch"));
             picture_ns_ = next_ns_ = static_cast<int64_t>(from.Real("picture_ns"));
@@ -141,6 +143,13 @@ class Play
         }
         if (alone_) {
             Limiter().Decide(*seen_, limits_);
+        }
+        for (size_t i = 0; i < limits_.size(); ++i) {
+            const bool idle = measured_->hosts.queued_flows[i] == 0;
+            if (receiver_starts_ && (idle || was_idle_[i])) {
+                limits_[i] = std::numeric_limits<double>::infinity();
+            }
+            was_idle_[i] = idle;
         }
         std::vector<Pair> pairs;
         for (const Gates::Edge &edge : network_->run().Edges(network_->now_ns())) {
@@ -281,7 +290,8 @@ class Play
     std::vector<double> limits_, goodput_, queued_, kept_limits_, uplink_, pictures_;
     std::vector<uint16_t> packets_; // four numbers each: port, flow, how far it is, kind
     std::vector<float> windows_;
-    bool masks_held_ = false, alone_ = false;
+    std::vector<uint8_t> was_idle_; // by host, when it was last measured
+    bool masks_held_ = false, alone_ = false, receiver_starts_ = false;
     int64_t last_epoch_ = 0, picture_ns_ = 0, next_ns_ = 0;
     size_t most_pictures_ = 0;
 };

@@ -63,6 +63,7 @@ def facts() -> dict[str, Any]:
             "settled_periods": receivers.SETTLED_PERIODS,
             "behind_bytes": receivers.BEHIND_BYTES,
             "crowd": receivers.CROWD,
+            "deep_periods": receivers.DEEP_PERIODS,
         },
         "seeds": [str(derive_seed(seed, "eval", "datapath") % 2**63) for seed in range(SEEDS)],
         "drawn": {"rate_bps": REFERENCE_BPS, "flows": [_drawn(seed) for seed in range(SEEDS)]},

@@ -280,6 +280,8 @@ class Maker
             stack = {names[random_.Between(0, names.size() - 1)], {}, spec_.min_rto_ns, spec_.initial_rto_ns, 1};
             if (stack.transport == "expresspass" || stack.transport == "flashpass") {
                 stack.params = {{"blind_pkts", random_.OneOf<uint64_t>({0, 20})}};
+            } else if (stack.transport == "homa") {
+                stack.params = {{"expendable", random_.Between(0, 1)}};
             }
         }
         if (random_.Chance(0.3)) {

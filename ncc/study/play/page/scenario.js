@@ -148,6 +148,7 @@ function receiversOf(state, net, facts, contender, countsHeld) {
     },
     granting,
     masks_held: !countsHeld,
+    receiver_starts: countsHeld && host !== undefined && !overflows(net.uplink, constants.deep_periods * period),
     receiver_alone: Boolean(!countsHeld && host !== undefined && (crowded || overflows(net.uplink, period))),
   };
 }
