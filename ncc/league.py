@@ -14,8 +14,10 @@ from msgspec import field
 
 from ncc.cli.mains import run_main
 from ncc.core.errors import ConfigError
+from ncc.core.options import folded, list_width
 from ncc.core.value import Count, Name, from_dict
-from ncc.run.compose import ExecutorSpec, load_datapath
+from ncc.run.compose import ExecutorSpec, experiment_names, load_datapath
+from ncc.run.config_files import read_config
 from ncc.run.controllers import load_controller
 
 
@@ -46,6 +48,9 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     from ncc.study.run import run_experiment
     from ncc.study.spec import experiment_from
 
+    if "experiment=list" in overrides:
+        _list_leagues()
+        return
     experiment_plain, scenario = plain.pop("experiment"), plain.pop("scenario", None)
     given = {key: plain[key] for key in ("with", "only")}
     listed = {key: [] if of is None else of if isinstance(of, list) else [of] for key, of in given.items()}
@@ -78,6 +83,13 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     for table in league.grids():
         print_grid(table, Console())
     print(f"Written to {write_page(league, out)}: open it in any browser")
+
+
+def _list_leagues() -> None:
+    """Print the experiments that have a ranking."""
+    found = {name: read_config("experiment", "experiment", name) for name in experiment_names()}
+    titles = ((name, plain["title"]) for name, plain in found.items() if "ranking" in plain)
+    print(*folded(titles, width=list_width()), sep="\n")
 
 
 def _own(given: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

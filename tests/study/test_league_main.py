@@ -77,6 +77,11 @@ def test_a_network_of_ones_own_is_the_only_cell(folder: Path) -> None:
     assert not result["complete"]
 
 
+def test_experiments_with_ranks_are_listed(tmp_path: Path) -> None:
+    listed = ncc("league", "--config-dir", LEAGUES, "experiment=list", cwd=tmp_path).stdout.splitlines()
+    assert [line.split()[0] for line in listed if not line.startswith(" ")] == ["league", "small_league"]
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
