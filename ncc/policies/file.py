@@ -15,6 +15,9 @@ from ncc.policies.header import PolicyHeader
 
 WEIGHT_MOST = 1000.0
 """Largest allowed weight or bias. Trained ones stay far below 10; up to this size the network's sums are finite."""
+THRESHOLDS = "thresholds"
+"""Key in the header of a policy file that sets thresholds (`ncc.policies.thresholds`); its value is the version of
+observations and actions."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ def policy_file_from(data: bytes, where: str) -> PolicyFile:
         ResultError: as in `load_policy_file`.
     """
     policy, plain = unpacked(data, where)
+    if THRESHOLDS in plain:
+        raise ResultError(f"{where} sets thresholds and no rates: it runs in simulations only, as controller=auto")
     try:
         header = from_dict(PolicyHeader, plain, "header")
         _check_weights(policy)

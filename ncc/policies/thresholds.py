@@ -10,9 +10,6 @@ from ncc.core.receivers import Decision
 from ncc.core.scenario import Scenario
 from ncc.envs.thresholds import N_THRESHOLDS, OBS_DIM, DeliveredView, thresholds
 
-THRESHOLDS = "thresholds"
-"""Key in the header of a policy file that sets thresholds; its value is the version of observations and actions."""
-
 
 class ThresholdLimiter:
     """A `RateLimiter` that limits no rate, and gives hosts the thresholds that a policy chooses, once per period.

@@ -187,7 +187,8 @@ class LimiterFactory:
         from ncc.envs.action import ActionSpec, rate_map
         from ncc.envs.observation import ObservationSpec, SharedObserver
         from ncc.policies import HeldLimiter, PolicyLimiter, RateBounds, table_bounds
-        from ncc.policies.thresholds import THRESHOLDS, ThresholdLimiter
+        from ncc.policies.file import THRESHOLDS
+        from ncc.policies.thresholds import ThresholdLimiter
 
         path, policy, meta = self._load(controller, limit)
         if THRESHOLDS in meta:

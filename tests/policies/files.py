@@ -9,9 +9,12 @@ from typing import Any
 import safetensors.numpy
 
 from ncc.agents.arrays import packed_arrays
-from ncc.agents.policy import KIND, FloatArray32, packaged_policy
+from ncc.agents.policy import KIND, FloatArray32, packaged_names, packaged_policy
 from ncc.policies.file import policy_file_from
 from tests.host.policies import discrete
+
+HOST_POLICIES = tuple(name for name in packaged_names() if name != "auto")
+"""Packaged policies that hosts can run; `auto` sets thresholds of switches' classes."""
 
 
 @cache

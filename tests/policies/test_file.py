@@ -19,7 +19,6 @@ from ncc.agents.policy import (
     MAX_BYTES,
     MlpPolicy,
     load_policy,
-    packaged_names,
     packaged_policy,
     read_bytes,
 )
@@ -27,7 +26,7 @@ from ncc.core.errors import ConfigError, ResultError
 from ncc.policies import PolicyFile, load_policy_file
 from ncc.policies.file import packed, policy_file_from
 from tests.host.policies import residual
-from tests.policies.files import exported, header, tensors, with_header, with_metadata, with_tensors
+from tests.policies.files import HOST_POLICIES, exported, header, tensors, with_header, with_metadata, with_tensors
 from tests.support.tables import table
 
 
@@ -35,7 +34,12 @@ def opened(data: bytes) -> PolicyFile:
     return policy_file_from(data, "x")
 
 
-@pytest.mark.parametrize("name", packaged_names())
+def test_a_policy_of_thresholds_is_none_for_hosts() -> None:
+    with pytest.raises(ResultError, match="x sets thresholds and no rates: it runs in simulations only"):
+        opened(packaged_policy("auto").read_bytes())
+
+
+@pytest.mark.parametrize("name", HOST_POLICIES)
 def test_every_packaged_policy_is_what_its_header_makes(name: str) -> None:
     data = packaged_policy(name).read_bytes()
     found, (policy, meta) = opened(data), load_policy(packaged_policy(name))

@@ -8,14 +8,14 @@ import onnx
 import onnxruntime
 import pytest
 
-from ncc.agents.policy import Layer, MlpPolicy, packaged_names, packaged_policy
+from ncc.agents.policy import Layer, MlpPolicy, packaged_policy
 from ncc.core.errors import InvalidRunError
 from ncc.harness.batch import ObsArray
 from ncc.policies import check
 from ncc.policies.check import TOLERANCE, check_lines, defined_logits, observations
 from ncc.policies.file import packed, policy_file_from
 from ncc.policies.onnx_model import onnx_logits, onnx_model
-from tests.policies.files import exported
+from tests.policies.files import HOST_POLICIES, exported
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def recorded() -> ObsArray:
     return observations(policy_file_from(exported(), "x"))
 
 
-@pytest.mark.parametrize("name", packaged_names())
+@pytest.mark.parametrize("name", HOST_POLICIES)
 def test_all_run_times_compute_the_same(name: str) -> None:
     first, *rest = check_lines(policy_file_from(packaged_policy(name).read_bytes(), "x"), "x")
     assert first.endswith("beside their definition in 64 bits")

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from ncc.agents.policy import packaged_names
 from ncc.core.scenario import Nic, Scenario
 from ncc.core.workload import Poisson
 from ncc.run.compose import experiment_names
@@ -14,6 +13,7 @@ from ncc.study.checks import AnyCheck, Rank
 from ncc.study.load import runs_digest
 from ncc.study.result import Result
 from ncc.study.table import Table
+from tests.policies.files import HOST_POLICIES
 from tests.study.grids import grid
 
 NAMES = tuple(name for name in experiment_names() if name.startswith("ncc_"))
@@ -71,7 +71,7 @@ def test_the_incast_is_the_same_in_every_table() -> None:
 
 
 def test_packaged_policies_have_a_recipe() -> None:
-    assert set(packaged_names()) <= set(config_paths("recipe"))
+    assert set(HOST_POLICIES) <= set(config_paths("recipe"))
 
 
 def test_results_of_seeds_that_something_was_chosen_by_are_not_published() -> None:

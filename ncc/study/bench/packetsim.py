@@ -23,6 +23,7 @@ from ncc.envs.native.base import NativeDatapath
 from ncc.envs.ns3.datapath import Ns3Datapath
 from ncc.envs.ns3.plain import PPP_BYTES, run_plain
 from ncc.envs.packetsim import PacketsimDatapath
+from ncc.harness.controller import Controller, NoLimit
 from ncc.harness.datapath import HostStack
 from ncc.study.bench import SEED, Figures, in_turn, over
 from ncc.study.load import load_experiment
@@ -44,8 +45,6 @@ MEMORY_EPOCHS = 3
 """Periods of the run that measures memory. All flows have started after the first, and then queues are full."""
 LEAGUE = "transports_league"
 """Experiment whose contenders the benchmark of transports runs."""
-WITH_AGENTS = "ncc"
-"""Contender of it that needs agents, which are not part of packetsim."""
 _PORTS: dict[str, Any] = {"buffer_bytes": 4_000_000, "mark_threshold_bytes": 97_500}
 """Buffers of ports. They mark from 65 packets on, which is DCTCP's setting for 10 Gbit/s (its paper, section 3.5)."""
 FABRICS: dict[str, tuple[AnyTopology, AnyTopology, AnyTopology]] = {
@@ -185,11 +184,16 @@ def transports(repeats: int, duration_s: float = 0.02) -> Figures:
         ConfigError: the experiment has no leaf-spine.
     """
     grid = grid_of(LEAGUE, *load_experiment(LEAGUE), "full")
-    cells = [cell for cell in grid.cells if cell.point == ("leaf_spine",) and cell.contender != WITH_AGENTS]
+    cells = [cell for cell in grid.cells if cell.point == ("leaf_spine",) and not _has_agents(cell.controller)]
     if not cells:
         raise ConfigError(f"experiment {LEAGUE} has no point leaf_spine: the benchmark of transports needs one")
     speeds = in_turn(repeats, *(partial(_mega_hops_per_s, cell, duration_s) for cell in cells))
     return {cell.contender: speed for cell, speed in zip(cells, speeds, strict=True)}
+
+
+def _has_agents(controller: Controller) -> bool:
+    """Return true if agents on hosts, which are not part of packetsim, decide limits or grants."""
+    return not isinstance(controller.limit, NoLimit) or controller.receivers is not None
 
 
 def _mega_hops_per_s(cell: Cell, duration_s: float) -> float:
