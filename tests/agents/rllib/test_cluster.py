@@ -36,7 +36,8 @@ def second_node() -> Iterator[Callable[[], None]]:
     """A node more, which the function kills. Both nodes have one processor free, so that each takes an env runner."""
     from ray.cluster_utils import Cluster
 
-    taken = ray.util.placement_group([{"CPU": ray.cluster_resources()["CPU"] - 1}])
+    assert eventually(lambda: len(alive()) == 1, 120)
+    taken = ray.util.placement_group([{"CPU": alive()[0]["Resources"]["CPU"] - 1}])
     assert taken.wait(120)
     made = Cluster(shutdown_at_exit=False)
     made.head_node = ray._private.worker._global_node
