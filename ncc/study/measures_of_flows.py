@@ -10,7 +10,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
-from ncc.core.value import Natural
+from ncc.core.value import Count
 from ncc.core.workload import Queries, endless, has_requests
 from ncc.metrics.bounds import bound_fct_s
 from ncc.metrics.catalogue import Better, Metric
@@ -24,20 +24,18 @@ from ncc.study.measures_base import MS, Course, Hosts, Measure, MeasuredRun, OfT
 class Fct(OfTraffic, frozen=True, kw_only=True, tag="fct"):
     """Statistic of flow completion times in seconds. Endless flows have none, and do not count."""
 
-    size: Literal["all", "small", "medium", "large"] = "all"
-    """Sizes of the flows that count (`ncc.metrics.summary.buckets`)."""
-    up_to_bytes: Natural = 0
-    """Largest payload of the flows that count; 0: any. 1460 bytes fill one packet."""
+    size: Literal["all", "small", "medium", "large"] | Count = "all"
+    """Sizes of the flows that count (`ncc.metrics.summary.buckets`), or their largest payload in bytes."""
     statistic: Statistic = "mean"
 
     SHOWN: ClassVar[Metric] = MS
 
     def of(self, seen: MeasuredRun) -> float:
         run = seen.run
-        mask = seen.flows(self.traffic) & buckets(run.flows)[self.size] & ~endless(run.scenario.workload, run.flows)
+        of, size = run.flows, self.size
+        mask = of.size_bytes <= size if isinstance(size, int) else buckets(of)[size]
+        mask = mask & seen.flows(self.traffic) & ~endless(run.scenario.workload, run.flows)
         mask &= ~np.isnan(run.flows.start_s)  # of requests, flows that never started
-        if self.up_to_bytes:
-            mask &= run.flows.size_bytes <= self.up_to_bytes
         return statistic(fct_s(run.flows, run.records.flows, float(run.epochs.time_s[-1]))[mask], self.statistic)
 
 
