@@ -37,7 +37,8 @@ def second_node() -> Iterator[Callable[[], None]]:
     from ray.cluster_utils import Cluster
 
     assert eventually(lambda: len(alive()) == 1, 120)
-    taken = ray.util.placement_group([{"CPU": alive()[0]["Resources"]["CPU"] - 1}])
+    eventually(lambda: free_cpus() == alive()[0]["Resources"]["CPU"], 60)  # what ran before may hold some for good
+    taken = ray.util.placement_group([{"CPU": free_cpus() - 1}])
     assert taken.wait(120)
     made = Cluster(shutdown_at_exit=False)
     made.head_node = ray._private.worker._global_node
@@ -53,6 +54,10 @@ def second_node() -> Iterator[Callable[[], None]]:
 
 def alive() -> list[Any]:
     return [node for node in ray.nodes() if node["Alive"]]
+
+
+def free_cpus() -> float:
+    return float(ray.available_resources().get("CPU", 0.0))
 
 
 def test_it_goes_on_when_a_node_dies(ray_here: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
