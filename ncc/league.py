@@ -41,7 +41,8 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
 
     from ncc.results.grid import print_grid
     from ncc.study.checks_base import known
-    from ncc.study.league import League, placed, published_in, write_page
+    from ncc.study.league import League, write_page
+    from ncc.study.league_result import placed, published_in
     from ncc.study.mains import resumable
     from ncc.study.points import default_datapath, grid_of, require_places
     from ncc.study.result import JSON, read_result

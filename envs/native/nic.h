@@ -273,7 +273,7 @@ class alignas(64) Nic
     int64_t queue_bytes_ = 0;
     std::unique_ptr<FlowOrder> order_;
     PortTotals totals_;
-    Turns turns_;      // of data, if `order_` is null
+    Turns turns_;      // order of data packets, only if `order_` is null
     Queue control_[2]; // not under the limit; under it
     int64_t limited_bytes_ = 0;
     std::unique_ptr<Shaper<Packets>> shaper_; // null: none

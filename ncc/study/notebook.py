@@ -10,7 +10,8 @@ from ncc.results.report.sources import require_folder
 from ncc.run.compose import load_datapath
 from ncc.study.draw import Courses
 from ncc.study.experiments_page import NARROWLY, WORDS
-from ncc.study.league import League, published_in
+from ncc.study.league import League
+from ncc.study.league_result import published_in
 from ncc.study.load import load_experiment
 from ncc.study.page import plain
 from ncc.study.points import default_datapath, grid_of

@@ -12,7 +12,7 @@ from ncc.harness.atomic import write_text
 from ncc.harness.manifest import now
 from ncc.results.palette import label
 from ncc.study.checks_base import Finding
-from ncc.study.league import league_facts
+from ncc.study.league_result import league_facts
 from ncc.study.load import runs_digest
 from ncc.study.points import Grid
 from ncc.study.table import At, Table, rounded

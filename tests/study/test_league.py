@@ -9,7 +9,8 @@ import pytest
 from ncc.core.errors import ConfigError, ResultError
 from ncc.harness.run import eval_flow_seed
 from ncc.run.compose import composed
-from ncc.study.league import GROUPS, League, flow_digests, flows_digest, group_of, needs_of, placed
+from ncc.study.league import League
+from ncc.study.league_result import GROUPS, flow_digests, flows_digest, group_of, needs_of, placed
 from ncc.study.load import load_experiment
 from ncc.study.points import grid_of, require_places
 from ncc.study.spec import experiment_from

@@ -30,7 +30,7 @@ struct Connection {
     uint32_t in_network = 0;   // packets that have been sent and have neither arrived nor been dropped; an
                                // idle connection counts as one
     uint8_t stack = 0;         // index of its TcpConfig
-    bool feeds = false;        // what it delivers is passed on to another one
+    bool feeds = false;        // true: its receiver passes on what it delivers, in another connection
     bool message = false;      // its ends are a message transport's (message.h), not TCP's
     bool acknowledged = false;
     bool limited[2] = {true, true}; // by Packet::way: packets are under their host's rate limit
