@@ -22,7 +22,7 @@ from ncc.study.measures import AnyMeasure, Ratio
 
 Text = Annotated[str, Meta(min_length=1)]
 Need = Literal["marks", "tuning", "sizes", "words", "agents", "classes", "routes", "switches", "stack", "oracle"]
-"""Something that a contender needs beside TCP and drop-tail ports; `ncc.study.league_result.MEANING` says what each is."""
+"""Something that a contender needs beside TCP and drop-tail ports; `ncc.study.league_result.MEANING` says which."""
 
 
 class Paper(Value, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class Contender(Value, frozen=True, kw_only=True):
     changes: dict[str, Any] = field(default_factory=dict)
     """Keys of the configuration that this contender sets, after those of the axes."""
     needs: tuple[Need, ...] = ()
-    """Needs that its settings do not show (`ncc.study.league_result.needs_of`), such as `sizes` of a message transport."""
+    """Needs that its settings do not show (`ncc.study.league_result.needs_of`), such as `sizes` of a transport."""
 
     @property
     def departures(self) -> tuple[dict[str, Any], ...]:
