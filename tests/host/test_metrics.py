@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Metrics: a file as node_exporter reads it."""
 
+import contextlib
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,9 +77,15 @@ def test_a_file_that_cannot_be_written_is_refused_at_first_and_counted_later(tmp
         MetricsFile(tmp_path / "none" / "ncc.prom", 1.0, collector(Durations()))
     path = tmp_path / "ncc.prom"
     made = MetricsFile(path, 1e-3, collector(Durations()))
+
+    def becomes_a_folder() -> bool:
+        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileExistsError):  # the thread was faster
+            path.mkdir()
+        return path.is_dir()
+
     try:
-        path.unlink()
-        path.mkdir()
+        assert eventually(becomes_a_folder)
         assert eventually(lambda: made.lost > 0)
         path.rmdir()
         assert eventually(path.is_file)

@@ -141,7 +141,9 @@ static __always_inline void shim_reduce(struct shim_flow *f, const struct tcp_so
 static __always_inline void shim_ack(struct sock *sk, struct shim_flow *f, const struct rate_sample *rs, __u64 now_ns)
 {
     const struct tcp_sock *tp = (struct tcp_sock *)sk;
-    __u64 mss = f->conn.mss_bytes, una = tp->bytes_acked - f->acked_from, delivered = una + tp->sacked_out * mss;
+    __u64 mss = f->conn.mss_bytes, una = tp->bytes_acked - f->acked_from;
+    /* Segments that were acknowledged selectively may be shorter than the MSS. */
+    __u64 delivered = una + ncc_min_u64(tp->sacked_out * mss, tp->snd_nxt - tp->snd_una);
     __u32 lost = shim_grown(&f->lost_pkts, tp->lost), marked = shim_grown(&f->marked_pkts, tp->delivered_ce);
     __u64 before_bytes = f->out.cwnd_bytes;
     struct ncc_cc_event e = {};
