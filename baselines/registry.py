@@ -75,9 +75,9 @@ class Needs(IntFlag):
 class TransportNeeds(IntFlag):
     """Needs of a message transport, which the network must meet (`enum ncc_tp_needs` of transport.h).
 
-    SHAPED: a shaped queue in every port and NIC. SYMMETRIC: words come back the way of their data. ONE_WAY: packets of
-    a flow do not overtake each other. TRIMS, CLASSES, RANKED, MARKS: what ports do. TURNS: hosts serve their flows by
-    turns.
+    SHAPED: a shaped queue in every port and NIC. SYMMETRIC: control packets take the path of their data in reverse.
+    ONE_WAY: packets of a flow do not overtake each other. TRIMS, CLASSES, RANKED, MARKS: functions of ports. TURNS:
+    hosts serve their flows in turn.
     """
 
     SHAPED = 1

@@ -80,6 +80,6 @@ NCC_CC_FN ncc_u64 eqds_turn(struct eqds_host *h, const ncc_u64 *p, const struct 
 }
 
 NCC_TP_REGISTER(eqds, NCC_TP_TRIMS | NCC_TP_TURNS, 1,
-                "receivers pull, unasked data ends with the first word (Olteanu 2022)")
+                "receivers pull, unrequested data ends with the first answer (Olteanu 2022)")
 
 #endif

@@ -45,10 +45,10 @@ static const struct ncc_cc_param expresspass_params[] = {
 struct expresspass_sender {
     ncc_u64 began_ns, rtt_ns; /* RTT in which credits are counted, or that follows a STOP */
     ncc_u32 credits;          /* in it */
-    ncc_u32 acked;            /* at the last word */
+    ncc_u32 acked;            /* at the last control packet */
     ncc_u32 sent;             /* transmissions that have had another credit */
     ncc_u32 waits;            /* timeouts in a row */
-    ncc_u8 asked, stopped;    /* no credit has come since the last REQUEST; a STOP was the last word */
+    ncc_u8 asked, stopped;    /* no credit has come since the last REQUEST; a STOP was sent last */
 };
 
 NCC_CC_FN void expresspass_ask(struct expresspass_sender *s, const struct ncc_tp_flow *f, ncc_u32 pkts,
@@ -174,7 +174,7 @@ NCC_CC_FN void expresspass_update(struct expresspass_receiver *s, const ncc_u64 
 
     if (!all || !s->rtt_ns || past_ns < s->rtt_ns)
         return;
-    target = s->rate < top ? (top - s->rate) * p[EXPRESSPASS_LOSS] / top : 0; /* a word per RTT may be above the top */
+    target = s->rate < top ? (top - s->rate) * p[EXPRESSPASS_LOSS] / top : 0; /* one credit per RTT may exceed `top` */
     if (s->lost * 1000ULL > target * all) {
         const ncc_u64 passed = (ncc_u64)s->seen * f->say_wire_bytes * NCC_NS_PER_S / past_ns;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * FlashPass (Zeng et al., ICNP 2021; zeng2022 chapter 4): the sender rehearses its data with requests, small words in
- * the shaped queues on the way of the data. The receiver answers each that comes through by a credit, and the data
+ * FlashPass (Zeng et al., ICNP 2021; zeng2022 chapter 4): the sender rehearses its data with requests, small packets in
+ * the shaped queues on the path of the data. The receiver answers each that arrives by a credit, and the data
  * leaves exactly `wait` after its request did, so that it meets the queues that the request met. Algorithm 2 sets the
  * rate of requests; those beyond what is certain to be let go are expendable (over-provisioning, section 4.2.3).
  */
@@ -34,7 +34,7 @@ static const struct ncc_cc_param flashpass_params[] = {
     {"wait_ns", 0, 0, 60000000000, "ns from a request to its data; 0: the longest RTT of the run and `slack_ns`"},
     {"slack_ns", 50000, 0, 1000000000, "ns, for requests and credits that wait in queues; ours"},
     {"over", 1, 0, 1, "1: requests beyond what is left to send are expendable, 0: they are as the others"},
-    {"timeout_ns", 200000000, 1000, 60000000000, "ns without a word (section 4.3.1)"},
+    {"timeout_ns", 200000000, 1000, 60000000000, "ns without an answer (section 4.3.1)"},
     NCC_TP_BLIND_PARAM,
     {"match", 1, 0, 1,
      "1: a rate is judged by the requests that were sent at it, 0: by what comes and goes in an RTT, "
@@ -51,7 +51,7 @@ struct flashpass_sender {
     ncc_u32 in, out; /* requests answered, and sent, since the last update */
     ncc_u32 mark;    /* first request of the present rate */
     ncc_u32 quiet;   /* everything has left, and a timeout has begun */
-    ncc_u32 waits;   /* PROBEs in a row without a word */
+    ncc_u32 waits;   /* PROBEs in a row without an answer */
     ncc_u32 sent;    /* transmissions that have had another credit */
 };
 

@@ -27,7 +27,7 @@ static const struct ncc_cc_param homa_params[] = {
 struct homa_sender {
     ncc_u32 granted; /* packets that the receiver has allowed, from the first */
     ncc_u32 prio;    /* class of the last grant */
-    ncc_u32 waits;   /* times in a row that nothing was heard */
+    ncc_u32 waits;   /* timeouts in a row without an answer */
 };
 
 /* Permits up to a number; grants may be lost, and come late. */

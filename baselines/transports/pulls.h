@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parts of transports whose receivers pull what switches trim. Pulls are numbered, so that each makes good for those
- * that were lost before it. */
+/* Parts of transports whose receivers pull what switches trim. Pulls are numbered, so that each replaces those that
+ * were lost before it. */
 #ifndef NCC_TP_PULLS_H
 #define NCC_TP_PULLS_H
 
@@ -14,10 +14,10 @@
 struct ncc_pulled {
     ncc_u32 pulls; /* highest number of a pull */
     ncc_u32 nacks; /* of trimmed packets */
-    ncc_u32 waits; /* times in a row that nothing was heard */
+    ncc_u32 waits; /* timeouts in a row without an answer */
 };
 
-/* The sender obeys a word. */
+/* The sender handles a control packet. */
 NCC_CC_FN void ncc_pulled(struct ncc_pulled *s, ncc_u64 timeout_ns, const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
     s->waits = 0;
@@ -41,8 +41,8 @@ NCC_CC_FN void ncc_pulled_ask(const struct ncc_pulled *s, ncc_u32 left, struct n
     k->number = s->nacks;
 }
 
-/* The sender has heard nothing: the receiver may not know of the flow, or the last ACK was lost. Nothing goes again
- * before it is pulled, for a line that lost it would lose it again. */
+/* No answer has come: the receiver may not know of the flow, or the last ACK was lost. Nothing is sent again before it
+ * is pulled, since a link that lost it would lose it again. */
 NCC_CC_FN void ncc_pulled_silence(struct ncc_pulled *s, ncc_u64 timeout_ns, const struct ncc_tp_flow *f,
                                   struct ncc_tp_out *o)
 {
@@ -65,7 +65,7 @@ struct ncc_pulls {
     ncc_u32 owed; /* pulls that may be sent now */
     ncc_u32 trimmed;
     ncc_u32 began;
-    ncc_u32 waits; /* times in a row that nothing came */
+    ncc_u32 waits; /* timeouts in a row without a packet */
     ncc_u32 brief; /* 1: the flow's last packet, which may be short, is to be pulled */
 };
 
@@ -89,7 +89,7 @@ NCC_CC_FN void ncc_pull_asked(struct ncc_pulls *s, ncc_u64 window, const struct 
         ncc_pull_owe(s, (ncc_u32)ncc_max_u64(ncc_min_u64(more, window - s->owed), !s->owed), f, o);
 }
 
-/* Says what has come, and owes a pull for it until all packets beyond the unasked ones, and all trimmed ones, have
+/* Reports an arrival, and owes a pull for it until all packets beyond the first window, and all trimmed ones, have
  * one. */
 NCC_CC_FN void ncc_pull_data(struct ncc_pulls *s, const struct ncc_tp_flow *f, const struct ncc_tp_packet *k,
                              struct ncc_tp_out *o)

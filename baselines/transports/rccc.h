@@ -52,7 +52,7 @@ NCC_CC_FN ncc_u64 rccc_timeout_ns(const struct rccc_sender *s, const ncc_u64 *p,
 }
 
 /* Packets that a sender with `left` to send would like to be credited in all by now: at most a window ahead, and its
- * share of its line. One that has more credit than it needs says so, or idle credit would bring more of it for ever. */
+ * share of its line. One that has more credit than it needs states this, or idle credit would never end. */
 NCC_CC_FN ncc_u32 rccc_target(const struct rccc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f, ncc_u32 left)
 {
     const ncc_u32 ahead = (ncc_u32)ncc_min_u64(left, rccc_window(p, f));
@@ -73,7 +73,7 @@ NCC_CC_FN void rccc_start(struct rccc_sender *s, const ncc_u64 *p, const struct 
 NCC_CC_FN void rccc_heard(struct rccc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                           const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
-    o->revoke = !s->heard; /* what goes unasked ends with the first word */
+    o->revoke = !s->heard; /* data without credits ends with the first answer */
     s->heard = 1;
     s->waits = 0;
     if (k->kind == NCC_TP_ACK && !k->stamp && !(k->flags & NCC_TP_CE))

@@ -2,7 +2,7 @@
 /*
  * The choice of an entropy for each packet, by which switches spread a flow over paths of equal length. REPS (Bonato et
  * al., arXiv 2407.21625) reuses an entropy if its packet was not marked. The numbers are those of its simulators.
- * And the receiver's answers, which echo the entropy: an ACK may stand for several packets.
+ * Also the answers of the receiver, which echo the entropy; an ACK may be for several packets.
  */
 #ifndef NCC_TP_REPS_H
 #define NCC_TP_REPS_H
@@ -68,7 +68,7 @@ NCC_CC_FN ncc_u32 ncc_reps_mask(ncc_u64 paths)
     return mask >> 1;
 }
 
-/* The entropy of a word that echoes none: words are spread as data is. `random`: uniform. */
+/* The entropy of a control packet that echoes none: these are spread as data is. `random`: uniform. */
 NCC_CC_FN ncc_u32 ncc_reps_of_word(ncc_u64 choice, ncc_u64 paths, ncc_u32 random)
 {
     return choice == NCC_REPS_ONE ? 0 : random & ncc_reps_mask(paths);

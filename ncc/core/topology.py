@@ -121,8 +121,8 @@ class Buffer(Value, frozen=True):
     """Number of strict-priority queues that share the buffer, class 0 first; 1: first in, first out. Packets without
     data have class 0. Data has the class of its tag (`HostStack.tags`); tags beyond the last class have the last."""
     shaped_frac: Share = 0.0
-    """Share of the line, with what frames add, at which words of message transports leave (`baselines/transport.h`), in
-    a queue of their own before all others; 0: there is no such queue."""
+    """Share of the line, with what frames add, at which control packets of message transports
+    (`baselines/transport.h`) leave, in a queue of their own before all others; 0: there is no such queue."""
     shaped_pkts: Count = 8
     """Words that may wait in it."""
     selective_pkts: Natural = 2
