@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parts of transports whose data is let go by credits, one each: stamps, jitter, a first window that was not asked for,
- * and the receiver's report of holes. */
+/* Parts of transports in which each packet of data needs a credit: stamps, jitter, a first window without credits, and
+ * the receiver's report of holes. */
 #ifndef NCC_TP_CREDITS_H
 #define NCC_TP_CREDITS_H
 

@@ -3,7 +3,7 @@
  * FlashPass (Zeng et al., ICNP 2021; zeng2022 chapter 4): the sender rehearses its data with requests, small packets in
  * the shaped queues on the path of the data. The receiver answers each that arrives by a credit, and the data
  * leaves exactly `wait` after its request did, so that it meets the queues that the request met. Algorithm 2 sets the
- * rate of requests; those beyond what is certain to be let go are expendable (over-provisioning, section 4.2.3).
+ * rate of requests; those beyond the answers that are certain are expendable (over-provisioning, section 4.2.3).
  */
 #ifndef NCC_TP_FLASHPASS_H
 #define NCC_TP_FLASHPASS_H
@@ -24,8 +24,8 @@ enum {
     FLASHPASS_LEAST
 };
 
-#define FLASHPASS_MOST 64 /* requests on their way, for each packet that is left */
-#define FLASHPASS_LOOKS 8 /* times in `wait` that it looks whether there are less */
+#define FLASHPASS_MOST 64 /* requests in flight, for each packet that is left */
+#define FLASHPASS_LOOKS 8 /* times per `wait` that it checks for fewer */
 
 static const struct ncc_cc_param flashpass_params[] = {
     {"low_permille", 10, 0, 1000, "1/1000; least target loss of requests (section 4.3.3.1)"},
@@ -141,7 +141,7 @@ NCC_CC_FN void flashpass_heard(struct flashpass_sender *s, const ncc_u64 *p, con
     }
 }
 
-/* Everything has left. If nothing is heard for a timeout, something has not arrived. */
+/* Everything has left. Without an answer for a timeout, something has not arrived. */
 NCC_CC_FN void flashpass_wait(struct flashpass_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                               struct ncc_tp_out *o)
 {
@@ -155,7 +155,7 @@ NCC_CC_FN void flashpass_wait(struct flashpass_sender *s, const ncc_u64 *p, cons
     o->timer_ns = p[FLASHPASS_TIMEOUT];
 }
 
-/* After a long silence nothing of what was asked for is certain: it was lost, perhaps because it was expendable. */
+/* After a long silence no request is certain to be answered: they were lost, perhaps because they were expendable. */
 NCC_CC_FN void flashpass_silence(struct flashpass_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f)
 {
     if (f->now_ns - s->heard_ns <= NCC_CREDIT_SILENCE * flashpass_wait_ns(p, f))
@@ -169,7 +169,7 @@ NCC_CC_FN void flashpass_silence(struct flashpass_sender *s, const ncc_u64 *p, c
 NCC_CC_FN void flashpass_sender_timer(struct flashpass_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                       struct ncc_tp_out *o)
 {
-    /* What was sent unasked counts as not sent until the first credit has come, and with it the first of the NACKs. */
+    /* Data sent without credits counts as not sent until the first credit arrives, and with it the first NACK. */
     const ncc_u32 left = s->rtt_ns ? f->fresh + f->again : f->pkts - f->acked, granted = s->rtt_ns ? f->granted : 0;
     ncc_u64 certain;
     struct ncc_tp_packet *k;
@@ -179,7 +179,7 @@ NCC_CC_FN void flashpass_sender_timer(struct flashpass_sender *s, const ncc_u64 
         return;
     }
     flashpass_silence(s, p, f);
-    if (s->seq - s->next > (ncc_u64)FLASHPASS_MOST * left) { /* a small flow on a long way needs no more */
+    if (s->seq - s->next > (ncc_u64)FLASHPASS_MOST * left) { /* a small flow on a long path needs no more */
         o->timer_ns = flashpass_wait_ns(p, f) / FLASHPASS_LOOKS;
         return;
     }

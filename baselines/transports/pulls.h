@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parts of transports whose receivers pull what switches trim. Pulls are numbered, so that each replaces those that
- * were lost before it. */
+/* Parts of transports whose receivers pull packets that switches trim. Pulls are numbered, so that each replaces those
+ * that were lost before it. */
 #ifndef NCC_TP_PULLS_H
 #define NCC_TP_PULLS_H
 
 #include "transport.h"
 
-#define NCC_PULL_SENDER_WAITS 16 /* times that a sender waits longer once the receiver knows of the flow */
+#define NCC_PULL_SENDER_WAITS 16 /* factor by which a sender waits longer once the receiver knows of the flow */
 #define NCC_PULL_TIMEOUT_PARAM                                                                                         \
     {"timeout_ns", 1000000, 1000, 60000000000, "ns of silence, after which what is missing is pulled again"}
 #define NCC_PULL_PACE_PARAM {"pace_permille", 1000, 500, 1000, "1/1000; share of the line at which pulls ask for data"}
@@ -32,7 +32,7 @@ NCC_CC_FN void ncc_pulled(struct ncc_pulled *s, ncc_u64 timeout_ns, const struct
     }
 }
 
-/* The sender says how many pulls the flow takes in all, as `nacks` NACKs have left it. */
+/* The sender states how many pulls the flow needs in all, after `nacks` NACKs. */
 NCC_CC_FN void ncc_pulled_ask(const struct ncc_pulled *s, ncc_u32 left, struct ncc_tp_out *o)
 {
     struct ncc_tp_packet *k = ncc_tp_say(o, NCC_TP_REQUEST);
@@ -60,7 +60,7 @@ NCC_CC_FN void ncc_pulled_silence(struct ncc_pulled *s, ncc_u64 timeout_ns, cons
 }
 
 struct ncc_pulls {
-    ncc_u32 total; /* pulls that the flow takes in all */
+    ncc_u32 total; /* pulls that the flow needs in all */
     ncc_u32 sent;
     ncc_u32 owed; /* pulls that may be sent now */
     ncc_u32 trimmed;
@@ -77,7 +77,7 @@ NCC_CC_FN void ncc_pull_owe(struct ncc_pulls *s, ncc_u32 pulls, const struct ncc
     s->owed += pulls;
 }
 
-/* A REQUEST: owes what it adds, within a window, and at least one pull, for those sent before may be lost. */
+/* A REQUEST: owes the pulls that it adds, within a window, and at least one, since earlier ones may be lost. */
 NCC_CC_FN void ncc_pull_asked(struct ncc_pulls *s, ncc_u64 window, const struct ncc_tp_flow *f,
                               const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
@@ -108,7 +108,7 @@ NCC_CC_FN void ncc_pull_data(struct ncc_pulls *s, const struct ncc_tp_flow *f, c
         ncc_pull_owe(s, 1, f, o);
 }
 
-/* Data, a header or a REQUEST has come. */
+/* Data, a header or a REQUEST has arrived. */
 NCC_CC_FN void ncc_pull_got(struct ncc_pulls *s, ncc_u64 unasked, ncc_u64 window, ncc_u64 timeout_ns,
                             const struct ncc_tp_flow *f, const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
@@ -125,7 +125,7 @@ NCC_CC_FN void ncc_pull_got(struct ncc_pulls *s, ncc_u64 unasked, ncc_u64 window
         ncc_pull_asked(s, window, f, k, o);
 }
 
-/* Nothing has come since the last pull: what is missing is lost, and pulled again. */
+/* Nothing has arrived since the last pull: missing packets are lost, and pulled again. */
 NCC_CC_FN void ncc_pull_silence(struct ncc_pulls *s, ncc_u64 window, ncc_u64 timeout_ns, const struct ncc_tp_flow *f,
                                 struct ncc_tp_out *o)
 {

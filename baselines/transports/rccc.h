@@ -15,7 +15,7 @@ static const struct ncc_cc_param rccc_params[] = {
     {"quantum_pkts", 4, 1, 64, "packets of a credit"},
     {"pace_permille", 990, 500, 1000, "1/1000; share of the line at which credits ask for data"},
     {"window_percent", 150, 1, 1000,
-     "1/100 of a BDP; a window, which bounds data sent unasked, data asked for at a time, and idle credit"},
+     "1/100 of a BDP; a window, which bounds data sent without credit, credit asked for at a time, and idle credit"},
     {"idle", 1, 0, 1, "1: flows that ask for no more get credit when no other flow does"},
     {"rto_ns", 200000, 1000, 60000000000, "ns of silence beyond an RTT, after which the sender asks again"},
     {"ack_bytes", 16384, 0, 1000000, "bytes on the wire of data that an ACK may wait for; 0: each packet has an ACK"},

@@ -125,7 +125,7 @@ void Gates::Arm(uint32_t gate, int64_t now_ns, int64_t wait_ns)
     }
 }
 
-// Flows send one packet each; who has sent stands behind who has not.
+// Flows send one packet each; those that have sent go behind those that have not.
 void Gates::Alarm(uint32_t gate, int64_t now_ns)
 {
     if (gates_[gate].alarm_ns != now_ns) { // another one is armed
@@ -178,7 +178,7 @@ void Gates::Heard(uint32_t flow, int64_t now_ns)
             edges_.push_back(state.gate);
         }
         heard.push_back(flow);
-        const bool by_syn = state.patient_until_ns == kNever; // or by its query; else its sender goes on already
+        const bool by_syn = state.patient_until_ns == kNever; // or by its query; else its sender sends already
         if (!answers_.empty() && hold_ && by_syn) {
             state.answer_ns = AnswerNs(flow, now_ns);
         }

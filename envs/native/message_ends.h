@@ -146,7 +146,7 @@ class MessageEnds
         }
     }
 
-    // Hands down what is permitted and has room.
+    // Hands down the packets that are permitted and have room.
     void Send(uint32_t slot)
     {
         MessageFlow &m = *flows_[slot];

@@ -122,7 +122,7 @@ def has_program(network: Topology, need: int) -> bool:
 
 
 def _having(buffer: Buffer, need: int, what: str) -> list[str]:
-    """List the port's programs with `need`; raise `ConfigError` if there are two, since one at most may have it."""
+    """List the port's programs with `need`; raise `ConfigError` if there are two, since at most one is allowed."""
     names = [program.name for program in buffer.programs if program_needs()[program.name] & need]
     if len(names) > 1:
         raise ConfigError(f"Programs {names[0]} and {names[1]} both {what}: leave one of them out of programs")

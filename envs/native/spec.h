@@ -35,7 +35,7 @@ struct QueueSpec : ShapedSpec {
     double red_max_prob = 0;
     int32_t pool = -1;          // shared pool that it may use beyond its own buffer; -1: none
     bool control_first = false; // packets without payload overtake data
-    bool mark_leaving = false;  // packets are marked as they leave the queue, by what is there then
+    bool mark_leaving = false;  // packets are marked as they leave the queue, by its length then
     int32_t classes = 1;        // queues served in strict priority, by the tags of packets; 1: first in, first out
     int32_t programs = -1;      // index in Spec::programs; -1: none
 };

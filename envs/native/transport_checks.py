@@ -189,7 +189,7 @@ def _check_hosts(name: str, scenario: Scenario, stack: HostStack) -> None:
 
 
 def _check_beside(scenario: Scenario, stack: HostStack, ports: list[Buffer]) -> None:
-    """Refuse transports that would share one queue, which is what each is designed against."""
+    """Refuse transports that would share one queue: each is designed for a queue of its own."""
     own = [name for name, _ in _carrying(scenario, stack)]
     messages = list(dict.fromkeys(name for name in own if name in message_transports()))
     tcp = [name for name in own if name not in message_transports()]

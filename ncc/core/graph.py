@@ -34,7 +34,7 @@ _COLUMNS = {
 _FREE: dict[str, Any] = {"request": NONE, "answer": False, "group": NONE, "after": NONE, "think_s": 0.0}
 """Columns of a flow that is part of no graph."""
 _ALONE: dict[str, Any] = {"stream": NONE, "feeds": NONE, "told_bps": 0.0}
-"""Columns of a flow that is not passed on and has been told no rate."""
+"""Columns of a flow that is not forwarded and whose query sets no rate."""
 _NUMBERS = {"request": "request", "group": "group", "after": "group", "stream": "stream", "feeds": "stream"}
 """Columns of numbers, and the column in which these are given to flows."""
 

@@ -124,7 +124,7 @@ class Buffer(Value, frozen=True):
     """Share of the line, with what frames add, at which control packets of message transports
     (`baselines/transport.h`) leave, in a queue of their own before all others; 0: there is no such queue."""
     shaped_pkts: Count = 8
-    """Words that may wait in it."""
+    """Control packets that may wait in it."""
     selective_pkts: Natural = 2
     """Words that may wait in it before expendable ones are dropped (selective dropping of FlashPass)."""
     programs: tuple[Program, ...] = ()

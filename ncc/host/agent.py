@@ -164,7 +164,7 @@ class Agent:
 
 
 class Silence:
-    """A watch for the case that no peer sends a state. It speaks once, and again only after a state has come."""
+    """A watch for the case that no peer sends a state. It reports once, and again only after a state has arrived."""
 
     def __init__(self, agent: Agent, now_ns: int) -> None:
         self._agent, self._since_ns, self._said = agent, now_ns, False

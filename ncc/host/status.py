@@ -216,7 +216,7 @@ def _now(path: str) -> str:
 
 
 def _does(demand: Demand, sent_bps: float) -> str:
-    """Say what a host does, as the rest of a sentence about it; `sent_bps` is what it sends, as a mean if known."""
+    """Describe a host's traffic as the end of a sentence; `sent_bps` is the mean rate that it sends, if known."""
     return f"sends {_load(demand, sent_bps)}" if demand.flows or sent_bps else "is idle"
 
 

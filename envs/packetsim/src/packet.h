@@ -81,7 +81,7 @@ struct SackBlocks {
 
     Block blocks[4];
     uint32_t n = 0;
-    uint32_t trimmed = kNone;   // packet that has come without its payload; it takes no room in the ACK
+    uint32_t trimmed = kNone;   // packet that arrived without its payload; it takes no room in the ACK
     uint32_t telemetry = kNone; // place of what ports wrote into the last data (Connections::telemetry)
 };
 
