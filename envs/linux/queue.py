@@ -54,7 +54,7 @@ SHARE_FRAC, SHARE_DRIFT, SHARE_FOLLOWS_S = 0.05, 1.25, 0.05
 """Share of the limit that `REST` and `EARLY` have each. It follows a limit that has changed by more than this factor,
 at most once in this time."""
 SHARE_S, SHARE_PKTS = 0.1, 32
-"""Time that a full packet waits in a full queue of theirs at this share, and least number of packets that it holds."""
+"""Longest wait of a packet in a queue of these two classes at this share, and least number of packets that it holds."""
 LINE, INSIDE = 0x10002, 0x20001
 """Parents of classes: the line, and all bandwidth inside the limit, which `REST` and `EARLY` borrow."""
 RATE_MIN, RATE_MAX = 100, 2**40

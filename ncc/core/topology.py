@@ -115,7 +115,7 @@ class Buffer(Value, frozen=True):
     mark_on_departure: bool = False
     """Mark packets as they leave the queue, by the queue and the pool that they leave behind, instead of as they join.
 
-    The mark then tells of a state that is younger by the packet's wait (the switch of bai2020, section V-B).
+    The mark then shows a state that is newer by the packet's wait (the switch of bai2020, section V-B).
     """
     classes: Classes = 1
     """Number of strict-priority queues that share the buffer, class 0 first; 1: first in, first out. Packets without
