@@ -175,8 +175,8 @@ struct ncc_sw_ops {
         (void)s, (void)p, (void)q, (void)o;                                                                            \
     }
 
-/* Expects struct <name>_state, <name>_params[] and the functions <name>_init, _enqueue, _dequeue, _reverse, _timer;
- * with NCC_SW_REGISTER_INGRESS also _ingress. */
+/* Expects struct <name>_state, at least one row of <name>_params[], and the functions <name>_init, _enqueue, _dequeue,
+ * _reverse and _timer; with NCC_SW_REGISTER_INGRESS also _ingress. */
 #ifdef __bpf__
 #define NCC_SW_ADAPT_PORT_(name_, hook_)
 #define NCC_SW_ADAPT_ROUTE_(name_)
