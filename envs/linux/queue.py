@@ -228,10 +228,14 @@ class HostQueue:
         """
         route = self._opened()
         device.check_first(route, self._index, self.interface)
-        found = {answer.handle: answer for answer in route.ask(request(netlink.GET_CLASS, netlink.DUMP, self._index))}
+        answers = {answer.handle: answer for answer in route.ask(request(netlink.GET_CLASS, netlink.DUMP, self._index))}
         filtered = any(device.filters(route, self._index, at) for at in (device.ROOT, LINE, device.ORDER, INSIDE))
         written = self._classes.written()
-        if filtered or found.keys() != written.keys() or any(not _as_written(found[at], written[at]) for at in found):
+        if (
+            filtered
+            or answers.keys() != written.keys()
+            or any(not _as_written(answers[at], written[at]) for at in answers)
+        ):
             raise DatapathError(
                 f"Another program has changed the queue of {self.interface} (classes or filters; tc class show dev "
                 f"{self.interface}), and what leaves is not limited as decided: leave it alone, and start the agent "
@@ -262,9 +266,9 @@ class HostQueue:
         self.close()
 
 
-def _as_written(found: Answer, written: bytes) -> bool:
+def _as_written(answer: Answer, written: bytes) -> bool:
     """Return True if a class in the kernel's answer has the options that were written last."""
-    options = attributes(found.attributes.get(netlink.OPTIONS, memoryview(b"")))
+    options = attributes(answer.attributes.get(netlink.OPTIONS, memoryview(b"")))
     return all(options[kind] == data for kind, data in attributes(memoryview(written)).items() if kind in options)
 
 

@@ -347,12 +347,12 @@ def _fronts(scenario: Scenario, flows: FlowTable, stack: HostStack, late_s: floa
     name, params = stack.front_end
     if name == "one_all" or flows.graph is None:
         return None
-    found, transport = front_ends(scenario.network(), flows), scenario.sockets
-    ports = np.zeros(len(found.hosts), traffic.FRONT)
-    ports["rate_bytes_per_s"], ports["buffer_bytes"] = found.rate_bytes_per_s, found.buffer_bytes
+    fronts, transport = front_ends(scenario.network(), flows), scenario.sockets
+    ports = np.zeros(len(fronts.hosts), traffic.FRONT)
+    ports["rate_bytes_per_s"], ports["buffer_bytes"] = fronts.rate_bytes_per_s, fronts.buffer_bytes
     ports["packet_bytes"] = transport.mtu_bytes + transport.frame_overhead_bytes
-    asked = np.flatnonzero(found.end_of >= 0)
-    for src, dst, end in np.unique(np.stack([flows.src, flows.dst, found.end_of])[:, asked], axis=1).T.tolist():
+    asked = np.flatnonzero(fronts.end_of >= 0)
+    for src, dst, end in np.unique(np.stack([flows.src, flows.dst, fronts.end_of])[:, asked], axis=1).T.tolist():
         ports["base_rtt_ns"][end] = max(ports["base_rtt_ns"][end], to_ns(base_rtt_s(scenario, src, dst)))
     packets = -(-flows.size_bytes // transport.mss_bytes)
     extra_bytes = transport.mtu_bytes - transport.mss_bytes + transport.frame_overhead_bytes
@@ -361,7 +361,7 @@ def _fronts(scenario: Scenario, flows: FlowTable, stack: HostStack, late_s: floa
         tuple(check_named("front end", name, params).values()),
         late_s,
         ports,
-        found.query_of,
-        found.end_of,
+        fronts.query_of,
+        fronts.end_of,
         flows.size_bytes + packets * extra_bytes,
     )

@@ -70,7 +70,7 @@ def needs_of(contender: Contender, controller: Controller, scenario: Scenario) -
     both_ends = any(name in registry.message_transports() for name in stack.transports)
     rules = [limit for limit in limits if isinstance(limit, ReceiverRuleLimit)]
     talks = any(isinstance(limit, LocalLimit | PolicyLimit) for limit in limits)
-    found: dict[Need, bool] = {
+    needed: dict[Need, bool] = {
         "marks": bool(topology.red)
         or any(known[name].ecn is not registry.Ecn.NONE for name in stack.transports if name in known),
         "tuning": bool(contender.tuned) or any(isinstance(limit, PolicyLimit) for limit in limits),
@@ -85,7 +85,7 @@ def needs_of(contender: Contender, controller: Controller, scenario: Scenario) -
         "oracle": stack.messages == "instant"
         or any(isinstance(limit, MaxMinLimit | ShortestFirstLimit) for limit in limits),
     }
-    return tuple(need for need in get_args(Need) if found[need] or need in contender.needs)
+    return tuple(need for need in get_args(Need) if needed[need] or need in contender.needs)
 
 
 def group_of(needs: Iterable[str]) -> int:
@@ -106,16 +106,16 @@ def flow_digests(runs: Runs, seeds: Sequence[int]) -> dict[At, list[str]]:
     Raises:
         ConfigError: a contender would meet other flows than the others at a point.
     """
-    found: dict[At, list[str]] = {}
+    digests: dict[At, list[str]] = {}
     for cell in runs.cells:
-        if cell.point not in found:
-            found[cell.point] = [flows_digest(cell.scenario.flows(eval_flow_seed(seed))) for seed in seeds]
-        elif flows_digest(cell.scenario.flows(eval_flow_seed(seeds[0]))) != found[cell.point][0]:
+        if cell.point not in digests:
+            digests[cell.point] = [flows_digest(cell.scenario.flows(eval_flow_seed(seed))) for seed in seeds]
+        elif flows_digest(cell.scenario.flows(eval_flow_seed(seeds[0]))) != digests[cell.point][0]:
             raise ConfigError(
                 f"contender {cell.contender!r} has other flows than the others at {where(cell.point)}: let its "
                 "changes leave the workload, the hosts, and the rates of links as they are"
             )
-    return found
+    return digests
 
 
 def league_facts(runs: Runs, seeds: Sequence[int], table: Table) -> dict[str, Any]:
@@ -125,8 +125,8 @@ def league_facts(runs: Runs, seeds: Sequence[int], table: Table) -> dict[str, An
     needs: dict[str, dict[Need, None]] = {}
     for cell in runs.cells:
         contender = runs.experiment.contenders[cell.contender]
-        found = needs_of(contender, cell.controller, cell.scenario)
-        needs.setdefault(cell.contender, {}).update(dict.fromkeys(found))
+        needed = needs_of(contender, cell.controller, cell.scenario)
+        needs.setdefault(cell.contender, {}).update(dict.fromkeys(needed))
     order = get_args(Need)
     return {
         "ranking": ranking.to_dict(),
