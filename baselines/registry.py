@@ -19,7 +19,7 @@ OWNS_QUEUE: int = _baselines.PROGRAM_OWNS_QUEUE
 CHOOSES_NEXT: int = _baselines.PROGRAM_CHOOSES_NEXT
 """Bits of programs that choose the packet that leaves next."""
 SYMMETRIC: int = _baselines.PROGRAM_SYMMETRIC
-"""Bit of programs that need ACKs to come back the way of their data."""
+"""Bit of programs that need ACKs to return on the path of their data."""
 COUNTS: int = _baselines.PROGRAM_COUNTS
 """Bit of programs that count flows by SYN-ACKs and FINs."""
 ROUTES: int = _baselines.PROGRAM_ROUTES

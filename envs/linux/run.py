@@ -175,7 +175,7 @@ class Run:
             raise ConfigError("Grants need receivers: set Scenario.neighbourhoods to receivers or both")
         if self.shim is None and len(grants):
             raise ConfigError(
-                f"Senders cannot be told anything over {self._stack.transport}, which is the kernel's own: use a "
+                f"Senders cannot obey grants over {self._stack.transport}, which is the kernel's own: use a "
                 "transport of our own"
             )
         grants.check(self.topology)

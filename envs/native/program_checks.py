@@ -38,7 +38,7 @@ def check_programs(scenario: Scenario) -> None:
         needs = program_needs()[name]
         if needs & SYMMETRIC and scenario.routing != "symmetric":
             raise ConfigError(
-                f"Program {name} needs ACKs to come back the way of their data, and Scenario.routing is "
+                f"Program {name} needs ACKs to return on the path of their data, and Scenario.routing is "
                 f"{scenario.routing}: set it to symmetric"
             )
         if needs & ROUTES and scenario.routing != "ecmp":
@@ -74,8 +74,8 @@ def _check_pairs(buffers: list[Buffer], used: list[str]) -> None:
     symmetric, choosing = ([name for name in used if program_needs()[name] & need] for need in (SYMMETRIC, ROUTES))
     if symmetric and choosing:
         raise ConfigError(
-            f"Program {symmetric[0]} needs ACKs to come back the way of their data, and program {choosing[0]} chooses "
-            "the way of each: leave one of them out of programs"
+            f"Program {symmetric[0]} needs ACKs to return on the path of their data, and program {choosing[0]} chooses "
+            "the path of each packet: leave one of them out of programs"
         )
 
 

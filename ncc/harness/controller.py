@@ -150,7 +150,7 @@ class ReceiverRuleLimit(Formula, frozen=True, tag="receiver_rule"):
     def check(self) -> None:
         if self.ahead_frac + self.window_frac > 1:
             raise ConfigError(
-                f"controller.limit.ahead_frac and window_frac must be at most 1 together, or what is on its way does "
+                f"controller.limit.ahead_frac and window_frac must be at most 1 together, or the data in flight does "
                 f"not fit the buffer, got {self.ahead_frac} and {self.window_frac}"
             )
 
