@@ -98,7 +98,7 @@ def own(seeds: list[int]) -> dict[str, Any]:
 
 
 def test_ones_own_is_placed_on_the_seeds_that_it_ran() -> None:
-    league = League(placed(own([0, 2]), plain()))
+    league = League(placed(own([0, 2]), plain()), ("own_mine",))
     assert league.plain["seeds"] == [0, 2]
     assert row(league, REFERENCE)[:2] == ["2", "1.00"]
     mine = next(row for row in league.grids()[0].rows if row.lead[0] == "mine (yours)")
