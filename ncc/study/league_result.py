@@ -238,7 +238,7 @@ def published_in(path: str | None) -> dict[str, Any]:
         raise ResultError(f"{file} cannot be read ({error}); name another one, published=<file>") from None
     results = plain.get("results", {"": plain}) if isinstance(plain, dict) else {}
     for result in results.values():
-        if _OF_RANKS <= result.keys():
+        if result.keys() >= _OF_RANKS:
             return dict(result)
     raise ResultError(f"{file} holds no result with ranks; name the result.json of ncc league, published=<file>")
 
