@@ -73,11 +73,14 @@ def needs_of(contender: Contender, controller: Controller, scenario: Scenario) -
     both_ends = any(name in registry.message_transports() for name in stack.transports)
     rules = [limit for limit in limits if isinstance(limit, ReceiverRuleLimit)]
     talks = any(isinstance(limit, LocalLimit | PolicyLimit) for limit in limits)
+    sets_thresholds = talks and stack.tags == "pias"  # by sizes of flows that have ended
     found: dict[Need, bool] = {
         "marks": bool(topology.red)
         or any(known[name].ecn is not registry.Ecn.NONE for name in stack.transports if name in known),
         "tuning": bool(contender.tuned) or any(isinstance(limit, PolicyLimit) for limit in limits),
-        "sizes": bool({stack.order, stack.tags} & BY_SIZE) or talks or any(r.order == "remaining" for r in rules),
+        "sizes": bool({stack.order, stack.tags} & BY_SIZE)
+        or (talks and not sets_thresholds)
+        or any(r.order == "remaining" for r in rules),
         "words": both_ends or talks or controller.limit.needs_receivers or bool(rules),
         "agents": bool(limits),
         "classes": topology.classes > 1,
