@@ -96,6 +96,20 @@ def test_a_network_of_ones_own_is_the_only_cell(folder: Path) -> None:
     assert not result["complete"]
 
 
+def test_a_network_in_which_a_contender_cannot_run_has_the_others(folder: Path) -> None:
+    late = "with={controller: cubic, changes: {scenario.period_s: 0.03}}"
+    words = ("scenario=rack", "scenario.duration_s=0.02", "scenario.transport.handshake=false", "seeds=1", "out=late")
+    slow = "+experiment.contenders.slow={controller: cubic, changes: {scenario.period_s: 0.03}}"
+    done = ncc("league", *SMALL, *words, slow, cwd=folder)
+    said = "scenario.period_s must not exceed duration_s (0.02 s), got 0.03 s"
+    assert f"slow cannot run in rack: {said}" in done.stdout, done.stderr
+    assert "3 runs of 3 contenders" in done.stdout
+    done = ncc("league", *SMALL, *words, late, cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: contender 'own_cubic' can run at no point")
+    assert said in done.stderr
+
+
 def test_experiments_with_ranks_are_listed(tmp_path: Path) -> None:
     listed = ncc("league", "--config-dir", LEAGUES, "experiment=list", cwd=tmp_path).stdout.splitlines()
     assert [line.split()[0] for line in listed if not line.startswith(" ")] == ["league", "small_league"]
