@@ -150,6 +150,10 @@ def check_graph(flows: FlowTable) -> None:
         (np.minimum(graph.group, after) < NONE) | (np.maximum(graph.group, after) >= len(flows)),
         "has a group that is not -1 or a number below that of flows",
     )
+    refuse(
+        (graph.request < NONE) | (graph.request >= len(flows)),
+        "has a request that is not -1 or a number below that of flows",
+    )
     refuse((after >= 0) & (graph.group >= 0) & (after >= graph.group), (
         "waits for a group that is not before its own, so the graph may have a cycle: number groups in the order in "
         "which they are complete"

@@ -138,6 +138,8 @@ def test_requests_and_groups_of_components_are_apart() -> None:
         ({"think_s": [0.0, 1e-6, 0.0]}, "flow 2 of the requests has a think_s that is not from 1 ns"),
         ({"think_s": [0.0, 1e-6, np.nan]}, "flow 2 of the requests has a think_s that is not from 1 ns"),
         ({"group": [0, 1, 7]}, "flow 2 of the requests has a group that is not -1 or a number below that of flows"),
+        ({"request": [0, 0, 10**12]}, "flow 2 of the requests has a request that is not -1 or a number below that of"),
+        ({"request": [0, -7, 0]}, "flow 1 of the requests has a request that is not -1 or a number below that of"),
         ({"size_bytes": [100, 0, 100]}, "flow 1 of the requests must have bytes and go to another host, or be a wait"),
         ({"dst": [2, 3, 3]}, "flow 2 of the requests must have bytes and go to another host, or be a wait"),
         (
