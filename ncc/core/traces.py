@@ -59,9 +59,7 @@ class Trace(Among, frozen=True, tag="trace"):
                     "itself"
                 )
             if row.request >= len(self.rows):
-                raise ConfigError(
-                    f"{where}.request must be below the number of rows, {len(self.rows)}, got {row.request}"
-                )
+                raise ConfigError(f"{where}.request must be below the {len(self.rows)} rows, got {row.request}")
             if max(row.after, default=-1) >= number:
                 raise ConfigError(f"{where}.after must name rows before it, got {max(row.after)}")
         if not any(row.size_bytes for row in self.rows):
