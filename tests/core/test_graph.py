@@ -10,10 +10,11 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FlowTable, Graph
-from ncc.core.graph import queries_of
+from ncc.core.graph import after_run, queries_of
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
 from tests.core.graphs import collective, drawn, fan_out, star, table
+from tests.metrics.examples import flow_records
 
 
 def test_a_fan_out_asks_all_servers_and_waits_for_all_answers() -> None:
@@ -213,3 +214,19 @@ def test_an_answer_without_a_query_of_its_own_is_refused_where_a_front_end_count
     broken = replace(flows, graph=replace(graph, **{column: changed}))
     with pytest.raises(ConfigError, match=r"must be the only answer to one query of its receiver.*one_all"):
         queries_of(broken)
+
+
+def test_after_a_run_flows_have_the_starts_that_they_had_and_waits_are_gone() -> None:
+    """Columns of a run without waits are large and not copied."""
+    for wait in (True, False):
+        flows = table(dst=[2, 2, 4], size_bytes=[100, 0, 100]) if wait else table()
+        started_s = np.array([0.0, 2e-3, np.nan])
+        kept, found = after_run(flows, replace(flow_records([1e-3, 3e-3, np.nan]), start_s=started_s))
+        rows = [0, 2] if wait else [0, 1, 2]
+        assert kept.graph is not None
+        for part in (kept.src, kept.graph.group, kept.graph.think_s):
+            assert len(part) == len(rows)
+        assert kept.src.tolist() == [1 + row for row in rows]
+        assert kept.start_s.tolist() == pytest.approx(started_s[rows].tolist(), nan_ok=True)
+        assert found.finish_s.tolist() == pytest.approx([[1e-3, 3e-3, np.nan][row] for row in rows], nan_ok=True)
+        assert (kept.src is flows.src) == (not wait)
