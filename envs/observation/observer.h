@@ -160,7 +160,7 @@ class Observer
     void Deliver(Network &network, bool anew, const Messages &messages, size_t begin, size_t end)
     {
         const std::vector<float> &state = Oldest(network);
-        const size_t near = t_.neighbours;
+        const size_t near = t_.neighbours, stride = stride_, flows = t_.shared_flows; // copies are in registers
         for (size_t i = 0; i < t_.n; ++i) {
             float *to = sent_.data() + i * stride_;
             if (!anew && t_.lies[i]) {
@@ -179,17 +179,16 @@ class Observer
             for (size_t j = 0; j <= near; ++j) {
                 age[j] = arrived && !arrived[j] ? age[j] + 1 : 0;
             }
-            for (size_t j = 0; j < near; ++j) {
-                float *to = network.shared.data() + (i * near + j) * stride_;
+            float *to = network.shared.data() + i * near * stride;
+            for (size_t j = 0; j < near; ++j, to += stride) {
                 if (age[j]) {
                     continue;
                 }
-                const bool idle = !(to[t_.shared_flows] > 0);
-                const float *from = sent_.data() + t_.near[i * near + j] * stride_;
-                for (size_t k = 0; k < stride_; k += kLanes) {
+                const float *from = sent_.data() + t_.near[i * near + j] * stride;
+                begun += !(to[flows] > 0) && from[flows] > 0;
+                for (size_t k = 0; k < stride; k += kLanes) {
                     std::copy_n(from + k, kLanes, to + k);
                 }
-                begun += idle && to[t_.shared_flows] > 0;
             }
             for (size_t k = 0; k < t_.uplink.size() && !age[near]; ++k) {
                 network.uplink[i * t_.uplink.size() + k] = state[t_.uplink[k] + t_.area[i]];
