@@ -14,7 +14,7 @@ from ncc.core.flows import FloatArray
 from ncc.core.measurement import Epochs, Measurement
 from ncc.core.memory import require_shared_memory
 from ncc.envs.families import ranges_of_training
-from ncc.envs.reward import AnyReward
+from ncc.envs.reward import AnyReward, Reward
 from ncc.envs.worker_racks import RackFactory
 from ncc.harness.learner import Learner
 from ncc.harness.manifest import provenance, seal
@@ -177,7 +177,7 @@ def _returns(evaluation: Evaluation, reward: AnyReward, episode_s: float) -> dic
 
 
 def _return(run: Run, spec: AnyReward, episode_s: float) -> float:
-    scenario, epochs, reward = run.scenario, run.epochs, spec.build()
+    scenario, epochs, reward = run.scenario, run.epochs, Reward(spec)
     reward.reset(scenario)
     shown = np.flatnonzero(epochs.time_s <= episode_s + scenario.period_s / 2)
     return float(np.mean([reward.reward(_measurement(epochs, int(i))).mean() for i in shown]))
