@@ -28,7 +28,7 @@ from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.senders import KernelSenders, Senders, ShimSenders
 from ncc.envs.linux.settings import GRACE_S, LinuxSettings
 from ncc.envs.linux.shim import Shim
-from ncc.envs.linux.stack import KERNEL, min_rto_s, mode_of, not_honoured, told_bytes
+from ncc.envs.linux.stack import KERNEL, announced_bytes, min_rto_s, mode_of, not_honoured
 from ncc.envs.linux.switch import STATS, programs_of
 from ncc.envs.linux.traffic import Fronts, Sender, Traffic, TrafficOptions
 from ncc.envs.linux.wake import Waker
@@ -128,7 +128,7 @@ class Run:
             connections_per_pair=transport.connections_per_pair,
             pieces=pieces([component.writes for _, component in scenario.workload], self.flows.traffic),
             marks=self.shim is not None,
-            tells_bytes=told_bytes(transport, scenario.nic) if tells else 0,
+            announced_bytes=announced_bytes(transport, scenario.nic) if tells else 0,
             fins=bool(programs_of(topology)),
             fronts=_fronts(scenario, self.flows, stack, min_rto_s(transport, self.mode)),
             cores=self._traffic_cores,

@@ -37,14 +37,14 @@ uint32_t Gates::NumberOf(uint32_t src, uint32_t dst)
     return found->second;
 }
 
-void Gates::Open(uint32_t flow, const FlowSpec &spec, double told_bps)
+void Gates::Open(uint32_t flow, const FlowSpec &spec, double rate_bps)
 {
     flows_[flow].gate = NumberOf(spec.src, spec.dst);
     Gate &gate = gates_[flows_[flow].gate];
     ++gate.open;
-    if (told_bps > 0) {
-        gate.grant.rate_bps = told_bps;
-        gate.bucket.SetLimit(told_bps, spec.start_ns);
+    if (rate_bps > 0) {
+        gate.grant.rate_bps = rate_bps;
+        gate.bucket.SetLimit(rate_bps, spec.start_ns);
     }
     if (instant_) {
         Heard(flow, spec.start_ns);
@@ -244,15 +244,15 @@ std::vector<Gates::Edge> Gates::Edges(int64_t now_ns) const
 
 void Gates::Tell(std::vector<Grant> grants, int64_t now_ns)
 {
-    told_ = std::move(grants);
-    for (Grant &grant : told_) {
+    decided_ = std::move(grants);
+    for (Grant &grant : decided_) {
         grant.as_of_ns = now_ns;
     }
 }
 
 void Gates::Send(int64_t now_ns)
 {
-    for (const Grant &grant : told_) {
+    for (const Grant &grant : decided_) {
         if (instant_) {
             Set(grant, now_ns);
             continue;
@@ -270,7 +270,7 @@ void Gates::Send(int64_t now_ns)
             Leave(place);
         }
     }
-    told_.clear();
+    decided_.clear();
 }
 
 void Gates::Leave(uint32_t place)

@@ -43,7 +43,7 @@ class Gates
           std::function<void(uint32_t, uint32_t)> message);
 
     // The sender's side.
-    void Open(uint32_t flow, const FlowSpec &spec, double told_bps); // 0: its query set no rate
+    void Open(uint32_t flow, const FlowSpec &spec, double rate_bps); // of its query; 0: none
     // The flow has no SYN. A note about it is on its way to the receiver, and may meet a full queue; the
     // receiver already knows of an answer.
     void Noted(uint32_t flow, int64_t now_ns);
@@ -113,7 +113,7 @@ class Gates
     std::unordered_map<uint64_t, uint32_t> numbers_; // index in `gates_` by pair of hosts
     std::vector<Gate> gates_;
     std::vector<Flow> flows_;
-    std::vector<Grant> told_, under_way_;
+    std::vector<Grant> decided_, under_way_;
     std::vector<uint32_t> free_;  // places in `under_way_`
     std::vector<uint32_t> edges_; // gates with flows that their receivers know of, oldest first
     BytesOf bytes_of_;

@@ -91,7 +91,7 @@ struct GraphSpec {
     // as it comes (-1: none); and the rate of IP packets of data that its pair of hosts may send from its start on (0:
     // any), until its receiver says another one (gates.h).
     std::vector<int32_t> feeds;
-    std::vector<double> told_bps;
+    std::vector<double> query_rate_bps;
 };
 
 // The port to a host that asks, for its front end (front.h).

@@ -64,7 +64,7 @@ class Streams:
     feeds: IntArray
     """Stream into which the flow's receiver writes the arriving bytes; its number is below the flow's own. -1: none.
     """
-    told_bps: FloatArray
+    query_rate_bps: FloatArray
     """Rate of IP packets of data that the flow's query set for its sender, until a grant changes it
     (`ncc.core.receivers.Grants.rate_bps`); 0: none. It holds for all flows of the pair of hosts."""
 

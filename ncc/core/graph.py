@@ -29,11 +29,11 @@ _COLUMNS = {
     "think_s": np.float64,
     "stream": np.int64,
     "feeds": np.int64,
-    "told_bps": np.float64,
+    "query_rate_bps": np.float64,
 }
 _FREE: dict[str, Any] = {"request": NONE, "answer": False, "group": NONE, "after": NONE, "think_s": 0.0}
 """Columns of a flow that is part of no graph."""
-_ALONE: dict[str, Any] = {"stream": NONE, "feeds": NONE, "told_bps": 0.0}
+_ALONE: dict[str, Any] = {"stream": NONE, "feeds": NONE, "query_rate_bps": 0.0}
 """Columns of a flow that is not forwarded and whose query sets no rate."""
 _NUMBERS = {"request": "request", "group": "group", "after": "group", "stream": "stream", "feeds": "stream"}
 """Columns of numbers, and the column in which these are given to flows."""
@@ -122,7 +122,7 @@ def joined(parts: list[dict[str, np.ndarray]]) -> tuple[Graph | None, Streams | 
             first[name] += int(part[name].max(initial=NONE)) + 1 if name in part else 0
     whole: dict[str, Any] = {name: np.concatenate(column).astype(_COLUMNS[name]) for name, column in columns.items()}
     streams = Streams(**{name: whole.pop(name) for name in _ALONE})
-    passed_on = (streams.feeds >= 0).any() or (streams.told_bps > 0).any()
+    passed_on = (streams.feeds >= 0).any() or (streams.query_rate_bps > 0).any()
     return Graph(**whole), streams if passed_on else None
 
 
@@ -197,8 +197,8 @@ def _check_streams(flows: FlowTable, streams: Streams, refuse: Callable[[BoolArr
     refuse(fed_bytes > flows.size_bytes, (
         "is fed more bytes than it has: its size must be that of the flows that feed it and what its sender has itself"
     ))  # fmt: skip
-    refuse(~((streams.told_bps >= 0) & np.isfinite(streams.told_bps)), (
-        "has a told_bps that is not a rate in bits/s, or 0 for none"
+    refuse(~((streams.query_rate_bps >= 0) & np.isfinite(streams.query_rate_bps)), (
+        "has a query_rate_bps that is not a rate in bits/s, or 0 for none"
     ))  # fmt: skip
 
 

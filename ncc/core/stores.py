@@ -83,7 +83,7 @@ class Store(Asking, frozen=True, kw_only=True, tag="store"):
             )
 
     @property
-    def tells_rates(self) -> bool:
+    def sets_rates(self) -> bool:
         return self.sicc is not None
 
     def fits(self, topology: Topology, duration_s: float) -> None:

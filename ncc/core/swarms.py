@@ -125,7 +125,7 @@ def ask_hubs(
         to, hubs, query_bytes + ENTRY_BYTES * named,
         group=asked, after=np.where(top, after, asked[parent]), think_s=np.where(top, think_s, 0.0), **shared,
     )  # fmt: skip
-    told_bps = _assigned_bps(sicc, fabric.line_bps(front_end), bytes_below, top) * speed[rack]
+    query_rate_bps = _assigned_bps(sicc, fabric.line_bps(front_end), bytes_below, top) * speed[rack]
     pair, which = np.unique(np.stack([swarm, at]), axis=1, return_inverse=True)
     of, server, which = pair[0], pair[1], which.ravel()
     far = server != hubs[of]
@@ -140,7 +140,7 @@ def ask_hubs(
         whole, ready = rows.group(), np.where(far, came, asked[of])[which]
         rows.add(
             hubs[swarm], front_end, sizes,
-            group=whole, after=ready, answer=True, told_bps=told_bps[swarm], **shared,
+            group=whole, after=ready, answer=True, query_rate_bps=query_rate_bps[swarm], **shared,
         )  # fmt: skip
         return whole
     rows.add(server[far], hubs[of[far]], leg_bytes, feeds=stream[of[far]], **given)
@@ -148,7 +148,7 @@ def ask_hubs(
     rows.add(
         hubs, to, bytes_below,
         group=np.where(top, whole, NONE), after=asked, think_s=service_s, answer=True,
-        stream=stream, feeds=np.where(top, NONE, stream[parent]), told_bps=told_bps, **shared,
+        stream=stream, feeds=np.where(top, NONE, stream[parent]), query_rate_bps=query_rate_bps, **shared,
     )  # fmt: skip
     return whole
 
