@@ -6,7 +6,7 @@ there.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,13 @@ class LeagueSpec(ExecutorSpec, frozen=True, kw_only=True):
     """Settings of `ncc league`, as in configs/league.yaml, except those of experiment and scenario."""
 
     own: tuple[str | dict[str, Any], ...] = field(name="with")
-    """Contenders to add, each a name for `ncc.run.controllers.load_controller` or the fields of a `Contender`."""
+    """Contenders to add, each a name for `ncc.run.controllers.load_controller` or the fields of a `Contender`; their
+    labels differ."""
     only: tuple[Name, ...]
     """Contenders to run, beside those in `own` and the reference; empty: all."""
     all: bool
     published: str | None
+    """Result in which `own` are placed; only with `own`, and without `all`, `only` and a scenario."""
     preset: Name
     seeds: Count | None
     out: str | None
@@ -42,7 +44,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     from ncc.results.grid import print_grid
     from ncc.study.checks_base import known
     from ncc.study.league import League, write_page
-    from ncc.study.league_result import placed, published_in
+    from ncc.study.league_result import placed, published_in, require_same_flows, runs_facts
     from ncc.study.mains import resumable
     from ncc.study.points import default_datapath, grid_of, require_places
     from ncc.study.result import JSON, read_result
@@ -58,7 +60,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     spec = from_dict(LeagueSpec, {**plain, **listed}, "configuration")
     named = [word.split("=", 1)[1] for word in overrides if word.startswith("experiment=")]
     name = named[-1] if named else "league"
-    own = dict(map(_own, spec.own))
+    own = _own(spec.own)
     described = _described(experiment_plain, own, scenario)
     experiment, base = experiment_from(described, f"experiment/{name}")
     if experiment.ranking is None:
@@ -66,12 +68,17 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     for contender in spec.only:
         known("contender in only", contender, experiment.contenders)
     preset, placing = experiment.preset(spec.preset), bool(own) and not (spec.all or spec.only or scenario)
+    if spec.published and not placing:
+        raise ConfigError("published is for with alone: leave it out, or leave out all, only and scenario")
     published = published_in(spec.published) if placing else None
     changed = bool(own) or scenario is not None or any(word.startswith("experiment.") for word in overrides)
     only = (*own, *spec.only, experiment.ranking.reference) if placing or spec.only else ()
     grid = grid_of(name, experiment, base, spec.preset, as_written=not changed, only=tuple(dict.fromkeys(only)))
     require_places(grid, tuple(own))
     seeds = range(preset.first_seed, preset.first_seed + (spec.seeds or preset.seeds))
+    planned = runs_facts(grid, seeds)
+    if published is not None:
+        require_same_flows(planned, published)
     for (contender, point), why in grid.cannot.items():
         print(f"{contender} cannot run in {', '.join(map(str, point))}: {why}")
     print(f"{len(grid.cells) * len(seeds)} runs of {len({cell.contender for cell in grid.cells})} contenders")
@@ -80,7 +87,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     with resumable("Finished runs"):
         run_experiment(grid, datapath, seeds, out / datapath.name, executor=spec.load_executor(), config=plain)
     result = read_result(out / datapath.name / JSON)
-    league = League(result if published is None else placed(result, published))
+    league = League(result if published is None else placed(result, published), tuple(own))
     for table in league.grids():
         print_grid(table, Console())
     print(f"Written to {write_page(league, out)}: open it in any browser")
@@ -93,23 +100,42 @@ def _list_leagues() -> None:
     print(*folded(titles, width=list_width()), sep="\n")
 
 
-def _own(given: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Name of a user's contender, and its fields."""
-    contender = {"controller": given} if isinstance(given, str) else dict(given)
-    if not isinstance(target := contender.get("controller"), str):
-        raise ConfigError(f"with must name controllers, or mappings with the key controller, got {given!r}")
-    called = load_controller(target).name
-    label = contender.setdefault("label", called)
-    return "own_" + re.sub(r"[^A-Za-z0-9_-]", "-", label), contender
+def _own(given: Iterable[str | Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Fields of a user's contenders, by name.
+
+    Raises:
+        ConfigError: one names no controller, or two have the same label.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for each in given:
+        contender = {"controller": each} if isinstance(each, str) else dict(each)
+        if not isinstance(target := contender.get("controller"), str):
+            raise ConfigError(f"with must name controllers, or mappings with the key controller, got {each!r}")
+        called = load_controller(target).name
+        label = contender["label"] = contender.get("label") or called
+        name = "own_" + re.sub(r"[^A-Za-z0-9_-]", "-", str(label))
+        if name in found:
+            raise ConfigError(f"two contenders in with are called {label!r}: give each a label of its own")
+        found[name] = contender
+    return found
 
 
 def _described(
     experiment: Mapping[str, Any], own: Mapping[str, Any], scenario: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Add contenders to a plain experiment and, if there is a scenario, make it the only point of the only axis."""
+    """Add contenders to a plain experiment and, if there is a scenario, make it the only point of the only axis.
+
+    Raises:
+        ConfigError: there is a scenario, and more than one axis.
+    """
     described = {**experiment, "contenders": {**experiment["contenders"], **own}}
     if scenario is None:
         return described
+    if len(experiment["axes"]) != 1:
+        raise ConfigError(
+            f"scenario takes the place of an axis of cells, and the experiment has {', '.join(experiment['axes'])}: "
+            "name an experiment with one axis, such as league"
+        )
     (axis,) = experiment["axes"]
     cases = {str(scenario["name"]): {"scenario": scenario}}
     presets = {name: {**preset, "axes": {}, "changes": {}} for name, preset in experiment["presets"].items()}

@@ -21,10 +21,10 @@ from ncc.envs.scenarios import make_scenario
 from ncc.envs.thresholds import N_THRESHOLDS, thresholds
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import HostStack
-from ncc.harness.limiter import Unlimited
 from ncc.harness.run import run_once
 from ncc.metrics.fct import fct_s
 from ncc.metrics.summary import buckets
+from ncc.study.points import PACKAGED
 
 STEP = 0.4
 """First standard deviation of the search."""
@@ -32,22 +32,21 @@ HELD_OUT = 10_000
 """First seed of the flows that the search does not have."""
 
 
-def small_mean_s(scenario: Scenario, stack: HostStack, seeds: Sequence[int]) -> float:
+def small_mean_s(scenario: Scenario, controller: Controller, seeds: Sequence[int]) -> float:
     """Return the mean FCT in seconds of flows up to 100 KB, over runs of these seeds."""
-    means = []
+    controller = PACKAGED.resolved(controller, scenario)
+    means, limiter = [], PACKAGED(controller, scenario)
     for seed in seeds:
-        run = run_once(
-            PacketsimDatapath(), scenario, Controller(name="it", stack=stack), Unlimited(), 1, flow_seed=seed
-        )
+        run = run_once(PacketsimDatapath(), scenario, controller, limiter, 1, flow_seed=seed)
         took_s = fct_s(run.flows, run.records.flows, float(run.epochs.time_s[-1]))
         means.append(float(took_s[buckets(run.flows)["small"]].mean()))
     return float(np.mean(means))
 
 
-def with_thresholds(pkts: Sequence[int]) -> HostStack:
-    """Return DCTCP's stack with PIAS and these thresholds [7] in packets."""
+def with_thresholds(pkts: Sequence[int]) -> Controller:
+    """Return DCTCP with PIAS and these thresholds [7] in packets; none: PIAS' own."""
     named = tuple((f"after_{number}_pkts", int(value)) for number, value in enumerate(pkts, 1))
-    return HostStack(transport="dctcp", tags="pias", tag_params=named)
+    return Controller(name="static", stack=HostStack(transport="dctcp", tags="pias", tag_params=named))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,8 +73,8 @@ def searched(given: argparse.Namespace) -> int:
     best = thresholds(np.asarray(search.result.xfavorite))
     held_out = range(HELD_OUT, HELD_OUT + 5 * given.runs)
     means = [
-        small_mean_s(scenario, stack, held_out)
-        for stack in (with_thresholds(best), HostStack(transport="dctcp", tags="pias"), HostStack(transport="dctcp"))
+        small_mean_s(scenario, controller, held_out)
+        for controller in (with_thresholds(best), with_thresholds(()), Controller(name="dctcp"))
     ]
     print(f"{given.sizes} {given.load:g}: {list(best)}", end=" ")
     print(f"small flows {means[0] * 1e3:.4f} ms, {means[0] / means[1]:.3f} of PIAS, {means[0] / means[2]:.3f} of DCTCP")

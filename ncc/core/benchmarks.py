@@ -9,7 +9,7 @@ from msgspec import Meta
 from ncc.core.errors import ConfigError
 from ncc.core.flows import IntArray
 from ncc.core.graph import NONE, Rows, join
-from ncc.core.requests import QUERY_BYTES, Among, Asking, Think, ask
+from ncc.core.requests import QUERY_BYTES, Among, Asking, Think, ask_in_turn
 from ncc.core.topology import Topology
 from ncc.core.traffic import at_most
 from ncc.core.value import Count
@@ -70,21 +70,24 @@ class Ycsb(Asking, frozen=True, tag="ycsb"):
             elsewhere = np.where(server_of == client, 0.0, popular)
             asked = rng.choice(server_of, self.operations, p=elsewhere / elsewhere.sum()).tolist()
             kinds = rng.choice(list(mix), self.operations, p=list(mix.values())).tolist()
-            before = -1
-            for number, (operation, server) in enumerate(zip(kinds, asked, strict=True)):
-                for trip, (query_bytes, answer_bytes) in enumerate(_sizes(operation, rng)):
-                    before = ask(
-                        rows,
-                        client,
-                        np.array([server]),
-                        query_bytes=query_bytes,
-                        answer_bytes=answer_bytes,
-                        after=before,
-                        think_s=self.think_s if number and not trip else 0.0,
-                        service_s=self.service_s,
-                        start_s=self.start_s,
-                    )
-                rows.request += 1
+            trips = [
+                (server, number, think_s, *sizes)
+                for number, (operation, server) in enumerate(zip(kinds, asked, strict=True))
+                for sizes, think_s in zip(_sizes(operation, rng), (self.think_s if number else 0.0, 0.0), strict=False)
+            ]
+            to, number, think_s, query_bytes, answer_bytes = (np.array(column) for column in zip(*trips, strict=True))
+            ask_in_turn(
+                rows,
+                client,
+                to,
+                query_bytes=query_bytes,
+                answer_bytes=answer_bytes,
+                think_s=think_s,
+                request=rows.request + number,
+                service_s=self.service_s,
+                start_s=self.start_s,
+            )
+            rows.request += self.operations
         return rows
 
 

@@ -4,12 +4,13 @@
 from typing import Annotated, Literal
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Meta
 
 from ncc.core.distributions import SizeDistribution
 from ncc.core.errors import ConfigError
-from ncc.core.flows import IntArray
-from ncc.core.graph import MAX_THINK_S, Rows
+from ncc.core.flows import FloatArray, IntArray
+from ncc.core.graph import MAX_THINK_S, NONE, Rows
 from ncc.core.topology import Topology
 from ncc.core.traffic import Requests, at_most, check_groups, single
 from ncc.core.value import Count, Name
@@ -153,3 +154,42 @@ def ask(
         group=answered, after=asked, think_s=service_s, answer=True, start_s=start_s, request=rows.request,
     )  # fmt: skip
     return answered
+
+
+def ask_in_turn(
+    rows: Rows,
+    front_end: int,
+    servers: IntArray,
+    *,
+    query_bytes: IntArray,
+    answer_bytes: IntArray,
+    think_s: FloatArray,
+    request: IntArray,
+    service_s: float,
+    start_s: float,
+) -> None:
+    """Append n round trips of a front end, each of which waits for the answer before; arrays are [n].
+
+    Args:
+        servers: host that is asked.
+        think_s: time from the answer before to the query.
+        request: request of which the round trip is a part; arguments that are not arrays are those of `ask`.
+    """
+
+    def both(query: npt.ArrayLike, answer: npt.ArrayLike) -> np.ndarray:
+        """Columns of queries and answers by turns, [2 n]."""
+        return np.stack(np.broadcast_arrays(query, answer), axis=1).ravel()
+
+    groups = rows.groups(2 * len(servers))
+    first = np.full(len(servers), front_end)
+    rows.add(
+        both(first, servers),
+        both(servers, first),
+        both(query_bytes, answer_bytes),
+        group=groups,
+        after=np.r_[NONE, groups[:-1]],
+        think_s=both(think_s, service_s),
+        answer=both(False, np.ones(len(servers), bool)),
+        start_s=start_s,
+        request=both(request, request),
+    )

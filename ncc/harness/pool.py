@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol
 import ncc.harness.run
 from ncc.core.errors import ResultError
 from ncc.core.scenario import Scenario
+from ncc.core.workload import has_requests
 from ncc.harness.atomic import exclusive
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import Datapath
@@ -274,7 +275,8 @@ def evaluate(
     """
     folders = {job.label: run_folder(folder, job.controller.name, job.seed) for job in jobs}
     for job in {(id(job.scenario), job.flow_seed): job for job in jobs}.values():
-        drawn(job.scenario, job.seed, job.flow_seed)  # a seed without flows is refused before anything runs
+        if not has_requests(job.scenario.workload):  # requests always have flows
+            drawn(job.scenario, job.seed, job.flow_seed)  # a seed without flows is refused before anything runs
     with exclusive(folder, "evaluation"):
         unseal(folder)
         for leftover in folder.rglob(".*.partial"):

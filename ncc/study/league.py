@@ -42,6 +42,8 @@ class League:
     """Ranks of all contenders of a result; arrays are [n_contenders], [n_contenders, n_points] or with bounds last."""
 
     plain: Plain
+    own: tuple[str, ...] = ()
+    """Names of contenders that the user added."""
 
     @cached_property
     def names(self) -> list[str]:
@@ -177,7 +179,7 @@ class League:
 
     def _label(self, i: int) -> str:
         name = self.names[i]
-        return str(self.plain["contenders"][name]) + (" (yours)" if name in self.plain.get("new", ()) else "")
+        return str(self.plain["contenders"][name]) + (" (yours)" if name in self.own else "")
 
     def _rank(self, rank: float, bounds: FloatArray, mark: str = "") -> Cell:
         if np.isnan(rank):

@@ -58,6 +58,9 @@ GROUPS: tuple[tuple[str, frozenset[Need]], ...] = (
 BY_SIZE = frozenset({"srpt", "sjf", "upsilon", "remaining", "by_size"})
 """Orders of hosts and tags that read sizes of flows."""
 PUBLISHED = "league.json"
+ALL = "run all contenders here: add all=true"
+_OF_RANKS = frozenset({"ranking", "seeds", "axes", "flows", "per_seed", "needs", "cannot", "cells", "commits"})
+"""Keys of a result that has ranks."""
 DIGITS = 6
 """Significant digits of stored values."""
 
@@ -70,11 +73,14 @@ def needs_of(contender: Contender, controller: Controller, scenario: Scenario) -
     both_ends = any(name in registry.message_transports() for name in stack.transports)
     rules = [limit for limit in limits if isinstance(limit, ReceiverRuleLimit)]
     talks = any(isinstance(limit, LocalLimit | PolicyLimit) for limit in limits)
+    sets_thresholds = talks and stack.tags == "pias"  # by sizes of flows that have ended
     found: dict[Need, bool] = {
         "marks": bool(topology.red)
         or any(known[name].ecn is not registry.Ecn.NONE for name in stack.transports if name in known),
         "tuning": bool(contender.tuned) or any(isinstance(limit, PolicyLimit) for limit in limits),
-        "sizes": bool({stack.order, stack.tags} & BY_SIZE) or talks or any(r.order == "remaining" for r in rules),
+        "sizes": bool({stack.order, stack.tags} & BY_SIZE)
+        or (talks and not sets_thresholds)
+        or any(r.order == "remaining" for r in rules),
         "words": both_ends or talks or controller.limit.needs_receivers or bool(rules),
         "agents": bool(limits),
         "classes": topology.classes > 1,
@@ -118,10 +124,26 @@ def flow_digests(runs: Runs, seeds: Sequence[int]) -> dict[At, list[str]]:
     return found
 
 
-def league_facts(runs: Runs, seeds: Sequence[int], table: Table) -> dict[str, Any]:
-    """Collect what tables of ranks need, as plain data: needs, unmet needs, digests of flows, and a value per seed."""
+def runs_facts(runs: Runs, seeds: Sequence[int]) -> dict[str, Any]:
+    """Collect, before any run is done, what makes runs comparable with others: ranking, seeds, axes, digests of flows.
+
+    Raises:
+        ConfigError: see `flow_digests`.
+    """
     ranking = runs.experiment.ranking
     assert ranking is not None
+    return {
+        "ranking": {**ranking.to_dict(), "beside": list(ranking.beside)},
+        "seeds": list(seeds),
+        "axes": {axis: {"label": runs.experiment.axes[axis].label, "points": list(p)} for axis, p in runs.axes.items()},
+        "flows": [{"at": list(at), "digests": digests} for at, digests in flow_digests(runs, seeds).items()],
+    }
+
+
+def league_facts(runs: Runs, seeds: Sequence[int], table: Table) -> dict[str, Any]:
+    """Collect what tables of ranks need, as plain data: needs, unmet needs, digests of flows, and a value per seed."""
+    facts = runs_facts(runs, seeds)
+    measure = facts["ranking"]["measure"]
     needs: dict[str, dict[Need, None]] = {}
     for cell in runs.cells:
         contender = runs.experiment.contenders[cell.contender]
@@ -129,40 +151,49 @@ def league_facts(runs: Runs, seeds: Sequence[int], table: Table) -> dict[str, An
         needs.setdefault(cell.contender, {}).update(dict.fromkeys(found))
     order = get_args(Need)
     return {
-        "ranking": ranking.to_dict(),
+        **facts,
         "needs": {name: sorted(of, key=order.index) for name, of in needs.items()},
         "cannot": [{"contender": name, "at": list(at), "why": why} for (name, at), why in runs.cannot.items()],
-        "flows": [{"at": list(at), "digests": digests} for at, digests in flow_digests(runs, seeds).items()],
         "per_seed": [
             {
                 "contender": cell.contender,
                 "at": list(cell.point),
-                "values": [_rounded(value) for value in table.values[ranking.measure, cell.contender, cell.point]],
+                "values": [_rounded(value) for value in table.values[measure, cell.contender, cell.point]],
             }
             for cell in runs.cells
         ],
     }
 
 
+def require_same_flows(own: Plain, published: Plain) -> None:
+    """Raise `ResultError` unless contenders can be placed in a published result; the message says how to run all.
+
+    Args:
+        own: ranking, seeds, axes and digests of flows of the runs, which may still be to be done.
+    """
+    seeds = published["seeds"]
+    if own["ranking"] != published["ranking"] or set(own["axes"]) != set(published["axes"]):
+        raise ResultError(f"the published table has another ranking or other axes: {ALL}")
+    if missing := [seed for seed in own["seeds"] if seed not in seeds]:
+        raise ResultError(f"the published table has seeds {seeds[0]} to {seeds[-1]}, and not {missing[0]}: {ALL}")
+    chosen = [seeds.index(seed) for seed in own["seeds"]]
+    flows = {tuple(entry["at"]): [entry["digests"][i] for i in chosen] for entry in published["flows"]}
+    for entry in own["flows"]:
+        if flows.get(tuple(entry["at"])) != entry["digests"]:
+            raise ResultError(f"the published table has other flows at {where(entry['at'])}: {ALL}")
+
+
 def placed(own: Plain, published: Plain) -> dict[str, Any]:
     """Add the contenders of a result to those of a published one, on the seeds of the former.
 
     Raises:
-        ResultError: the two have other flows or points; or their reference, which both have run, has other values, so
-            that the code of the published runs was another one. The message says how to run all contenders.
+        ResultError: as of `require_same_flows`; or the two have other values of their reference, which both have run,
+            so that the code of the published runs was another one.
     """
-    remedy = "run all contenders here: add all=true"
-    reference, seeds = published["ranking"]["reference"], published["seeds"]
-    if own["ranking"] != published["ranking"] or set(own["axes"]) != set(published["axes"]):
-        raise ResultError(f"the published table has another ranking or other axes: {remedy}")
-    if missing := [seed for seed in own["seeds"] if seed not in seeds]:
-        raise ResultError(f"the published table has seeds {seeds[0]} to {seeds[-1]}, and not {missing[0]}: {remedy}")
-    chosen = [seeds.index(seed) for seed in own["seeds"]]
-    flows = {tuple(entry["at"]): [entry["digests"][i] for i in chosen] for entry in published["flows"]}
+    require_same_flows(own, published)
+    reference = published["ranking"]["reference"]
+    chosen = [published["seeds"].index(seed) for seed in own["seeds"]]
     points = [tuple(entry["at"]) for entry in own["flows"]]
-    for entry in own["flows"]:
-        if flows.get(tuple(entry["at"])) != entry["digests"]:
-            raise ResultError(f"the published table has other flows at {where(entry['at'])}: {remedy}")
 
     def per_seed(of: Plain) -> dict[tuple[str, At], list[float | None]]:
         return {(entry["contender"], tuple(entry["at"])): entry["values"] for entry in of["per_seed"]}
@@ -173,7 +204,7 @@ def placed(own: Plain, published: Plain) -> dict[str, Any]:
         if ours[reference, point] != theirs[reference, point]:
             raise ResultError(
                 f"this code's runs of {reference} at {where(point)} differ from the published ones (commit "
-                f"{', '.join(published['commits'])}): {remedy}"
+                f"{', '.join(published['commits'])}): {ALL}"
             )
     new = [name for name in own["needs"] if name != reference]
     kept = {**published, **{key: own[key] for key in ("seeds", "runs_text", "flows", "axes")}}
@@ -186,7 +217,6 @@ def placed(own: Plain, published: Plain) -> dict[str, Any]:
         "per_seed": [{"contender": name, "at": list(at), "values": values} for (name, at), values in both.items()],
         "cells": [cell for cell in published["cells"] if tuple(cell["at"]) in set(points)]
         + [cell for cell in own["cells"] if cell["contender"] in new],
-        "new": new,
     }
 
 
@@ -209,8 +239,9 @@ def published_in(path: str | None) -> dict[str, Any]:
         ) from None
     except (OSError, ValueError) as error:
         raise ResultError(f"{file} cannot be read ({error}); name another one, published=<file>") from None
-    for result in plain["results"].values() if "results" in plain else (plain,):
-        if "per_seed" in result:
+    results = plain.get("results", {"": plain}) if isinstance(plain, dict) else {}
+    for result in results.values():
+        if result.keys() >= _OF_RANKS:
             return dict(result)
     raise ResultError(f"{file} holds no result with ranks; name the result.json of ncc league, published=<file>")
 

@@ -177,7 +177,10 @@ def _cell(
         settings["params"] = {**tuning.params, **settings["params"]}
     change(changes)
     change(experiment.presets[preset].changes)
-    changed = scenario_from_dict({**plain["scenario"], "name": scenario["name"]})
+    try:
+        changed = scenario_from_dict({**plain["scenario"], "name": scenario["name"]})
+    except ConfigError as error:  # such as a period that is longer than the run
+        raise UnmetNeedError(str(error)) from None
     controller = _controller(chosen.controller, **settings, scenario=changed, policies=policies)
     try:
         policies(controller, changed)  # refuses a policy that does not fit the network

@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,14 @@ class Said:
         self.fracs.append(frac)
         if text not in self.texts:
             self.texts.append(text)
+
+
+class Before(Here):
+    """An executor that begins no run."""
+
+    def run(self, *_: Any) -> Generator[Job, None, None]:
+        raise InterruptedError
+        yield
 
 
 def limiter_of_a_light_worker(controller: Controller, scenario: Scenario) -> RateLimiter:
@@ -129,6 +137,19 @@ def test_invalid_runs_are_kept_and_said(tmp_path: Path, caplog: pytest.LogCaptur
     assert evaluation.manifest.facts["valid"] is False
     assert "1 of" in evaluation.manifest.facts["invalid_runs"]["controller 'bad', seed 1"][0]
     assert "INVALID run of controller 'bad', seed 1" in caplog.text
+
+
+def test_requests_are_drawn_where_they_are_run_and_not_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing them takes seconds, and there is always one."""
+    asked = {"kind": "fan_out", "fan_in": 2, "answer_bytes": 1000, "sources": "hosts", "destinations": "remotes"}
+    begun: list[int] = []
+    monkeypatch.setattr("ncc.harness.pool.drawn", lambda *_: begun.append(1))
+    for workload, times in ((small_rack().workload, 2), ({"web": asked}, 0)):
+        begun.clear()
+        jobs = jobs_for(small_rack(workload=dict(workload)), PAIR, [1, 2])
+        with pytest.raises(InterruptedError):
+            run(tmp_path / str(times), jobs, Before())
+        assert len(begun) == times
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def own(seeds: list[int]) -> dict[str, Any]:
 
 
 def test_ones_own_is_placed_on_the_seeds_that_it_ran() -> None:
-    league = League(placed(own([0, 2]), plain()))
+    league = League(placed(own([0, 2]), plain()), ("own_mine",))
     assert league.plain["seeds"] == [0, 2]
     assert row(league, REFERENCE)[:2] == ["2", "1.00"]
     mine = next(row for row in league.grids()[0].rows if row.lead[0] == "mine (yours)")
@@ -125,7 +125,7 @@ def test_every_contender_runs_somewhere_and_the_reference_everywhere() -> None:
     require_places(of, tuple(of.experiment.contenders))
     assert len({cell.point for cell in of.cells if cell.contender == "dctcp_tuned"}) == 10
     assert {at for name, at in of.cannot if name == "ncc"} == set()
-    assert {name for name, _ in of.cannot} == {"fits", "sw", "ictcp_asks", "dcqcn_pfc", "nscc", "rccc"}
+    assert {name for name, _ in of.cannot} == {"fits", "sw", "ictcp_asks", "dcqcn_pfc", "conga", "nscc", "rccc"}
     assert all(":" in why for why in of.cannot.values()), "each says what would meet the need"
 
 
@@ -139,6 +139,9 @@ def test_needs_follow_from_settings() -> None:
     assert found["bbr"] == ()
     assert found["dctcp"] == ("marks",)
     assert found["ncc"] == ("marks", "tuning", "sizes", "words", "agents")
+    assert found["auto"] == ("marks", "tuning", "words", "agents", "classes")
+    assert found["flowtune"] == ("marks", "words", "agents")
+    assert found["conga"] == found["prague"] == ("marks", "switches")
     assert found["ictcp"] == ("marks", "words", "agents")
     assert found["pias"] == ("marks", "classes")
     assert found["hpcc"] == ("switches",)
