@@ -15,7 +15,6 @@ These rewards have a mean of 0 and do not measure how good a policy is; `Transit
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -55,9 +54,9 @@ class Pairs(Value, frozen=True):
 
         Copies of a rack have consecutive rows.
         """
-        of = own.reshape(-1, self.copies, *own.shape[1:])
+        of, half = own.reshape(-1, self.copies, *own.shape[1:]), self.copies // 2
         if self.paid == "mirror":
-            paid = of - np.roll(of, self.copies // 2, axis=1)
+            paid = of - np.concatenate([of[:, half:], of[:, :half]], axis=1)
         else:
             paid = (of - of.mean(axis=1, keepdims=True)) * np.float32(self.copies / (self.copies - 1))
         return paid.reshape(own.shape)
@@ -122,10 +121,12 @@ class Paired:
 
         Rewards are differences between copies (see the module); `Transition.earned` has the hosts' own rewards.
         """
-        moved = self._env.step(actions if self.n_actions else np.clip(actions, -1, 1))
-        paid = self._pairs.reward(moved.reward)
-        final = np.pad(moved.final_obs, ((0, 0), (0, 0), (0, 1))) if self.n_noise else moved.final_obs
-        return replace(moved, obs=self._noise.onto(moved.obs), reward=paid, final_obs=final, earned=moved.reward)
+        moved = self._env.step(actions)
+        paid, obs = self._pairs.reward(moved.reward), self._noise.onto(moved.obs)
+        final = obs if moved.final_obs is moved.obs else moved.final_obs
+        if self.n_noise and final is not obs:
+            final = np.pad(final, ((0, 0), (0, 0), (0, 1)))
+        return Transition(obs, paid, moved.terminated, moved.truncated, final, earned=moved.reward)
 
     def take_metrics(self) -> Mapping[str, float]:
         """Return the metrics of the racks; see `ncc.harness.batch.Measuring`."""

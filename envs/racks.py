@@ -13,7 +13,7 @@ from ncc.core.measurement import Measurement, Measurements
 from ncc.core.seeding import SEED_LIMIT, derive_seed
 from ncc.envs.observation import SharedObserver
 from ncc.envs.picture import Frame, RackPicture, RackScreen, pictures
-from ncc.envs.reward import RewardArray
+from ncc.envs.reward import Reward, RewardArray
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.envs.tally import Tally
 from ncc.harness.batch import ObsArray
@@ -75,7 +75,7 @@ class Racks:
         self.n_agents, self.obs_dim = spec.scenario.n_agents, self._observer.obs_dim
         self.obs: ObsArray = np.zeros((n, self.n_agents, self.obs_dim), np.float32)
         """Last observations [n_racks, n_agents, obs_dim]."""
-        self._reward = spec.view.reward.build()
+        self._reward = Reward(spec.view.reward)
         self._reward.reset(spec.scenario)
         self._last_epoch_s = spec.scenario.duration_s + (spec.drain_epochs - 0.5) * spec.scenario.period_s
         self._over = set(range(n))  # rows whose episode has ended or not begun

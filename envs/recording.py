@@ -12,6 +12,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
 from ncc.envs.action import NO_LIMIT_FROM, RateTable
 from ncc.envs.observation import SharedObserver
+from ncc.envs.reward import Reward
 from ncc.envs.scales import scales_of
 from ncc.envs.spec import EnvSpec, EnvView
 from ncc.harness.batch import ActionArray, ObsArray
@@ -70,7 +71,7 @@ class Recorder:
         scenario, view = run.scenario, self._view
         epochs, terminated = self._length(run)
         measured = self._measured[: epochs + 1]
-        observer, reward = SharedObserver(view.observation), view.reward.build()
+        observer, reward = SharedObserver(view.observation), Reward(view.reward)
         # Seeded as in `PolicyLimiter`, so that the lost messages are those that a policy would have missed.
         observer.reset(scenario, seed=derive_seed(limiter_seed(run.seed), "sharing"))
         reward.reset(scenario)

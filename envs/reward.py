@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rewards of hosts in each period. Each spec is a frozen value that builds its vectorised function.
+"""Rewards of hosts in each period. Each spec is a frozen value, whose equation observation/rewards.h computes.
 
 All rewards are dimensionless: rates are divided by the host's link rate, delays by the base RTT of `Scales`. A host
 that had nothing to send or deliver in the period is *idle*: its own part is 0, because a lack of demand is no failure.
@@ -14,13 +14,15 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from ncc.core.errors import ConfigError
-from ncc.core.flows import FloatArray
 from ncc.core.scenario import Scenario
 from ncc.core.signals import Measured
 from ncc.core.value import Fraction, NonNegative, Positive, Value
-from ncc.envs.scales import Scales, scales_of
+from ncc.envs.observation.observer import extension
+from ncc.envs.scales import scales_of
 
 RewardArray = npt.NDArray[np.float32]
+SIGNALS = ("goodput_bps", "rtt_s", "rate_limit_bps", "active_flows", "active_left", "active_per_byte")
+"""Signals of a measurement that rewards are made of, in the order of rewards.h."""
 
 
 class Utility(Value, frozen=True, tag_field="kind", tag="utility"):
@@ -43,10 +45,6 @@ class Utility(Value, frozen=True, tag_field="kind", tag="utility"):
     """Weight of the neighbourhood's mean; the host's own part has the rest."""
     floor_frac: Annotated[float, Meta(gt=0, lt=1)] = 1e-3
     """Smallest goodput that counts, as a fraction of the link's rate."""
-
-    def build(self) -> "UtilityReward":
-        """Make the reward function that these settings describe."""
-        return UtilityReward(self)
 
 
 class ProfitPenalty(Value, frozen=True, tag_field="kind", tag="profit_penalty"):
@@ -83,10 +81,6 @@ class ProfitPenalty(Value, frozen=True, tag_field="kind", tag="profit_penalty"):
     slack_min_frac: Annotated[float, Meta(gt=0, le=1)] = 0.05
     """Smallest free fraction of the uplink in the divisor."""
 
-    def build(self) -> "ProfitPenaltyReward":
-        """Make the reward function that these settings describe."""
-        return ProfitPenaltyReward(self)
-
 
 class Backlog(Value, frozen=True, tag_field="kind", tag="backlog"):
     """Minus the number of the host's unfinished flows, divided by `flows_scale`.
@@ -115,112 +109,30 @@ class Backlog(Value, frozen=True, tag_field="kind", tag="backlog"):
                 f"{self.left_frac}: one counts flows by 1/size, the other by what is left of them; set one to 0"
             )
 
-    def build(self) -> "BacklogReward":
-        """Make the reward function that these settings describe."""
-        return BacklogReward(self)
-
 
 AnyReward = Utility | ProfitPenalty | Backlog
 
 
 class Reward:
-    """Base class of reward functions, which map a measurement to rewards.
+    """Reward function that a spec describes."""
 
-    It computes means over neighbourhoods, for rewards that hosts share.
-    """
+    def __init__(self, spec: AnyReward) -> None:
+        self.spec = spec
 
     def reset(self, scenario: Scenario) -> None:
         """Prepare for the hosts of a scenario."""
-        self.scales: Scales = scales_of(scenario)
-        self._size = self.scales.neighbours.shape[1] + 1
-
-    def mean(self, own: FloatArray) -> FloatArray:
-        """Return the mean [..., n_agents] of `own` over each agent's neighbourhood, whose agents are contiguous."""
-        total = np.add.reduce(own.reshape(*own.shape[:-1], -1, self._size), axis=-1)
-        mean: FloatArray = (total / self._size).take(self.scales.area, axis=-1)
-        return mean
-
-    def mix(self, own: FloatArray, frac: float) -> RewardArray:
-        """Return (1 - frac) * own + frac * the neighbourhood's mean of `own`, [..., n_agents]."""
-        if frac and own.shape[-1] == self._size:  # one neighbourhood: fewer calls for the same sums
-            own = (1 - frac) * own + (frac / self._size) * np.add.reduce(own, axis=-1, keepdims=True)
-        elif frac:
-            own = (1 - frac) * own + frac * self.mean(own)
-        return own.astype(np.float32)
-
-
-def busy(m: Measured) -> npt.NDArray[np.bool_]:
-    """Return True for hosts [..., n_agents] with an unfinished flow, or with goodput in the period."""
-    is_busy: npt.NDArray[np.bool_] = (m.active_flows + m.goodput_bps) > 0  # neither is ever negative
-    return is_busy
-
-
-class UtilityReward(Reward):
-    """Reward function of `Utility`; like the others, it takes one rack [n_agents] or several [n_racks, n_agents]."""
-
-    def __init__(self, spec: Utility) -> None:
-        self.spec = spec
-
-    def reset(self, scenario: Scenario) -> None:
-        super().reset(scenario)
-        # x and d are in one array, because each numpy call after a simulator's step costs microseconds.
-        n = self.scales.n_agents
-        unit = 1 / np.concatenate([self.scales.link_rate_bps, self.scales.base_rtt_s])
-        low, high, ones = np.ones(2 * n), np.ones(2 * n), np.ones(n)
-        low[:n], high[n:] = self.spec.floor_frac, np.inf
-        self._row = self._unit, self._low, self._high, self._ones = unit, low, high, ones
+        scales = scales_of(scenario)
+        hosts = {
+            "size": scales.neighbours.shape[1] + 1,
+            "link_bps": scales.link_rate_bps,
+            "base_s": scales.base_rtt_s,
+            "uplink_bps": scales.uplink_capacity_bps[scales.area],
+        }
+        self._rewards = extension().Rewards(self.spec.to_dict() | hosts)
 
     def reward(self, m: Measured) -> RewardArray:
-        # 1 for busy hosts, 0 for idle ones: a goodput above 0 is at least one byte in a period of at most 1 s.
-        n = self.scales.n_agents
-        given = np.concatenate((m.goodput_bps, m.rtt_s, m.active_flows), axis=-1)
-        if given.shape[:-1] != self._unit.shape[:-1]:
-            self._spread(given.shape[:-1])
-        is_busy = np.minimum(np.add(given[..., :n], given[..., 2 * n :]), self._ones)
-        both = np.multiply(given[..., : 2 * n], self._unit)
-        np.log(np.minimum(np.maximum(both, self._low, out=both), self._high, out=both), out=both)
-        return self.mix((both[..., :n] - self.spec.rho * both[..., n:]) * is_busy, self.spec.team_frac)
-
-    def _spread(self, lead: tuple[int, ...]) -> None:
-        """Give the constants the shape of the measurements, because arrays of equal shape multiply fastest."""
-        spread = (np.broadcast_to(row, (*lead, len(row))).copy() for row in self._row)
-        self._unit, self._low, self._high, self._ones = spread
-
-
-class ProfitPenaltyReward(Reward):
-    """Reward function of `ProfitPenalty`."""
-
-    def __init__(self, spec: ProfitPenalty) -> None:
-        self.spec = spec
-
-    def reward(self, m: Measured) -> RewardArray:
-        spec, scales, is_busy = self.spec, self.scales, busy(m)
-        limit_bps = np.minimum(m.rate_limit_bps, scales.link_rate_bps)
-        b = limit_bps / scales.link_rate_bps
-        d = np.maximum(m.rtt_s / scales.base_rtt_s, 1)
-        ratio = np.minimum(limit_bps / np.maximum(m.goodput_bps, limit_bps / spec.ratio_max), spec.ratio_max)
-        profit = self.mean((ratio * np.log(b) - spec.rho * np.log(d)) * is_busy)
-
-        uplink_bps = scales.uplink_capacity_bps[scales.area]
-        others_bps = (self.mean(m.goodput_bps) * self._size - m.goodput_bps) / uplink_bps
-        b_uplink = limit_bps / uplink_bps
-        crowding = others_bps / np.maximum(1 - b_uplink, spec.slack_min_frac) * b_uplink
-        worst_s = (m.rtt_s * is_busy)[..., scales.neighbours].max(axis=-1, initial=0)
-        lateness = np.maximum(worst_s / spec.sla_delay_s - 1, 0) * m.rtt_s / spec.sla_delay_s
-        penalty = (spec.sigma1 * crowding + spec.sigma2 * lateness) * is_busy
-        result: RewardArray = (profit - penalty).astype(np.float32)
-        return result
-
-
-class BacklogReward(Reward):
-    """Reward function of `Backlog`."""
-
-    def __init__(self, spec: Backlog) -> None:
-        self.spec = spec
-
-    def reward(self, m: Measured) -> RewardArray:
-        spec = self.spec
-        flows = m.active_per_byte * spec.weigh_bytes if spec.weigh_bytes else m.active_flows
-        if spec.left_frac:
-            flows = flows + spec.left_frac * (m.active_left - flows)
-        return self.mix(flows / -spec.flows_scale, spec.team_frac)
+        """Return the rewards [n_agents] of a period, or [n_racks, n_agents] of several racks."""
+        columns = m.__dict__
+        rewards: RewardArray = np.empty(m.goodput_bps.shape, np.float32)
+        self._rewards.pay([columns[name] for name in SIGNALS], rewards)
+        return rewards

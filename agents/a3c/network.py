@@ -8,7 +8,7 @@ the policy is deployed.
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ncc.agents.policy import Layer
 from ncc.agents.settings import CLIP
 from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray
-from ncc.harness.native.network import Float, Network, network
+from ncc.harness.native.network import Float, network
 
 Net = list[tuple[Tensor, Tensor]]
 """Weights W [outputs, inputs] and bias b [outputs] of every layer of a network."""
@@ -93,8 +93,8 @@ class Losses(NamedTuple):
 class ActorCritic:
     """The policy and the value network, in C++ (`ncc.harness.native`), with the samples of the current rollout.
 
-    PyTorch computes the loss from the networks' outputs, and its gradient with respect to these outputs. The C++
-    networks propagate that gradient back to the weights.
+    The loss and its gradient with respect to the networks' outputs are computed here. The C++ networks propagate that
+    gradient back to the weights.
 
     Args:
         shape: sizes of the networks.
@@ -139,9 +139,9 @@ class ActorCritic:
         rows = np.ascontiguousarray(obs.reshape(-1, obs.shape[-1]))
         return self._value.look(rows).reshape(obs.shape[:-1])
 
-    def observed(self) -> Tensor:
-        """Observations [samples, obs_dim] of the rollout so far."""
-        return torch.from_numpy(self._policy.inputs())
+    def observed(self) -> Float:
+        """Return a copy of the observations [samples, obs_dim] of the rollout so far."""
+        return self._policy.inputs()
 
     def learn(
         self,
@@ -151,7 +151,7 @@ class ActorCritic:
         *,
         value_coef: float,
         entropy_coef: float,
-        before: Tensor | None = None,
+        before: Float | None = None,
     ) -> Losses:
         """Compute the gradient of the actor-critic loss (Mnih et al., ICML 2016, Alg. S3) and end the rollout.
 
@@ -168,50 +168,51 @@ class ActorCritic:
             before: [samples] log-probabilities of the actions by the policy that took them, for the loss of PPO
                 (Schulman et al., 2017, eq. 7) in place of -log pi(a) times the advantage.
         """
-        taken, advantage, target = (torch.from_numpy(array).reshape(-1) for array in (actions, advantages, returns))
-        logits, values = self._outputs(self._policy), self._outputs(self._value) if self._critic else None
-        value = torch.zeros(()) if values is None else 0.5 * (target - values.squeeze(-1)).square().mean()
-        chosen = self._log_probs(logits, taken)
-        gain = chosen * advantage
+        taken, advantage, n = actions.ravel(), advantages.ravel(), actions.size
+        chosen, decided = self._log_probs(taken)
+        gain, weight = chosen * advantage, advantage  # the weight is the derivative of the gain by `chosen`
         if before is not None:
-            ratio = torch.exp(chosen - before)
-            gain = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage)
-        policy = -gain.mean()
-        entropy = torch.zeros(())
+            ratio = np.exp(chosen - before)
+            free, clipped = ratio * advantage, np.clip(ratio, 1 - CLIP, 1 + CLIP) * advantage
+            gain, weight = np.minimum(free, clipped), np.where(free > clipped, np.float32(0), free)
         if self.n_actions:
-            log_probs = torch.log_softmax(logits, -1)
-            entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-        self._differentiate(policy + value_coef * value - entropy_coef * entropy, logits, values)
-        return Losses(policy.item(), value.item(), entropy.item())
+            shares = np.exp(decided)
+            entropy = -np.einsum("ij,ij->i", shares, decided)
+            slope = shares * (weight[:, None] + np.float32(entropy_coef) * (decided + entropy[:, None]))
+            slope[np.arange(n), taken] -= weight
+        else:
+            entropy = np.zeros(n, np.float32)
+            slope = (weight / np.float32(self.deviation**2))[:, None] * (decided - taken[:, None]) * (1 - decided**2)
+        self.gradient[:] = 0
+        of_policy, of_value = np.split(self.gradient.numpy(), [self._policy.size])
+        self._policy.backward(slope / np.float32(n), of_policy)
+        missed = np.zeros(n, np.float32)
+        if self._critic:
+            missed = self._value.outputs()[:, 0] - returns.ravel()
+            self._value.backward(missed[:, None] * np.float32(value_coef / n), of_value)
+        self._begin()
+        return Losses(-float(gain.mean()), 0.5 * float(np.square(missed).mean()), float(entropy.mean()))
 
-    def chosen(self, actions: ActionArray) -> Tensor:
+    def chosen(self, actions: ActionArray) -> Float:
         """Return log-probabilities [samples] of the rollout's actions [...]; of real-valued ones up to a constant."""
-        return self._log_probs(torch.from_numpy(self._policy.outputs()), torch.from_numpy(actions).reshape(-1))
+        return self._log_probs(actions.ravel())[0]
 
-    def replay(self, obs: Tensor) -> None:
+    def replay(self, obs: ObsArray) -> None:
         """Begin a rollout with observations [samples, obs_dim] of an earlier one."""
         self._begin()
-        self._policy.forward(obs.numpy())
+        self._policy.forward(obs)
         if self._critic:
-            self._value.forward(obs.numpy())
+            self._value.forward(obs)
 
-    def _log_probs(self, logits: Tensor, taken: Tensor) -> Tensor:
-        if self.n_actions:
-            return torch.log_softmax(logits, -1).gather(-1, taken[:, None]).squeeze(-1)
-        return -0.5 * ((taken - torch.tanh(logits.squeeze(-1))) / self.deviation).square()
-
-    def _outputs(self, net: Network) -> Tensor:
-        return torch.from_numpy(net.outputs()).requires_grad_()
-
-    def _differentiate(self, loss: Tensor, logits: Tensor, values: Tensor | None) -> None:
-        torch.autograd.backward([loss])
-        gradient: Float = self.gradient.numpy()
-        of_policy, of_value = gradient[: self._policy.size], gradient[self._policy.size :]
-        of_value[:] = 0
-        for net, outputs, part in ((self._policy, logits, of_policy), (self._value, values, of_value)):
-            if outputs is not None and outputs.grad is not None:
-                net.backward(outputs.grad.numpy(), part)
-        self._begin()
+    def _log_probs(self, taken: npt.NDArray[Any]) -> tuple[Float, Float]:
+        """Return `chosen`, and the log-probabilities [samples, n_actions] of all actions, or the policy's numbers."""
+        outputs = self._policy.outputs()
+        if not self.n_actions:
+            numbers = np.tanh(outputs)
+            return -np.square(taken - numbers[:, 0]) / np.float32(2 * self.deviation**2), numbers
+        below: Float = outputs - outputs.max(axis=-1, keepdims=True)
+        odds = below - np.log(np.exp(below).sum(axis=-1, keepdims=True))
+        return odds[np.arange(len(taken)), taken], odds
 
     def _begin(self) -> None:
         self._policy.begin()

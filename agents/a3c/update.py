@@ -96,9 +96,9 @@ def gradients(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction:
     scaled = normalized(advantage, config.max_advantage, (0, 2) if config.normalize_per_rack else None).ravel()
     taken, target = rollout.actions.ravel(), returns.ravel()
     # With a single pass, the network still has the rollout, and the loss is A3C's.
-    again = None if config.passes == 1 else (model.observed().clone(), model.chosen(taken))
-    for _ in range(config.passes):
-        if again is not None:
+    again = None if config.passes == 1 else (model.observed(), model.chosen(taken))
+    for number in range(config.passes):
+        if again is not None and number:
             model.replay(again[0])
         losses = model.learn(
             taken,
@@ -108,7 +108,7 @@ def gradients(model: ActorCritic, rollout: Rollout, config: A3cConfig, fraction:
             entropy_coef=entropy_coef,
             before=None if again is None else again[1],
         )
-        norm = float(model.gradient.norm())
+        norm = float(torch.linalg.vector_norm(model.gradient))
         if not math.isfinite(norm):
             raise InvalidRunError(
                 f"the gradient is {norm} after {fraction:.0%} of the training; lower the learning rate"

@@ -98,7 +98,7 @@ class LinuxDatapath:
         check_stack(stack)
         _check_scenario(scenario, stack, self.settings)
         check_graph(flows)
-        _check_connections(scenario, flows)
+        _check_flows(scenario, flows)
         require_built()
         self._facts, self._fallbacks = {}, ()
         self._run = run = Run(scenario, flows, stack, self.settings, seed)
@@ -192,7 +192,12 @@ def _check_scenario(scenario: Scenario, stack: HostStack, settings: LinuxSetting
         settings.check_heartbeat(scenario.period_s, scenario.decision_latency_s)
 
 
-def _check_connections(scenario: Scenario, flows: FlowTable) -> None:
+def _check_flows(scenario: Scenario, flows: FlowTable) -> None:
+    if flows.streams is not None:
+        raise ConfigError(
+            "streams that hosts pass on, such as those of SICC's hubs, do not run on linux: use datapath=packetsim or "
+            "ns3"
+        )
     pairs = np.unique(np.stack([flows.src, flows.dst])[:, flows.size_bytes > 0], axis=1).shape[1]
     most, asked = FLOWS_MAX // max(pairs, 1), scenario.transport.connections_per_pair
     if asked > most:

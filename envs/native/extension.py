@@ -9,3 +9,10 @@ Spec: TypeAlias = Any
 """Class `Spec` of the module: a run as plain numbers (spec.h)."""
 Network: TypeAlias = Any
 """Class `Network` of the module: a simulation that has been built."""
+
+
+def filled(struct: Any, **fields: Any) -> Any:
+    """Return a struct of an extension module with these fields set."""
+    for name, value in fields.items():
+        setattr(struct, name, value)
+    return struct

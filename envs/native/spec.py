@@ -6,15 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ncc.baselines.registry import ParamInfo, check_named, message_transports, with_defaults
+from ncc.baselines.registry import ParamInfo, check_named, with_defaults
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.flows import FlowTable, IntArray, Streams, check_columns
-from ncc.core.graph import check_graph, fed_rows, queries_of
+from ncc.core.flows import FlowTable, IntArray, check_columns
+from ncc.core.graph import check_graph
 from ncc.core.scenario import MAX_BUFFER_BYTES, Nic, Scenario, Transport
 from ncc.core.topology import Buffer, Pool, Program, Topology
 from ncc.core.units import BITS_PER_BYTE, HEADER_BYTES, NS_PER_S, to_ns
 from ncc.core.writes import pieces
-from ncc.envs.native.extension import Extension, Spec
+from ncc.envs.native.extension import Extension, Spec, filled
+from ncc.envs.native.requests import set_requests
 from ncc.harness.datapath import ComponentStack, HostStack
 from ncc.harness.messages import patience_s
 
@@ -64,21 +65,12 @@ def spec_of(
         )
     except ValueError as error:
         raise ConfigError(f"The flow table cannot be used: {error}.") from None
-    if flows.graph is not None:
-        spec.set_graph(
-            np.ascontiguousarray(flows.graph.group, np.int64),
-            np.ascontiguousarray(flows.graph.after, np.int64),
-            np.rint(flows.graph.think_s * NS_PER_S).astype(np.int64),
-            np.ascontiguousarray(flows.graph.answer, np.uint8),
-        )
     area_of, limited = topology.limited_to
     spec.set_limited(
         limited[area_of[flows.src], flows.dst].astype(np.uint8), limited[area_of[flows.dst], flows.src].astype(np.uint8)
     )
     if (written := pieces([traffic.writes for _, traffic in scenario.workload], flows.traffic)) is not None:
         spec.set_writes(*written)
-    if flows.streams is not None:
-        _set_streams(spec, scenario, stack, flows, flows.streams)
     spec.agents = topology.agent_hosts
     spec.uplinks = [area.uplink_port for area in topology.neighbourhoods]
     for name in _SAME:
@@ -100,8 +92,7 @@ def spec_of(
     spec.latency_ns = to_ns(scenario.decision_latency_s)
     spec.seed = seed % 2**63
     _choose(spec, transports, stack)
-    if stack.front_end[0] != "one_all" and flows.graph is not None:
-        _set_fronts(spec, module, topology, flows)
+    set_requests(spec, module, scenario, flows, stack)
     if stack.components:
         _set_components(spec, module, simulator, transports, scenario=scenario, flows=flows, stack=stack)
     return spec
@@ -116,13 +107,6 @@ class _Parts(NamedTuple):
     """The switch port whose queue takes longest to empty; None: there is no switch port."""
 
 
-def filled(struct: Any, **fields: Any) -> Any:
-    """Return a struct of an extension module with these fields set."""
-    for name, value in fields.items():
-        setattr(struct, name, value)
-    return struct
-
-
 def _answers(module: Extension, topology: Topology, transport: Transport, ahead_frac: float) -> list[Any]:
     """Return how the receiver at each node answers SYNs of held flows."""
     answers = [module.AnswerSpec() for _ in topology.nodes]
@@ -135,68 +119,6 @@ def _answers(module: Extension, topology: Topology, transport: Transport, ahead_
             ns_per_byte=on_wire * BITS_PER_BYTE * NS_PER_S / topology.port_rate_bps(port),
         )
     return answers
-
-
-class FrontEnds(NamedTuple):
-    """Front ends of a graph of requests; rows of flows are [n_flows], those of front ends [n]."""
-
-    query_of: IntArray
-    """Row of the query that a flow answers; -1: none."""
-    end_of: IntArray
-    """Front end that asks a query; -1: no query."""
-    hosts: IntArray
-    """Node of each front end."""
-    rate_bytes_per_s: IntArray
-    """Line of the port to it."""
-    buffer_bytes: IntArray
-    """Longest queue of that port."""
-
-
-def front_ends(topology: Topology, flows: FlowTable) -> FrontEnds:
-    """Return the front ends of a graph, which are the hosts that ask.
-
-    Raises:
-        ConfigError: an answer does not follow a query of its own (`ncc.core.graph.queries_of`).
-    """
-    query_of = queries_of(flows)
-    queries = query_of[query_of >= 0]
-    hosts, which = np.unique(flows.src[queries], return_inverse=True)
-    end_of = np.full(len(flows), -1)
-    end_of[queries] = which
-    ports = [topology.down_port(host) for host in hosts.tolist()]
-    rates = [max(1, int(topology.port_rate_bps(port) / BITS_PER_BYTE)) for port in ports]
-    buffers = [topology.reach_bytes(port) for port in ports]
-    return FrontEnds(query_of, end_of, hosts, np.array(rates, np.int64), np.array(buffers, np.int64))
-
-
-def _set_fronts(spec: Spec, module: Extension, topology: Topology, flows: FlowTable) -> None:
-    """Set the queries of a graph, and the port to each host that asks."""
-    fronts = front_ends(topology, flows)
-    ports = zip(fronts.rate_bytes_per_s.tolist(), fronts.buffer_bytes.tolist(), strict=True)
-    spec.front_ends = [filled(module.FrontEndSpec(), rate_bytes_per_s=rate, buffer_bytes=size) for rate, size in ports]
-    spec.set_queries(fronts.query_of, fronts.end_of)
-
-
-def _set_streams(spec: Spec, scenario: Scenario, stack: HostStack, flows: FlowTable, streams: Streams) -> None:
-    """Set the flows that hosts pass on, and the rates that queries tell."""
-    if (told := streams.told_bps > 0).any() and not scenario.has_receivers:
-        raise ConfigError(
-            f"flow {int(np.argmax(told))} is told a rate by its query, which needs receivers: set "
-            "Scenario.neighbourhoods to receivers or both"
-        )
-    to = fed_rows(streams)
-    fed = np.zeros(len(flows), np.bool_)
-    fed[to[to >= 0]] = True
-    whole = [name for name in stack.transports if name in message_transports()]
-    if fed.any() and whole:
-        raise ConfigError(f"transport {whole[0]} sends messages as a whole, and hosts pass streams on: choose a TCP")
-    in_pieces = [traffic.writes != "at_once" for _, traffic in scenario.workload]
-    if (late := fed & np.array(in_pieces)[flows.traffic]).any():
-        raise ConfigError(
-            f"flow {int(np.argmax(late))} is fed by others, so its application writes it as it comes: set writes of "
-            "its component to at_once"
-        )
-    spec.set_streams(to, np.ascontiguousarray(streams.told_bps, np.float64))
 
 
 def _set_components(

@@ -17,6 +17,8 @@ from ncc.harness.oracles import ALIKE, SLACK_PERIODS
 
 CONTEXT_SCALE = 100.0
 """Value of the constants `period` and `buffer` that is observed as 1."""
+ALONE = ("own", "uplink", "neighbour", "age", "uplink_age")
+"""Kinds of features that need no sums over the neighbours."""
 COLUMNS: dict[str, dict[str, Any]] = TABLE["columns"]
 SIGNALS = tuple(dict.fromkeys(name for c in COLUMNS.values() for name in (c["signal"], c.get("over")) if name))
 """Signals of a measurement that are observed."""
@@ -77,6 +79,7 @@ def tables_of(spec: ObservationSpec, scenario: Scenario) -> dict[str, Any]:
         **_queue(scenario, scales),
         **tuned_constants(),
         "used": uplink.index("uplink_throughput"),
+        "pooled": any(kind not in ALONE for kind, *_ in rows),
         "ranked": spec.neighbours in ("ranked", "ordered"),
         "ordered": spec.neighbours == "ordered",
         "gain_of_next": math.log1p(spec.backlog_scale),

@@ -48,7 +48,17 @@ struct Where {
     size_t column, shared, uplink, constant, neighbour;
 };
 
-using Feature = double (*)(const Host &, const Where &);
+// Writes a number of each host, at most `ceiling`, to places that are `step` apart.
+using Feature = void (*)(const std::vector<Host> &, const Where &, float ceiling, float *to, size_t step);
+
+template <double (*Of)(const Host &, const Where &)>
+void OfAll(const std::vector<Host> &hosts, const Where &at, float ceiling, float *to, size_t step)
+{
+    for (const Host &host : hosts) {
+        *to = std::min(static_cast<float>(Of(host, at)), ceiling);
+        to += step;
+    }
+}
 
 inline std::map<std::string, Feature> &Features()
 {
@@ -63,7 +73,7 @@ struct Registered {
 // A kind of feature: NCC_FEATURE(name) { return a number of `host`, found by `at`; }
 #define NCC_FEATURE(name)                                                                                              \
     static double name(const Host &, const Where &);                                                                   \
-    static const Registered registered_##name(#name, name);                                                            \
+    static const Registered registered_##name(#name, OfAll<name>);                                                     \
     static double name([[maybe_unused]] const Host &host, [[maybe_unused]] const Where &at)
 
 // The sum in the order in which numpy makes it, so that bits are the same.

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Module ncc.envs.observation._observation. `Observer` makes the observations of hosts. `Rates` turns their decisions
-// into limits.
+// into limits. `Rewards` pays them.
 #include "from_python.h"
 #include "observer.h"
 #include "rates.h"
+#include "rewards.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -28,12 +30,18 @@ using Rows = nb::ndarray<float, nb::c_contig, nb::device::cpu>;
 using Arrivals = nb::ndarray<const bool, nb::c_contig, nb::device::cpu>;
 using Ages = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-ncc::Signals SignalsOf(const std::vector<ncc::AnySignal> &arrays, size_t networks, const ncc::Tables &tables)
+ncc::Signals SignalsOf(const std::vector<ncc::AnySignal> &arrays, size_t networks)
 {
     ncc::Signals signals;
     for (const auto &array : arrays) {
         signals.push_back(ncc::SignalOf(array, networks));
     }
+    return signals;
+}
+
+ncc::Signals SignalsOf(const std::vector<ncc::AnySignal> &arrays, size_t networks, const ncc::Tables &tables)
+{
+    ncc::Signals signals = SignalsOf(arrays, networks);
     for (const ncc::Column &column : tables.columns) {
         if (signals.at(column.signal).Size() != column.size ||
             (column.over >= 0 && signals.at(static_cast<size_t>(column.over)).Size() != column.size)) {
@@ -143,6 +151,20 @@ void Limits(const ncc::Rates &rates, const Given &given, const Seen &obs, Filled
     }
 }
 
+// Fills rewards [hosts] or [networks, hosts].
+void Pay(ncc::Rewards &rewards, const std::vector<ncc::AnySignal> &arrays, Rows to)
+{
+    const size_t networks = to.ndim() == 2 ? to.shape(0) : 1, hosts = rewards.Hosts();
+    const ncc::Signals signals = SignalsOf(arrays, networks);
+    if (to.size() != networks * hosts || signals.size() != ncc::Rewards::kSignals ||
+        !std::all_of(signals.begin(), signals.end(), [=](const auto &signal) { return signal.Size() == hosts; })) {
+        throw std::invalid_argument("a reward needs its signals, with a number for each host");
+    }
+    for (size_t row = 0; row < networks; ++row) {
+        rewards.Pay(signals, row, to.data() + row * hosts);
+    }
+}
+
 } // namespace
 
 NB_MODULE(_observation, m)
@@ -161,4 +183,10 @@ NB_MODULE(_observation, m)
             [](ncc::Rates *made, const nb::dict &numbers) { new (made) ncc::Rates(ncc::FromPython(numbers)); },
             "numbers"_a)
         .def("limits", &Limits, "given"_a, "obs"_a, "limits"_a.noconvert(), "first"_a = 0);
+    nb::class_<ncc::Rewards>(m, "Rewards")
+        .def(
+            "__init__",
+            [](ncc::Rewards *made, const nb::dict &numbers) { new (made) ncc::Rewards(ncc::FromPython(numbers)); },
+            "numbers"_a)
+        .def("pay", &Pay, "signals"_a, "rewards"_a.noconvert());
 }

@@ -54,8 +54,8 @@ class Observer
             network.counts.resize(t_.n);
         }
         sent_.resize(t_.n * stride_);
-        sum_.resize(stride_);
-        most_.resize(stride_);
+        sum_.resize(t_.n * stride_);
+        most_.resize(t_.n * stride_);
         takes_much_.resize(t_.neighbours);
         takes_shorter_.resize(t_.neighbours);
     }
@@ -109,13 +109,12 @@ class Observer
     // Fills obs [end - begin, entries] for hosts `begin` to `end` - 1.
     void Observe(size_t row, float *obs, size_t begin, size_t end)
     {
-        const Network &network = networks_[row];
+        hosts_.clear();
         for (size_t i = begin; i < end; ++i) {
-            const Host host = Seen(network, i);
-            float *to = obs + (i - begin) * t_.entries.size();
-            for (const Entry &entry : t_.entries) {
-                *to++ = std::min(static_cast<float>(entry.feature(host, entry.where)), t_.ceiling);
-            }
+            hosts_.push_back(Seen(networks_[row], i));
+        }
+        for (const Entry &entry : t_.entries) {
+            entry.feature(hosts_, entry.where, t_.ceiling, obs++, t_.entries.size());
         }
     }
 
@@ -161,9 +160,13 @@ class Observer
     void Deliver(Network &network, bool anew, const Messages &messages, size_t begin, size_t end)
     {
         const std::vector<float> &state = Oldest(network);
-        const size_t near = t_.neighbours;
+        const size_t near = t_.neighbours, stride = stride_, flows = t_.shared_flows; // copies are in registers
         for (size_t i = 0; i < t_.n; ++i) {
             float *to = sent_.data() + i * stride_;
+            if (!anew && t_.lies[i]) {
+                std::fill_n(to, stride_, 0.0F); // such a host always reports that it is idle
+                continue;
+            }
             for (const size_t column : t_.shared) {
                 *to++ = state[column + i];
             }
@@ -176,21 +179,16 @@ class Observer
             for (size_t j = 0; j <= near; ++j) {
                 age[j] = arrived && !arrived[j] ? age[j] + 1 : 0;
             }
-            for (size_t j = 0; j < near; ++j) {
-                float *to = network.shared.data() + (i * near + j) * stride_;
+            float *to = network.shared.data() + i * near * stride;
+            for (size_t j = 0; j < near; ++j, to += stride) {
                 if (age[j]) {
                     continue;
                 }
-                const bool idle = !(to[t_.shared_flows] > 0);
-                if (!anew && t_.Lies(i, j)) {
-                    std::fill_n(to, stride_, 0.0F);
-                } else {
-                    const float *from = sent_.data() + t_.near[i * near + j] * stride_;
-                    for (size_t k = 0; k < stride_; k += kLanes) {
-                        std::copy_n(from + k, kLanes, to + k);
-                    }
+                const float *from = sent_.data() + t_.near[i * near + j] * stride;
+                begun += !(to[flows] > 0) && from[flows] > 0;
+                for (size_t k = 0; k < stride; k += kLanes) {
+                    std::copy_n(from + k, kLanes, to + k);
                 }
-                begun += idle && to[t_.shared_flows] > 0;
             }
             for (size_t k = 0; k < t_.uplink.size() && !age[near]; ++k) {
                 network.uplink[i * t_.uplink.size() + k] = state[t_.uplink[k] + t_.area[i]];
@@ -246,7 +244,9 @@ class Observer
         host.uplink_frac = t_.uplink_frac[i];
         host.links = t_.links.data() + i * near;
         host.constants = &t_.constants;
-        Pool(host);
+        if (t_.pooled) {
+            Pool(host);
+        }
         if (t_.ranked) {
             Rank(host);
         }
@@ -260,6 +260,7 @@ class Observer
     // Sums up the neighbours' messages, some numbers of all at a time.
     void Pool(Host &host)
     {
+        float *all_sum = sum_.data() + host.number * stride_, *all_most = most_.data() + host.number * stride_;
         for (size_t first = 0; first < stride_; first += kLanes) {
             float sum[kLanes] = {}, most[kLanes]; // in registers
             std::fill_n(most, kLanes, host.neighbours ? std::numeric_limits<float>::lowest() : 0.0F);
@@ -270,13 +271,13 @@ class Observer
                     most[k] = std::max(most[k], from[k]);
                 }
             }
-            std::copy_n(sum, kLanes, sum_.data() + first);
-            std::copy_n(most, kLanes, most_.data() + first);
+            std::copy_n(sum, kLanes, all_sum + first);
+            std::copy_n(most, kLanes, all_most + first);
         }
         for (size_t j = 0; j < host.neighbours; ++j) {
             host.busy += host.Shared(j, t_.shared_flows) > 0;
         }
-        host.sum = sum_.data(), host.most = most_.data();
+        host.sum = all_sum, host.most = all_most;
     }
 
     // Counts what goes before the host's next flow in the one order that all hosts see: that of the state which they
@@ -353,7 +354,9 @@ class Observer
     Tables t_;
     size_t stride_; // numbers from one message to the next
     std::vector<Network> networks_;
-    std::vector<float> sent_, sum_, most_, takes_much_, takes_shorter_; // scratch memory for one network and host
+    // Scratch memory for one network and host
+    std::vector<Host> hosts_;
+    std::vector<float> sent_, sum_, most_, takes_much_, takes_shorter_;
 };
 
 } // namespace ncc

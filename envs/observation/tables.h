@@ -101,6 +101,7 @@ struct Tables {
         used = from.Size("used");
         queue = from.Size("queue");
         sized(queue_log, "queue_log", n), sized(queue_unit, "queue_unit", n);
+        pooled = from.Flag("pooled");
         ranked = from.Flag("ranked");
         ordered = from.Flag("ordered");
         const auto rule = [&](const char *name) { return static_cast<float>(from.Real(name)); };
@@ -116,9 +117,6 @@ struct Tables {
         return area.empty() ? 0 : 1 + static_cast<size_t>(*std::max_element(area.begin(), area.end()));
     }
 
-    // True if the host that is neighbour j of host i always reports that it is idle.
-    bool Lies(size_t i, size_t j) const { return lies[static_cast<size_t>(near[i * neighbours + j])]; }
-
     size_t n, neighbours, size, delay;
     float ceiling;
     std::vector<Column> columns;
@@ -133,7 +131,7 @@ struct Tables {
     size_t used;                              // number of the uplink's throughput among its numbers
     size_t queue;                             // number of the uplink's queue among its numbers
     std::vector<float> queue_log, queue_unit; // [n] from that number to periods of the uplink
-    bool ranked, ordered;
+    bool pooled, ranked, ordered;
     Rules rules;
     Formula<float> formula;
 };

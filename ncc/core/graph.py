@@ -150,6 +150,10 @@ def check_graph(flows: FlowTable) -> None:
         (np.minimum(graph.group, after) < NONE) | (np.maximum(graph.group, after) >= len(flows)),
         "has a group that is not -1 or a number below that of flows",
     )
+    refuse(
+        (graph.request < NONE) | (graph.request >= len(flows)),
+        "has a request that is not -1 or a number below that of flows",
+    )
     refuse((after >= 0) & (graph.group >= 0) & (after >= graph.group), (
         "waits for a group that is not before its own, so the graph may have a cycle: number groups in the order in "
         "which they are complete"
@@ -242,10 +246,12 @@ def after_run(flows: FlowTable, records: FlowRecords) -> tuple[FlowTable, FlowRe
     """
     if flows.graph is None:
         return flows, replace(records, start_s=flows.start_s)
-    kept = flows.size_bytes > 0
+    flows, kept = replace(flows, start_s=records.start_s, streams=None), flows.size_bytes > 0
+    if kept.all():  # the columns of a long run are large
+        return flows, records
 
     def rows(table: Any) -> Any:
         return replace(table, **{name: column[kept] for name, column in vars(table).items() if name not in _TABLES})
 
     graph: Graph = rows(flows.graph)
-    return replace(rows(replace(flows, start_s=records.start_s)), graph=graph, streams=None), rows(records)
+    return replace(rows(flows), graph=graph), rows(records)

@@ -53,12 +53,25 @@ class Routes:
     def _distance(self, dst: int) -> "array[int]":
         """Hops to `dst` from every node."""
         if dst not in self._distances:
-            away = array("i", [UNREACHED] * len(self._forwards))
-            away[dst], frontier = 0, [dst]
-            for node in frontier:  # grows while it is walked
-                for peer, _ in self._peers[node] if node == dst or self._forwards[node] else ():
-                    if away[peer] == UNREACHED:
-                        away[peer] = away[node] + 1
-                        frontier.append(peer)
-            self._distances[dst] = away
+            switches = [peer for peer, _ in self._peers[dst] if self._forwards[peer]]
+            behind_one = len(self._peers[dst]) == len(switches) == 1 and not self._forwards[dst]
+            self._distances[dst] = self._behind(switches[0], dst) if behind_one else self._walked(dst)
         return self._distances[dst]
+
+    def _behind(self, switch: int, dst: int) -> "array[int]":
+        """Hops to a host with one link: one more than to its switch."""
+        to_switch = np.frombuffer(self._distance(switch), np.intc)
+        hops = np.where(to_switch == UNREACHED, UNREACHED, to_switch + 1).astype(np.intc)
+        hops[dst] = 0
+        return array("i", hops.tobytes())
+
+    def _walked(self, dst: int) -> "array[int]":
+        """Hops to `dst`, by a walk from it."""
+        away = array("i", [UNREACHED] * len(self._forwards))
+        away[dst], frontier = 0, [dst]
+        for node in frontier:  # grows while it is walked
+            for peer, _ in self._peers[node] if node == dst or self._forwards[node] else ():
+                if away[peer] == UNREACHED:
+                    away[peer] = away[node] + 1
+                    frontier.append(peer)
+        return away

@@ -17,6 +17,9 @@ from ncc.core.topology import Topology
 from ncc.core.traffic import at_most, named
 from ncc.core.value import Count, Fraction, Natural, Positive, Value
 
+MAX_ENTRIES = 20_000_000
+"""Most copies of a store's objects, and most objects in PICC's log of requests."""
+
 
 class Picc(Value, frozen=True, kw_only=True):
     """PICC's placement (section 4.1; `ncc.core.placement`). Other requests than those that run are the log."""
@@ -58,6 +61,8 @@ class Store(Asking, frozen=True, kw_only=True, tag="store"):
     def check(self) -> None:
         if not 0 < self.popular < self.objects:
             raise ConfigError(f"Store.popular must be from 1 to objects - 1 ({self.objects - 1}), got {self.popular}")
+        if (n := self.objects * self.copies) > MAX_ENTRIES:
+            raise ConfigError(f"Store.objects times copies must be at most {MAX_ENTRIES}, got {n}: lower one of them")
         if self.popular % self.correlated:
             raise ConfigError(
                 f"Store.correlated must divide popular ({self.popular}), got {self.correlated}: objects of a group are "
@@ -67,6 +72,10 @@ class Store(Asking, frozen=True, kw_only=True, tag="store"):
             raise ConfigError("Store.writes must be at_once with sicc: hubs write what comes, as it comes")
         if self.picc is not None and self.sicc is not None:
             raise ConfigError("Store.picc and Store.sicc are two ways to ask: set one of them to null")
+        if self.picc is not None and (n := self.picc.logged * self.asked) > MAX_ENTRIES:
+            raise ConfigError(
+                f"Store.picc.logged times asked must be at most {MAX_ENTRIES}, got {n}: choose a shorter log"
+            )
         if self.picc is not None and self.picc.cluster_weight is not None and self.popular > MAX_CLUSTERED:
             raise ConfigError(
                 f"Store.picc.cluster_weight needs at most {MAX_CLUSTERED} popular objects, got {self.popular}: set it "

@@ -21,7 +21,7 @@ COLUMNS = {
     "size_bytes": "payload; 0 for a computation, from a host to itself",
     "after": "numbers of earlier rows, from 0, separated by blanks; may be empty",
     "think_s": "time from their end to this row's start; 0 if left out",
-    "request": "number of the request; 0 if left out",
+    "request": "number of the request, below that of rows; 0 if left out",
 }
 NEEDED = ("src", "dst", "size_bytes")
 
@@ -58,6 +58,8 @@ class Trace(Among, frozen=True, tag="trace"):
                     f"{where} must have bytes and go to another host, or be a computation without bytes from a host to "
                     "itself"
                 )
+            if row.request >= len(self.rows):
+                raise ConfigError(f"{where}.request must be below the {len(self.rows)} rows, got {row.request}")
             if max(row.after, default=-1) >= number:
                 raise ConfigError(f"{where}.after must name rows before it, got {max(row.after)}")
         if not any(row.size_bytes for row in self.rows):

@@ -83,11 +83,19 @@ def _earliest_s(graph: Graph, took_s: FloatArray) -> tuple[FloatArray, FloatArra
     request_of = np.full(n_groups + 1, -1)
     request_of[graph.group] = graph.request
     inside = (graph.after >= 0) & (request_of[graph.after] == graph.request)
-    start_s = np.zeros(len(took_s))
-    while True:
-        ready_s = np.zeros(n_groups + 1)
-        np.maximum.at(ready_s, graph.group, start_s + took_s)
-        later_s = np.where(inside, ready_s[graph.after] + graph.think_s, 0.0)
-        if np.array_equal(later_s, start_s):
-            return start_s, took_s
-        start_s = later_s
+    waiting = np.flatnonzero(inside)
+    waiting = waiting[np.argsort(graph.after[waiting], kind="stable")]
+    first = np.searchsorted(graph.after[waiting], np.arange(n_groups + 1))  # in `waiting`, by group
+    start_s, ready_s = np.zeros(len(took_s)), np.zeros(n_groups + 1)
+    left = np.bincount(graph.group + 1, minlength=n_groups + 1)[1:]  # rows of each group whose start is not known
+    rows = np.flatnonzero(~inside)
+    while len(rows):
+        group, end_s = graph.group[rows], start_s[rows] + took_s[rows]
+        np.maximum.at(ready_s, group, end_s)
+        group = group[group >= 0]
+        np.subtract.at(left, group, 1)
+        ready = np.unique(group[left[group] == 0])
+        n = first[ready + 1] - first[ready]
+        rows = waiting[np.repeat(first[ready] - np.cumsum(n) + n, n) + np.arange(n.sum())]
+        start_s[rows] = ready_s[graph.after[rows]] + graph.think_s[rows]
+    return start_s, took_s

@@ -5,7 +5,7 @@ import numpy as np
 
 from ncc.core.flows import FloatArray
 from ncc.core.measurement import Epochs, Measurement
-from ncc.envs.reward import AnyReward
+from ncc.envs.reward import AnyReward, Reward
 from ncc.harness.results import Evaluation
 from ncc.harness.run import Run
 
@@ -23,7 +23,7 @@ def evaluation_returns(evaluation: Evaluation, reward: AnyReward, episode_s: flo
 
 
 def _return(run: Run, spec: AnyReward, episode_s: float) -> float:
-    scenario, epochs, reward = run.scenario, run.epochs, spec.build()
+    scenario, epochs, reward = run.scenario, run.epochs, Reward(spec)
     reward.reset(scenario)
     shown = np.flatnonzero(epochs.time_s <= episode_s + scenario.period_s / 2)
     return float(np.mean([reward.reward(_measurement(epochs, int(i))).mean() for i in shown]))

@@ -94,6 +94,41 @@ def test_a_rollout_in_parts_gives_the_gradient_of_the_whole(
     np.testing.assert_allclose(model.gradient, params.grad, atol=2e-6, rtol=1e-4)
 
 
+@pytest.mark.parametrize("n_actions", [4, 0])
+def test_the_loss_of_ppo_has_the_gradient_that_torch_finds(n_actions: int) -> None:
+    shape, rng, n, deviation = NetShape(5, (8, 7), n_actions), np.random.default_rng(3), 400, 0.3
+    params = scattered(shape, 2).requires_grad_()
+    obs, advantages = rng.standard_normal((n, 5)).astype(np.float32), rng.standard_normal(n).astype(np.float32)
+    actions = rng.integers(0, 4, n) if n_actions else rng.uniform(-1, 1, n).astype(np.float32)
+    model = ready(shape, params.detach())
+    model.deviation = deviation
+    model.replay(obs)
+    moved = rng.uniform(-0.5, 0.5, n).astype(np.float32)  # logarithms of ratios, half of which are clipped
+    before = model.chosen(actions) - moved
+    losses = model.learn(actions, advantages, advantages, value_coef=0.7, entropy_coef=0.3, before=before)
+
+    outputs, values = logits_and_values(shape, params, torch.from_numpy(obs))
+    taken, advantage = torch.from_numpy(actions), torch.from_numpy(advantages)
+    if n_actions:
+        odds = torch.log_softmax(outputs, -1)
+        chosen, entropy = odds[torch.arange(n), taken], -(odds.exp() * odds).sum(-1).mean()
+    else:
+        chosen, entropy = -0.5 * ((taken - torch.tanh(outputs[:, 0])) / deviation) ** 2, torch.zeros(())
+    ratio = (chosen - torch.from_numpy(before)).exp()
+    policy = -torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()
+    value = 0.5 * (advantage - values).square().mean()
+    torch.autograd.backward([policy + 0.7 * value - 0.3 * entropy])
+    assert losses == pytest.approx((policy.item(), value.item(), entropy.item()), rel=1e-4, abs=1e-5)
+    assert params.grad is not None
+    np.testing.assert_allclose(model.gradient, params.grad, atol=2e-6, rtol=1e-4)
+    assert 0.2 * n < (np.abs(moved) > 0.2).sum() < 0.8 * n
+
+    advantages[7] = np.nan
+    model.replay(obs)
+    model.learn(actions, advantages, advantages, value_coef=0.0, entropy_coef=0.0, before=before)
+    assert not model.gradient.isfinite().any(), "a number that is not finite reaches the weights, where it is refused"
+
+
 def test_logits_far_apart_and_not_finite() -> None:
     shape = NetShape(1, (1,), 3)
     params = torch.zeros(shape.size)

@@ -102,7 +102,7 @@ def test_advantages_are_brought_to_mean_square_one_together_or_in_each_rack(mode
         env = ScriptedEnv()
         env.reward[:, 1] *= 100
         rollout = Collector(env, np.random.default_rng(1), STEPS, 0).collect(model, STEPS)
-        observed = model.observed().numpy().reshape(STEPS, RACKS, HOSTS, OBS)
+        observed = model.observed().reshape(STEPS, RACKS, HOSTS, OBS)
         # gamma 0: an advantage is a reward less its value.
         advantage = env.reward - rollout.values
         rms = np.sqrt(np.mean(advantage**2, axis=(0, 2) if per_rack else None, keepdims=True))

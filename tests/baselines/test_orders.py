@@ -2,6 +2,7 @@
 """The orders among a host's flows: keys by worked arithmetic, and what they rise and fall with."""
 
 import math
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,24 @@ def test_picc_is_equation_4_2() -> None:
     assert (key("picc", 10, 3000, age=2**12 - 1, size=2**10) - 2**40) / ONE == 3 * 12 - 10
     assert key("picc", age=2 * MS, size=1000) == key("picc", age=MS, size=1000) + 3 * ONE
     assert key("picc", age=MS, size=1000) == key("picc", age=2 * MS, size=8000)
+
+
+def test_picc_orders_the_queue_of_figure_4_3() -> None:
+    """Objects of 400, 2, 2 and 200 kb that wait equally long, sent in units of 400 kb at q."""
+
+    def mean_kb(order: list[int]) -> float:
+        """Latency as the thesis counts it, times q: the ends of the units, over the number of objects."""
+        units = [0]
+        for kb in order:
+            if units[-1] + kb > 400:
+                units.append(0)
+            units[-1] += kb
+        return sum(accumulate(units)) / len(order)
+
+    queue = [400, 2, 2, 200]
+    ordered = sorted(queue, key=lambda kb: -key("picc", age=MS, size=125 * kb))
+    assert ordered == [2, 2, 200, 400]
+    assert (mean_kb(queue), mean_kb(ordered)) == (251, 202)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,35 +9,12 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError
-from ncc.core.flows import FlowTable, Graph, Streams
-from ncc.core.graph import check_graph, queries_of
-from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.flows import FlowTable, Graph
+from ncc.core.graph import after_run, queries_of
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-
-
-def star(**workload: dict[str, Any]) -> Scenario:
-    """A star of 8 senders and a receiver with these components."""
-    topology = {"kind": "many_to_one", "senders": 8}
-    return scenario_from_dict(
-        {"name": "star", "topology": topology, "duration_s": 0.01, "drain_s": None, "workload": workload}
-    )
-
-
-def fan_out(**settings: Any) -> dict[str, Any]:
-    plain = {"kind": "fan_out", "fan_in": 3, "answer_bytes": 1000, "sources": "senders", "destinations": "receiver"}
-    return plain | settings
-
-
-def collective(algorithm: str, **settings: Any) -> dict[str, Any]:
-    return {"kind": "collective", "algorithm": algorithm, "hosts": "senders", "size_bytes": 8000} | settings
-
-
-def drawn(**workload: dict[str, Any]) -> tuple[FlowTable, Graph]:
-    flows = star(**workload).flows(1)
-    check_graph(flows)
-    assert flows.graph is not None
-    return flows, flows.graph
+from tests.core.graphs import collective, drawn, fan_out, star, table
+from tests.metrics.examples import flow_records
 
 
 def test_a_fan_out_asks_all_servers_and_waits_for_all_answers() -> None:
@@ -152,18 +129,6 @@ def test_requests_and_groups_of_components_are_apart() -> None:
     assert groups[2] == {-1}
 
 
-def table(**columns: Any) -> FlowTable:
-    """Three flows in a chain, with some columns changed."""
-    given: dict[str, Any] = {
-        "start_s": [0.0] * 3, "src": [1, 2, 3], "dst": [2, 3, 4], "size_bytes": [100] * 3, "traffic": [0] * 3,
-        "request": [0] * 3, "answer": [False] * 3, "group": [0, 1, 2], "after": [-1, 0, 1],
-        "think_s": [0.0, 1e-6, 1e-6],
-    }  # fmt: skip
-    arrays: dict[str, Any] = {name: np.array(column) for name, column in (given | columns).items()}
-    graph = Graph(**{name: arrays.pop(name) for name in ("request", "answer", "group", "after", "think_s")})
-    return FlowTable(**arrays, graph=graph)
-
-
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
@@ -174,6 +139,8 @@ def table(**columns: Any) -> FlowTable:
         ({"think_s": [0.0, 1e-6, 0.0]}, "flow 2 of the requests has a think_s that is not from 1 ns"),
         ({"think_s": [0.0, 1e-6, np.nan]}, "flow 2 of the requests has a think_s that is not from 1 ns"),
         ({"group": [0, 1, 7]}, "flow 2 of the requests has a group that is not -1 or a number below that of flows"),
+        ({"request": [0, 0, 10**12]}, "flow 2 of the requests has a request that is not -1 or a number below that of"),
+        ({"request": [0, -7, 0]}, "flow 1 of the requests has a request that is not -1 or a number below that of"),
         ({"size_bytes": [100, 0, 100]}, "flow 1 of the requests must have bytes and go to another host, or be a wait"),
         ({"dst": [2, 3, 3]}, "flow 2 of the requests must have bytes and go to another host, or be a wait"),
         (
@@ -228,96 +195,6 @@ def test_a_workload_that_cannot_be_drawn_is_refused(workload: dict[str, Any], sa
         star(it=workload)
 
 
-def ycsb(workload: str, **settings: Any) -> dict[str, Any]:
-    plain = {"kind": "ycsb", "workload": workload, "sources": "senders", "destinations": "receiver"}
-    return plain | settings
-
-
-@pytest.mark.parametrize(
-    ("workload", "trips"),
-    [
-        ("A", {(40, 1000): 0.5, (140, 1): 0.5}),
-        ("B", {(40, 1000): 0.95, (140, 1): 0.05}),
-        ("C", {(40, 1000): 1.0}),
-        ("D", {(40, 1000): 0.95, (1040, 1): 0.05}),
-        ("F", {(40, 1000): 2 / 3, (140, 1): 1 / 3}),
-    ],
-)
-def test_ycsb_asks_and_answers_what_its_operations_move(workload: str, trips: dict[tuple[int, int], float]) -> None:
-    flows, graph = drawn(store=ycsb(workload, operations=1500))
-    queries = np.flatnonzero(~graph.answer)
-    answer_of = {int(graph.after[row]): row for row in np.flatnonzero(graph.answer)}
-    met = Counter(
-        (int(flows.size_bytes[row]), int(flows.size_bytes[answer_of[int(graph.group[row])]])) for row in queries
-    )
-    assert met.keys() == trips.keys()
-    for trip, share in trips.items():
-        assert met[trip] / len(queries) == pytest.approx(share, abs=0.03)
-
-
-def test_ycsb_scans_up_to_a_hundred_records() -> None:
-    flows, graph = drawn(store=ycsb("E", operations=1500))
-    scanned = flows.size_bytes[graph.answer & (flows.size_bytes > 1)]
-    assert set(scanned % 1000) == {0}
-    assert (scanned.min(), scanned.max()) == (1000, 100_000)
-    assert scanned.mean() == pytest.approx(50_500, rel=0.05)
-
-
-def test_a_record_is_on_one_host_and_no_client_asks_its_own() -> None:
-    flows, graph = drawn(store=ycsb("C", operations=500, records=8, destinations="senders", clients=8))
-    queries = ~graph.answer
-    asked = np.array([np.bincount(flows.dst[queries & (flows.src == client)], minlength=10) for client in range(10)])
-    clients = asked[asked.sum(axis=1) > 0]
-    assert len(clients) == 8
-    most = [set(np.argsort(row)[::-1][:2].tolist()) for row in clients]
-    popular = np.bincount(flows.dst[queries]).argmax()
-    assert all(
-        popular in two for client, two in zip(np.flatnonzero(asked.sum(axis=1)), most, strict=True) if client != popular
-    )
-    assert np.diag(asked).sum() == 0
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"records": 10**8}, "store.records must be `int` <= 10000000, got 100000000"),
-        ({"records": 1, "destinations": "senders"}, "records must be at least 2, since a client may be on the host"),
-        ({"operations": 10**7}, "operations asks for about 4e\\+07 flows"),
-        ({"workload": "G"}, "workload"),
-    ],
-)
-def test_a_store_that_cannot_be_asked_is_refused(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        star(store={**ycsb("C"), **settings})
-
-
-def test_a_client_asks_popular_records_most_and_one_operation_after_the_other() -> None:
-    flows, graph = drawn(store=ycsb("C", operations=2000, records=8))
-    asked = np.sort(np.bincount(flows.dst[~graph.answer], minlength=10))[::-1][:8]
-    shares = np.arange(1.0, 9) ** -0.99
-    assert asked / asked.sum() == pytest.approx(shares / shares.sum(), abs=0.03)
-    later = np.flatnonzero(~graph.answer)[1:]
-    assert (graph.after[later] >= 0).all()
-    assert len(set(graph.request.tolist())) == 2000
-
-
-@pytest.mark.parametrize(
-    ("job", "profile", "shuffles", "moved_bytes"),
-    [
-        ("sort", "small", 1, 3.2e6),
-        ("terasort", "tiny", 1, 3.2e6),
-        ("wordcount", "small", 1, 16e6),
-        ("pagerank", "small", 3, 5e5),
-    ],
-)
-def test_a_job_moves_its_input_from_all_to_all(job: str, profile: str, shuffles: int, moved_bytes: float) -> None:
-    flows, graph = drawn(job={"kind": "hibench", "job": job, "profile": profile, "hosts": "senders"})
-    assert len(flows) == shuffles * 8 * 7
-    assert flows.size_bytes.sum() / shuffles == pytest.approx(moved_bytes * 7 / 8, rel=1e-3)
-    assert len(set(graph.group.tolist())) == shuffles
-    assert set(graph.request) == {0}
-
-
 def test_each_answer_knows_its_query() -> None:
     flows, graph = drawn(ask=fan_out(requests=2))
     query_of = queries_of(flows)
@@ -339,77 +216,17 @@ def test_an_answer_without_a_query_of_its_own_is_refused_where_a_front_end_count
         queries_of(broken)
 
 
-def test_dfsioe_passes_each_file_on_to_two_more_hosts() -> None:
-    flows, graph = drawn(job={"kind": "hibench", "job": "dfsioe", "profile": "tiny", "hosts": "senders"})
-    sends = np.flatnonzero(flows.size_bytes)
-    assert flows.size_bytes.sum() == 2 * 16 * 1_000_000
-    assert set(flows.size_bytes[sends]) == {65_536, 1_000_000 % 65_536}
-    assert len(sends) == 2 * 16 * 16
-    passed = [
-        row for row in sends if flows.src[row] in {int(flows.dst[before]) for before in flows_before(graph, int(row))}
-    ]
-    assert len(passed) >= 16 * 16, "a second host waits for a piece before it passes it on"
-
-
-def flows_before(graph: Graph, row: int) -> list[int]:
-    """Rows that a row waits for, through one join."""
-    before = np.flatnonzero((graph.group == graph.after[row]) & (graph.group >= 0))
-    joined = graph.after[before]
-    return [*before.tolist(), *np.flatnonzero(np.isin(graph.group, joined[joined >= 0])).tolist()]
-
-
-def test_a_sort_takes_two_hosts_and_dfsioe_three() -> None:
-    for job, least in (("sort", 2), ("dfsioe", 3)):
-        with pytest.raises(ConfigError, match=f"hosts: group 'receiver' has 1 hosts; {job} takes at least {least}"):
-            star(job={"kind": "hibench", "job": job, "hosts": "receiver"})
-
-
-def relayed(**columns: Any) -> FlowTable:
-    """A query to a hub, its stream of 300 bytes, and a flow of 200 that feeds it, with some columns changed."""
-    flows = table(src=[1, 2, 3], dst=[2, 1, 2], size_bytes=[40, 300, 200], group=[0, 1, 2], after=[-1, 0, 0])
-    given: dict[str, Any] = {"stream": [-1, 0, -1], "feeds": [-1, -1, 0], "told_bps": [0.0, 1e9, 0.0]}
-    names = ("src", "dst", "size_bytes")
-    plain: dict[str, Any] = {name: np.array(columns.pop(name)) for name in names if name in columns}
-    streams = Streams(**{name: np.array(column) for name, column in (given | columns).items()})
-    return replace(flows, **plain, streams=streams)
-
-
-def test_a_stream_that_is_passed_on_is_accepted() -> None:
-    check_graph(relayed())
-
-
-@pytest.mark.parametrize(
-    ("columns", "said"),
-    [
-        ({"size_bytes": [40, 199, 200]}, "flow 1 of the requests is fed more bytes than it has"),
-        ({"feeds": [-1, -1, 1]}, "flow 2 of the requests feeds a stream that no flow is"),
-        ({"feeds": [-1, -1, 9]}, "flow 2 of the requests has a stream that is not -1 or a number below that of flows"),
-        ({"stream": [0, 0, -1]}, "flow 0 of the requests is the same stream as another flow"),
-        ({"stream": [-1, 0, 0], "feeds": [-1, -1, -1]}, "flow 1 of the requests is the same stream as another"),
-        ({"stream": [-1, 0, 1], "feeds": [-1, 1, 0]}, "flow 1 of the requests feeds a stream that is not before its"),
-        ({"dst": [2, 1, 4]}, "flow 2 of the requests feeds a stream of another host than its receiver"),
-        ({"told_bps": [0.0, -1.0, 0.0]}, "flow 1 of the requests has a told_bps that is not a rate"),
-        ({"told_bps": [0.0, np.inf, 0.0]}, "flow 1 of the requests has a told_bps that is not a rate"),
-    ],
-)
-def test_streams_that_cannot_be_passed_on_are_refused(columns: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        check_graph(relayed(**columns))
-
-
-def test_streams_need_a_graph() -> None:
-    with pytest.raises(ConfigError, match="needs a graph of requests"):
-        check_graph(replace(relayed(), graph=None))
-
-
-def test_streams_of_components_are_numbered_anew() -> None:
-    rack = {"kind": "leaf_spine", "leaves": 3, "spines": 1, "hosts_per_leaf": 4}
-    store = {
-        "kind": "store", "asked": 30, "objects": 300, "popular": 20, "object_bytes": 500, "sources": "hosts",
-        "destinations": "hosts", "sicc": {},
-    }  # fmt: skip
-    plain = {"topology": rack, "duration_s": 0.01, "drain_s": None, "neighbourhoods": "receivers"}
-    flows = scenario_from_dict({"name": "two", "workload": {"one": store, "two": store}, **plain}).flows(1)
-    check_graph(flows)
-    assert flows.streams is not None
-    assert (flows.streams.stream >= 0).sum() == 2 * 3
+def test_after_a_run_flows_have_the_starts_that_they_had_and_waits_are_gone() -> None:
+    """Columns of a run without waits are large and not copied."""
+    for wait in (True, False):
+        flows = table(dst=[2, 2, 4], size_bytes=[100, 0, 100]) if wait else table()
+        started_s = np.array([0.0, 2e-3, np.nan])
+        kept, found = after_run(flows, replace(flow_records([1e-3, 3e-3, np.nan]), start_s=started_s))
+        rows = [0, 2] if wait else [0, 1, 2]
+        assert kept.graph is not None
+        for part in (kept.src, kept.graph.group, kept.graph.think_s):
+            assert len(part) == len(rows)
+        assert kept.src.tolist() == [1 + row for row in rows]
+        assert kept.start_s.tolist() == pytest.approx(started_s[rows].tolist(), nan_ok=True)
+        assert found.finish_s.tolist() == pytest.approx([[1e-3, 3e-3, np.nan][row] for row in rows], nan_ok=True)
+        assert (kept.src is flows.src) == (not wait)

@@ -136,6 +136,14 @@ def test_objects_of_the_slowest_hub_move_to_copies_of_faster_ones() -> None:
     assert redirect(sizes, holders, RACKS, np.array([1.0, 0.1])).tolist() == [0, 1, 2, 0]
 
 
+def test_queries_are_redirected_as_in_figure_3_3() -> None:
+    """Hub i has more left than j and k: d_i has a copy under j and goes there, d_j goes to k; what has none stays."""
+    sizes, i, j, k = np.full(6, 500), 0, 2, 4
+    holders = np.array([[i, i + 1], [i, i + 1], [i, j], [i + 1, k], [j, j + 1], [k, k + 1]])
+    rack_of = np.array([0, 0, 1, 1, 2, 2])
+    assert redirect(sizes, holders, rack_of, np.ones(3)).tolist() == [i, i, j, k, j, k]
+
+
 def test_redirection_leaves_hubs_with_about_the_same_bytes() -> None:
     rng = np.random.default_rng(1)
     rack_of = np.arange(3000) // 60

@@ -84,6 +84,9 @@ def test_clusters_bring_what_is_asked_for_together_to_one_server() -> None:
     [
         ({"copies": 40}, "copies must be at most the 39 servers other than the front end, got 40"),
         ({"popular": 300}, "popular must be from 1 to objects - 1"),
+        ({"objects": 10**12}, "objects times copies must be at most 20000000, got 3000000000000"),
+        ({"copies": 10**6}, "objects times copies must be at most 20000000, got 300000000"),
+        ({"picc": {"logged": 10**9}}, "picc.logged times asked must be at most 20000000, got 60000000000"),
         ({"correlated": 3}, "correlated must divide popular"),
         ({"requests": 10**6}, "requests asks for about"),
         ({"picc": {}, "sicc": {}}, "picc and Store.sicc are two ways to ask"),

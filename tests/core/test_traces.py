@@ -69,6 +69,7 @@ def test_places_may_be_drawn() -> None:
         (STEP.replace("0 1,5e-4", "0 2,5e-4"), r"job.rows\[2\].after must name rows before it, got 2"),
         (STEP.replace("1,1,0", "1,1,7"), r"job.rows\[2\] must have bytes and go to another host, or be a computation"),
         (STEP.replace("2,1,2000", "9,1,2000"), r"job.rows\[1\] names host 9; group 'senders' has 4, from 0"),
+        (STEP.replace("2,,1", "2,,1000000000000"), r"job.rows\[3\].request must be below the 5 rows, got 1"),
         (STEP.replace("1e-4", "3601"), "think_s"),
         (STEP.replace("1e-4", "0.5"), r"job.rows\[1\].think_s must be below duration_s"),
         ("src,dst,size_bytes\n1,1,0\n", "job.rows must have a flow with bytes"),

@@ -16,8 +16,7 @@ from ncc.core.topologies import AnyTopology, Dumbbell
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.make import datapath_factory, datapaths
 from ncc.envs.native.base import NativeDatapath
-from ncc.envs.native.extension import Network
-from ncc.envs.native.spec import filled
+from ncc.envs.native.extension import Network, filled
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack, Records
 

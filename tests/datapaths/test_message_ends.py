@@ -10,7 +10,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.topologies import ManyToOne
 from ncc.core.topology import Program
 from ncc.core.units import GBPS, US
-from ncc.envs.native.spec import filled
+from ncc.envs.native.extension import filled
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from tests.datapaths.runs import MSS, Run, Simulator, drops, fixed, flow, run, with_spec

@@ -12,7 +12,7 @@ from ncc.core.topologies import AnyTopology, ManyToOne, Rack
 from ncc.core.topology import Program, Red
 from ncc.core.units import GBPS, US
 from ncc.envs.native.base import NativeDatapath
-from ncc.envs.native.spec import filled
+from ncc.envs.native.extension import filled
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack

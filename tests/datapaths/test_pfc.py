@@ -10,7 +10,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.scenario import Transport
 from ncc.core.topologies import LeafSpine, ManyToOne, TwoDatacentres
 from ncc.core.topology import Program
-from ncc.envs.native.spec import filled
+from ncc.envs.native.extension import filled
 from ncc.envs.packetsim import PacketsimDatapath
 from tests.datapaths.runs import MSS, Simulator, fixed, flow, run
 from tests.datapaths.test_same_packets import (

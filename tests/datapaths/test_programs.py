@@ -12,7 +12,7 @@ from ncc.core.topologies import Dumbbell, LeafSpine, ManyToOne
 from ncc.core.topology import Program
 from ncc.envs.linux.rack import check_rack
 from ncc.envs.linux.stack import check_stack
-from ncc.envs.native.spec import filled
+from ncc.envs.native.extension import filled
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ncc.core.errors import ConfigError
-from ncc.core.measurement import Measurement
+from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
 from ncc.core.topologies import LeafSpine
 from ncc.core.value import from_dict
 from ncc.core.workload import Permutation
+from ncc.envs.observation.observer import extension
 from ncc.envs.racks import Racks
-from ncc.envs.reward import AnyReward, Backlog, ProfitPenalty, Utility
+from ncc.envs.reward import AnyReward, Backlog, ProfitPenalty, Reward, Utility
 from ncc.envs.scales import scales_of
 from ncc.envs.spec import EnvView
 from ncc.run.compose import composed
@@ -27,8 +28,8 @@ BASE_S = float(scales_of(FOUR).base_rtt_s[0])
 C_BPS, N = 2e9, 4
 
 
-def pay(reward: AnyReward, m: Measurement, scenario: Scenario = FOUR) -> np.ndarray:
-    made = reward.build()
+def pay(reward: AnyReward, m: Measurement | Measurements, scenario: Scenario = FOUR) -> np.ndarray:
+    made = Reward(reward)
     made.reset(scenario)
     got = made.reward(m)
     assert got.dtype == np.float32
@@ -70,14 +71,14 @@ class TestUtility:
     @pytest.mark.parametrize("rho", [0.25, 1.0, 3.0])
     def test_best_common_rate_is_the_closed_form(self, rho: float) -> None:
         """Team utility in the M/M/1 model is best at x = C / (N (1 + rho)); selfish play ends at C / (N + rho)."""
-        made, network = Utility(rho=rho, team_frac=1).build(), Mm1Datapath()
+        made, network = Reward(Utility(rho=rho, team_frac=1)), Mm1Datapath()
         made.reset(FOUR)
         network.start(FOUR, FOUR.flows(1), spec().stack, 1)
         grid = np.arange(0.005, 0.5, 0.0005) * 1e9
         team = [made.reward(network.step(np.full(N, x)))[0] for x in grid]
         assert abs(grid[int(np.argmax(team))] - C_BPS / (N * (1 + rho))) <= 0.5e6
 
-        selfish = Utility(rho=rho, team_frac=0).build()
+        selfish = Reward(Utility(rho=rho, team_frac=0))
         selfish.reset(FOUR)
         nash = C_BPS / (N + rho)
         own = [selfish.reward(network.step(np.array([x, nash, nash, nash])))[0] for x in grid]
@@ -164,6 +165,91 @@ class TestBacklog:
         fct = network.finish().flows.finish_s - scenario.flows(0).start_s
         # A flow is counted at the ends of epochs, so once less than the periods it was there.
         assert -total == pytest.approx(np.round(fct / 1e-3 - 1).sum())
+
+
+FABRIC = Scenario(
+    name="three",
+    topology=LeafSpine(leaves=3, spines=1, hosts_per_leaf=9),
+    workload=(("p", Permutation(hosts="hosts", size_bytes=1)),),
+    duration_s=0.01,
+)
+ln = np.vectorize(log, otypes=[float])
+
+
+def by_formula(spec: AnyReward, m: Measurements, scenario: Scenario) -> np.ndarray:
+    """Rewards [n_racks, n_agents] as the docstrings of the specs define them, in numpy."""
+    scales = scales_of(scenario)
+    n, link, base = scales.neighbours.shape[1] + 1, scales.link_rate_bps, scales.base_rtt_s
+    goodput, rtt = m.goodput_bps, m.rtt_s
+    is_busy = m.active_flows + goodput > 0
+
+    def total(own: np.ndarray) -> np.ndarray:
+        return np.repeat(own.reshape(*own.shape[:-1], -1, n).sum(axis=-1), n, axis=-1)
+
+    if isinstance(spec, Backlog):
+        flows = m.active_per_byte * spec.weigh_bytes if spec.weigh_bytes else m.active_flows
+        own = (flows + spec.left_frac * (m.active_left - flows)) / -spec.flows_scale
+    elif isinstance(spec, Utility):
+        x = np.clip(goodput * (1 / link), spec.floor_frac, 1)
+        own = np.where(is_busy, ln(x) - spec.rho * ln(np.maximum(rtt * (1 / base), 1)), 0)
+    else:
+        b = np.minimum(m.rate_limit_bps, link)
+        ratio = np.minimum(b / np.maximum(goodput, b / spec.ratio_max), spec.ratio_max)
+        profit = np.where(is_busy, ratio * ln(b / link) - spec.rho * ln(np.maximum(rtt / base, 1)), 0)
+        uplink = scales.uplink_capacity_bps[scales.area]
+        others = (total(goodput) / n * n - goodput) / uplink
+        worst_s = np.where(is_busy, rtt, 0)[..., scales.neighbours].max(axis=-1)
+        late = np.maximum(worst_s / spec.sla_delay_s - 1, 0) * rtt / spec.sla_delay_s
+        crowding = others / np.maximum(1 - b / uplink, spec.slack_min_frac) * (b / uplink)
+        penalty = np.where(is_busy, spec.sigma1 * crowding + spec.sigma2 * late, 0)
+        return (total(profit) / n - penalty).astype(np.float32)
+    return ((1 - spec.team_frac) * own + spec.team_frac / n * total(own)).astype(np.float32)
+
+
+@pytest.mark.parametrize("scenario", [FOUR, FABRIC], ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize(
+    "spec",
+    [
+        Utility(),
+        Utility(rho=2, team_frac=0, floor_frac=0.02),
+        ProfitPenalty(rho=1, sigma1=0.3, sigma2=2, sla_delay_s=2e-4, ratio_max=4, slack_min_frac=0.1),
+        Backlog(),
+        Backlog(flows_scale=3, team_frac=0.3, left_frac=0.5),
+        Backlog(team_frac=0, weigh_bytes=1e4),
+    ],
+    ids=str,
+)
+def test_rewards_of_several_racks_are_the_formulas_to_the_bit(spec: AnyReward, scenario: Scenario) -> None:
+    rng, n, racks = np.random.default_rng(1), scenario.n_agents, []
+    for _ in range(40):
+        busy = rng.random(n) < 0.7
+        racks.append(
+            measured(
+                scenario,
+                goodput_bps=np.where(busy, 10 ** rng.uniform(5, 10.5, n), 0.0),
+                rtt_s=10 ** rng.uniform(-6, -2, n),
+                rate_limit_bps=np.where(rng.random(n) < 0.2, np.inf, 10 ** rng.uniform(7, 10.5, n)),
+                active_flows=np.where(busy, rng.integers(0, 40, n), 0),
+                active_left=rng.uniform(0, 40, n),
+                active_per_byte=rng.uniform(0, 1e-2, n),
+            )
+        )
+    together = Measurements.of(racks)
+    expected = by_formula(spec, together, scenario)
+    np.testing.assert_array_equal(pay(spec, together, scenario), expected)
+    np.testing.assert_array_equal([pay(spec, one, scenario) for one in racks], expected)
+
+
+def test_a_number_that_was_not_measured_gives_no_reward() -> None:
+    for m in (busy(goodput_bps=[np.nan, 5e8, 5e8, 5e8], active_flows=0), busy(rtt_s=[1e-3, np.nan, 1e-3, 1e-3])):
+        assert np.isnan(pay(Utility(), m)).all()
+
+
+def test_a_reward_that_is_not_written_in_c_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"rewards\.h has no reward bliss: write it, and run make build"):
+        extension().Rewards(
+            {"kind": "bliss", "size": 1, **dict.fromkeys(("link_bps", "base_s", "uplink_bps"), np.ones(1))}
+        )
 
 
 numbers = st.floats(0, 1e13)

@@ -154,6 +154,18 @@ def test_answers_need_connections_that_are_open() -> None:
         LinuxDatapath().start(hosts_16(), cycle, DCTCP, 1)
 
 
+def test_streams_that_hosts_pass_on_are_refused() -> None:
+    rack = {"kind": "leaf_spine", "leaves": 2, "spines": 1, "hosts_per_leaf": 4}
+    store = {
+        "kind": "store", "asked": 20, "objects": 300, "popular": 20, "object_bytes": 500, "sources": "hosts",
+        "destinations": "hosts", "sicc": {},
+    }  # fmt: skip
+    plain = hosts_16().to_dict() | {"topology": rack, "workload": {"it": store}, "neighbourhoods": "receivers"}
+    scenario = scenario_from_dict(plain)
+    with pytest.raises(ConfigError, match="streams that hosts pass on, such as those of SICC's hubs, do not run on"):
+        LinuxDatapath().start(scenario, scenario.flows(1), DCTCP, 1)
+
+
 @needs(*TRAFFIC)
 def test_an_answer_that_begins_with_a_handshake_is_a_fallback(datapath: LinuxDatapath) -> None:
     """Two answers of each server at once, and one connection for them."""

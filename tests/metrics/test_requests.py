@@ -84,3 +84,24 @@ def test_the_ideal_qct_of_many_flows_to_a_host_is_what_its_line_needs() -> None:
     flows = requests(flow_table([0.0] * n, [1460] * n), [0] * n, [-1] * n)
     line_bps = scenario.network().host_link(HOST).rate_bps
     assert ideal_qct_s(scenario, flows) == pytest.approx([n * 1538 * 8 / line_bps])
+
+
+def test_the_ideal_qct_of_drawn_graphs_is_that_of_a_walk_through_their_rows() -> None:
+    """Rows wait for earlier ones only, so one walk in their order finds each start; some chains are long."""
+    for seed in range(20):
+        rng, n = np.random.default_rng(seed), 300
+        after = np.array([int(rng.integers(max(-1, row - rng.choice([2, 50])), row)) for row in range(n)])
+        flows = requests(flow_table([0.0] * n, rng.integers(1, 1000, n).tolist()), [0] * n, after.tolist(), 1e-4)
+        took_s = ideal_fct_s(rack(), flows)
+        ends_s = np.zeros(n)
+        for row, before in enumerate(after.tolist()):
+            ends_s[row] = took_s[row] + (ends_s[before] + 1e-4 if before >= 0 else 0.0)
+        assert ideal_qct_s(rack(), flows) == pytest.approx([ends_s.max()], rel=1e-12)
+
+
+def test_the_ideal_qct_of_a_long_chain_takes_a_step_for_each_row() -> None:
+    """A step looks at the rows that have become ready, not at all of them."""
+    n = 20_000
+    flows = requests(flow_table([0.0] * n, [100] * n), [0] * n, list(range(-1, n - 1)), think_s=1e-6)
+    took_s = ideal_fct_s(rack(), flows)[0]
+    assert ideal_qct_s(rack(), flows) == pytest.approx([n * took_s + (n - 1) * 1e-6])

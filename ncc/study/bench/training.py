@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ncc.agents.a3c.config import A3cConfig
 from ncc.agents.rllib.config import RllibConfig
@@ -15,6 +15,7 @@ from ncc.core.value import from_dict
 from ncc.envs.make import DEFAULT_SCENARIO, datapath_factory, env_spec
 from ncc.envs.spec import EnvSpec
 from ncc.envs.worker_racks import RackFactory
+from ncc.harness.batch import ActionArray, BatchedEnv, EnvFactory, Transition
 from ncc.harness.learner import Progress
 from ncc.study.bench import SEED, Figures, in_turn, over
 from ncc.study.bench.packetsim import ordinary
@@ -51,6 +52,30 @@ def over_ns3(
     return {"datapath": over(fast, slow), "packetsim": fast}
 
 
+def learners_own(epochs: int, repeats: int, racks: int = 16) -> Figures:
+    """Measure the percentage of a training's CPU time that the learner takes: all but the steps of its environment.
+
+    A2C, and A3C in pairs (`PAIRED`), train in one process on packetsim. They take `epochs` periods of `racks` networks.
+    """
+
+    def own_percent(spec: EnvSpec, **settings: Any) -> float:
+        config = A3cConfig(mode="sync", racks=racks, epochs=epochs, checkpoint_epochs=NEVER).replace(**settings)
+        made: list[_Timed] = []
+
+        def timed(make_env: EnvFactory) -> EnvFactory:
+            def make(index: int) -> BatchedEnv:
+                made.append(_Timed(make_env(index)))
+                return cast(BatchedEnv, made[-1])
+
+            return make
+
+        _, spent_s = _trained(config, spec, time.process_time, around=timed)
+        return 100 * (1 - made[0].spent_s / spent_s)
+
+    tasks = partial(own_percent, env_spec()), partial(own_percent, IN_PAIRS, **PAIRED)
+    return dict(zip(("a2c", "a3c_pairs"), in_turn(repeats, *tasks), strict=True))
+
+
 def each(epochs: int, repeats: int, *, small: bool = False) -> Figures:
     """Measure the speed of each learner in thousands of agent-steps per second of wall time, without its start-up.
 
@@ -77,15 +102,38 @@ def each(epochs: int, repeats: int, *, small: bool = False) -> Figures:
     return dict(zip(learners, in_turn(repeats, *tasks), strict=True))
 
 
-def _speed(
+class _Timed:
+    """An environment that adds up the CPU seconds of its steps, `spent_s`."""
+
+    def __init__(self, env: BatchedEnv) -> None:
+        self._env, self.spent_s = env, 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+    def step(self, actions: ActionArray) -> Transition:
+        began_s = time.process_time()
+        moved = self._env.step(actions)
+        self.spent_s += time.process_time() - began_s
+        return moved
+
+
+def _speed(*args: Any, **kwargs: Any) -> float:
+    """Train as by `_trained`; return thousands of agent-steps per second."""
+    steps, spent_s = _trained(*args, **kwargs)
+    return steps / spent_s / 1e3
+
+
+def _trained(
     config: A3cConfig | RllibConfig,
     spec: EnvSpec,
     clock: Callable[[], float],
     *,
     datapath: str = "packetsim",
     least_epochs: int = 0,
-) -> float:
-    """Train; return thousands of agent-steps per second on the clock, from the first report after `least_epochs` on."""
+    around: Callable[[EnvFactory], EnvFactory] = lambda make_env: make_env,
+) -> tuple[int, float]:
+    """Train; return agent-steps, and seconds on the clock, from the first report after `least_epochs` on."""
     learner = config.build(batching=datapath == "packetsim")
     factory = RackFactory.for_learner(spec, datapath_factory(datapath), SEED, learner)
     if clock is time.process_time:
@@ -97,6 +145,6 @@ def _speed(
             reports.append((progress.epochs, clock()))
 
     with tempfile.TemporaryDirectory() as folder:
-        learner.train(factory, Path(folder), SEED, resume=False, report=report, meta={})
+        learner.train(around(factory), Path(folder), SEED, resume=False, report=report, meta={})
     (first, began_s), (last, ended_s) = reports[0], reports[-1]
-    return (last - first) * factory.spec.scenario.n_agents / (ended_s - began_s) / 1e3
+    return (last - first) * factory.spec.scenario.n_agents, ended_s - began_s

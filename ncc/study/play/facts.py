@@ -171,8 +171,8 @@ def _policy(scenario: Scenario, controller: Controller) -> dict[str, Any]:
     rates.reset(scenario)
     tables = tables_of(observation, scenario)
     kept = (
-        "delay", "ceiling", "shared_flows", "shared_throughput", "shared_limit", "used", "queue", "ranked", "ordered",
-        "gain_of_next", "ranks_alike", "ranks_slack", *tuned_constants(),
+        "delay", "ceiling", "shared_flows", "shared_throughput", "shared_limit", "used", "queue",
+        "pooled", "ranked", "ordered", "gain_of_next", "ranks_alike", "ranks_slack", *tuned_constants(),
     )  # fmt: skip
     given = {
         name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in rates.parameters.items()
