@@ -56,7 +56,7 @@ class Pairs(Value, frozen=True):
         """
         of, half = own.reshape(-1, self.copies, *own.shape[1:]), self.copies // 2
         if self.paid == "mirror":
-            paid = of - np.concatenate([of[:, half:], of[:, :half]], axis=1)
+            paid: Float = of - np.concatenate([of[:, half:], of[:, :half]], axis=1)
         else:
             paid = (of - of.mean(axis=1, keepdims=True)) * np.float32(self.copies / (self.copies - 1))
         return paid.reshape(own.shape)

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -48,12 +49,12 @@ class Observer
         for (Network &network : networks_) {
             network.raw.resize(t_.size);
             network.ring.assign(t_.delay + 1, std::vector<float>(t_.size));
-            network.shared.resize(t_.n * t_.neighbours * stride_);
+            network.sent.resize(2 * t_.n * stride_);
             network.uplink.resize(t_.n * t_.uplink.size());
             network.age.resize(t_.n * (t_.neighbours + 1));
             network.counts.resize(t_.n);
         }
-        sent_.resize(t_.n * stride_);
+        began_.resize(t_.n);
         sum_.resize(t_.n * stride_);
         most_.resize(t_.n * stride_);
         takes_much_.resize(t_.neighbours);
@@ -132,7 +133,9 @@ class Observer
     struct Network {
         std::vector<double> raw;
         std::vector<std::vector<float>> ring;     // states, the newest and as many before it as messages are old
-        std::vector<float> shared, uplink;        // last messages [n, neighbours, width], [n, uplink's numbers]
+        std::vector<float> sent;                  // last messages of hosts: of a neighbourhood's, and the same again
+        std::vector<float> heard;                 // last messages that arrived [n, neighbours, width]; empty: all have
+        std::vector<float> uplink;                // last messages about uplinks [n, uplink's numbers]
         std::vector<int64_t> age;                 // [n, neighbours + 1]
         std::vector<Counts> counts;               // [n]
         size_t seen = 0, newest = 0, periods = 0; // periods: since the network began
@@ -159,36 +162,26 @@ class Observer
 
     void Deliver(Network &network, bool anew, const Messages &messages, size_t begin, size_t end)
     {
-        const std::vector<float> &state = Oldest(network);
-        const size_t near = t_.neighbours, stride = stride_, flows = t_.shared_flows; // copies are in registers
-        for (size_t i = 0; i < t_.n; ++i) {
-            float *to = sent_.data() + i * stride_;
-            if (!anew && t_.lies[i]) {
-                std::fill_n(to, stride_, 0.0F); // such a host always reports that it is idle
-                continue;
+        const size_t near = t_.neighbours, size = near + 1;
+        const bool lossy = messages.arrivals && !anew;
+        if (!lossy) {
+            network.heard.clear();
+        } else if (network.heard.empty()) {
+            for (size_t i = 0; i < t_.n; ++i) {
+                const float *from = network.sent.data() + Next(i);
+                network.heard.insert(network.heard.end(), from, from + near * stride_);
             }
-            for (const size_t column : t_.shared) {
-                *to++ = state[column + i];
-            }
-            *to = t_.ranked ? std::expm1(state[t_.next + i] * t_.rules.gain) : 0;
         }
+        Send(network, anew);
+        const std::vector<float> &state = Oldest(network);
         for (size_t i = begin; i < end; ++i) {
-            int64_t *age = network.age.data() + i * (near + 1);
-            int begun = 0;
-            const bool *arrived = messages.arrivals && !anew ? messages.arrivals + i * (near + 1) : nullptr;
-            for (size_t j = 0; j <= near; ++j) {
-                age[j] = arrived && !arrived[j] ? age[j] + 1 : 0;
-            }
-            float *to = network.shared.data() + i * near * stride;
-            for (size_t j = 0; j < near; ++j, to += stride) {
-                if (age[j]) {
-                    continue;
-                }
-                const float *from = sent_.data() + t_.near[i * near + j] * stride;
-                begun += !(to[flows] > 0) && from[flows] > 0;
-                for (size_t k = 0; k < stride; k += kLanes) {
-                    std::copy_n(from + k, kLanes, to + k);
-                }
+            int64_t *age = network.age.data() + i * size;
+            const int *first = began_.data() + i / size * size;
+            int begun = std::accumulate(first, first + size, -began_[i]);
+            if (lossy) {
+                begun = Hear(network, i, messages.arrivals + i * size, age);
+            } else {
+                std::fill_n(age, size, 0);
             }
             for (size_t k = 0; k < t_.uplink.size() && !age[near]; ++k) {
                 network.uplink[i * t_.uplink.size() + k] = state[t_.uplink[k] + t_.area[i]];
@@ -201,6 +194,54 @@ class Observer
             }
             Count(network, i, anew, begun);
         }
+    }
+
+    // Place in `sent` of the neighbour that follows host i. The messages of all its neighbours begin there, in their
+    // order, because the hosts of a neighbourhood have consecutive numbers and are in `sent` twice.
+    size_t Next(size_t i) const
+    {
+        const size_t size = t_.neighbours + 1;
+        return (i + i / size * size + 1) * stride_;
+    }
+
+    // Writes the message of each host, and 1 in `began_` if the host is busy and was idle in its last message.
+    void Send(Network &network, bool anew)
+    {
+        const std::vector<float> &state = Oldest(network);
+        const size_t again = (t_.neighbours + 1) * stride_;
+        for (size_t i = 0; i < t_.n; ++i) {
+            float *to = network.sent.data() + Next(i) - stride_;
+            const bool idle = !(to[t_.shared_flows] > 0);
+            if (!anew && t_.lies[i]) {
+                std::fill_n(to, stride_, 0.0F); // such a host always reports that it is idle
+            } else {
+                for (size_t k = 0; k < t_.shared.size(); ++k) {
+                    to[k] = state[t_.shared[k] + i];
+                }
+                to[Last()] = t_.ranked ? std::expm1(state[t_.next + i] * t_.rules.gain) : 0;
+            }
+            std::copy_n(to, stride_, to + again);
+            began_[i] = idle && to[t_.shared_flows] > 0;
+        }
+    }
+
+    // Takes the messages that have arrived at host i, counts the ages of the others, and returns the number of
+    // neighbours that have begun.
+    int Hear(Network &network, size_t i, const bool *arrived, int64_t *age) const
+    {
+        const float *from = network.sent.data() + Next(i);
+        float *to = network.heard.data() + i * t_.neighbours * stride_;
+        int begun = 0;
+        for (size_t j = 0; j <= t_.neighbours; ++j) {
+            age[j] = arrived[j] ? 0 : age[j] + 1;
+        }
+        for (size_t j = 0; j < t_.neighbours; ++j, from += stride_, to += stride_) {
+            if (arrived[j]) {
+                begun += !(to[t_.shared_flows] > 0) && from[t_.shared_flows] > 0;
+                std::copy_n(from, stride_, to);
+            }
+        }
+        return begun;
     }
 
     // Counts a period of host i, in which so many neighbours have begun.
@@ -235,7 +276,7 @@ class Observer
         host.before = Oldest(network).data();
         host.neighbours = near;
         host.width = stride_;
-        host.shared = network.shared.data() + i * near * stride_;
+        host.shared = network.heard.empty() ? network.sent.data() + Next(i) : network.heard.data() + i * near * stride_;
         host.uplink = network.uplink.data() + i * t_.uplink.size();
         const Counts &counts = network.counts[i];
         host.wasted = counts.wasted, host.begun = counts.begun, host.calm = counts.calm,
@@ -356,7 +397,8 @@ class Observer
     std::vector<Network> networks_;
     // Scratch memory for one network and host
     std::vector<Host> hosts_;
-    std::vector<float> sent_, sum_, most_, takes_much_, takes_shorter_;
+    std::vector<int> began_;
+    std::vector<float> sum_, most_, takes_much_, takes_shorter_;
 };
 
 } // namespace ncc

@@ -89,6 +89,12 @@ struct Tables {
         sized(cut, "cut", size), sized(unit, "unit", size), sized(offset, "offset", size);
         sized(least, "least", size), sized(most, "most", size), sized(gain, "gain", size);
         sized(area, "area", n), sized(near, "near", n * neighbours), sized(lies, "lies", n);
+        for (size_t k = 0; k < near.size(); ++k) {
+            const size_t i = k / neighbours, around = neighbours + 1, first = i / around * around;
+            if (static_cast<size_t>(near[k]) != first + (i + 1 + k % neighbours) % around) {
+                throw std::invalid_argument("neighbours must have consecutive numbers and follow their host");
+            }
+        }
         sized(uplink_frac, "uplink_frac", n), sized(links, "links", n * neighbours);
         constants = from.Constants();
         shared = from.template Array<size_t>("shared");

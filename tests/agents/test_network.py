@@ -3,6 +3,7 @@
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -99,7 +100,7 @@ def test_the_loss_of_ppo_has_the_gradient_that_torch_finds(n_actions: int) -> No
     shape, rng, n, deviation = NetShape(5, (8, 7), n_actions), np.random.default_rng(3), 400, 0.3
     params = scattered(shape, 2).requires_grad_()
     obs, advantages = rng.standard_normal((n, 5)).astype(np.float32), rng.standard_normal(n).astype(np.float32)
-    actions = rng.integers(0, 4, n) if n_actions else rng.uniform(-1, 1, n).astype(np.float32)
+    actions: npt.NDArray[Any] = rng.integers(0, 4, n) if n_actions else rng.uniform(-1, 1, n).astype(np.float32)
     model = ready(shape, params.detach())
     model.deviation = deviation
     model.replay(obs)

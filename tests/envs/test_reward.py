@@ -202,8 +202,8 @@ def by_formula(spec: AnyReward, m: Measurements, scenario: Scenario) -> np.ndarr
         late = np.maximum(worst_s / spec.sla_delay_s - 1, 0) * rtt / spec.sla_delay_s
         crowding = others / np.maximum(1 - b / uplink, spec.slack_min_frac) * (b / uplink)
         penalty = np.where(is_busy, spec.sigma1 * crowding + spec.sigma2 * late, 0)
-        return (total(profit) / n - penalty).astype(np.float32)
-    return ((1 - spec.team_frac) * own + spec.team_frac / n * total(own)).astype(np.float32)
+        return np.asarray(total(profit) / n - penalty, np.float32)
+    return np.asarray((1 - spec.team_frac) * own + spec.team_frac / n * total(own), np.float32)
 
 
 @pytest.mark.parametrize("scenario", [FOUR, FABRIC], ids=lambda scenario: scenario.name)

@@ -11,13 +11,15 @@ from ncc.core.errors import ConfigError
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.scenario import Scenario
 from ncc.envs.observation import ObservationSpec, SharedObserver, names_of, obs_dim
+from ncc.envs.observation.columns import tables_of
+from ncc.envs.observation.observer import extension
 from tests.envs.cases import FLOWS, measured, observer, rack, spec
 from tests.envs.test_racks import assert_equal_alone
 
 FOUR = rack()
 SPECS = [
     ObservationSpec(neighbours=neighbours, ages=ages)
-    for neighbours in ("each", "pooled", "ranked", "none")
+    for neighbours in ("each", "pooled", "ranked", "ordered", "none")
     for ages in (False, True)
 ]
 IDS = [f"{each.neighbours}{'-ages' if each.ages else ''}" for each in SPECS]
@@ -128,6 +130,26 @@ def test_racks_side_by_side_see_what_each_would_alone(made: ObservationSpec, los
         mine = epochs[i : i + 3]
         obs = together.observe(Measurements.of(mine))
         np.testing.assert_array_equal(obs, [each.observe(m) for each, m in zip(alone, mine, strict=True)])
+
+
+def test_a_rack_that_begins_anew_forgets_what_it_heard() -> None:
+    scenario, made = FOUR.replace(sharing_loss_frac=0.7), ObservationSpec(neighbours="ordered", ages=True)
+    together, alone = SharedObserver(made), observer(made, scenario, seed=9)
+    together.reset(scenario, range(2))
+    first, *epochs = random_epochs(scenario, 9)
+    for row in range(2):
+        together.restart(row, first, seed=row)
+    for m in epochs:
+        together.observe(Measurements.of([m, m]))
+    np.testing.assert_array_equal(together.restart(1, first, seed=9), alone.observe(first))
+    for m in epochs:
+        np.testing.assert_array_equal(together.observe(Measurements.of([m, m]))[1], alone.observe(m))
+
+
+def test_neighbours_out_of_order_are_refused() -> None:
+    tables = tables_of(ObservationSpec(), FOUR)
+    with pytest.raises(ValueError, match="neighbours must have consecutive numbers and follow their host"):
+        extension().Observer(tables | {"near": tables["near"][:, ::-1].copy()}, 1)
 
 
 def test_environments_draw_losses_from_their_seed() -> None:
