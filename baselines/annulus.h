@@ -83,7 +83,7 @@ ANNULUS_FN void annulus_signal(struct annulus_near *n, struct ncc_reno_window *w
     }
 }
 
-/* Call after an ACK that the controller from end to end has handled; before it the window was `before_bytes`. */
+/* Call after an ACK that the end-to-end controller has handled; before it the window was `before_bytes`. */
 ANNULUS_FN void annulus_acked(struct annulus_near *n, struct ncc_reno_window *w, const ncc_u64 *p,
                               const struct ncc_cc_conn *c, const struct ncc_cc_event *e, ncc_u64 before_bytes)
 {

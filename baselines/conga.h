@@ -39,19 +39,19 @@ struct conga_state {
 };
 
 struct conga_measure {
-    ncc_u64 at_ns; /* when it came */
+    ncc_u64 at_ns; /* of arrival */
     ncc_u32 level; /* 0 .. CONGA_LEVELS - 1 */
-    ncc_u32 heard, fresh;
+    ncc_u32 known, fresh;
 };
 
 struct conga_node {
     struct {
-        ncc_u64 until_ns; /* end of the flowlet, if no packet comes before; 0: none has come */
+        ncc_u64 until_ns; /* end of the flowlet, unless another packet comes before; 0: there was none */
         ncc_u32 way;
     } flowlets[CONGA_FLOWLETS];
     struct conga_measure to[NCC_SW_LEAVES][NCC_SW_WAYS];   /* congestion to leaf, by path */
     struct conga_measure from[NCC_SW_LEAVES][NCC_SW_WAYS]; /* congestion from leaf */
-    ncc_u32 next[NCC_SW_LEAVES];                           /* path of which the next packet to a leaf tells first */
+    ncc_u32 next[NCC_SW_LEAVES];                           /* path that the next packet to a leaf reports first */
 };
 
 NCC_CC_FN void conga_init(struct conga_state *s, const ncc_u64 *p, const struct ncc_sw_port *q, struct ncc_sw_out *o)
@@ -95,18 +95,18 @@ NCC_CC_FN void conga_dequeue(struct conga_state *s, const ncc_u64 *p, const stru
 
 NCC_CC_FN ncc_u32 conga_believed(const struct conga_measure *m, const ncc_u64 *p, ncc_u64 now_ns)
 {
-    return m->heard && now_ns - m->at_ns < p[CONGA_AGE];
+    return m->known && now_ns - m->at_ns < p[CONGA_AGE];
 }
 
 NCC_CC_FN void conga_hear(struct conga_measure *m, ncc_u32 level, ncc_u64 now_ns)
 {
-    m->fresh |= !m->heard || m->level != level;
-    m->heard = 1;
+    m->fresh |= !m->known || m->level != level;
+    m->known = 1;
     m->level = level;
     m->at_ns = now_ns;
 }
 
-/* The last leaf (section 3.3): it remembers what the packet has met, and what it says about paths in reverse. */
+/* The last leaf (section 3.3): it stores the packet's measure, and the measure of a reverse path that it reports. */
 NCC_CC_FN void conga_learn(struct conga_node *d, ncc_u64 now_ns, const struct ncc_sw_packet *k)
 {
     const ncc_u32 leaf = k->src_leaf % NCC_SW_LEAVES;
@@ -143,7 +143,7 @@ NCC_CC_FN ncc_u32 conga_choose(struct conga_node *d, const ncc_u64 *p, const str
 /* Section 3.3: each packet tells of one path, those whose measures have changed first, else of each in turn. */
 NCC_CC_FN ncc_u32 conga_feedback(struct conga_node *d, const ncc_u64 *p, ncc_u64 now_ns, ncc_u32 leaf)
 {
-    ncc_u32 told = NCC_SW_WAYS;
+    ncc_u32 reported = NCC_SW_WAYS;
 
     for (ncc_u32 i = 0; i < NCC_SW_WAYS; ++i) {
         const ncc_u32 way = (d->next[leaf] + i) % NCC_SW_WAYS;
@@ -151,18 +151,18 @@ NCC_CC_FN ncc_u32 conga_feedback(struct conga_node *d, const ncc_u64 *p, ncc_u64
 
         if (!conga_believed(from, p, now_ns))
             continue;
-        if (told == NCC_SW_WAYS)
-            told = way;
+        if (reported == NCC_SW_WAYS)
+            reported = way;
         if (from->fresh) {
-            told = way;
+            reported = way;
             break;
         }
     }
-    if (told == NCC_SW_WAYS)
+    if (reported == NCC_SW_WAYS)
         return 0;
-    d->next[leaf] = (told + 1) % NCC_SW_WAYS;
-    d->from[leaf][told].fresh = 0;
-    return CONGA_BACK | told << CONGA_BACK_WAY | d->from[leaf][told].level << CONGA_BACK_CE;
+    d->next[leaf] = (reported + 1) % NCC_SW_WAYS;
+    d->from[leaf][reported].fresh = 0;
+    return CONGA_BACK | reported << CONGA_BACK_WAY | d->from[leaf][reported].level << CONGA_BACK_CE;
 }
 
 NCC_CC_FN ncc_u32 conga_route(struct conga_node *d, const ncc_u64 *p, const struct ncc_sw_ways *w,

@@ -16,7 +16,7 @@ static const struct ncc_cc_param qcn_params[] = {
     {"target_bytes", 90000, 1500, 1000000000, "bytes of queue that count as no congestion: Qeq (section 5.2)"},
     {"w", 2, 0, 100, "weight of the queue's change (section 3.2; the testbed: 8)"},
     {"sample_bytes", 150000, 1500, 1000000000, "bytes between samples without congestion: M (802.1Qau)"},
-    {"max_hops", 0, 0, 8, "switches from a sender within which it is told; 1: its own ToR; 0: wherever they are"},
+    {"max_hops", 0, 0, 8, "most switches between a sender and this port for a signal; 1: its own ToR; 0: any number"},
 };
 
 struct qcn_state {

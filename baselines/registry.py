@@ -19,7 +19,7 @@ OWNS_QUEUE: int = _baselines.PROGRAM_OWNS_QUEUE
 CHOOSES_NEXT: int = _baselines.PROGRAM_CHOOSES_NEXT
 """Bits of programs that choose the packet that leaves next."""
 SYMMETRIC: int = _baselines.PROGRAM_SYMMETRIC
-"""Bit of programs that need ACKs to come back the way of their data."""
+"""Bit of programs that need ACKs to return on the path of their data."""
 COUNTS: int = _baselines.PROGRAM_COUNTS
 """Bit of programs that count flows by SYN-ACKs and FINs."""
 ROUTES: int = _baselines.PROGRAM_ROUTES
@@ -75,9 +75,9 @@ class Needs(IntFlag):
 class TransportNeeds(IntFlag):
     """Needs of a message transport, which the network must meet (`enum ncc_tp_needs` of transport.h).
 
-    SHAPED: a shaped queue in every port and NIC. SYMMETRIC: words come back the way of their data. ONE_WAY: packets of
-    a flow do not overtake each other. TRIMS, CLASSES, RANKED, MARKS: what ports do. TURNS: hosts serve their flows by
-    turns.
+    SHAPED: a shaped queue in every port and NIC. SYMMETRIC: control packets take the path of their data in reverse.
+    ONE_WAY: packets of a flow do not overtake each other. TRIMS, CLASSES, RANKED, MARKS: functions of ports. TURNS:
+    hosts serve their flows in turn.
     """
 
     SHAPED = 1

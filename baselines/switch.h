@@ -97,7 +97,7 @@ struct ncc_sw_port { /* up to date */
     ncc_u64 size_bytes;    /* the port's own buffer */
     ncc_u64 queue_bytes;   /* waiting, without the packet in transmission */
     ncc_u64 tx_bytes;      /* IP packets whose transmission has begun, since the start */
-    ncc_u64 ingress_bytes; /* waiting anywhere in this switch of what came over this port's link; with NCC_SW_INGRESS */
+    ncc_u64 ingress_bytes; /* bytes from this port's link that wait anywhere in this switch; with NCC_SW_INGRESS */
     ncc_u32 mtu_bytes;
     ncc_u32 random;                    /* uniform, new for every call */
     const struct ncc_sw_queue *queues; /* all of them, with NCC_SW_QUEUES; else 0 */
@@ -175,8 +175,8 @@ struct ncc_sw_ops {
         (void)s, (void)p, (void)q, (void)o;                                                                            \
     }
 
-/* Expects struct <name>_state, <name>_params[] and the functions <name>_init, _enqueue, _dequeue, _reverse, _timer;
- * with NCC_SW_REGISTER_INGRESS also _ingress. */
+/* Expects struct <name>_state, at least one row of <name>_params[], and the functions <name>_init, _enqueue, _dequeue,
+ * _reverse and _timer; with NCC_SW_REGISTER_INGRESS also _ingress. */
 #ifdef __bpf__
 #define NCC_SW_ADAPT_PORT_(name_, hook_)
 #define NCC_SW_ADAPT_ROUTE_(name_)

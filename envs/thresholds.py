@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Thresholds of PIAS that change during a run, by the flows that were delivered (AuTO: Chen et al., SIGCOMM 2018).
 
-A central system is told of the flows that hosts have delivered, and gives all hosts the thresholds after which a flow
-moves one class down. This is the paper's half for short flows (its sRLA, section 4.2, from memory): states, actions and
-the reward `throughput`. Its half for long flows, which sets the priority, rate and path of each, is left out.
+A central system gets reports of the flows that hosts have delivered, and sets the thresholds of all hosts, after which
+a flow moves one class down. This is the paper's half for short flows (its sRLA, section 4.2, from memory): states,
+actions and the reward `throughput`. Its half for long flows (priority, rate and path of each) is left out.
 """
 
 import math

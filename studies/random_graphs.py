@@ -217,7 +217,7 @@ def _relayed(rng: np.random.Generator, hosts: np.ndarray, *, told: bool) -> Rows
         rows.add(
             hubs, to, whole,
             after=asked, group=np.where(top, before, -1), answer=True, stream=stream,
-            feeds=np.where(top, -1, stream[parent]), told_bps=rates, **given,
+            feeds=np.where(top, -1, stream[parent]), query_rate_bps=rates, **given,
         )  # fmt: skip
     return rows
 

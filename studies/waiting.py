@@ -78,13 +78,13 @@ def waiting(controllers: Sequence[str], networks: Sequence[Scenario], run: Path 
         observer.reset(scenario, seed=derive_seed(limiter_seed(0), "sharing"))
         rows.append(np.array([observer.observe(m)[:, at] for m in measurements[:-1]]).reshape(-1, len(at)))
         asked = {controllers[0]: limits, **{name: replayed(scenario, name, measurements) for name in controllers[1:]}}
-        for name, found in asked.items():
-            decided[name].append(np.minimum(found / scales_of(scenario).link_rate_bps, 1).ravel())
+        for name, limits_bps in asked.items():
+            decided[name].append(np.minimum(limits_bps / scales_of(scenario).link_rate_bps, 1).ravel())
     if not rows:
         raise ConfigError("none of these networks has a flow to carry; draw more, or raise duration_s or the load")
     queued, before, ahead, first = np.concatenate(rows).astype(np.float64).T
     return Waiting(
-        limits={name: np.concatenate(found) for name, found in decided.items()},
+        limits={name: np.concatenate(parts) for name, parts in decided.items()},
         busy=queued > 0,
         known=before > 0,
         periods_before=ahead * IN_ORDER[0],
@@ -92,24 +92,24 @@ def waiting(controllers: Sequence[str], networks: Sequence[Scenario], run: Path 
     )
 
 
-def waiting_limits(found: Waiting, path: Path) -> None:
+def waiting_limits(data: Waiting, path: Path) -> None:
     """Draw the limits that each controller sets for hosts that wait for others and for hosts that do not.
 
     For hosts that wait, limits are drawn over the bytes that go before. Points are geometric means over states; the
     vertical lines and the band span the middle half of the states.
     """
-    looks = styles(list(found.limits))
+    looks = styles(list(data.limits))
     figure, (first, *panels) = new_figure(1 + len(BEFORE), width=8.2, height=6.4, sharey=True, lines=2)
-    waits = found.busy & found.known
+    waits = data.busy & data.known
     cases = {
-        "nothing\nto send": ~found.busy,
-        "has just\nbegun": found.busy & ~found.known,
-        "first\nin order": waits & (found.hosts_before == 0),
+        "nothing\nto send": ~data.busy,
+        "has just\nbegun": data.busy & ~data.known,
+        "first\nin order": waits & (data.hosts_before == 0),
     }
     for place, (name, look) in enumerate(looks.items()):
         for at, met in enumerate(cases.values()):
             if met.sum() >= LEAST:
-                middle, low, high = _spread(np.log(found.limits[name][met]))
+                middle, low, high = _spread(np.log(data.limits[name][met]))
                 x = at + 0.16 * (place - (len(looks) - 1) / 2)
                 first.vlines(x, low, high, color=look.colour, lw=1.8)
                 first.plot(x, middle, color=look.colour, marker=look.marker, ms=6, mec="white", mew=0.6)
@@ -118,7 +118,7 @@ def waiting_limits(found: Waiting, path: Path) -> None:
     first.grid(visible=False, axis="x")
     first.set_title("hosts for which nobody goes before", loc="left", fontsize=10)
     for axes, hosts in zip(panels, BEFORE, strict=True):
-        _over_periods(axes, found, waits & (found.hosts_before == hosts), looks)
+        _over_periods(axes, data, waits & (data.hosts_before == hosts), looks)
         axes.set_title(f"{hosts} host{'s' * (hosts > 1)} before", loc="left", fontsize=10)
         axes.set_xlim(-0.15, EDGES[-1])
         axes.set_xlabel("bytes before [periods of the uplink]", fontsize=9)
@@ -137,16 +137,16 @@ def _spread(logs: np.ndarray) -> tuple[float, float, float]:
     return float(np.exp(logs.mean())), float(np.exp(low)), float(np.exp(high))
 
 
-def _over_periods(axes: "Axes", found: Waiting, met: BoolArray, looks: dict[str, Style]) -> None:
+def _over_periods(axes: "Axes", data: Waiting, met: BoolArray, looks: dict[str, Style]) -> None:
     """Draw the limits in the states `met` over the bytes that go before, with a line for each controller."""
-    group = np.digitize(found.periods_before, EDGES)
+    group = np.digitize(data.periods_before, EDGES)
     groups = [rows for at in range(1, len(EDGES)) if (rows := met & (group == at)).sum() >= LEAST]
     if not groups:
         axes.text(0.5, 0.5, "hardly ever met", ha="center", color=INK, transform=axes.transAxes)
         return
-    x = [found.periods_before[rows].mean() for rows in groups]
+    x = [data.periods_before[rows].mean() for rows in groups]
     for place, (name, look) in enumerate(looks.items()):
-        middle, low, high = np.array([_spread(np.log(found.limits[name][rows])) for rows in groups]).T
+        middle, low, high = np.array([_spread(np.log(data.limits[name][rows])) for rows in groups]).T
         if place == 0:
             axes.fill_between(x, low, high, color=look.colour, alpha=0.18, lw=0, label=f"{look.label}, middle half")
         style: dict[str, Any] = {"color": look.colour, "ls": look.line, "marker": look.marker, "ms": 4.5}

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ICTCP's rule (Wu et al., CoNEXT 2010) applied to queries, as Wang, PhD thesis 2021, sections 3.2 and 4.2 has it: the
- * window counts queries. A slot has two halves. What comes in the first half says how much of 0.9 of the line is free;
- * for that much the window may grow in the second. It shrinks by one query if after three slots in a row less than half
- * of what the window allows has come. ICTCP as published limits each connection's receive window
+ * window counts queries. A slot has two halves. The first half measures how much of 0.9 of the line is free; by that
+ * quota the window may grow in the second half. The window shrinks by one query after three slots in a row with
+ * less than half of the expected throughput. ICTCP as published limits each connection's receive window
  * (ncc/harness/ictcp.py).
  *
  *   quota = max(0, 0.9 C T - bytes of the first half) / mean bytes of an answer              [queries]
  *   expected = max(measured, window x mean bytes of an answer / mean time of an answer),  gap = 1 - measured / expected
  *
- * The thesis does not say how the quota is used. Here each answer takes one query of it at first, and two queries per
- * window once it was used up. A late answer halves the window, which is ours: without it, losses would not count.
+ * The thesis does not say how the quota is used. Here the window grows by one query per answer
+ * at first, and by two queries per window once the quota was used up. Ours: a late answer halves the window, because
+ * otherwise losses would not count.
  */
 #ifndef NCC_FRONT_ICTCP_ASKS_H
 #define NCC_FRONT_ICTCP_ASKS_H

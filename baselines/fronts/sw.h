@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sliding window of queries (Wang, PhD thesis 2021, sections 3.2 and 4.2): it grows until an answer is late, which
- * stands for congestion, and is then halved. The thesis says "one by one" and not per what. Both readings are here: one
- * per answer, which doubles the window in each RTT, and one per window, as TCP grows.
+ * Sliding window of queries (Wang, PhD thesis 2021, sections 3.2 and 4.2): it grows until an answer is late, a
+ * sign of congestion, and is then halved. The thesis says "one by one" but not how often. Both readings are here: one
+ * per answer, which doubles the window in each RTT, and one per window, as in TCP.
  */
 #ifndef NCC_FRONT_SW_H
 #define NCC_FRONT_SW_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * EQDS (Olteanu et al., NSDI 2022): as in NDP, receivers pull what switches trim. But what goes unasked ends with the
- * first word, since this tells that the receiver pulls from now on; and the sender says how much it is to pull.
+ * EQDS (Olteanu et al., NSDI 2022): as in NDP, receivers pull what switches trim. But unrequested data ends with the
+ * first answer, since the receiver pulls from then on, and the sender states how many packets it is to pull.
  */
 #ifndef NCC_TP_EQDS_H
 #define NCC_TP_EQDS_H
@@ -21,7 +21,7 @@ struct eqds_sender {
     ncc_u32 heard;
 };
 
-/* Packets that go unasked: with what the line takes in an RTT, the first pull comes when they have left. */
+/* Packets that leave unrequested: with an RTT of data, the first pull arrives when they have left. */
 NCC_CC_FN ncc_u32 eqds_unasked(ncc_u64 window, const struct ncc_tp_flow *f)
 {
     const ncc_u64 rtt_bytes = f->base_rtt_ns * (f->sender_bytes_per_s / 1000) / 1000000;
@@ -80,6 +80,6 @@ NCC_CC_FN ncc_u64 eqds_turn(struct eqds_host *h, const ncc_u64 *p, const struct 
 }
 
 NCC_TP_REGISTER(eqds, NCC_TP_TRIMS | NCC_TP_TURNS, 1,
-                "receivers pull, unasked data ends with the first word (Olteanu 2022)")
+                "receivers pull, unrequested data ends with the first answer (Olteanu 2022)")
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ExpressPass (Cho, Jang & Han, SIGCOMM 2017): the receiver sends credits, which shaped queues on the way back of the
- * data thin out; each credit that arrives lets one packet go. The rate of credits is set by Algorithm 1 of the paper,
+ * ExpressPass (Cho, Jang & Han, SIGCOMM 2017): the receiver sends credits, which shaped queues on the reverse path
+ * thin out; each credit that arrives releases one packet. The rate of credits is set by Algorithm 1 of the paper,
  * with the constants of its released code (ns2-xpass, commit f4e38bc). Recovery is ours: the paper leaves it open.
  * With `blind_pkts` the first round trip goes at line rate, as in Aeolus (Hu et al., SIGCOMM 2020).
  */
@@ -45,10 +45,10 @@ static const struct ncc_cc_param expresspass_params[] = {
 struct expresspass_sender {
     ncc_u64 began_ns, rtt_ns; /* RTT in which credits are counted, or that follows a STOP */
     ncc_u32 credits;          /* in it */
-    ncc_u32 acked;            /* at the last word */
+    ncc_u32 acked;            /* at the last control packet */
     ncc_u32 sent;             /* transmissions that have had another credit */
     ncc_u32 waits;            /* timeouts in a row */
-    ncc_u8 asked, stopped;    /* no credit has come since the last REQUEST; a STOP was the last word */
+    ncc_u8 asked, stopped;    /* no credit has come since the last REQUEST; a STOP was sent last */
 };
 
 NCC_CC_FN void expresspass_ask(struct expresspass_sender *s, const struct ncc_tp_flow *f, ncc_u32 pkts,
@@ -68,7 +68,7 @@ NCC_CC_FN void expresspass_start(struct expresspass_sender *s, const ncc_u64 *p,
     o->timer_ns = p[EXPRESSPASS_TIMEOUT];
 }
 
-/* Says STOP when the credits of an RTT cover what is left, and again if credits still come an RTT after it: then it was
+/* Sends STOP when the credits of an RTT cover what is left, and again if credits still come an RTT later: then it was
  * lost. */
 NCC_CC_FN void expresspass_stop(struct expresspass_sender *s, const struct ncc_tp_flow *f, ncc_u32 left,
                                 struct ncc_tp_out *o)
@@ -97,13 +97,13 @@ NCC_CC_FN void expresspass_credit(struct expresspass_sender *s, const ncc_u64 *p
         s->rtt_ns = f->now_ns - s->began_ns;
         s->began_ns = f->now_ns;
         s->credits = 0;
-        if (p[EXPRESSPASS_BLIND] && f->acked == 0) { /* what was not asked for has had its round trip */
+        if (p[EXPRESSPASS_BLIND] && f->acked == 0) { /* the round trip of data without credits is over */
             o->revoke = 1;
             left = f->fresh + f->again;
         }
     }
     s->credits++;
-    if (left && ncc_credit_counts(&s->sent, f, f->base_rtt_ns)) { /* a useless one is no progress: it sets no timer */
+    if (left && ncc_credit_counts(&s->sent, f, f->base_rtt_ns)) { /* a wasted one is no progress: it sets no timer */
         o->grant.pkts = 1;
         o->grant.stamp = k->stamp;
         o->timer_ns = p[EXPRESSPASS_TIMEOUT];
@@ -145,7 +145,7 @@ NCC_CC_FN void expresspass_sender_timer(struct expresspass_sender *s, const ncc_
         o->timer_ns = s->stopped ? 2 * s->rtt_ns : p[EXPRESSPASS_TIMEOUT];
         return;
     }
-    if (!left) { /* something that has left is not there */
+    if (!left) { /* something that has left has not arrived */
         ncc_tp_say(o, NCC_TP_PROBE)->count = f->pkts;
         o->timed_out = 1;
     } else {
@@ -161,7 +161,7 @@ struct expresspass_receiver {
     ncc_u64 heard_ns; /* when data came, or the rate was halved since */
     ncc_u32 w;        /* weight of the highest rate, in 1/1000 */
     ncc_u32 grew;
-    ncc_u32 seq, expected; /* numbers of the next credit, and of the next that data is to echo */
+    ncc_u32 seq, expected; /* numbers of the next credit, and of the next one to be echoed */
     ncc_u32 seen, lost;    /* credits of this update, by what data echoes */
     ncc_u32 quota;         /* credits left to send; 0: no bound */
     struct ncc_credit_holes holes;
@@ -174,7 +174,7 @@ NCC_CC_FN void expresspass_update(struct expresspass_receiver *s, const ncc_u64 
 
     if (!all || !s->rtt_ns || past_ns < s->rtt_ns)
         return;
-    target = s->rate < top ? (top - s->rate) * p[EXPRESSPASS_LOSS] / top : 0; /* a word per RTT may be above the top */
+    target = s->rate < top ? (top - s->rate) * p[EXPRESSPASS_LOSS] / top : 0; /* one credit per RTT may exceed `top` */
     if (s->lost * 1000ULL > target * all) {
         const ncc_u64 passed = (ncc_u64)s->seen * f->say_wire_bytes * NCC_NS_PER_S / past_ns;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * FlashPass (Zeng et al., ICNP 2021; zeng2022 chapter 4): the sender rehearses its data with requests, small words in
- * the shaped queues on the way of the data. The receiver answers each that comes through by a credit, and the data
+ * FlashPass (Zeng et al., ICNP 2021; zeng2022 chapter 4): the sender rehearses its data with requests, small packets in
+ * the shaped queues on the path of the data. The receiver answers each that arrives by a credit, and the data
  * leaves exactly `wait` after its request did, so that it meets the queues that the request met. Algorithm 2 sets the
- * rate of requests; those beyond what is certain to be let go are expendable (over-provisioning, section 4.2.3).
+ * rate of requests; those beyond the answers that are certain are expendable (over-provisioning, section 4.2.3).
  */
 #ifndef NCC_TP_FLASHPASS_H
 #define NCC_TP_FLASHPASS_H
@@ -24,8 +24,8 @@ enum {
     FLASHPASS_LEAST
 };
 
-#define FLASHPASS_MOST 64 /* requests on their way, for each packet that is left */
-#define FLASHPASS_LOOKS 8 /* times in `wait` that it looks whether there are less */
+#define FLASHPASS_MOST 64 /* requests in flight, for each packet that is left */
+#define FLASHPASS_LOOKS 8 /* times per `wait` that it checks for fewer */
 
 static const struct ncc_cc_param flashpass_params[] = {
     {"low_permille", 10, 0, 1000, "1/1000; least target loss of requests (section 4.3.3.1)"},
@@ -34,7 +34,7 @@ static const struct ncc_cc_param flashpass_params[] = {
     {"wait_ns", 0, 0, 60000000000, "ns from a request to its data; 0: the longest RTT of the run and `slack_ns`"},
     {"slack_ns", 50000, 0, 1000000000, "ns, for requests and credits that wait in queues; ours"},
     {"over", 1, 0, 1, "1: requests beyond what is left to send are expendable, 0: they are as the others"},
-    {"timeout_ns", 200000000, 1000, 60000000000, "ns without a word (section 4.3.1)"},
+    {"timeout_ns", 200000000, 1000, 60000000000, "ns without an answer (section 4.3.1)"},
     NCC_TP_BLIND_PARAM,
     {"match", 1, 0, 1,
      "1: a rate is judged by the requests that were sent at it, 0: by what comes and goes in an RTT, "
@@ -51,7 +51,7 @@ struct flashpass_sender {
     ncc_u32 in, out; /* requests answered, and sent, since the last update */
     ncc_u32 mark;    /* first request of the present rate */
     ncc_u32 quiet;   /* everything has left, and a timeout has begun */
-    ncc_u32 waits;   /* PROBEs in a row without a word */
+    ncc_u32 waits;   /* PROBEs in a row without an answer */
     ncc_u32 sent;    /* transmissions that have had another credit */
 };
 
@@ -141,7 +141,7 @@ NCC_CC_FN void flashpass_heard(struct flashpass_sender *s, const ncc_u64 *p, con
     }
 }
 
-/* Everything has left. If nothing is heard for a timeout, something has not arrived. */
+/* Everything has left. Without an answer for a timeout, something has not arrived. */
 NCC_CC_FN void flashpass_wait(struct flashpass_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                               struct ncc_tp_out *o)
 {
@@ -155,7 +155,7 @@ NCC_CC_FN void flashpass_wait(struct flashpass_sender *s, const ncc_u64 *p, cons
     o->timer_ns = p[FLASHPASS_TIMEOUT];
 }
 
-/* After a long silence nothing of what was asked for is certain: it was lost, perhaps because it was expendable. */
+/* After a long silence no request is certain to be answered: they were lost, perhaps because they were expendable. */
 NCC_CC_FN void flashpass_silence(struct flashpass_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f)
 {
     if (f->now_ns - s->heard_ns <= NCC_CREDIT_SILENCE * flashpass_wait_ns(p, f))
@@ -169,7 +169,7 @@ NCC_CC_FN void flashpass_silence(struct flashpass_sender *s, const ncc_u64 *p, c
 NCC_CC_FN void flashpass_sender_timer(struct flashpass_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                       struct ncc_tp_out *o)
 {
-    /* What was sent unasked counts as not sent until the first credit has come, and with it the first of the NACKs. */
+    /* Data sent without credits counts as not sent until the first credit arrives, and with it the first NACK. */
     const ncc_u32 left = s->rtt_ns ? f->fresh + f->again : f->pkts - f->acked, granted = s->rtt_ns ? f->granted : 0;
     ncc_u64 certain;
     struct ncc_tp_packet *k;
@@ -179,7 +179,7 @@ NCC_CC_FN void flashpass_sender_timer(struct flashpass_sender *s, const ncc_u64 
         return;
     }
     flashpass_silence(s, p, f);
-    if (s->seq - s->next > (ncc_u64)FLASHPASS_MOST * left) { /* a small flow on a long way needs no more */
+    if (s->seq - s->next > (ncc_u64)FLASHPASS_MOST * left) { /* a small flow on a long path needs no more */
         o->timer_ns = flashpass_wait_ns(p, f) / FLASHPASS_LOOKS;
         return;
     }

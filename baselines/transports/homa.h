@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Homa (Montazeri et al., SIGCOMM 2018): the first `rtt_pkts` of a message go unasked, in a class by its size; the
- * receiver grants the rest, so that as much is on its way for each of the `overcommit` messages with the least left, in
- * classes by their order. A host's order of sending is `srpt` of orders/.
+ * Homa (Montazeri et al., SIGCOMM 2018): the first `rtt_pkts` of a message leave without a grant, in a class by its
+ * size; the receiver grants the rest, so that as much is in flight for each of the `overcommit` messages with the least
+ * left, in classes by their order. A host's order of sending is `srpt` of orders/.
  */
 #ifndef NCC_TP_HOMA_H
 #define NCC_TP_HOMA_H
@@ -10,7 +10,7 @@
 #include "transport.h"
 
 #define HOMA_CLASSES 8      /* of the ports; the last ones are for what is granted */
-#define HOMA_SENDER_WAITS 5 /* times that a sender waits longer than a receiver, which knows better */
+#define HOMA_SENDER_WAITS 5 /* factor by which a sender waits longer than a receiver, which knows more */
 
 enum { HOMA_RTT, HOMA_OVER, HOMA_RESEND, HOMA_SCHEDULED, HOMA_SECOND, HOMA_EXPENDABLE };
 
@@ -27,10 +27,10 @@ static const struct ncc_cc_param homa_params[] = {
 struct homa_sender {
     ncc_u32 granted; /* packets that the receiver has allowed, from the first */
     ncc_u32 prio;    /* class of the last grant */
-    ncc_u32 waits;   /* times in a row that nothing was heard */
+    ncc_u32 waits;   /* timeouts in a row without an answer */
 };
 
-/* Permits up to a number; grants may be lost, and come late. */
+/* Permits packets up to a number; grants may be lost or late. */
 NCC_CC_FN void homa_permit(struct homa_sender *s, ncc_u32 upto, struct ncc_tp_out *o)
 {
     o->grant.prio = s->prio;
@@ -58,7 +58,7 @@ NCC_CC_FN void homa_heard(struct homa_sender *s, const ncc_u64 *p, const struct 
     if (k->kind == NCC_TP_CREDIT) {
         s->prio = k->number; /* the class */
         homa_permit(s, k->count, o);
-    } else if (k->kind == NCC_TP_NACK) { /* what is asked for again is granted: the grant itself may be lost */
+    } else if (k->kind == NCC_TP_NACK) { /* a packet that is asked for again is granted, since its grant may be lost */
         o->lost = k->number;
         o->lost_pkts = k->count;
         o->lost_go = 1;
@@ -66,8 +66,8 @@ NCC_CC_FN void homa_heard(struct homa_sender *s, const ncc_u64 *p, const struct 
     }
 }
 
-/* Nothing was heard: the first packets, which tell of the message, may be lost, or the last ACK. Senders that lost
- * theirs together do not try again together. */
+/* No answer came: the first packets, which announce the message, may be lost, or the last ACK. Senders that lost theirs
+ * at the same time do not try again at the same time. */
 NCC_CC_FN void homa_sender_timer(struct homa_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                  struct ncc_tp_out *o)
 {
@@ -85,20 +85,20 @@ NCC_CC_FN void homa_sender_timer(struct homa_sender *s, const ncc_u64 *p, const 
     o->timer_ns = wait_ns + (wait_ns >> 8) * (f->random >> 24);
 }
 
-/* Steps before what is missing is asked for again. */
+/* Steps before missing packets are asked for again. */
 enum homa_asks {
     HOMA_CONTENT,
-    HOMA_SILENT, /* nothing new has come */
-    HOMA_FIRST,  /* nor of more urgent messages; behind their last `rtt_pkts`, what waited may come now */
-    HOMA_LOST,   /* it has not */
+    HOMA_SILENT, /* no new packet has arrived */
+    HOMA_FIRST,  /* nor of more urgent messages; packets that waited behind their last `rtt_pkts` may arrive now */
+    HOMA_LOST,   /* they have not */
 };
 
 struct homa_receiver {
     ncc_u32 granted;
-    ncc_u32 here;  /* packets, when the last new one came */
-    ncc_u32 waits; /* times in a row that no new one came; 0: they come */
+    ncc_u32 here;  /* packets that had arrived at the last new one */
+    ncc_u32 waits; /* timeouts in a row without a new one; 0: they arrive */
     ncc_u32 asks;  /* enum homa_asks */
-    ncc_u32 mends; /* 1: it was; the message keeps its place until it is whole, so that not all are mended at once */
+    ncc_u32 mends; /* 1: it asked; it keeps its place until it is complete, so that not all are repaired at once */
 };
 
 /* SRPT. Each wait changes the key, so that a turn follows it. */
@@ -143,7 +143,7 @@ struct homa_host {
     ncc_u64 none;
 };
 
-/* Asks for a silent message again, if the more urgent ones are silent too: all that is missing of what was granted. */
+/* Asks for all missing granted packets of a silent message again, if the more urgent messages are silent too. */
 NCC_CC_FN void homa_resend(struct homa_receiver *s, const ncc_u64 *p, const struct ncc_tp_flow *f, struct ncc_tp_out *o)
 {
     if (s->asks == HOMA_SILENT) {
@@ -160,7 +160,7 @@ NCC_CC_FN void homa_resend(struct homa_receiver *s, const ncc_u64 *p, const stru
 
 NCC_CC_FN ncc_u64 homa_turn(struct homa_host *h, const ncc_u64 *p, const struct ncc_tp_turn *t)
 {
-    ncc_u32 silent = 1; /* nothing comes of more urgent messages, behind which a packet could wait */
+    ncc_u32 silent = 1; /* no packet arrives of more urgent messages, behind which one could wait */
 
     (void)h;
     for (ncc_u32 i = 0; i < t->n && i < p[HOMA_OVER] && i < NCC_TP_TOP; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NDP (Handley et al., SIGCOMM 2017): a first window goes at line rate; switches trim what finds a long queue (trim.h);
- * the receiver says what has come and what has lost its payload, and pulls a packet for each, at the pace of its line.
+ * NDP (Handley et al., SIGCOMM 2017): a first window leaves at line rate; switches trim packets that meet a long queue
+ * (trim.h); the receiver reports each packet as complete or trimmed, and pulls one for each, at the pace of its line.
  */
 #ifndef NCC_TP_NDP_H
 #define NCC_TP_NDP_H

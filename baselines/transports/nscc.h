@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NSCC, the sender's window of Ultra Ethernet (specification 1.0, section 3.6.13): it goes by marks, delay and trimmed
+ * NSCC, the sender's window of Ultra Ethernet (specification 1.0, section 3.6.13): it follows marks, delay and trimmed
  * packets (trim.h). Packets spread over paths by their entropies (reps.h). Constants that the specification leaves open
  * are those of its consortium's simulator.
  */
@@ -26,7 +26,7 @@ static const struct ncc_cc_param nscc_params[] = {
 #define NSCC_BDP 150000        /* the network whose gains are 1: bytes, */
 #define NSCC_RTT_NS 12000      /* and target delay */
 #define NSCC_MOST (1ULL << 30) /* bytes of a window, ns of a delay */
-#define NSCC_ACKED (1U << 20)  /* bytes for which one ACK lets the window grow, at most */
+#define NSCC_ACKED (1U << 20)  /* most bytes of one ACK by which the window grows */
 #define NSCC_AVERAGE 80        /* samples of the average delay */
 #define NSCC_DELAYS 4          /* most delays of a median */
 
@@ -42,7 +42,7 @@ struct nscc_sender {
     ncc_u32 period_bytes;  /* data that has arrived in QuickAdapt's period */
     ncc_u32 pending_bytes; /* data that has arrived since `pending` was applied */
     ncc_u32 clear_bytes;   /* data that has arrived since the last delay */
-    ncc_u32 ignore_bytes;  /* data on its way when QuickAdapt acted: its marks do not count */
+    ncc_u32 ignore_bytes;  /* data in flight when QuickAdapt acted: its marks do not count */
     ncc_u32 acked;         /* packets that had arrived by the last ACK */
     ncc_u32 delays[NSCC_DELAYS];
     ncc_u8 n_delays; /* mod 4 the place of the next, at least 4: all places are filled */
@@ -81,7 +81,7 @@ NCC_CC_FN ncc_u64 nscc_inflight(const struct ncc_tp_flow *f)
     return (ncc_u64)(f->pkts - f->fresh - f->acked - f->again) * f->wire_bytes;
 }
 
-/* Lets go what the window has room for. */
+/* Permits the packets that fit the window. */
 NCC_CC_FN void nscc_allow(struct nscc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f, ncc_u64 inflight,
                           struct ncc_tp_out *o)
 {

@@ -23,7 +23,7 @@ struct pfabric_host_sender {
     ncc_u32 threshold; /* of slow start: half of the window at a timeout, at least 2 */
     ncc_u32 gained;    /* ACKs since the window has grown, from the threshold on */
     ncc_u32 acked;
-    ncc_u32 timeouts; /* since a packet was known to be there */
+    ncc_u32 timeouts; /* in a row, since an ACK of a new packet */
 };
 
 NCC_CC_FN ncc_u64 pfabric_host_rto_ns(const ncc_u64 *p, const struct ncc_tp_flow *f)
@@ -31,7 +31,7 @@ NCC_CC_FN ncc_u64 pfabric_host_rto_ns(const ncc_u64 *p, const struct ncc_tp_flow
     return ncc_max_u64(p[PFABRIC_HOST_RTO], 3 * f->base_rtt_ns);
 }
 
-/* Fills the window, of which `out` packets are under way or permitted, by at most `left` packets. */
+/* Fills the window, of which `out` packets are in flight or permitted, by at most `left` packets. */
 NCC_CC_FN void pfabric_host_fill(const struct pfabric_host_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                                  ncc_u32 out, ncc_u32 left, struct ncc_tp_out *o)
 {

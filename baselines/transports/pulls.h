@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parts of transports whose receivers pull what switches trim. Pulls are numbered, so that each makes good for those
+/* Parts of transports whose receivers pull packets that switches trim. Pulls are numbered, so that each replaces those
  * that were lost before it. */
 #ifndef NCC_TP_PULLS_H
 #define NCC_TP_PULLS_H
 
 #include "transport.h"
 
-#define NCC_PULL_SENDER_WAITS 16 /* times that a sender waits longer once the receiver knows of the flow */
+#define NCC_PULL_SENDER_WAITS 16 /* factor by which a sender waits longer once the receiver knows of the flow */
 #define NCC_PULL_TIMEOUT_PARAM                                                                                         \
     {"timeout_ns", 1000000, 1000, 60000000000, "ns of silence, after which what is missing is pulled again"}
 #define NCC_PULL_PACE_PARAM {"pace_permille", 1000, 500, 1000, "1/1000; share of the line at which pulls ask for data"}
@@ -14,10 +14,10 @@
 struct ncc_pulled {
     ncc_u32 pulls; /* highest number of a pull */
     ncc_u32 nacks; /* of trimmed packets */
-    ncc_u32 waits; /* times in a row that nothing was heard */
+    ncc_u32 waits; /* timeouts in a row without an answer */
 };
 
-/* The sender obeys a word. */
+/* The sender handles a control packet. */
 NCC_CC_FN void ncc_pulled(struct ncc_pulled *s, ncc_u64 timeout_ns, const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
     s->waits = 0;
@@ -32,7 +32,7 @@ NCC_CC_FN void ncc_pulled(struct ncc_pulled *s, ncc_u64 timeout_ns, const struct
     }
 }
 
-/* The sender says how many pulls the flow takes in all, as `nacks` NACKs have left it. */
+/* The sender states how many pulls the flow needs in all, after `nacks` NACKs. */
 NCC_CC_FN void ncc_pulled_ask(const struct ncc_pulled *s, ncc_u32 left, struct ncc_tp_out *o)
 {
     struct ncc_tp_packet *k = ncc_tp_say(o, NCC_TP_REQUEST);
@@ -41,8 +41,8 @@ NCC_CC_FN void ncc_pulled_ask(const struct ncc_pulled *s, ncc_u32 left, struct n
     k->number = s->nacks;
 }
 
-/* The sender has heard nothing: the receiver may not know of the flow, or the last ACK was lost. Nothing goes again
- * before it is pulled, for a line that lost it would lose it again. */
+/* No answer has come: the receiver may not know of the flow, or the last ACK was lost. Nothing is sent again before it
+ * is pulled, since a link that lost it would lose it again. */
 NCC_CC_FN void ncc_pulled_silence(struct ncc_pulled *s, ncc_u64 timeout_ns, const struct ncc_tp_flow *f,
                                   struct ncc_tp_out *o)
 {
@@ -60,12 +60,12 @@ NCC_CC_FN void ncc_pulled_silence(struct ncc_pulled *s, ncc_u64 timeout_ns, cons
 }
 
 struct ncc_pulls {
-    ncc_u32 total; /* pulls that the flow takes in all */
+    ncc_u32 total; /* pulls that the flow needs in all */
     ncc_u32 sent;
     ncc_u32 owed; /* pulls that may be sent now */
     ncc_u32 trimmed;
     ncc_u32 began;
-    ncc_u32 waits; /* times in a row that nothing came */
+    ncc_u32 waits; /* timeouts in a row without a packet */
     ncc_u32 brief; /* 1: the flow's last packet, which may be short, is to be pulled */
 };
 
@@ -77,7 +77,7 @@ NCC_CC_FN void ncc_pull_owe(struct ncc_pulls *s, ncc_u32 pulls, const struct ncc
     s->owed += pulls;
 }
 
-/* A REQUEST: owes what it adds, within a window, and at least one pull, for those sent before may be lost. */
+/* A REQUEST: owes the pulls that it adds, within a window, and at least one, since earlier ones may be lost. */
 NCC_CC_FN void ncc_pull_asked(struct ncc_pulls *s, ncc_u64 window, const struct ncc_tp_flow *f,
                               const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
@@ -89,7 +89,7 @@ NCC_CC_FN void ncc_pull_asked(struct ncc_pulls *s, ncc_u64 window, const struct 
         ncc_pull_owe(s, (ncc_u32)ncc_max_u64(ncc_min_u64(more, window - s->owed), !s->owed), f, o);
 }
 
-/* Says what has come, and owes a pull for it until all packets beyond the unasked ones, and all trimmed ones, have
+/* Reports an arrival, and owes a pull for it until all packets beyond the first window, and all trimmed ones, have
  * one. */
 NCC_CC_FN void ncc_pull_data(struct ncc_pulls *s, const struct ncc_tp_flow *f, const struct ncc_tp_packet *k,
                              struct ncc_tp_out *o)
@@ -108,7 +108,7 @@ NCC_CC_FN void ncc_pull_data(struct ncc_pulls *s, const struct ncc_tp_flow *f, c
         ncc_pull_owe(s, 1, f, o);
 }
 
-/* Data, a header or a REQUEST has come. */
+/* Data, a header or a REQUEST has arrived. */
 NCC_CC_FN void ncc_pull_got(struct ncc_pulls *s, ncc_u64 unasked, ncc_u64 window, ncc_u64 timeout_ns,
                             const struct ncc_tp_flow *f, const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
@@ -125,7 +125,7 @@ NCC_CC_FN void ncc_pull_got(struct ncc_pulls *s, ncc_u64 unasked, ncc_u64 window
         ncc_pull_asked(s, window, f, k, o);
 }
 
-/* Nothing has come since the last pull: what is missing is lost, and pulled again. */
+/* Nothing has arrived since the last pull: missing packets are lost, and pulled again. */
 NCC_CC_FN void ncc_pull_silence(struct ncc_pulls *s, ncc_u64 window, ncc_u64 timeout_ns, const struct ncc_tp_flow *f,
                                 struct ncc_tp_out *o)
 {

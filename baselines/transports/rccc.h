@@ -15,7 +15,7 @@ static const struct ncc_cc_param rccc_params[] = {
     {"quantum_pkts", 4, 1, 64, "packets of a credit"},
     {"pace_permille", 990, 500, 1000, "1/1000; share of the line at which credits ask for data"},
     {"window_percent", 150, 1, 1000,
-     "1/100 of a BDP; a window, which bounds data sent unasked, data asked for at a time, and idle credit"},
+     "1/100 of a BDP; a window, which bounds data sent without credit, credit asked for at a time, and idle credit"},
     {"idle", 1, 0, 1, "1: flows that ask for no more get credit when no other flow does"},
     {"rto_ns", 200000, 1000, 60000000000, "ns of silence beyond an RTT, after which the sender asks again"},
     {"ack_bytes", 16384, 0, 1000000, "bytes on the wire of data that an ACK may wait for; 0: each packet has an ACK"},
@@ -52,7 +52,7 @@ NCC_CC_FN ncc_u64 rccc_timeout_ns(const struct rccc_sender *s, const ncc_u64 *p,
 }
 
 /* Packets that a sender with `left` to send would like to be credited in all by now: at most a window ahead, and its
- * share of its line. One that has more credit than it needs says so, or idle credit would bring more of it for ever. */
+ * share of its line. One that has more credit than it needs states this, or idle credit would never end. */
 NCC_CC_FN ncc_u32 rccc_target(const struct rccc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f, ncc_u32 left)
 {
     const ncc_u32 ahead = (ncc_u32)ncc_min_u64(left, rccc_window(p, f));
@@ -73,7 +73,7 @@ NCC_CC_FN void rccc_start(struct rccc_sender *s, const ncc_u64 *p, const struct 
 NCC_CC_FN void rccc_heard(struct rccc_sender *s, const ncc_u64 *p, const struct ncc_tp_flow *f,
                           const struct ncc_tp_packet *k, struct ncc_tp_out *o)
 {
-    o->revoke = !s->heard; /* what goes unasked ends with the first word */
+    o->revoke = !s->heard; /* data without credits ends with the first answer */
     s->heard = 1;
     s->waits = 0;
     if (k->kind == NCC_TP_ACK && !k->stamp && !(k->flags & NCC_TP_CE))

@@ -2,7 +2,7 @@
 /*
  * The choice of an entropy for each packet, by which switches spread a flow over paths of equal length. REPS (Bonato et
  * al., arXiv 2407.21625) reuses an entropy if its packet was not marked. The numbers are those of its simulators.
- * And the receiver's answers, which echo the entropy: an ACK may stand for several packets.
+ * Also the answers of the receiver, which echo the entropy; an ACK may be for several packets.
  */
 #ifndef NCC_TP_REPS_H
 #define NCC_TP_REPS_H
@@ -31,7 +31,7 @@ struct ncc_reps {
     ncc_u8 explore; /* packets that still explore */
 };
 
-/* A packet with this entropy has come without a mark. */
+/* A packet with this entropy has arrived without a mark. */
 NCC_CC_FN void ncc_reps_good(struct ncc_reps *r, ncc_u32 entropy)
 {
     r->cached[r->head++ % NCC_REPS_CACHED] = (unsigned short)entropy;
@@ -39,8 +39,8 @@ NCC_CC_FN void ncc_reps_good(struct ncc_reps *r, ncc_u32 entropy)
     r->filled = (ncc_u8)(r->filled + (r->filled < NCC_REPS_CACHED));
 }
 
-/* A timeout: for a while only paths are used that have worked. A timeout after that while does not prolong it, for
- * these paths may be dead: the next packet empties the cache. */
+/* A timeout: for a while only paths that have worked are used. A later timeout does not prolong that while, since these
+ * paths may be dead: the next packet then empties the cache. */
 NCC_CC_FN void ncc_reps_freeze(struct ncc_reps *r, ncc_u64 now_ns)
 {
     if (!r->thaw_ns && !r->explore)
@@ -68,7 +68,7 @@ NCC_CC_FN ncc_u32 ncc_reps_mask(ncc_u64 paths)
     return mask >> 1;
 }
 
-/* The entropy of a word that echoes none: words are spread as data is. `random`: uniform. */
+/* The entropy of a control packet that echoes none: these are spread as data is. `random`: uniform. */
 NCC_CC_FN ncc_u32 ncc_reps_of_word(ncc_u64 choice, ncc_u64 paths, ncc_u32 random)
 {
     return choice == NCC_REPS_ONE ? 0 : random & ncc_reps_mask(paths);
@@ -104,7 +104,7 @@ NCC_CC_FN ncc_u32 ncc_reps_asks(const struct ncc_tp_flow *f, const struct ncc_tp
 }
 
 struct ncc_reps_acks {
-    ncc_u32 here;   /* packets that were there at the last one */
+    ncc_u32 here;   /* packets that had arrived by the last one */
     ncc_u32 bytes;  /* of data on the wire since the last ACK */
     ncc_u32 number; /* of the last packet */
 };
@@ -126,7 +126,7 @@ NCC_CC_FN ncc_u64 ncc_reps_wait_bytes(ncc_u64 ack_bytes, const struct ncc_tp_flo
 /*
  * Answers data: at once if it was trimmed (NACK), marked, a duplicate, the first or the last that was missing, or if
  * its sender asks for it (`stamp`); else after `ack_bytes`, or an RTT later. Answers echo what the packet says of its
- * way.
+ * path.
  */
 NCC_CC_FN void ncc_reps_answer(struct ncc_reps_acks *s, ncc_u64 ack_bytes, const struct ncc_tp_flow *f,
                                const struct ncc_tp_packet *k, struct ncc_tp_out *o)
@@ -156,8 +156,8 @@ NCC_CC_FN void ncc_reps_answer(struct ncc_reps_acks *s, ncc_u64 ack_bytes, const
     said->entropy = k->entropy;
 }
 
-/* An RTT has passed since data that has no ACK: its sender cannot send more. The ACK is late (`stamp`), its time no
- * sample of the RTT, and its entropy, which is its own, no sign of a free path. */
+/* An RTT has passed since data that has no ACK: its sender cannot send more. The ACK is late (`stamp`): its time is no
+ * sample of the RTT, and its entropy, which is its own, does not show a free path. */
 NCC_CC_FN void ncc_reps_late(struct ncc_reps_acks *s, ncc_u32 entropy, struct ncc_tp_out *o)
 {
     struct ncc_tp_packet *said = ncc_tp_say(o, NCC_TP_ACK);

@@ -85,7 +85,7 @@ class Gates:
         if answer_frac is not None and reliable(scenario) and grant_delay_s(scenario) == scenario.period_s:
             self._admission = Admission(scenario, answer_frac)
         self._receivers = {int(node): addresses[node] for node in np.unique(flows.dst)}
-        # Whether new flows to each node wait, and what the kernel was told last (-1: nothing).
+        # Whether new flows to each node wait, and the values last written to the kernel (-1: none).
         self._waits, self._told = np.ones(n_nodes, np.bool_), np.full(n_nodes, -1)
         self._address = {node: layout.address_bytes(address) for node, address in addresses.items()}
         self._src, self._dst = flows.src, flows.dst

@@ -54,7 +54,7 @@ SHARE_FRAC, SHARE_DRIFT, SHARE_FOLLOWS_S = 0.05, 1.25, 0.05
 """Share of the limit that `REST` and `EARLY` have each. It follows a limit that has changed by more than this factor,
 at most once in this time."""
 SHARE_S, SHARE_PKTS = 0.1, 32
-"""Time that a full packet waits in a full queue of theirs at this share, and least number of packets that it holds."""
+"""Longest wait of a packet in a queue of these two classes at this share, and least number of packets that it holds."""
 LINE, INSIDE = 0x10002, 0x20001
 """Parents of classes: the line, and all bandwidth inside the limit, which `REST` and `EARLY` borrow."""
 RATE_MIN, RATE_MAX = 100, 2**40
@@ -228,10 +228,14 @@ class HostQueue:
         """
         route = self._opened()
         device.check_first(route, self._index, self.interface)
-        found = {answer.handle: answer for answer in route.ask(request(netlink.GET_CLASS, netlink.DUMP, self._index))}
+        answers = {answer.handle: answer for answer in route.ask(request(netlink.GET_CLASS, netlink.DUMP, self._index))}
         filtered = any(device.filters(route, self._index, at) for at in (device.ROOT, LINE, device.ORDER, INSIDE))
         written = self._classes.written()
-        if filtered or found.keys() != written.keys() or any(not _as_written(found[at], written[at]) for at in found):
+        if (
+            filtered
+            or answers.keys() != written.keys()
+            or any(not _as_written(answers[at], written[at]) for at in answers)
+        ):
             raise DatapathError(
                 f"Another program has changed the queue of {self.interface} (classes or filters; tc class show dev "
                 f"{self.interface}), and what leaves is not limited as decided: leave it alone, and start the agent "
@@ -262,9 +266,9 @@ class HostQueue:
         self.close()
 
 
-def _as_written(found: Answer, written: bytes) -> bool:
+def _as_written(answer: Answer, written: bytes) -> bool:
     """Return True if a class in the kernel's answer has the options that were written last."""
-    options = attributes(found.attributes.get(netlink.OPTIONS, memoryview(b"")))
+    options = attributes(answer.attributes.get(netlink.OPTIONS, memoryview(b"")))
     return all(options[kind] == data for kind, data in attributes(memoryview(written)).items() if kind in options)
 
 

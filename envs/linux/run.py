@@ -28,7 +28,7 @@ from ncc.envs.linux.rack import Rack
 from ncc.envs.linux.senders import KernelSenders, Senders, ShimSenders
 from ncc.envs.linux.settings import GRACE_S, LinuxSettings
 from ncc.envs.linux.shim import Shim
-from ncc.envs.linux.stack import KERNEL, min_rto_s, mode_of, not_honoured, told_bytes
+from ncc.envs.linux.stack import KERNEL, announced_bytes, min_rto_s, mode_of, not_honoured
 from ncc.envs.linux.switch import STATS, programs_of
 from ncc.envs.linux.traffic import Fronts, Sender, Traffic, TrafficOptions
 from ncc.envs.linux.wake import Waker
@@ -128,7 +128,7 @@ class Run:
             connections_per_pair=transport.connections_per_pair,
             pieces=pieces([component.writes for _, component in scenario.workload], self.flows.traffic),
             marks=self.shim is not None,
-            tells_bytes=told_bytes(transport, scenario.nic) if tells else 0,
+            announced_bytes=announced_bytes(transport, scenario.nic) if tells else 0,
             fins=bool(programs_of(topology)),
             fronts=_fronts(scenario, self.flows, stack, min_rto_s(transport, self.mode)),
             cores=self._traffic_cores,
@@ -175,7 +175,7 @@ class Run:
             raise ConfigError("Grants need receivers: set Scenario.neighbourhoods to receivers or both")
         if self.shim is None and len(grants):
             raise ConfigError(
-                f"Senders cannot be told anything over {self._stack.transport}, which is the kernel's own: use a "
+                f"Senders cannot obey grants over {self._stack.transport}, which is the kernel's own: use a "
                 "transport of our own"
             )
         grants.check(self.topology)
@@ -347,12 +347,12 @@ def _fronts(scenario: Scenario, flows: FlowTable, stack: HostStack, late_s: floa
     name, params = stack.front_end
     if name == "one_all" or flows.graph is None:
         return None
-    found, transport = front_ends(scenario.network(), flows), scenario.sockets
-    ports = np.zeros(len(found.hosts), traffic.FRONT)
-    ports["rate_bytes_per_s"], ports["buffer_bytes"] = found.rate_bytes_per_s, found.buffer_bytes
+    fronts, transport = front_ends(scenario.network(), flows), scenario.sockets
+    ports = np.zeros(len(fronts.hosts), traffic.FRONT)
+    ports["rate_bytes_per_s"], ports["buffer_bytes"] = fronts.rate_bytes_per_s, fronts.buffer_bytes
     ports["packet_bytes"] = transport.mtu_bytes + transport.frame_overhead_bytes
-    asked = np.flatnonzero(found.end_of >= 0)
-    for src, dst, end in np.unique(np.stack([flows.src, flows.dst, found.end_of])[:, asked], axis=1).T.tolist():
+    asked = np.flatnonzero(fronts.end_of >= 0)
+    for src, dst, end in np.unique(np.stack([flows.src, flows.dst, fronts.end_of])[:, asked], axis=1).T.tolist():
         ports["base_rtt_ns"][end] = max(ports["base_rtt_ns"][end], to_ns(base_rtt_s(scenario, src, dst)))
     packets = -(-flows.size_bytes // transport.mss_bytes)
     extra_bytes = transport.mtu_bytes - transport.mss_bytes + transport.frame_overhead_bytes
@@ -361,7 +361,7 @@ def _fronts(scenario: Scenario, flows: FlowTable, stack: HostStack, late_s: floa
         tuple(check_named("front end", name, params).values()),
         late_s,
         ports,
-        found.query_of,
-        found.end_of,
+        fronts.query_of,
+        fronts.end_of,
         flows.size_bytes + packets * extra_bytes,
     )

@@ -26,8 +26,8 @@ KERNEL_INITIAL_RTO_S = 1.0
 KERNEL_SEND_BUFFER_BYTES = 16_384
 """Send buffer of a new socket in bytes of memory, the kernel's default of tcp_wmem. By measurement it takes
 `Nic.first_write_pkts` at the first write, because it has grown by then."""
-TELLS_SIZES = 2**31 - 1
-"""Value of `TrafficOptions.tells_bytes` for which senders announce whole sizes of flows."""
+WHOLE_SIZES = 2**31 - 1
+"""Value of `TrafficOptions.announced_bytes` for which senders announce whole sizes of flows."""
 KERNEL_TIMER_SLACK_S = 2e-3
 """Addition to the kernel's timers of loss probes and of reordering, TCP_TIMEOUT_MIN_US."""
 ROUNDING = 1e-6
@@ -149,14 +149,14 @@ def _first_buffer_bytes(transport: Transport, nic: Nic) -> int:
     return SKB_OVERHEAD * min(payload_bytes, transport.send_buffer_bytes or BUFFER_BYTES)
 
 
-def told_bytes(transport: Transport, nic: Nic) -> int:
+def announced_bytes(transport: Transport, nic: Nic) -> int:
     """Return the most bytes of a flow that its sender announces to the host's queue before it writes.
 
     Where hosts know the backlog only, this is the part of the first write that fits the send buffer. A network card
     with segmentation offload would see it at once; the rack's devices take packets one by one.
     """
     if nic.knows == "sizes":
-        return TELLS_SIZES
+        return WHOLE_SIZES
     return nic.first_write_pkts * (transport.mtu_bytes - HEADER_BYTES)
 
 

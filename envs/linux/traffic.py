@@ -139,9 +139,9 @@ class TrafficOptions:
     connections_per_pair: int = 0
     """Connections between each ordered pair of hosts that has flows, open before `begin` and kept for its flows; 0:
     each flow opens its own. See `ncc.core.scenario.Transport`."""
-    tells_bytes: int = 0
+    announced_bytes: int = 0
     """Most bytes of a first write that a sender announces to the host's queue (`ncc.envs.linux.queue`);
-    `stack.TELLS_SIZES`: the flow's size; 0: nothing."""
+    `stack.WHOLE_SIZES`: the flow's size; 0: nothing."""
     pieces: tuple[IntArray, IntArray] | None = None
     """Pieces in which applications write each flow (`ncc.core.writes.pieces`); None: at once."""
     marks: bool = True
@@ -181,7 +181,7 @@ class Traffic:
         header["sample_ns"] = round(options.sample_s * 1e9)
         for name in ("send_buffer_bytes", "receive_buffer_bytes", "ecn", "nice", "connections_per_pair"):
             header[name] = getattr(options, name)
-        header["marks"], header["tells"], header["fins"] = options.marks, options.tells_bytes, options.fins
+        header["marks"], header["tells"], header["fins"] = options.marks, options.announced_bytes, options.fins
         header["congestion"] = options.congestion.encode()
         rows["start_ns"] = np.rint(flows.start_s * 1e9).astype(np.uint64)
         if options.pieces is not None:

@@ -116,17 +116,17 @@ inline void SetQueries(Spec &spec, In<int64_t> query_of, In<int64_t> end_of)
 }
 
 // Sets the streams that are passed on (GraphSpec), which Python has checked, after the graph and the pieces of writes.
-inline void SetStreams(Spec &spec, In<int64_t> feeds, In<double> told_bps)
+inline void SetStreams(Spec &spec, In<int64_t> feeds, In<double> query_rate_bps)
 {
     const size_t n = spec.graph.group.size();
     SameLength(feeds.shape(0), n);
-    SameLength(told_bps.shape(0), n);
+    SameLength(query_rate_bps.shape(0), n);
     std::vector<uint64_t> fed_bytes(n);
     spec.graph.feeds.clear();
-    spec.graph.told_bps.clear();
+    spec.graph.query_rate_bps.clear();
     for (size_t i = 0; i < n; ++i) {
         const int64_t to = feeds(i);
-        if (to < -1 || to >= static_cast<int64_t>(n) || !(told_bps(i) >= 0)) {
+        if (to < -1 || to >= static_cast<int64_t>(n) || !(query_rate_bps(i) >= 0)) {
             throw std::invalid_argument("flow " + std::to_string(i) +
                                         " must feed a flow or none (-1), at no negative rate");
         }
@@ -140,7 +140,7 @@ inline void SetStreams(Spec &spec, In<int64_t> feeds, In<double> told_bps)
             flow.chunk_bytes = flow.size_bytes - fed_bytes[static_cast<size_t>(to)]; // its host has them
         }
         spec.graph.feeds.push_back(static_cast<int32_t>(to));
-        spec.graph.told_bps.push_back(told_bps(i));
+        spec.graph.query_rate_bps.push_back(query_rate_bps(i));
     }
 }
 
@@ -245,7 +245,7 @@ inline void BindSpec(nb::module_ &m)
         .def("set_flows", &SetFlows, "start_ns"_a, "src"_a, "dst"_a, "size_bytes"_a)
         .def("set_graph", &SetGraph, "group"_a, "after"_a, "think_ns"_a, "answer"_a)
         .def("set_queries", &SetQueries, "query_of"_a, "end_of"_a)
-        .def("set_streams", &SetStreams, "feeds"_a, "told_bps"_a)
+        .def("set_streams", &SetStreams, "feeds"_a, "query_rate_bps"_a)
         .def("set_limited", &SetLimited, "data"_a, "acks"_a)
         .def("set_writes", &SetWrites, "chunk_bytes"_a, "every_ns"_a)
         .def("set_predictors", &SetPredictors, "predictor"_a)

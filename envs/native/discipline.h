@@ -121,7 +121,7 @@ class Discipline
     ncc_step_mark step_;
     Pool *pool_;
     bool plain_;   // nothing but step marking of what joins
-    bool leaving_; // what leaves is marked, not what joins
+    bool leaving_; // leaving packets are marked, not joining ones
     uint64_t private_bytes_;
     ncc_red red_;
     uint64_t random_;

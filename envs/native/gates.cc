@@ -37,14 +37,14 @@ uint32_t Gates::NumberOf(uint32_t src, uint32_t dst)
     return found->second;
 }
 
-void Gates::Open(uint32_t flow, const FlowSpec &spec, double told_bps)
+void Gates::Open(uint32_t flow, const FlowSpec &spec, double rate_bps)
 {
     flows_[flow].gate = NumberOf(spec.src, spec.dst);
     Gate &gate = gates_[flows_[flow].gate];
     ++gate.open;
-    if (told_bps > 0) {
-        gate.grant.rate_bps = told_bps;
-        gate.bucket.SetLimit(told_bps, spec.start_ns);
+    if (rate_bps > 0) {
+        gate.grant.rate_bps = rate_bps;
+        gate.bucket.SetLimit(rate_bps, spec.start_ns);
     }
     if (instant_) {
         Heard(flow, spec.start_ns);
@@ -125,7 +125,7 @@ void Gates::Arm(uint32_t gate, int64_t now_ns, int64_t wait_ns)
     }
 }
 
-// Flows send one packet each; who has sent stands behind who has not.
+// Flows send one packet each; those that have sent go behind those that have not.
 void Gates::Alarm(uint32_t gate, int64_t now_ns)
 {
     if (gates_[gate].alarm_ns != now_ns) { // another one is armed
@@ -178,7 +178,7 @@ void Gates::Heard(uint32_t flow, int64_t now_ns)
             edges_.push_back(state.gate);
         }
         heard.push_back(flow);
-        const bool by_syn = state.patient_until_ns == kNever; // or by its query; else its sender goes on already
+        const bool by_syn = state.patient_until_ns == kNever; // or by its query; else its sender sends already
         if (!answers_.empty() && hold_ && by_syn) {
             state.answer_ns = AnswerNs(flow, now_ns);
         }
@@ -244,15 +244,15 @@ std::vector<Gates::Edge> Gates::Edges(int64_t now_ns) const
 
 void Gates::Tell(std::vector<Grant> grants, int64_t now_ns)
 {
-    told_ = std::move(grants);
-    for (Grant &grant : told_) {
+    decided_ = std::move(grants);
+    for (Grant &grant : decided_) {
         grant.as_of_ns = now_ns;
     }
 }
 
 void Gates::Send(int64_t now_ns)
 {
-    for (const Grant &grant : told_) {
+    for (const Grant &grant : decided_) {
         if (instant_) {
             Set(grant, now_ns);
             continue;
@@ -270,7 +270,7 @@ void Gates::Send(int64_t now_ns)
             Leave(place);
         }
     }
-    told_.clear();
+    decided_.clear();
 }
 
 void Gates::Leave(uint32_t place)

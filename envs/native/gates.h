@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Per-destination control of the sending hosts: a gate between TCP and the NIC for each pair of hosts, and what each
-// receiver has heard of the flows to it. docs/receivers.md explains it.
+// receiver knows of the flows to it. docs/receivers.md explains it.
 #pragma once
 
 #include "spec.h"
@@ -23,7 +23,7 @@ struct Grant {
     double rate_bps = std::numeric_limits<double>::infinity(); // IP packets of data, all flows of the pair
     uint32_t window_pkts = 0; // most full packets of a flow without an ACK; 0: as TCP decides
     int64_t late_ns = 0;      // time from the decision until it leaves
-    int64_t as_of_ns = -1;    // it holds for flows that the receiver had heard of by then
+    int64_t as_of_ns = -1;    // it holds for flows that the receiver knew of by then
 };
 
 // A gate stops new data before TCP hands it down, so that a closed one leaves nothing in the host's queue, counts in no
@@ -43,9 +43,9 @@ class Gates
           std::function<void(uint32_t, uint32_t)> message);
 
     // The sender's side.
-    void Open(uint32_t flow, const FlowSpec &spec, double told_bps); // 0: its query has told it no rate
-    // The flow has no SYN. A note about it is on its way to the receiver, and may meet a full queue; if it is an
-    // answer, it has been heard of.
+    void Open(uint32_t flow, const FlowSpec &spec, double rate_bps); // of its query; 0: none
+    // The flow has no SYN. A note about it is on its way to the receiver, and may meet a full queue; the
+    // receiver already knows of an answer.
     void Noted(uint32_t flow, int64_t now_ns);
     // True if the flow may hand down a full packet. If not, it is woken when it may.
     bool Passes(uint32_t flow, int64_t now_ns);
@@ -59,11 +59,11 @@ class Gates
     void Alarm(uint32_t gate, int64_t now_ns);
 
     // The receiver's side: `Heard` when the first packet of a flow arrives, `Received` when all of it has.
-    // A held flow's SYN-ACK tells the sender when the flow may begin; so does a query, for its answer.
+    // The SYN-ACK of a held flow carries its start; so does a query, for its answer.
     void Heard(uint32_t flow, int64_t now_ns);
     void Received(uint32_t flow);
 
-    // A pair of hosts with flows that their receiver has heard of and not received completely.
+    // A pair of hosts with flows that their receiver knows of and has not received completely.
     struct Edge {
         int64_t src, dst, flows;
         double waiting_bytes, next_bytes, received_bytes, age_s;
@@ -93,8 +93,8 @@ class Gates
         uint32_t gate = 0;
         bool begun = false, waits = false, over = false;
         int64_t heard_ns = kNever;
-        int64_t answer_ns = kNever;        // start that its SYN-ACK says, until another word comes; kNever: none
-        int64_t patient_until_ns = kNever; // without an answer and a word, it begins then
+        int64_t answer_ns = kNever;        // start in its SYN-ACK, until a grant comes; kNever: none
+        int64_t patient_until_ns = kNever; // without an answer and a grant, it begins then
     };
 
     uint32_t NumberOf(uint32_t src, uint32_t dst);
@@ -108,14 +108,14 @@ class Gates
     uint32_t full_bytes_, mss_bytes_;
     bool instant_;
     int64_t patience_ns_, queue_ns_;
-    bool hold_;                                      // flows wait for a first word
+    bool hold_;                                      // flows wait for a first grant
     std::vector<AnswerSpec> answers_;                // by node; empty: receivers do not answer
     std::unordered_map<uint64_t, uint32_t> numbers_; // index in `gates_` by pair of hosts
     std::vector<Gate> gates_;
     std::vector<Flow> flows_;
-    std::vector<Grant> told_, under_way_;
+    std::vector<Grant> decided_, under_way_;
     std::vector<uint32_t> free_;  // places in `under_way_`
-    std::vector<uint32_t> edges_; // gates with flows that have been heard of, oldest first
+    std::vector<uint32_t> edges_; // gates with flows that their receivers know of, oldest first
     BytesOf bytes_of_;
     At alarm_at_, leave_at_;
     std::function<void(uint32_t)> wake_;

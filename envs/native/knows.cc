@@ -60,7 +60,7 @@ void Knowledge::Learn(const FlowSpec &flow, FlowView &view, int64_t now_ns, uint
     if (written_bytes < reach_bytes) { // there is room for what the application has not written
         view.expected_bytes = view.predict_at_bytes = 0;
     } else if (view.known_bytes >= view.predict_at_bytes) {
-        constexpr uint64_t kPredictions = 16; // while what is known doubles
+        constexpr uint64_t kPredictions = 16; // until the known bytes double
         view.expected_bytes = view.known_bytes + predictors_[flow.predictor].BeyondBytes(view.known_bytes);
         view.predict_at_bytes = view.known_bytes + view.known_bytes / kPredictions + 1;
     }

@@ -51,7 +51,7 @@ void MeasureHost(const HostColumns &out, size_t i, HostEpoch &host, double limit
         left += static_cast<double>(view.size_bytes - view.delivered_bytes) / size;
         if (view.limited && view.left_bytes < view.known_bytes) {
             wait_ns += now_ns - view.last_left_ns;
-            const uint64_t left_over = view.told_bytes() - view.left_bytes;
+            const uint64_t left_over = view.estimated_bytes() - view.left_bytes;
             queued_bytes += left_over;
             next_bytes = left_over < next_bytes ? left_over : next_bytes;
             ++queued_flows;

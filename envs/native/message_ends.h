@@ -74,7 +74,7 @@ class MessageEnds
     }
     void Close(uint32_t slot) { flows_[slot] = nullptr; }
 
-    // Data or a word has come to the receiver of an open flow.
+    // Data or a control packet has arrived at the receiver of an open flow.
     void ToReceiver(uint32_t slot, const ncc_tp_packet &k)
     {
         MessageFlow &m = *flows_[slot];
@@ -100,7 +100,7 @@ class MessageEnds
         }
     }
 
-    // A word has come to the sender of an open flow.
+    // A control packet has arrived at the sender of an open flow.
     void ToSender(uint32_t slot, const ncc_tp_packet &k)
     {
         MessageFlow &m = *flows_[slot];
@@ -146,7 +146,7 @@ class MessageEnds
         }
     }
 
-    // Hands down what is permitted and has room.
+    // Hands down the packets that are permitted and have room.
     void Send(uint32_t slot)
     {
         MessageFlow &m = *flows_[slot];
@@ -226,8 +226,8 @@ class MessageEnds
         probe.count = m.nxt;
         Say(m, probe, true, kBehind);
     }
-    // Says which of the packets below `end` are not here. Returns how many holes were said. The last that finds room is
-    // the one from `tail` on: no later word tells of it.
+    // Sends NACKs for the packets below `end` that have not arrived. Returns the number of holes reported. The last one
+    // with room is that from `tail` on, which no later control packet reports.
     uint32_t SayHoles(MessageFlow &m, uint32_t end, uint32_t tail = 0)
     {
         uint32_t said = 0;
@@ -332,7 +332,7 @@ class MessageEnds
             timer.word = network_.Schedule(due_ns, EventKind::kMessageTimer, m.slot);
         }
     }
-    // True if the timer is due by the event with this word, and off now.
+    // True if this event is the timer's, and the timer is due. The timer is then off.
     bool Due(MessageFlow &m, MessageTimer &timer, uint64_t word)
     {
         if (timer.word != word) {

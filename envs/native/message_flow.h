@@ -15,13 +15,13 @@
 namespace ncc
 {
 
-// Flags of data that only its way could set.
+// Flags of data that only switches can set.
 inline ncc_u32 FlagsOnArrival(bool trimmed, bool marked)
 {
     return static_cast<ncc_u32>(NCC_TP_TRIMMED) * trimmed | static_cast<ncc_u32>(NCC_TP_CE) * marked;
 }
 
-// A timer. Arming again takes no event: one that comes too early is scheduled again for the time that is due then.
+// A timer. Arming it again takes no event: an event that comes too early is scheduled again for the time then due.
 struct MessageTimer {
     static constexpr int64_t kOff = std::numeric_limits<int64_t>::max();
     int64_t due_ns = kOff;
@@ -36,11 +36,11 @@ struct MessageFlow {
     uint32_t pkts = 0, mss_bytes = 0, last_bytes = 0; // size, payload of a full packet and of the last
     uint64_t base_rtt_ns = 0, draws = 0;
     // Sender
-    uint32_t una = 0; // all packets below it are known to be there
+    uint32_t una = 0; // all packets below it are known to have arrived
     uint32_t nxt = 0; // first packet that has not left
     uint32_t sent = 0, acked = 0, again = 0, granted = 0;
-    uint32_t again_from = 0; // no packet below it is to go again
-    Numbers there, repeat;   // in [una, nxt): known to be there, to go again
+    uint32_t again_from = 0; // no packet below it is to be sent again
+    Numbers there, repeat;   // in [una, nxt): known to have arrived, to be sent again
     int64_t to_send_ns = 0;  // time since which there has been something to send
     std::deque<ncc_tp_grant> grants;
     MessageTimer permitted, sender_timer;
@@ -55,7 +55,7 @@ struct MessageFlow {
     uint32_t PayloadBytes(uint32_t number) const { return number + 1 < pkts ? mss_bytes : last_bytes; }
     bool sends() const { return again > 0 || nxt < pkts; } // something is to be sent
 
-    // The receiver has told the sender of a packet. Returns its payload, or 0 if that was known.
+    // The receiver has acknowledged a packet. Returns its payload, or 0 if that was known.
     uint32_t There(uint32_t number)
     {
         if (number < una || !there.Add(una, number)) {
@@ -86,7 +86,7 @@ struct MessageFlow {
         return k;
     }
 
-    // Obeys `lost`, which may add to `grant`. `at_host(number)`: the packet has not left its host.
+    // Applies `lost`, which may add to `grant`. `at_host(number)`: the packet has not left its host.
     template <class AtHost>
     void MarkLost(ncc_tp_out &out, AtHost at_host)
     {
@@ -101,7 +101,7 @@ struct MessageFlow {
         }
     }
 
-    // Obeys `revoke` and `grant`. Returns true if a PROBE was to follow permissions that are void now.
+    // Applies `revoke` and `grant`. Returns true if a PROBE was to follow revoked permissions.
     bool Permit(ncc_tp_grant grant, bool revoke, int64_t now_ns)
     {
         bool probe = false;
@@ -130,9 +130,9 @@ struct MessageFlow {
 
     // First packet that the map of an ACK names.
     static uint32_t MapFrom(uint32_t number) { return std::max(number, 64U) - 64; }
-    // The map (NCC_TP_MAPPED) of an ACK of the receiver; `below` tells of what is below it.
+    // The map (NCC_TP_MAPPED) of an ACK of the receiver; `below` covers the packets below it.
     uint64_t Map(uint32_t number) const { return got.Bits(MapFrom(number)) & NotBelow(MapFrom(number), below); }
-    // The sender reads a map. Returns the payload that it did not know to be there.
+    // The sender reads a map. Returns the payload newly known to have arrived.
     uint64_t ReadMap(uint32_t number, uint64_t map)
     {
         const uint32_t from = MapFrom(number);
@@ -148,7 +148,7 @@ struct MessageFlow {
         return first <= from ? ~0ULL : first - from < 64 ? ~0ULL << (first - from) : 0;
     }
 
-    // Data has come to the receiver.
+    // Data has arrived at the receiver.
     void TakeIn(uint32_t number)
     {
         here += number >= below && got.Add(below, number);

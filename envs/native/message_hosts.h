@@ -57,7 +57,7 @@ class MessageHosts
     }
 
     // Event: the turn of a host. `flow_of(flow)` is the state of a flow, `view(flow)` what its receiver sees, and
-    // `apply(flow, out)` obeys what the turn decides.
+    // `apply(flow, out)` applies the decisions of the turn.
     template <class FlowOf, class View, class Apply>
     void Turn(uint32_t index, const ncc_tp_ops &ops, const ncc_u64 *params, FlowOf flow_of, View view, Apply apply)
     {

@@ -72,8 +72,8 @@ class alignas(64) Nic
     int64_t limited_bytes() const { return limited_bytes_; } // IP packets sent under the limit
     uint64_t waiting_pkts() const { return waiting_pkts_; }
 
-    // Gives it a shaped queue, whose words leave before what else waits, as far as they have tokens of their own. They
-    // take none of the limit: words for full lines would leave none to data. What finds no room is dropped.
+    // Gives it a shaped queue, whose packets leave before all others while they have tokens of their own. They use none
+    // of the limit: control packets for full lines would leave none to data. Packets that find no room are dropped.
     void Shape(const ShapedSpec &spec, double line_bps, uint32_t overhead_bytes)
     {
         shaper_ = std::make_unique<Shaper<Packets>>(spec, line_bps, overhead_bytes);

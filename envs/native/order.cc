@@ -80,8 +80,8 @@ ncc_u64 FlowOrder::Key(uint32_t flow, int64_t now_ns) const
 {
     const FlowView &view = flows_[flow];
     const ncc_order_flow given{static_cast<ncc_u64>(now_ns - view.arrived_ns),
-                               static_cast<ncc_u64>(now_ns - view.last_left_ns), view.told_bytes(), view.left_bytes,
-                               view.delivered_bytes};
+                               static_cast<ncc_u64>(now_ns - view.last_left_ns), view.estimated_bytes(),
+                               view.left_bytes, view.delivered_bytes};
     return ops_.key(params_.data(), &given);
 }
 

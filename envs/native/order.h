@@ -25,8 +25,8 @@ struct FlowView {
     uint64_t predict_at_bytes = 0; // known_bytes at which the size is predicted next
     bool limited = true;           // under the host's rate limit
 
-    // Size of the flow as far as the host can tell.
-    uint64_t told_bytes() const { return std::max(known_bytes, expected_bytes); }
+    // Size of the flow as far as the host knows or predicts it.
+    uint64_t estimated_bytes() const { return std::max(known_bytes, expected_bytes); }
 
     // Call when payload up to `end_bytes` has left the host.
     void Left(uint64_t end_bytes, int64_t now_ns)

@@ -62,7 +62,7 @@ class PortBase
         plain_ = programs_ == nullptr && held_ == nullptr && discipline_.plain();
     }
 
-    // Gives it a shaped queue, whose words leave before what else waits, as far as they have tokens. Then every packet
+    // Gives it a shaped queue, whose packets leave before all others while they have tokens. Then every packet
     // is held, and `Shaper::word` names the event at which the next may leave.
     void Shape(const ShapedSpec &spec, double line_bps, uint32_t overhead_bytes)
     {

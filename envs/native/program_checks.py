@@ -38,7 +38,7 @@ def check_programs(scenario: Scenario) -> None:
         needs = program_needs()[name]
         if needs & SYMMETRIC and scenario.routing != "symmetric":
             raise ConfigError(
-                f"Program {name} needs ACKs to come back the way of their data, and Scenario.routing is "
+                f"Program {name} needs ACKs to return on the path of their data, and Scenario.routing is "
                 f"{scenario.routing}: set it to symmetric"
             )
         if needs & ROUTES and scenario.routing != "ecmp":
@@ -74,8 +74,8 @@ def _check_pairs(buffers: list[Buffer], used: list[str]) -> None:
     symmetric, choosing = ([name for name in used if program_needs()[name] & need] for need in (SYMMETRIC, ROUTES))
     if symmetric and choosing:
         raise ConfigError(
-            f"Program {symmetric[0]} needs ACKs to come back the way of their data, and program {choosing[0]} chooses "
-            "the way of each: leave one of them out of programs"
+            f"Program {symmetric[0]} needs ACKs to return on the path of their data, and program {choosing[0]} chooses "
+            "the path of each packet: leave one of them out of programs"
         )
 
 
@@ -122,7 +122,7 @@ def has_program(network: Topology, need: int) -> bool:
 
 
 def _having(buffer: Buffer, need: int, what: str) -> list[str]:
-    """List the port's programs with `need`; raise `ConfigError` if there are two, since one at most may have it."""
+    """List the port's programs with `need`; raise `ConfigError` if there are two, since at most one is allowed."""
     names = [program.name for program in buffer.programs if program_needs()[program.name] & need]
     if len(names) > 1:
         raise ConfigError(f"Programs {names[0]} and {names[1]} both {what}: leave one of them out of programs")

@@ -2,9 +2,9 @@
 /*
  * Requests as a graph of flows that is drawn once (docs/requests.md): a flow may wait until all flows of a group are
  * complete, and for a while after that. A query then also waits for its host's front end (front.h), if there is one.
- * This is in C, for whatever sends flows. Completions of one instant may come in any order: what they release is due
- * 1 ns later at least, a front end hears of an answer 1 ns after its end, and what is due at one time goes by numbers.
- * The caller lists the graph, says when a flow's own start has come and when a flow is complete, and takes what is due.
+ * This is in C, for every program that sends flows. Completions of one instant may come in any order: flows that they
+ * release are due at least 1 ns later, a front end gets an answer 1 ns after its end, and entries due at one time go by
+ * number. The caller lists the graph, calls when a flow's own start time or its completion comes, and takes due flows.
  */
 #ifndef NCC_REQUESTS_H
 #define NCC_REQUESTS_H
@@ -46,7 +46,7 @@ struct ncc_requests {
     const ncc_u64 *params;
     struct ncc_front_end *ends;
     uint32_t n_flows;
-    const int32_t *end_of;      /* by flow: place in `ends` of who asks this query; -1: no query */
+    const int32_t *end_of;      /* by flow: place in `ends` of the front end of this query; -1: no query */
     const int32_t *query_of;    /* by flow: the query that it answers; -1: none */
     const uint64_t *wire_bytes; /* by flow: its bytes on the line */
     uint32_t *next;             /* by flow: the query that waits behind it */
@@ -173,8 +173,7 @@ static inline void ncc_front_ready(struct ncc_requests *r, uint32_t flow, int64_
     ncc_front_ask(r, which, now_ns);
 }
 
-/* Call when the time has come that a flow was drawn with. Returns 1 if it starts; else a group or a front end lets it.
- */
+/* Call at the start time that was drawn for a flow. Returns 1 if it starts; else a group or a front end releases it. */
 static inline int ncc_requests_starts(struct ncc_requests *r, uint32_t flow, int64_t now_ns)
 {
     if (r->after && r->after[flow] >= 0)

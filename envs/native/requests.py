@@ -77,10 +77,10 @@ def _set_fronts(spec: Spec, module: Extension, topology: Topology, flows: FlowTa
 
 
 def _set_streams(spec: Spec, scenario: Scenario, stack: HostStack, flows: FlowTable, streams: Streams) -> None:
-    """Set the flows that hosts pass on, and the rates that queries tell."""
-    if (told := streams.told_bps > 0).any() and not scenario.has_receivers:
+    """Set the flows that hosts forward, and the rates that queries set."""
+    if (limited := streams.query_rate_bps > 0).any() and not scenario.has_receivers:
         raise ConfigError(
-            f"flow {int(np.argmax(told))} is told a rate by its query, which needs receivers: set "
+            f"flow {int(np.argmax(limited))} has a rate from its query, which needs receivers: set "
             "Scenario.neighbourhoods to receivers or both"
         )
     to = fed_rows(streams)
@@ -95,4 +95,4 @@ def _set_streams(spec: Spec, scenario: Scenario, stack: HostStack, flows: FlowTa
             f"flow {int(np.argmax(late))} is fed by others, so its application writes it as it comes: set writes of "
             "its component to at_once"
         )
-    spec.set_streams(to, np.ascontiguousarray(streams.told_bps, np.float64))
+    spec.set_streams(to, np.ascontiguousarray(streams.query_rate_bps, np.float64))

@@ -129,7 +129,8 @@ void Run::Begin(uint32_t flow)
 {
     knowledge_.Began(spec_.flows[flow], views_[flow]);
     if (gates_) {
-        gates_->Open(flow, spec_.flows[flow], spec_.graph.told_bps.empty() ? 0 : spec_.graph.told_bps[flow]);
+        gates_->Open(flow, spec_.flows[flow],
+                     spec_.graph.query_rate_bps.empty() ? 0 : spec_.graph.query_rate_bps[flow]);
     }
     std::vector<uint32_t> &live = SenderOf(flow).live;
     live_index_[flow] = static_cast<uint32_t>(live.size());

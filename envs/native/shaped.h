@@ -23,8 +23,8 @@ void Switches<Network, Port>::JoinShaped(uint32_t index, Ref ref)
     ServeShaped(index);
 }
 
-// Makes an event of the time at which something of this port can leave: of what waits beside words, when the
-// transmitter is free, of words alone, when the first has tokens. An earlier event takes the place of a later one.
+// Schedules the time at which a packet of this port can leave. If packets wait outside the shaped queue, that is when
+// the transmitter is free; otherwise when the first packet in it has tokens. An earlier event replaces a later one.
 template <class Network, class Port>
 void Switches<Network, Port>::ServeShaped(uint32_t index)
 {
@@ -83,7 +83,8 @@ void Nic<Network, Packets>::SendShaped(Ref ref)
     }
 }
 
-// Sends the first word if the wire is free and there are tokens. Returns true if nothing else can be sent now.
+// Sends the first packet of the shaped queue if the wire is free and there are tokens. Returns true if nothing else can
+// be sent now.
 template <class Network, class Packets>
 bool Nic<Network, Packets>::ServeShaped()
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The shaped queue of a port or NIC: words of message transports (transport.h), which leave at a share of the line.
+// The shaped queue of a port or NIC, which control packets of message transports (transport.h) leave at a share of the
+// line.
 #pragma once
 
 #include "packet_list.h"
@@ -12,7 +13,7 @@
 namespace ncc
 {
 
-constexpr uint32_t kShapedDepth = 2; // words that its bucket holds
+constexpr uint32_t kShapedDepth = 2; // control packets that its bucket holds
 
 template <class Packets>
 class Shaper
@@ -32,7 +33,7 @@ class Shaper
     uint32_t size() const { return list_.size(); }
     Ref front() const { return list_.front(); }
 
-    // Takes a word, unless there is no room for it.
+    // Takes a packet, unless there is no room for it.
     bool Push(Packets &packets, Ref ref, int64_t now_ns)
     {
         if (list_.size() >= (packets.header(ref).expendable() ? spec_.selective_pkts : spec_.shaped_pkts)) {
@@ -42,7 +43,7 @@ class Shaper
         list_.PushBack(packets, ref);
         return true;
     }
-    // Time until the first word may leave; 0: now.
+    // Time until the first packet may leave; 0: now.
     int64_t WaitNs(Packets &packets, int64_t now_ns)
     {
         return bucket_.WaitNs(packets.header(list_.front()).ip_bytes + overhead_bytes_, now_ns);

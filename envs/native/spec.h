@@ -20,11 +20,11 @@ struct ProgramSpec {
     Params params;
 };
 
-// The shaped queue of a port or NIC, for words of message transports (transport.h).
+// The shaped queue of a port or NIC, for control packets of message transports (transport.h).
 struct ShapedSpec {
     double shaped_frac = 0;      // share of the line, with what frames add; 0: there is none
-    uint32_t shaped_pkts = 8;    // words that may wait
-    uint32_t selective_pkts = 2; // words that may wait before expendable ones are dropped
+    uint32_t shaped_pkts = 8;    // packets that may wait
+    uint32_t selective_pkts = 2; // packets that may wait before expendable ones are dropped
 };
 
 // The egress queue of one end of a link.
@@ -35,7 +35,7 @@ struct QueueSpec : ShapedSpec {
     double red_max_prob = 0;
     int32_t pool = -1;          // shared pool that it may use beyond its own buffer; -1: none
     bool control_first = false; // packets without payload overtake data
-    bool mark_leaving = false;  // packets are marked as they leave the queue, by what is there then
+    bool mark_leaving = false;  // packets are marked as they leave the queue, by its length then
     int32_t classes = 1;        // queues served in strict priority, by the tags of packets; 1: first in, first out
     int32_t programs = -1;      // index in Spec::programs; -1: none
 };
@@ -91,7 +91,7 @@ struct GraphSpec {
     // as it comes (-1: none); and the rate of IP packets of data that its pair of hosts may send from its start on (0:
     // any), until its receiver says another one (gates.h).
     std::vector<int32_t> feeds;
-    std::vector<double> told_bps;
+    std::vector<double> query_rate_bps;
 };
 
 // The port to a host that asks, for its front end (front.h).
@@ -142,8 +142,8 @@ struct Spec : ShapedSpec {        // the base: shaped queue of each NIC
     uint32_t first_write_pkts = 22;  // room of a new socket's send buffer
     bool backlog = false;            // hosts know what applications have written, not the sizes of flows
     bool receivers = false;          // receivers tell their senders when to start, and how fast to send (gates.h)
-    bool hold = false;               // flows send nothing but a SYN until their receiver has said something
-    int64_t patience_ns = 0;         // for which a held flow waits for a first word
+    bool hold = false;               // flows send only a SYN until their receiver grants a start
+    int64_t patience_ns = 0;         // for which a held flow waits for a first grant
     int64_t queue_ns = 0;            // longest wait in the queue of a port
     std::vector<AnswerSpec> answers; // by node id; empty: receivers do not answer SYNs
     bool instant = false;            // an oracle: receivers know of flows at once, and their grants arrive at once
@@ -165,7 +165,7 @@ struct Spec : ShapedSpec {        // the base: shaped queue of each NIC
     std::string front = "one_all";
     Params front_params;
     std::vector<FrontEndSpec> front_ends;
-    bool symmetric = false;  // ACKs and words take the path of the data, in reverse
+    bool symmetric = false;  // ACKs and control packets take the path of the data, in reverse
     bool sprayed = false;    // packets take paths of equal length in turn
     bool by_entropy = false; // a hash of flow and entropy picks the path of each packet
     uint64_t seed = 0;

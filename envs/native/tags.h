@@ -21,7 +21,7 @@ class Tags
 
     ncc_tag_out Of(const FlowView &flow, uint64_t offset_bytes, uint32_t payload_bytes) const
     {
-        const ncc_tag_packet packet{offset_bytes, payload_bytes, flow.told_bytes(), flow.delivered_bytes};
+        const ncc_tag_packet packet{offset_bytes, payload_bytes, flow.estimated_bytes(), flow.delivered_bytes};
         ncc_tag_out out{};
         ops_.tag(params_.data(), &packet, &out);
         return out;

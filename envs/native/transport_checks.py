@@ -17,14 +17,14 @@ from ncc.core.topology import MOST_CLASSES, Buffer
 from ncc.harness.datapath import HostStack
 
 SAY_BYTES = 46
-"""IP packet of a word (NCC_TP_SAY_BYTES)."""
+"""Size of a control packet as an IP packet (NCC_TP_SAY_BYTES)."""
 BLIND_PARAMS = ("blind_pkts", "expendable")
 """Parameters by which transports send data that ports drop first (Aeolus)."""
-LEAST_WORDS_PER_S = 100
-LEAST_SHAPED_BPS = 84 * 8 * LEAST_WORDS_PER_S
-"""Least rate of a shaped queue. Rates of words, which are a share of it, then are never 0."""
-MOST_WORDS = 2**23
-"""Words of a flow on their way at once: half of the numbers of a stamp (NCC_STAMP_SEQ), which go round."""
+LEAST_CONTROL_PKTS_PER_S = 100
+LEAST_SHAPED_BPS = 84 * 8 * LEAST_CONTROL_PKTS_PER_S
+"""Least rate of a shaped queue. Rates of control packets, which are a share of it, then are never 0."""
+MOST_CONTROL_PKTS = 2**23
+"""Most control packets of a flow in flight: half of the numbers of a stamp (NCC_STAMP_SEQ), which go round."""
 
 
 def check_transports(scenario: Scenario, stack: HostStack) -> None:
@@ -51,18 +51,18 @@ def _check_shaped(name: str, scenario: Scenario, ports: list[Buffer]) -> None:
         )
     network, transport = scenario.network(), scenario.transport
     rates_bps = [link.rate_bps for link in network.links]
-    word_bytes = SAY_BYTES + transport.frame_overhead_bytes
-    rtt_s = longest_rtt_s(network, transport.mtu_bytes + transport.frame_overhead_bytes, word_bytes)
-    word_bps = 8 * word_bytes / rtt_s
-    if min(fracs) * min(rates_bps) < (least_bps := max(LEAST_SHAPED_BPS, word_bps)):
+    wire_bytes = SAY_BYTES + transport.frame_overhead_bytes
+    rtt_s = longest_rtt_s(network, transport.mtu_bytes + transport.frame_overhead_bytes, wire_bytes)
+    pkt_bps = 8 * wire_bytes / rtt_s
+    if min(fracs) * min(rates_bps) < (least_bps := max(LEAST_SHAPED_BPS, pkt_bps)):
         raise ConfigError(
-            f"Transport {name} needs shaped queues of at least {least_bps:.0f} bit/s, for a word in each RTT of "
-            f"{rtt_s:.2g} s and {LEAST_WORDS_PER_S} in a second: set shaped_frac of Scenario.topology and of "
+            f"Transport {name} needs shaped queues of at least {least_bps:.0f} bit/s, for a control packet in each RTT "
+            f"of {rtt_s:.2g} s and {LEAST_CONTROL_PKTS_PER_S} in a second: set shaped_frac of Scenario.topology and of "
             f"Scenario.nic to {least_bps / min(rates_bps):.2g} or more"
         )
-    if (words := scenario.nic.shaped_frac * max(rates_bps) / word_bps) > MOST_WORDS:
+    if (pkts := scenario.nic.shaped_frac * max(rates_bps) / pkt_bps) > MOST_CONTROL_PKTS:
         raise ConfigError(
-            f"Transport {name} can tell {MOST_WORDS} words of a flow on their way apart, and {words:.0f} fit in the "
+            f"Transport {name} can tell {MOST_CONTROL_PKTS} control packets of a flow apart, and {pkts:.0f} fit in the "
             f"longest RTT of {rtt_s:.2g} s: lower shaped_frac of Scenario.nic, or delays of Scenario.topology"
         )
 
@@ -159,7 +159,7 @@ def _has(port: Buffer, need: int) -> bool:
 def _check_routes(name: str, needs: TransportNeeds, scenario: Scenario, ports: list[Buffer]) -> None:
     if needs & TransportNeeds.SYMMETRIC and scenario.routing != "symmetric":
         raise ConfigError(
-            f"Transport {name} needs its words to come back the way of their data, and Scenario.routing is "
+            f"Transport {name} needs control packets to return on the path of their data, and Scenario.routing is "
             f"{scenario.routing}: set it to symmetric"
         )
     choosing = {each.name for port in ports for each in port.programs if program_needs()[each.name] & ROUTES}
@@ -189,7 +189,7 @@ def _check_hosts(name: str, scenario: Scenario, stack: HostStack) -> None:
 
 
 def _check_beside(scenario: Scenario, stack: HostStack, ports: list[Buffer]) -> None:
-    """Refuse transports that would share one queue, which is what each is designed against."""
+    """Refuse transports that would share one queue: each is designed for a queue of its own."""
     own = [name for name, _ in _carrying(scenario, stack)]
     messages = list(dict.fromkeys(name for name in own if name in message_transports()))
     tcp = [name for name in own if name not in message_transports()]

@@ -23,8 +23,8 @@ bool HasMessages(const Spec &spec);
 // Marks of packets that hosts and ports look at.
 enum MessageMark : uint8_t {
     kExpendable = 1, // the first to be dropped
-    kInShaped = 2,   // a word that waits in the shaped queue
-    kBehind = 4,     // a word that waits in its flow's own queue at its host, as data does
+    kInShaped = 2,   // a control packet that waits in the shaped queue
+    kBehind = 4,     // a control packet that waits in its flow's own queue at its host, as data does
 };
 
 } // namespace ncc

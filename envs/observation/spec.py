@@ -182,8 +182,8 @@ def check_on_hosts(spec: ObservationSpec) -> None:
                 lacks = "do not measure" if own else "are not sent"
                 raise ConfigError(
                     f"Feature {name!r} of features.yaml takes the signal {signal.name!r}, which agents on hosts "
-                    f"{lacks}: train a policy without it (observation.leave_out), or add the signal to what they are "
-                    "told (CONTRIBUTING.md, Add a signal)"
+                    f"{lacks}: train a policy without it (observation.leave_out), or add the signal to the "
+                    "messages of hosts (CONTRIBUTING.md, Add a signal)"
                 )
 
 

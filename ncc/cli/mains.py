@@ -32,7 +32,6 @@ from ncc.run.config_files import (
     use_config_dir,
     with_scenario_files,
 )
-from ncc.run.old_names import now_called
 
 STATUS_CONFIG = 2
 STATUS_FAILED = 1
@@ -189,8 +188,7 @@ def _composition_error(error: HydraException, main: str) -> str:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, option = error.missing_cfg_file.rpartition("/")
         known = groups().get(group, []) if error.options is None else error.options
-        unknown = UnknownNameError(group or "configuration", option, known, elsewhere(group, option))
-        return now_called(group, option) or str(unknown)
+        return str(UnknownNameError(group or "configuration", option, known, elsewhere(group, option)))
     if isinstance(cause, OmegaConfBaseException) and cause.full_key and isinstance(cause.parent_node, Mapping):
         parent, _, key = cause.full_key.rpartition(".")
         none = f"a key of {key} is set, and none is chosen; choose {key}= as well"
@@ -203,8 +201,7 @@ def _composition_error(error: HydraException, main: str) -> str:
         top, own = group.partition("/")[0], _own_groups(main)
         if group != top and top in own:
             return f"{group}= changes a {top}, and none is chosen; choose {top}= as well"
-        none = f"ncc {main} has no group {group}" + (f"; its groups are {', '.join(own)}" if own else "")
-        return now_called(f"ncc {main}", group) or none
+        return f"ncc {main} has no group {group}" + (f"; its groups are {', '.join(own)}" if own else "")
     if isinstance(error, OverrideParseException):
         return f"Cannot read override {error.override!r}; write group=option or key=value, in quotes for the shell"
     return "; ".join(line.strip().rstrip(".") for line in str(error).splitlines() if line.strip())

@@ -6,7 +6,7 @@ IJHPCA 2005, describes the first two and the tree; Sanders, Speck, Träff, "Two-
 broadcast, reduction and scan", Parallel Computing 2009, the double tree; Huang et al., "GPipe", NeurIPS 2019, the
 pipeline.
 
-- `ring`: an all-reduce of 2(n - 1) steps. In each step a host sends S/n to the next one, when it has what comes from
+- `ring`: an all-reduce of 2(n - 1) steps. In each step a host sends S/n to the next one, when it has the data from
   the one before.
 - `halving_doubling`: an all-reduce of 2 log2(n) steps. Partners are n/2, n/4, ... 1 and then 1, ... n/2 places apart
   and send S/2, S/4, ... S/n and then S/n, ... S/2. n is a power of 2.

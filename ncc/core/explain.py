@@ -36,7 +36,7 @@ def explain(kind: Any, data: Any, where: str, message: str) -> str:
         elif step["index"] is not None:
             place = _name_pair(place, types, value, int(step["index"]))
         value = _child(value, step)
-        types = [member for found in _follow(types, step) for member in members(found, value)]
+        types = [member for kind in _follow(types, step) for member in members(kind, value)]
     structs = [t for t in types if isinstance(t, type) and issubclass(t, msgspec.Struct)]
     if text.startswith("Invalid enum value"):
         options = [str(option) for kind in types if get_origin(kind) is Literal for option in get_args(kind)]
@@ -83,22 +83,22 @@ def members(kind: Any, value: Any) -> list[Any]:
         kind = get_args(kind)[0]
     if get_origin(kind) not in (Union, UnionType):
         return [kind]
-    found = [member for arg in get_args(kind) if arg is not NoneType for member in members(arg, value)]
+    kinds = [member for arg in get_args(kind) if arg is not NoneType for member in members(arg, value)]
     if isinstance(value, Mapping):
-        configs = [(t, getattr(t, "__struct_config__", None)) for t in found]
+        configs = [(t, getattr(t, "__struct_config__", None)) for t in kinds]
         named = [t for t, c in configs if c is not None and c.tag_field and value.get(c.tag_field) == c.tag]
-        return named or found
-    return found
+        return named or kinds
+    return kinds
 
 
 def _follow(types: list[Any], step: re.Match[str]) -> list[Any]:
-    found = []
+    kinds = []
     for kind in types:
         if step["name"] is not None and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            found += [f.type for f in msgspec.structs.fields(kind) if f.encode_name == step["name"]]
+            kinds += [f.type for f in msgspec.structs.fields(kind) if f.encode_name == step["name"]]
         elif step["index"] is not None and get_args(kind):
-            found.append(_item_type(kind, int(step["index"])))
-    return found
+            kinds.append(_item_type(kind, int(step["index"])))
+    return kinds
 
 
 def _item_type(kind: Any, index: int) -> Any:

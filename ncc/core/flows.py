@@ -53,19 +53,19 @@ class Graph:
 
 @dataclass(frozen=True)
 class Streams:
-    """Streams of a graph that hosts pass on while they come; all columns have shape [n_flows].
+    """Streams of a graph, which hosts forward while they arrive; all columns have shape [n_flows].
 
-    What a flow delivers may be written, as it comes, into a later flow of its receiver. The other bytes of that flow
-    are its sender's own, and there from its start.
+    The bytes that a flow delivers may be written, as they arrive, into a later flow of its receiver. All other bytes of
+    that flow are its sender's own and available from its start.
     """
 
     stream: IntArray
-    """Number of the stream that the flow is, by which others feed it; -1: none does."""
+    """Number of the stream that this flow carries, by which other flows feed it; -1: none does."""
     feeds: IntArray
-    """Stream into which the flow's receiver writes what comes, which has a lower number than the flow's own; -1: none.
+    """Stream into which the flow's receiver writes the arriving bytes; its number is below the flow's own. -1: none.
     """
-    told_bps: FloatArray
-    """Rate of IP packets of data that the flow's query told its sender, until the receiver says another one
+    query_rate_bps: FloatArray
+    """Rate of IP packets of data that the flow's query set for its sender, until a grant changes it
     (`ncc.core.receivers.Grants.rate_bps`); 0: none. It holds for all flows of the pair of hosts."""
 
 

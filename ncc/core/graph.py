@@ -29,12 +29,12 @@ _COLUMNS = {
     "think_s": np.float64,
     "stream": np.int64,
     "feeds": np.int64,
-    "told_bps": np.float64,
+    "query_rate_bps": np.float64,
 }
 _FREE: dict[str, Any] = {"request": NONE, "answer": False, "group": NONE, "after": NONE, "think_s": 0.0}
 """Columns of a flow that is part of no graph."""
-_ALONE: dict[str, Any] = {"stream": NONE, "feeds": NONE, "told_bps": 0.0}
-"""Columns of a flow that is not passed on and has been told no rate."""
+_ALONE: dict[str, Any] = {"stream": NONE, "feeds": NONE, "query_rate_bps": 0.0}
+"""Columns of a flow that is not forwarded and whose query sets no rate."""
 _NUMBERS = {"request": "request", "group": "group", "after": "group", "stream": "stream", "feeds": "stream"}
 """Columns of numbers, and the column in which these are given to flows."""
 
@@ -43,7 +43,8 @@ class Rows:
     """Rows of a graph, appended some at a time; groups are numbered in the order in which they are made."""
 
     def __init__(self) -> None:
-        self._parts: list[dict[str, np.ndarray]] = []
+        self._parts: list[tuple[int, dict[str, npt.ArrayLike]]] = []
+        self._n = 0
         self.n_groups = self.n_streams = 0
         self.request = 0
         """Number of the request whose rows are appended."""
@@ -67,13 +68,12 @@ class Rows:
 
         A row that waits for a group starts at least 1 ns after it.
         """
-        given = {"start_s": 0.0, **_FREE, **_ALONE, "src": src, "dst": dst, "size_bytes": size_bytes, **columns}
-        part = np.broadcast_arrays(*(np.asarray(given[name], kind) for name, kind in _COLUMNS.items()))
-        self._parts.append({name: np.atleast_1d(column) for name, column in zip(_COLUMNS, part, strict=True)})
-        waits = self._parts[-1]["after"] >= 0
-        self._parts[-1]["think_s"] = np.where(
-            waits, np.maximum(self._parts[-1]["think_s"], 1 / NS_PER_S), self._parts[-1]["think_s"]
-        )
+        given = {"src": src, "dst": dst, "size_bytes": size_bytes, **columns}
+        if unknown := given.keys() - _COLUMNS.keys():
+            raise TypeError(f"rows of a graph have no column {min(unknown)}")
+        (n,) = np.broadcast_shapes((1,), *(np.shape(column) for column in given.values()))
+        self._parts.append((n, given))
+        self._n += n
 
     def wait(self, host: npt.ArrayLike, **columns: npt.ArrayLike) -> None:
         """Append waits at hosts."""
@@ -81,7 +81,17 @@ class Rows:
 
     def columns(self) -> dict[str, np.ndarray]:
         """Return the columns of all rows."""
-        return {name: np.concatenate([part[name] for part in self._parts]) for name in _COLUMNS}
+        free = {"start_s": 0.0, **_FREE, **_ALONE}
+        made: dict[str, np.ndarray] = {
+            name: np.full(self._n, free.get(name, 0), kind) for name, kind in _COLUMNS.items()
+        }
+        at = 0
+        for n, given in self._parts:
+            for name, column in given.items():
+                made[name][at : at + n] = column
+            at += n
+        made["think_s"] = np.where(made["after"] >= 0, np.maximum(made["think_s"], 1 / NS_PER_S), made["think_s"])
+        return made
 
 
 def join(rows: Rows, hosts: IntArray, *groups: IntArray, start_s: float = 0.0) -> IntArray:
@@ -122,7 +132,7 @@ def joined(parts: list[dict[str, np.ndarray]]) -> tuple[Graph | None, Streams | 
             first[name] += int(part[name].max(initial=NONE)) + 1 if name in part else 0
     whole: dict[str, Any] = {name: np.concatenate(column).astype(_COLUMNS[name]) for name, column in columns.items()}
     streams = Streams(**{name: whole.pop(name) for name in _ALONE})
-    passed_on = (streams.feeds >= 0).any() or (streams.told_bps > 0).any()
+    passed_on = (streams.feeds >= 0).any() or (streams.query_rate_bps > 0).any()
     return Graph(**whole), streams if passed_on else None
 
 
@@ -197,8 +207,8 @@ def _check_streams(flows: FlowTable, streams: Streams, refuse: Callable[[BoolArr
     refuse(fed_bytes > flows.size_bytes, (
         "is fed more bytes than it has: its size must be that of the flows that feed it and what its sender has itself"
     ))  # fmt: skip
-    refuse(~((streams.told_bps >= 0) & np.isfinite(streams.told_bps)), (
-        "has a told_bps that is not a rate in bits/s, or 0 for none"
+    refuse(~((streams.query_rate_bps >= 0) & np.isfinite(streams.query_rate_bps)), (
+        "has a query_rate_bps that is not a rate in bits/s, or 0 for none"
     ))  # fmt: skip
 
 

@@ -43,7 +43,7 @@ class Measurement(Progress, Measured):
     edges: Edges = NO_EDGES
     """Flows as their receivers know them; empty unless `Scenario.has_receivers`. Results do not store them."""
     delivered: Delivered = NONE_DELIVERED
-    """Flows that were delivered, as a central controller is told; empty if hosts have no tags (`HostStack.tags`).
+    """Delivered flows, as a central controller learns of them; empty if hosts have no tags (`HostStack.tags`).
     Results do not store them."""
     queues: Queues = NO_QUEUES
     """Queues before neighbourhoods at the end of the period; as `edges`."""

@@ -229,9 +229,9 @@ class Scenario(Value, frozen=True):
             check_fits(self.workload, network, self.duration_s)
         except ConfigError as error:
             raise ConfigError(f"Scenario.{error}") from None
-        if not self.has_receivers and (telling := [name for name, traffic in self.workload if traffic.tells_rates]):
+        if not self.has_receivers and (setting := [name for name, traffic in self.workload if traffic.sets_rates]):
             raise ConfigError(
-                f"Scenario.workload.{telling[0]} tells hubs how fast to send, which needs receivers: set "
+                f"Scenario.workload.{setting[0]} sets the rates of hubs, which needs receivers: set "
                 "neighbourhoods to receivers or both"
             )
         if self.drain_s is None and (lasting := [name for name, traffic in self.workload if traffic.endless]):

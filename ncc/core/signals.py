@@ -179,7 +179,7 @@ class FlowRecords:
     control_bytes: IntArray = signal(
         "flow",
         "bytes",
-        "IP packets of the words that both ends of a message transport said",
+        "control packets of both ends of a message transport, IP packets",
         "simulators; 0 with TCP",
     )
     rtt_mean_s: FloatArray = signal("flow", "s", "mean of the sender's RTT samples", "NaN without one")

@@ -69,7 +69,7 @@ class Store(Asking, frozen=True, kw_only=True, tag="store"):
                 "asked for together"
             )
         if self.sicc is not None and self.writes != "at_once":
-            raise ConfigError("Store.writes must be at_once with sicc: hubs write what comes, as it comes")
+            raise ConfigError("Store.writes must be at_once with sicc: hubs write answers as they arrive")
         if self.picc is not None and self.sicc is not None:
             raise ConfigError("Store.picc and Store.sicc are two ways to ask: set one of them to null")
         if self.picc is not None and (n := self.picc.logged * self.asked) > MAX_ENTRIES:
@@ -83,7 +83,7 @@ class Store(Asking, frozen=True, kw_only=True, tag="store"):
             )
 
     @property
-    def tells_rates(self) -> bool:
+    def sets_rates(self) -> bool:
         return self.sicc is not None
 
     def fits(self, topology: Topology, duration_s: float) -> None:

@@ -18,11 +18,11 @@ ENTRY_BYTES = 16
 FULL_BYTES = 1460
 """Payload of a full packet: an object that is larger fills several (eq. 3.1)."""
 SLOW_FRAC = 0.1
-"""Speed of an overloaded hub as a share of what it was told (wang2021 section 3.2.4)."""
+"""Speed of an overloaded hub as a share of its assigned speed (wang2021 section 3.2.4)."""
 
 
 class Sicc(Value, frozen=True, kw_only=True):
-    """SICC's plan of a request (section 3.1). `controller=sicc` changes the rates that it tells hubs."""
+    """SICC's plan of a request (section 3.1). `controller=sicc` changes the rates of hubs later."""
 
     redirect: bool = True
     """Choose the copies so that all hubs need about the same time (eq. 3.7 and 3.8), before the request starts. False:
@@ -34,10 +34,10 @@ class Sicc(Value, frozen=True, kw_only=True):
     nearby: bool = True
     """A swarm is the servers of a rack. False: as many servers, drawn from all of the request."""
     packed: bool = True
-    """Fill packets with objects as they come. False: a hub sends each object as a flow of its own; needs tree: false.
-    """
+    """Fill packets with objects in order of arrival. False: a hub sends each object as a flow of its own; needs
+    tree: false."""
     use_frac: Annotated[float, Meta(gt=0, le=1)] = 0.97
-    """Share of the front end's line that its hubs are told together, in IP packets; frames add 2.5 % to full ones."""
+    """Share of the front end's line that is assigned to its hubs, in IP packets; frames add 2.5 % to full ones."""
     overloaded_frac: Fraction = 0.0
     """Probability with which a hub sends at `SLOW_FRAC` of its rate."""
 
@@ -125,7 +125,7 @@ def ask_hubs(
         to, hubs, query_bytes + ENTRY_BYTES * named,
         group=asked, after=np.where(top, after, asked[parent]), think_s=np.where(top, think_s, 0.0), **shared,
     )  # fmt: skip
-    told_bps = _told(sicc, fabric.line_bps(front_end), bytes_below, top) * speed[rack]
+    query_rate_bps = _assigned_bps(sicc, fabric.line_bps(front_end), bytes_below, top) * speed[rack]
     pair, which = np.unique(np.stack([swarm, at]), axis=1, return_inverse=True)
     of, server, which = pair[0], pair[1], which.ravel()
     far = server != hubs[of]
@@ -140,7 +140,7 @@ def ask_hubs(
         whole, ready = rows.group(), np.where(far, came, asked[of])[which]
         rows.add(
             hubs[swarm], front_end, sizes,
-            group=whole, after=ready, answer=True, told_bps=told_bps[swarm], **shared,
+            group=whole, after=ready, answer=True, query_rate_bps=query_rate_bps[swarm], **shared,
         )  # fmt: skip
         return whole
     rows.add(server[far], hubs[of[far]], leg_bytes, feeds=stream[of[far]], **given)
@@ -148,13 +148,13 @@ def ask_hubs(
     rows.add(
         hubs, to, bytes_below,
         group=np.where(top, whole, NONE), after=asked, think_s=service_s, answer=True,
-        stream=stream, feeds=np.where(top, NONE, stream[parent]), told_bps=told_bps, **shared,
+        stream=stream, feeds=np.where(top, NONE, stream[parent]), query_rate_bps=query_rate_bps, **shared,
     )  # fmt: skip
     return whole
 
 
-def _told(sicc: Sicc, line_bps: float, bytes_below: IntArray, top: BoolArray) -> FloatArray:
-    """Return the rates that hubs are told, [n_hubs]; 0 for those that send to other hubs."""
+def _assigned_bps(sicc: Sicc, line_bps: float, bytes_below: IntArray, top: BoolArray) -> FloatArray:
+    """Return the rates assigned to hubs, [n_hubs]; 0 for those that send to other hubs."""
     weight = np.where(top, bytes_below if sicc.by_bytes else 1.0, 0.0)
     rates: FloatArray = sicc.use_frac * line_bps * weight / weight.sum()
     return rates

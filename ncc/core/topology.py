@@ -115,16 +115,16 @@ class Buffer(Value, frozen=True):
     mark_on_departure: bool = False
     """Mark packets as they leave the queue, by the queue and the pool that they leave behind, instead of as they join.
 
-    The mark then tells of a state that is younger by the packet's wait (the switch of bai2020, section V-B).
+    The mark then shows a state that is newer by the packet's wait (the switch of bai2020, section V-B).
     """
     classes: Classes = 1
     """Number of strict-priority queues that share the buffer, class 0 first; 1: first in, first out. Packets without
     data have class 0. Data has the class of its tag (`HostStack.tags`); tags beyond the last class have the last."""
     shaped_frac: Share = 0.0
-    """Share of the line, with what frames add, at which words of message transports leave (`baselines/transport.h`), in
-    a queue of their own before all others; 0: there is no such queue."""
+    """Share of the line, with what frames add, at which control packets of message transports
+    (`baselines/transport.h`) leave, in a queue of their own before all others; 0: there is no such queue."""
     shaped_pkts: Count = 8
-    """Words that may wait in it."""
+    """Control packets that may wait in it."""
     selective_pkts: Natural = 2
     """Words that may wait in it before expendable ones are dropped (selective dropping of FlashPass)."""
     programs: tuple[Program, ...] = ()

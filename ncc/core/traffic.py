@@ -28,8 +28,8 @@ class Traffic(Value, frozen=True, kw_only=True, tag_field="kind"):
     """True if the flows outlast the run: they are measured while they last and need not be delivered."""
 
     @property
-    def tells_rates(self) -> bool:
-        """True if queries tell senders how fast to send (`ncc.core.flows.Streams`), which needs receivers."""
+    def sets_rates(self) -> bool:
+        """True if queries set the rates of senders (`ncc.core.flows.Streams`), which needs receivers."""
         return False
 
     def draw(self, topology: Topology, duration_s: float, rng: np.random.Generator) -> Columns:

@@ -89,19 +89,19 @@ def _read(data: Any, where: str, unit: str | None) -> Any:
 
 
 def _unit_of(key: Any) -> str | None:
-    found = _KEY.search(key) if isinstance(key, str) else None
-    return found and (found["last"] or found["per"])
+    match = _KEY.search(key) if isinstance(key, str) else None
+    return match and (match["last"] or match["per"])
 
 
 def _number(text: str, where: str, measure: str, size: str) -> Any:
     """Convert a quantity to a number of units of the key, which have this size in SI."""
-    found = _QUANTITY.fullmatch(text)
-    if found is None:
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
         return text
-    unit, units = found["unit"], _SCALES[measure]
+    unit, units = match["unit"], _SCALES[measure]
     if measure == "rate":  # there are no millibits, so gbps is as clear as Gbps
         if in_bytes := _BYTE_RATE.fullmatch(unit):
-            bits = Decimal(found["number"]) * BITS_PER_BYTE
+            bits = Decimal(match["number"]) * BITS_PER_BYTE
             raise ConfigError(
                 f"{where} is in bits per second: {text} is bytes per second; write {bits.normalize():f}"
                 f"{in_bytes['prefix']}bps"
@@ -114,6 +114,6 @@ def _number(text: str, where: str, measure: str, size: str) -> Any:
             f"{where} is a {measure} and cannot be {text!r}{other and f', a {other}'}"
             f"{f'.{near} Its' if near else '; its'} units are {', '.join(units)}"
         )
-    exact = Decimal(found["number"]) * Decimal(units[unit]) / Decimal(size)
+    exact = Decimal(match["number"]) * Decimal(units[unit]) / Decimal(size)
     whole = (measure in ("size", "number of packets") or size != "1") and exact == int(exact)
     return int(exact) if whole else float(exact)

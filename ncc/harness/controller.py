@@ -150,7 +150,7 @@ class ReceiverRuleLimit(Formula, frozen=True, tag="receiver_rule"):
     def check(self) -> None:
         if self.ahead_frac + self.window_frac > 1:
             raise ConfigError(
-                f"controller.limit.ahead_frac and window_frac must be at most 1 together, or what is on its way does "
+                f"controller.limit.ahead_frac and window_frac must be at most 1 together, or the data in flight does "
                 f"not fit the buffer, got {self.ahead_frac} and {self.window_frac}"
             )
 
@@ -159,7 +159,7 @@ class ReceiverRuleLimit(Formula, frozen=True, tag="receiver_rule"):
 
 
 class IctcpLimit(Formula, frozen=True, tag="ictcp"):
-    """Receive windows of connections, by what a receiver's link can take: `ncc.harness.ictcp.Ictcp`."""
+    """Receive windows of connections, by the capacity of a receiver's link: `ncc.harness.ictcp.Ictcp`."""
 
     limits_hosts = False
     needs_receivers = True
@@ -182,7 +182,7 @@ class IctcpLimit(Formula, frozen=True, tag="ictcp"):
 
 
 class FlowtuneLimit(Formula, frozen=True, tag="flowtune"):
-    """Rates of pairs of hosts, told by one allocator that knows all flows: `ncc.harness.flowtune.Flowtune`."""
+    """Rates of pairs of hosts, set by one allocator that knows all flows: `ncc.harness.flowtune.Flowtune`."""
 
     limits_hosts = False
     needs_receivers = True
@@ -192,9 +192,9 @@ class FlowtuneLimit(Formula, frozen=True, tag="flowtune"):
     rounds: Annotated[int, Meta(ge=1, le=1000)] = 10
     """Updates of the prices per period; the paper's allocator makes one in 10 us."""
     use_frac: Annotated[float, Meta(gt=0, le=1)] = 0.97
-    """Share of the links' rates that is given out."""
+    """Share of the links' rates to allocate."""
     tolerance_frac: NonNegative = 0.05
-    """Change of a pair's rate, relative to the one last told, above which the sender is told again."""
+    """Change of a pair's rate, relative to its last grant, above which a new grant is sent."""
 
     def build(self) -> Flowtune:
         return Flowtune(**self.constants())

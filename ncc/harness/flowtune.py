@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Flowtune (Perry et al., NSDI 2017): one allocator tells each sender the rate of its flows.
+"""Flowtune (Perry et al., NSDI 2017): one allocator sets the rates of all flows.
 
 The rates maximise the sum of log(rate) over all flows: they are proportionally fair. Section numbers are the paper's.
 Its text was not at hand beyond the abstract, so equations and constants are from memory.
@@ -17,7 +17,7 @@ from ncc.core.receivers import Decision, Grants
 from ncc.core.scenario import Scenario
 from ncc.core.topology import Topology
 
-NEVER_TOLD = 0.0
+NEVER_SENT = 0.0
 
 
 class Ned:
@@ -70,7 +70,7 @@ class Ned:
 
 
 class Bundles(NamedTuple):
-    """Links of a network for the allocator. Equally short ways in parallel are one link, as ECMP spreads flows evenly.
+    """Links of a network for the allocator. Parallel paths of equal length are one link, as ECMP spreads flows evenly.
 
     A route is the host's link up, then bundles between switches, then the link down. Nodes are rows of all columns.
     """
@@ -109,7 +109,7 @@ def bundles(network: Topology) -> Bundles:
         switch[host] = rows.setdefault(link.b if link.a == host else link.a, len(rows))
         rates += [network.port_rate_bps(port)] * 2
     links: dict[tuple[int, ...], int] = {}
-    ways: dict[tuple[int, int], list[int]] = {}
+    paths: dict[tuple[int, int], list[int]] = {}
     owner: dict[int, tuple[int, ...]] = {}
     for (a, row_a), (b, row_b) in product(rows.items(), repeat=2):
         hops = [tuple(ports.tolist()) for ports in network.routes.hops(a, b)] if a != b else []
@@ -117,38 +117,38 @@ def bundles(network: Topology) -> Bundles:
             for port in ports:
                 if owner.setdefault(port, ports) != ports:
                     raise ConfigError(
-                        f"Flowtune takes equally short ways as one link, and in this network port "
-                        f"{network.port_name(port)} is one way of {len(owner[port])} for some flows and of "
+                        f"Flowtune treats paths of equal length as one link, and in this network port "
+                        f"{network.port_name(port)} is one path of {len(owner[port])} for some flows and of "
                         f"{len(ports)} for others: use a topology such as leaf_spine or fat_tree"
                     )
             if ports not in links:
                 links[ports] = len(rates)
                 rates.append(sum(network.port_rate_bps(port) for port in ports))
-        ways[row_a, row_b] = [links[ports] for ports in hops]
+        paths[row_a, row_b] = [links[ports] for ports in hops]
     none = len(rates)
-    between = np.full((len(rows), len(rows), max(map(len, ways.values()))), none)
-    for pair, route in ways.items():
+    between = np.full((len(rows), len(rows), max(map(len, paths.values()))), none)
+    for pair, route in paths.items():
         between[pair][: len(route)] = route
     return Bundles(np.array([*rates, np.inf]), up, down, switch, between)
 
 
 class Flowtune:
-    """Flowtune's allocator as a limiter: once per period it tells senders the rates of their pairs of hosts.
+    """Flowtune's allocator as a limiter: once per period it sends rates to the senders of pairs of hosts.
 
-    It learns of flows as their receivers do (`ncc.core.receivers.Edges`), and its words are their grants. So control is
-    as late as an allocator in the network: by the way of the flow's first packet, by the wait for the end of the
-    period, and by the way of the word. The flows of a pair are one flow of that weight. A pair without a word sends as
-    its transport decides.
+    It learns of flows when their receivers do (`ncc.core.receivers.Edges`), and sends rates as grants. So its delay is
+    that of an allocator in the network: the path of the flow's first packet, the wait for the end of the period, and
+    the path of the grant. The flows of a pair are one flow of that weight. A pair without a grant sends as its
+    transport decides.
 
-    Each period does `rounds` of NED on `use_frac` of all rates, then F-NORM. A sender is told if its rate has moved by
-    more than `tolerance_frac` of what it was told, or if the pair has a new flow (section 3). A lost word is not said
-    again.
+    Each period does `rounds` of NED on `use_frac` of all rates, then F-NORM. A sender gets a grant if its rate differs
+    from that of its last grant by more than `tolerance_frac`, or if the pair has a new flow (section 3). A lost grant
+    is not repeated.
 
     Args:
         gamma: step size of NED.
         rounds: rounds of NED per period.
         use_frac: share of the links' rates that is given out; rates count IP packets, and frames add to them.
-        tolerance_frac: change of a rate, relative to the one last told, above which it is told again.
+        tolerance_frac: change of a rate, relative to the last grant, above which a new grant is sent.
     """
 
     def __init__(self, *, gamma: float, rounds: int, use_frac: float, tolerance_frac: float) -> None:
@@ -166,7 +166,7 @@ class Flowtune:
         self._unit_bps = float(capacity_bps[:-1].max())
         self._capacity = capacity_bps / self._unit_bps
         self._ned = Ned(self._capacity, self._gamma)
-        self._keys, self._told_bps = np.zeros(0, np.int64), np.zeros(0)
+        self._keys, self._sent_bps = np.zeros(0, np.int64), np.zeros(0)
 
     def decide(self, measurement: Measurement) -> Decision:
         edges = measurement.edges
@@ -179,10 +179,10 @@ class Flowtune:
         for _ in range(self._rounds):
             rate = self._ned.round(routes, weight, line)
         rate_bps = np.minimum(self._ned.normalised(rate, routes), line) * self._unit_bps
-        told_bps = self._last_told(key)
-        told_bps[edges.age_s[order] < self._period_s] = NEVER_TOLD  # its gate may be new
-        moved = np.abs(rate_bps - told_bps) > self._tolerance * told_bps
-        self._keys, self._told_bps = key, np.where(moved, rate_bps, told_bps)
+        sent_bps = self._last_sent(key)
+        sent_bps[edges.age_s[order] < self._period_s] = NEVER_SENT  # its gate may be new
+        moved = np.abs(rate_bps - sent_bps) > self._tolerance * sent_bps
+        self._keys, self._sent_bps = key, np.where(moved, rate_bps, sent_bps)
         n = int(moved.sum())
         grants = Grants(
             src=src[moved],
@@ -193,9 +193,9 @@ class Flowtune:
         )
         return Decision(self._limits, grants)
 
-    def _last_told(self, key: IntArray) -> FloatArray:
-        """Return the rates [n] that these pairs were last told, NEVER_TOLD for new ones; both keys are sorted."""
+    def _last_sent(self, key: IntArray) -> FloatArray:
+        """Return the rates [n] of the last grants of these pairs, NEVER_SENT for new ones; both keys are sorted."""
         if not len(self._keys):
-            return np.full(len(key), NEVER_TOLD)
+            return np.full(len(key), NEVER_SENT)
         at = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
-        return np.where(self._keys[at] == key, self._told_bps[at], NEVER_TOLD)
+        return np.where(self._keys[at] == key, self._sent_bps[at], NEVER_SENT)

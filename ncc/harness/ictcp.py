@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """ICTCP (Wu et al., CoNEXT 2010): a receiver sets the receive window of each connection, by what its link can take.
 
-Windows are words of receivers to senders (`ncc.core.receivers.Grants`) and not fields of ACKs. The paper's text was not
+Receivers send windows as grants (`ncc.core.receivers.Grants`), not as fields of ACKs. The paper's text was not
 at hand: constants and rules are from memory, by its sections.
 """
 
@@ -45,7 +45,7 @@ class Ictcp:
     `shrink_gap_frac`. If less than `fair_frac` of the rate is free, windows above the mean of their receiver fall by
     one packet (section 4.4). No window is below `least_pkts`, with which a connection begins.
 
-    The flows of a pair of hosts have one window. A word goes to a sender when the window of its pair changes.
+    The flows of a pair of hosts have one window. A sender gets a grant when the window of its pair changes.
 
     Args:
         use_frac: share of the link's rate that may be used.

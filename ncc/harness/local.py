@@ -102,7 +102,7 @@ class Local:
                 period_s=self._period_s,
                 turns=int(np.max(m.epoch)) // TURN_PERIODS,
                 own=np.stack([own_bytes, self._busy_periods, busy]).reshape(3, -1, n).astype(np.float64),
-                told=messages.reshape(len(limits), -1, *messages.shape[-2:]),
+                messages=messages.reshape(len(limits), -1, *messages.shape[-2:]),
                 queue=queue_bytes.reshape(len(limits), -1, queue_bytes.shape[-1]),
                 limits=limits,
             )

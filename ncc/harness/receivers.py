@@ -142,10 +142,10 @@ class ReceiverRule:
 
 
 class Admission:
-    """Each receiver's word on flows that it does not know yet: may they begin at once, without a grant?
+    """Decisions of receivers on new flows: may they begin at once, without a grant?
 
     A SYN-ACK that carries a start (`HostStack.answer_frac`) answers one flow. Where SYN-ACKs carry none, a receiver
-    tells all senders once per period that new flows may begin at once, if and only if
+    lets new flows begin at once in a period if and only if
 
         missing + burst * first window <= answer_frac * buffer
 
@@ -156,7 +156,7 @@ class Admission:
     Args:
         scenario: scenario with receivers.
         answer_frac: share of the buffer of a receiver's port that may lie ahead of a flow that begins at once.
-        delay_periods: periods from the beginning of a flow until senders have a word that takes it into account.
+        delay_periods: periods from the beginning of a flow until senders have a decision that takes it into account.
     """
 
     def __init__(self, scenario: Scenario, answer_frac: float, *, delay_periods: int = 1) -> None:
@@ -219,7 +219,7 @@ class WithReceivers:
 
     With `counts_held`, the receiver alone says when flows begin if its port's buffer is `DEEP_PERIODS` or more. An idle
     host has no limit then, nor has a host in its first busy period: such a limiter holds hosts back until neighbours
-    have heard of their flows, and would delay flows that the receiver has let begin.
+    know of their flows, and would delay flows that the receiver has let begin.
 
     Args:
         limiter: limiter of hosts at their uplink.

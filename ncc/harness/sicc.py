@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SICC's speed control (Wang, PhD thesis 2021, section 3.1.2): receivers tell hubs how fast to send.
+"""SICC's speed control (Wang, PhD thesis 2021, section 3.1.2): receivers set the speeds of hubs.
 
-Speeds are words of receivers to senders (`ncc.core.receivers.Grants`). `ncc.core.swarms` plans the hubs.
+Receivers send speeds as grants (`ncc.core.receivers.Grants`). `ncc.core.swarms` plans the hubs.
 """
 
 import numpy as np
@@ -14,9 +14,9 @@ from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
 
 LEAST_FRAC = 0.01
-"""Least speed of a hub, as a share of an even one: what is told must be above 0. It is ours."""
+"""Least speed of a hub, as a share of an even one, since a grant's rate must be above 0. It is ours."""
 MOVED_FRAC = 0.01
-"""Change of a speed above which it is told."""
+"""Relative change of a speed above which it is sent."""
 
 
 class HubSpeeds:
@@ -86,14 +86,14 @@ class HubSpeeds:
         plan_bps = self._planned(dst, came_bps, measurement.queues.into_bytes)
         ratio = np.divide(plan_bps, self._plan_bps, out=np.ones(self._n), where=self._plan_bps > 0)
         speed_bps = self._shared(dst, old_bps * ratio[dst], came_bps, plan_bps=plan_bps, hubs=hubs, known=known)
-        told = ~known | (np.abs(speed_bps - old_bps) > MOVED_FRAC * old_bps)
+        moved = ~known | (np.abs(speed_bps - old_bps) > MOVED_FRAC * old_bps)
         self._key, self._speed_bps, self._received, self._plan_bps = key, speed_bps, received, plan_bps
         grants = Grants(
-            src=key[told] % self._n,
-            dst=dst[told],
-            start_s=np.full(int(told.sum()), measurement.time_s),
-            rate_bps=speed_bps[told],
-            window_pkts=np.zeros(int(told.sum()), np.int64),
+            src=key[moved] % self._n,
+            dst=dst[moved],
+            start_s=np.full(int(moved.sum()), measurement.time_s),
+            rate_bps=speed_bps[moved],
+            window_pkts=np.zeros(int(moved.sum()), np.int64),
         )
         return Decision(self._limits, grants)
 

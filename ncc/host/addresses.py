@@ -96,8 +96,10 @@ def _checked(address: str, where: str) -> int:
 def _addresses(interface: str) -> Iterator[str]:
     """Return the addresses of an interface of the calling thread's network namespace, without those of a link only."""
     interface_index(interface)
-    found = (one for one in psutil.net_if_addrs().get(interface, ()) if one.family in (socket.AF_INET, socket.AF_INET6))
-    return (one.address for one in found if "%" not in one.address)  # it has the name of a link
+    entries = (
+        one for one in psutil.net_if_addrs().get(interface, ()) if one.family in (socket.AF_INET, socket.AF_INET6)
+    )
+    return (one.address for one in entries if "%" not in one.address)  # it has the name of a link
 
 
 def _lasting_first(interface: str, addresses: Sequence[str]) -> tuple[str, ...]:
@@ -105,14 +107,14 @@ def _lasting_first(interface: str, addresses: Sequence[str]) -> tuple[str, ...]:
 
     The kernel's order does not tell it: newer addresses come first, such as temporary ones.
     """
-    found = lasting = [address for address in addresses if ":" in address]
-    if len(found) > 1:
+    ipv6 = lasting = [address for address in addresses if ":" in address]
+    if len(ipv6) > 1:
         lines = [line.split() for line in ADDRESSES.read_text().splitlines()]
         passing = {str(IPv6Address(bytes.fromhex(line[0]))) for line in lines if int(line[4], 16) & PASSING}
-        lasting = [address for address in found if address not in passing]
+        lasting = [address for address in ipv6 if address not in passing]
         if len(lasting) != 1:
             raise ConfigError(
-                f"the interface {interface} has several addresses of IPv6 ({', '.join(lasting or found)}), and other "
+                f"the interface {interface} has several addresses of IPv6 ({', '.join(lasting or ipv6)}), and other "
                 "agents know this host by one: name it, --address"
             )
     return tuple(dict.fromkeys((*lasting, *addresses)))

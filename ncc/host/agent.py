@@ -28,13 +28,13 @@ After this time it counts as idle, so that hosts that are switched off keep no s
 SILENT_NS = 5 * NS_PER_S
 """Silence of all peers after which advice is given. Agents that are started together have all begun by then."""
 ADVICE = {
-    "forged": "they are signed by another key, or changed on their way: compare the files of --key",
+    "forged": "they are signed by another key, or were changed in transit: compare the files of --key",
     "unknown_key": "they are signed by a key that --key does not have for their sender: compare the files",
     "clock": "the clocks of the machines differ by more than a minute: have NTP set them",
     "unknown_sender": "they name a host that --peers does not have",
     "kernel_drops": "they come from an address and port that --peers does not have, or from another version of ncc: "
     "name their senders, and run one version everywhere",
-    "late": "they are too long on their way, or their machines stand still",
+    "late": "they take too long, or their machines are paused",
     "replayed": "they are older than those received before",
     "values": "they hold values that no host can have",
 }
@@ -164,7 +164,7 @@ class Agent:
 
 
 class Silence:
-    """A watch for the case that no peer sends a state. It speaks once, and again only after a state has come."""
+    """A watch for the case that no peer sends a state. It reports once, and again only after a state has arrived."""
 
     def __init__(self, agent: Agent, now_ns: int) -> None:
         self._agent, self._since_ns, self._said = agent, now_ns, False

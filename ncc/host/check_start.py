@@ -49,7 +49,7 @@ def check_start(options: argparse.Namespace) -> int:
 
 
 def _planned(options: argparse.Namespace) -> tuple[plan.Plan | None, list[str]]:
-    """Return the plan of options, None if there is none, and the sentences of what speaks against it."""
+    """Return the plan of options (None if they are invalid), and sentences about what prevents a start."""
     made = None
     try:
         made = plan.planned(options)

@@ -39,4 +39,4 @@ def expanded(arguments: Sequence[str]) -> list[str]:
     except OSError as error:
         raise ConfigError(f"cannot read {path}, the file of {FLAG}: {error.strerror}") from None
     except ValueError as error:
-        raise ConfigError(f"{path}, the file of {FLAG}, has no words as a shell reads them: {error}") from None
+        raise ConfigError(f"{path}, the file of {FLAG}, cannot be split into words as by a shell: {error}") from None

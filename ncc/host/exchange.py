@@ -63,7 +63,7 @@ class Exchange:
         """
 
     def receive(self, now_ns: int) -> None:
-        """Take the messages that have come into the inbox, up to a fixed number and without waiting."""
+        """Move the messages that have arrived into the inbox, up to a fixed number and without waiting."""
 
     def prioritise(self, priority: int) -> None:
         """Give messages this SO_PRIORITY from now on; one above 6 takes CAP_NET_ADMIN or CAP_NET_RAW."""

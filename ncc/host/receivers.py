@@ -45,7 +45,7 @@ SILENT_PERIODS = 2
 ANSWER_FRAC = 0.6
 """Share of the port's buffer that may lie ahead of a flow that begins without a grant, as in the controller `ncc`."""
 LEARN_PERIODS = 3
-"""Periods from the beginning of a flow until its sender has heard what its receiver concludes from it. Three steps take
+"""Periods from the beginning of a flow until its sender has its receiver's decision about it. Three steps take
 up to a period each: its agent sees the flow, the receiver learns of it, and the receiver's state arrives."""
 FRESH_PERIODS = 1.25
 """Largest age in periods of a receiver's state by which new flows begin at once. A state comes once per period, so an

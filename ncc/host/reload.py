@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Read = tuple[argparse.Namespace, Plan, Neighbourhood]
-"""Options, and what was made of them."""
+"""Options, and the plan and neighbourhood made from them."""
 FIXED = ("interface", "address", "netns", "port", "receivers", "send_buffer", "default", "name", "dry_run",
           "heartbeat_s", "seconds", "realtime", "metrics", "log_s")  # fmt: skip
 """Options that change only by a restart."""
@@ -76,11 +76,11 @@ class InForce:
 
     @property
     def reads(self) -> bool:
-        """True from `read_again` until `take` has taken or refused what was read."""
+        """True from `read_again` until `take` has accepted or refused the new options."""
         return self._reading is not None
 
     def take(self, loop: "Loop") -> bool:
-        """Take over what was read, if it is complete; return True if the loop's agent decides by it from now on."""
+        """Apply the new options, if they are complete; return True if the loop's agent decides by them from now on."""
         if self._reading is None or not self._reading.done():
             return False
         reading, self._reading = self._reading, None

@@ -78,11 +78,11 @@ def explain(_: argparse.Namespace) -> int:
 
 def reported(now_ns: int) -> tuple[Report, list[AgentRecord]]:
     """Read the state of this network namespace, and the records of living agents; `now_ns` is monotonic."""
-    found = records()
+    known = records()
     kernel = {name: limit for _, name in socket.if_nameindex() for limit in kernel_limits_bps(name)}
     settings = {Path(name).name: (_now(name), setting) for name, setting in restore.left().items()}
-    living = [record for record in found if alive(record, now_ns)]
-    limiting = [record for record in found if not record.dry_run]
+    living = [record for record in known if alive(record, now_ns)]
+    limiting = [record for record in known if not record.dry_run]
     state: State = "fine"
     if living and not (living[0].dry_run and (limiting or kernel)):
         agent = living[0]
@@ -101,14 +101,14 @@ def reported(now_ns: int) -> tuple[Report, list[AgentRecord]]:
     else:
         state, problems = "dead", list(_dead(limiting, now_ns, bool(kernel or settings)))
     changed = {name: f"{now} (before: {setting.before})" for name, (now, setting) in settings.items()}
-    return Report(state, problems, kernel, changed, found), living
+    return Report(state, problems, kernel, changed, known), living
 
 
-def _dead(found: Sequence[AgentRecord], now_ns: int, left: bool) -> Iterator[str]:
-    """Yield sentences about a network namespace in which no agent of `found` lives, although they should limit it."""
-    if found:
-        ago = _time((now_ns - found[0].time_ns) / NS_PER_S)
-        yield f"The agent (process {found[0].pid}) was killed or hangs: its last record is {ago} old."
+def _dead(known: Sequence[AgentRecord], now_ns: int, left: bool) -> Iterator[str]:
+    """Yield sentences about a network namespace in which no agent of `known` lives, although they should limit it."""
+    if known:
+        ago = _time((now_ns - known[0].time_ns) / NS_PER_S)
+        yield f"The agent (process {known[0].pid}) was killed or hangs: its last record is {ago} old."
     else:
         yield "No agent limits this network namespace."
     yield "Nothing limits its interfaces but their lines."
@@ -216,7 +216,7 @@ def _now(path: str) -> str:
 
 
 def _does(demand: Demand, sent_bps: float) -> str:
-    """Say what a host does, as the rest of a sentence about it; `sent_bps` is what it sends, as a mean if known."""
+    """Describe a host's traffic as the end of a sentence; `sent_bps` is the mean rate that it sends, if known."""
     return f"sends {_load(demand, sent_bps)}" if demand.flows or sent_bps else "is idle"
 
 

@@ -64,7 +64,7 @@ class Port:
         """Read the counters.
 
         Raises:
-            DatapathError: the kernel does not tell them, or the device or its queue is gone.
+            DatapathError: the kernel does not report them, or the device or its queue is gone.
         """
         try:
             queues = list(self._route.ask(self._question))

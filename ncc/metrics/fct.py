@@ -56,7 +56,7 @@ def ideal_fct_s(scenario: Scenario, flows: FlowTable) -> FloatArray:
 
 
 def _ways(scenario: Scenario, src: int, dst: int) -> tuple[object, ...]:
-    """Return what pairs have in common whose flows of one size have one ideal FCT: rates and delays of their hops."""
+    """Return a key for each pair of hosts: rates and delays of its hops. Equal keys mean equal ideal FCTs per size."""
     if scenario.routing == "spray":
         return src, dst
     ways = (_path(scenario, *ends) for ends in ((src, dst), (dst, src)))

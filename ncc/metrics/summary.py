@@ -15,8 +15,8 @@ from ncc.metrics.requests import ideal_qct_s, qct_s, timeout_frac
 
 SMALL_BYTES = 100_000
 LARGE_BYTES = 10_000_000
-WORD_BYTES = 46
-"""IP packet of a word of a message transport (`NCC_TP_SAY_BYTES` of transport.h)."""
+CONTROL_PKT_BYTES = 46
+"""IP packet that controls a message transport (`NCC_TP_SAY_BYTES` of transport.h)."""
 NAN = float("nan")
 
 
@@ -59,8 +59,8 @@ def summarise(
         trim_frac: data packets that ports trimmed / data packets sent; NaN if there is none.
         reorder_frac: data packets that arrived, not sent again, after one sent later / data packets sent; NaN without
             a message transport.
-        control_frac: bytes of a message transport's words / bytes that hosts sent, IP packets; NaN without one.
-        credit_waste_frac: credits, grants and pulls that let no packet go / those that senders heard; NaN without any.
+        control_frac: bytes of a message transport's control packets / bytes that hosts sent, IP packets; else NaN.
+        credit_waste_frac: credits, grants and pulls that released no packet / those that reached senders; else NaN.
         jain: `ncc.metrics.fairness.windowed_jain`.
         unfinished: flows without every byte delivered.
         qct_{mean,p50,p99,p999}_s: query completion times (`ncc.metrics.requests`); unfinished ones count so far.
@@ -81,16 +81,16 @@ def summarise(
     out["loss_frac"] = _ratio(ports.dropped_data_pkts.sum(), records.sent_pkts.sum())
     out["retransmit_frac"] = _ratio(records.retransmitted_pkts.sum(), records.sent_pkts.sum())
     out["mark_frac"] = _ratio(records.ce_pkts.sum(), records.sent_pkts.sum())
-    trimmed, words_bytes, heard = ports.trimmed_pkts.sum(), records.control_bytes.sum(), records.credits.sum()
+    trimmed, control_bytes, granted = ports.trimmed_pkts.sum(), records.control_bytes.sum(), records.credits.sum()
     if trimmed > 0:
         out["trim_frac"] = _ratio(trimmed, records.sent_pkts.sum())
-    if words_bytes > 0:
+    if control_bytes > 0:
         hosts = host_ports(network)
-        gone_bytes = WORD_BYTES * ports.shaped_dropped_pkts[hosts].sum()  # which never left
+        gone_bytes = CONTROL_PKT_BYTES * ports.shaped_dropped_pkts[hosts].sum()  # which never left
         out["reorder_frac"] = _ratio(records.reordered_pkts.sum(), records.sent_pkts.sum())
-        out["control_frac"] = _ratio(words_bytes - gone_bytes, ports.tx_bytes[hosts].sum())
-    if heard > 0:
-        out["credit_waste_frac"] = _ratio(records.wasted_credits.sum(), heard)
+        out["control_frac"] = _ratio(control_bytes - gone_bytes, ports.tx_bytes[hosts].sum())
+    if granted > 0:
+        out["credit_waste_frac"] = _ratio(records.wasted_credits.sum(), granted)
     out["jain"] = windowed_jain(scenario, epochs)
     out["unfinished"] = float((np.isnan(records.finish_s) & ends).sum())
     out |= _requests_summary(scenario, flows, records, until_s)

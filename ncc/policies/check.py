@@ -22,10 +22,10 @@ TOLERANCE = 1e-5
 """Largest accepted error of a logit: absolute for a logit from -1 to 1, relative for any other."""
 
 
-def observations(found: PolicyFile) -> ObsArray:
+def observations(file: PolicyFile) -> ObsArray:
     """Random observations [SAMPLES, obs_dim], uniform over the range to which observations are clipped."""
-    size = SAMPLES, found.header.obs_dim
-    return np.random.default_rng(0).uniform(LOW, min(HIGH, found.header.observation.ceiling), size).astype(np.float32)
+    size = SAMPLES, file.header.obs_dim
+    return np.random.default_rng(0).uniform(LOW, min(HIGH, file.header.observation.ceiling), size).astype(np.float32)
 
 
 def defined_logits(policy: MlpPolicy, obs: ObsArray) -> FloatArray:
@@ -38,16 +38,16 @@ def defined_logits(policy: MlpPolicy, obs: ObsArray) -> FloatArray:
     return logits
 
 
-def check_lines(found: PolicyFile, where: str) -> list[str]:
+def check_lines(file: PolicyFile, where: str) -> list[str]:
     """Check a policy and return the lines that `ncc export check` prints; one names onnxruntime if it is missing.
 
     Raises:
         InvalidRunError: a logit has a larger error than `TOLERANCE`.
     """
-    obs, policy = observations(found), found.policy
+    obs, policy = observations(file), file.policy
     run_times: dict[str, Callable[[ObsArray], FloatArray32]] = {"ncc": policy.logits}
     if with_onnx := is_installed("onnx") and is_installed("onnxruntime"):
-        run_times["onnxruntime"] = onnx_logits(onnx_model(policy, found.header.name))
+        run_times["onnxruntime"] = onnx_logits(onnx_model(policy, file.header.name))
     true = defined_logits(policy, obs)
     lines = [f"{where}: {len(obs):,} observations of {obs.shape[1]} numbers, beside their definition in 64 bits"]
     for name, logits in run_times.items():

@@ -12,15 +12,15 @@ LEFT_OUT = ("recipe", "facts", "provenance")
 """Parts of a policy's origin that are not shown, because they are longer than all the rest."""
 
 
-def lines(found: PolicyFile, where: str) -> list[str]:
+def lines(file: PolicyFile, where: str) -> list[str]:
     """Lines that describe a policy file, named `where`, in YAML, which escapes control characters of terminals."""
-    header = found.header.to_dict()
+    header = file.header.to_dict()
     origin = header["origin"]["provenance"]
     header["origin"] = {name: value for name, value in header["origin"].items() if name not in LEFT_OUT}
     header["origin"] |= {"commit": origin.get("git"), "written_at": origin.get("written_at"), "ncc": origin.get("ncc")}
-    header["entries"] = entry_names(found.header.observation, found.header.obs_dim)
+    header["entries"] = entry_names(file.header.observation, file.header.obs_dim)
     header |= {name: _names(header[name]) for name in ("scenario", "families")}
-    facts = {"size_bytes": found.size_bytes, "sha256": found.sha256, "weights": found.header.n_weights}
+    facts = {"size_bytes": file.size_bytes, "sha256": file.sha256, "weights": file.header.n_weights}
     text = yaml.safe_dump({**facts, **header}, sort_keys=False, default_flow_style=None, width=120)
     return [f"{where}: checked in full", *text.splitlines()]
 

@@ -119,11 +119,11 @@ def full_lines(judgement: Judgement, missing: list[str]) -> list[Line]:
         names = ", ".join(label(name) for name in comparison.bounds)
         ideal = "the same flows, all delivered, as ideally shared fluids; no controllers, so never best."
         lines.append((f"{names}: {ideal}", "dim"))
-    for datapath, found in judgement.comparisons.items():
-        if found.gaps and len(found.seeds) >= MIN_SEEDS:
+    for datapath, compared in judgement.comparisons.items():
+        if compared.gaps and len(compared.seeds) >= MIN_SEEDS:
             where = f" on {datapath}" if len(judgement.datapaths) > 1 else ""
-            shares = ", ".join(f"{label(name)} {_share(gap)}" for name, gap in found.gaps.items())
-            what = f"mean FCT, from {label(found.gap_start)} (0 %) to {label(LOWEST)} (100 %){where}"
+            shares = ", ".join(f"{label(name)} {_share(gap)}" for name, gap in compared.gaps.items())
+            what = f"mean FCT, from {label(compared.gap_start)} (0 %) to {label(LOWEST)} (100 %){where}"
             lines.append((f"Gap closed, {what}: {shares}.", "dim"))
     if missing:
         lines.append((f"Undefined in these runs: {'; '.join(missing)}.", "dim"))

@@ -105,8 +105,8 @@ def require_valid(result: Judgement) -> None:
     """Raise `InvalidRunError` if a run of the comparison is invalid; the results stay on disk."""
     bad = ", ".join(
         f"{label(name)} on {datapath} (seeds {', '.join(map(str, runs))})"
-        for datapath, found in result.comparisons.items()
-        for name, runs in found.invalid.items()
+        for datapath, comparison in result.comparisons.items()
+        for name, runs in comparison.invalid.items()
         if runs
     )
     if bad:
@@ -138,7 +138,7 @@ def run_controllers(
     """
     inputs = {c.name: {"datapath": datapath.identity, **factory.inputs(c)} for c in controllers}
     if recording is not None:
-        inputs = {name: {**found, "recorded": recording.view.digest()} for name, found in inputs.items()}
+        inputs = {name: {**given, "recorded": recording.view.digest()} for name, given in inputs.items()}
     jobs = jobs_for(scenario, controllers, seeds, inputs, "eval" if recording is None else "record")
     with Bar(f"{called} on {datapath.name}") as bar:
         return evaluate(

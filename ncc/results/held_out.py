@@ -55,7 +55,7 @@ def judge_checkpoints(plan: TrainPlan, run: Path, judged: Evaluation) -> dict[st
     (datapath,) = [one for one in plan.judged_on if one.name == judged.runs[0].manifest.facts["datapath"]]
     executor = plan.evaluation.load_executor()
     with executor.opened(), TemporaryDirectory(prefix=".curve", dir=run) as folder:
-        found = run_controllers(
+        evaluated = run_controllers(
             scenario,
             controllers,
             seeds,
@@ -66,7 +66,7 @@ def judge_checkpoints(plan: TrainPlan, run: Path, judged: Evaluation) -> dict[st
             executor=executor,
             config=plan.plain,
         )
-        points = _fct_means(found, seeds)
+        points = _fct_means(evaluated, seeds)
     others = _fct_means(judged, seeds)
     learned = [*(points[f"at_{epochs}"] for epochs in at[:-1]), others.pop(contender.name)]
     over = next(name for name in (OPPONENT + TUNED, OPPONENT) if name in others)
@@ -85,13 +85,13 @@ def held_out_figure(fact: Mapping[str, Any], where: str) -> Drawing:
     (first, *_, last), n = points.values(), len(base)
     seeds = seeds_text(n, np.nan)
     text = f"Mean FCT over that of {over} on held-out flows of {where}, {seeds}, against the periods learnt from"
-    found = f"{first.estimate:.3f} before training, {last.estimate:.3f} after it"
+    result = f"{first.estimate:.3f} before training, {last.estimate:.3f} after it"
     if n > 1:
-        found = f"{found} [{last.low:.3f}, {last.high:.3f}]. The band is the 95 % interval over seeds"
+        result = f"{result} [{last.low:.3f}, {last.high:.3f}]. The band is the 95 % interval over seeds"
     draw = partial(
         held_out_curve, points, others, over=over, title=f"Learning curve on held-out flows of {where}, {seeds}"
     )
-    return Drawing("learning_curve", f"{text}: {found}.", draw)
+    return Drawing("learning_curve", f"{text}: {result}.", draw)
 
 
 def _fct_means(evaluation: Evaluation, seeds: Sequence[int]) -> dict[str, list[float]]:

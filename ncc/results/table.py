@@ -202,25 +202,25 @@ def _mark(name: str, best: tuple[str, ...]) -> tuple[str, str]:
     return (BEST if name in best else ""), ("bold green" if best[:1] == (name,) else "green" if name in best else "")
 
 
-def _spread(text: Callable[[float], str], found: Interval) -> tuple[str, str]:
+def _spread(text: Callable[[float], str], interval: Interval) -> tuple[str, str]:
     """Texts of estimate and interval. An interval of width 0, where all seeds agree, is left out."""
-    if np.isnan(found.low) or found.low == found.high:
-        return text(found.estimate), ""
-    return text(found.estimate), f"[{text(found.low)}, {text(found.high)}]"
+    if np.isnan(interval.low) or interval.low == interval.high:
+        return text(interval.estimate), ""
+    return text(interval.estimate), f"[{text(interval.low)}, {text(interval.high)}]"
 
 
-def _difference(metric: Metric, found: Interval) -> Cell:
+def _difference(metric: Metric, interval: Interval) -> Cell:
     """Cell of a difference. Its numbers have a plus or a minus sign, except those that are rounded to 0."""
 
     def text(value: float) -> str:
         shown = metric.text(value)
         return f"+{shown}" if value > 0 and shown.strip("0.") else shown.replace("-", "\N{MINUS SIGN}")
 
-    seen = any(metric.text(end).strip("-0.") for end in (found.low, found.high))
-    if metric.better is Better.NEITHER or found.n < MIN_SEEDS or 0.0 in found or not seen:
-        return Cell(*_spread(text, found))
-    better = found.high < 0 if metric.better is Better.LOWER else found.low > 0
-    return Cell(*_spread(text, found), *((BETTER, "green") if better else (WORSE, "red")))
+    seen = any(metric.text(end).strip("-0.") for end in (interval.low, interval.high))
+    if metric.better is Better.NEITHER or interval.n < MIN_SEEDS or 0.0 in interval or not seen:
+        return Cell(*_spread(text, interval))
+    better = interval.high < 0 if metric.better is Better.LOWER else interval.low > 0
+    return Cell(*_spread(text, interval), *((BETTER, "green") if better else (WORSE, "red")))
 
 
 def brief(judgement: Judgement) -> Grid:

@@ -7,20 +7,24 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ncc.core.errors import ConfigError
+from ncc.core.flows import FloatArray
+from ncc.core.measurement import Epochs, Measurement
 from ncc.core.memory import require_shared_memory
 from ncc.envs.families import ranges_of_training
+from ncc.envs.reward import AnyReward, Reward
 from ncc.envs.worker_racks import RackFactory
 from ncc.harness.learner import Learner
 from ncc.harness.manifest import provenance, seal
 from ncc.harness.networks import Batching, WorkerNetworks
-from ncc.harness.results import load_evaluation
-from ncc.harness.run import eval_flow_seed
+from ncc.harness.results import Evaluation, load_evaluation
+from ncc.harness.run import Run, eval_flow_seed
 from ncc.policies.header import Origin, header_of_training
 from ncc.results.evaluation import judge, require_valid
 from ncc.results.held_out import FACT, held_out_figure, judge_checkpoints
 from ncc.results.plot import learning_curve
-from ncc.results.returns import evaluation_returns
 from ncc.results.table import print_verdict
 from ncc.run.compose import agent_name
 from ncc.run.folders import begun, files_of, finished, training_in
@@ -141,7 +145,7 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, Any]:
     """
     evaluations = {datapath.name: load_evaluation(judged / datapath.name) for datapath in plan.judged_on}
     returns = {
-        name: evaluation_returns(evaluation, plan.env.reward, plan.scenario.duration_s)
+        name: _returns(evaluation, plan.env.reward, plan.scenario.duration_s)
         for name, evaluation in evaluations.items()
     }
     # Prefer the datapath of the training, so that the curve and the lines come from the same simulator.
@@ -158,6 +162,31 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, Any]:
         learning_curve(rows, folder / CURVE, references=references, title=title)
     earned = {on: {name: values.tolist() for name, values in by.items()} for on, by in returns.items()}
     return {"held_out_returns": earned} | ({FACT: curve} if curve else {})
+
+
+def _returns(evaluation: Evaluation, reward: AnyReward, episode_s: float) -> dict[str, FloatArray]:
+    """Compute the return of each run, [n_seeds] by controller: the mean reward per host and period.
+
+    Only the first `episode_s` seconds count. If they are as long as an episode of the training, the numbers can be
+    compared with its learning curve, because both begin with an empty network.
+    """
+    return {
+        name: np.array([_return(run.load(), reward, episode_s) for run in evaluation.of(name)])
+        for name in evaluation.controllers
+    }
+
+
+def _return(run: Run, spec: AnyReward, episode_s: float) -> float:
+    scenario, epochs, reward = run.scenario, run.epochs, Reward(spec)
+    reward.reset(scenario)
+    shown = np.flatnonzero(epochs.time_s <= episode_s + scenario.period_s / 2)
+    return float(np.mean([reward.reward(_measurement(epochs, int(i))).mean() for i in shown]))
+
+
+def _measurement(epochs: Epochs, i: int) -> Measurement:
+    """Take the measurement of period `i` out of the columns of all periods."""
+    columns = {name: column[i] for name, column in epochs.columns.items() if name != "time_s"}
+    return Measurement(time_s=float(epochs.time_s[i]), **columns)
 
 
 def _header(plan: TrainPlan) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class DatapathSpec(Value, frozen=True):
 
     @property
     def identity(self) -> str:
-        """Text that tells this datapath and its settings from all others."""
+        """Text that identifies this datapath and its settings."""
         return self.target + (f" {json.dumps(self.settings, sort_keys=True)}" if self.settings else "")
 
     def require(self, stack: HostStack, whose: str, remedy: str) -> None:

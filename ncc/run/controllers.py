@@ -20,7 +20,6 @@ from ncc.core.value import Name, Value, from_dict
 from ncc.harness.controller import TUNED, Controller, HostsLimit, ModelLimit, PolicyLimit
 from ncc.run.compose import datapath_names, load_datapath
 from ncc.run.config_files import config_paths, elsewhere, read_config
-from ncc.run.old_names import now_called
 from ncc.run.own_class import class_controller
 
 HOSTS = "hosts:"
@@ -72,8 +71,6 @@ def load_controller(name: str) -> Controller:
         )
     if name in tuned_names():
         raise ConfigError(f"{name} is for ncc evaluate and the evaluations of ncc train: name it there")
-    if message := now_called("controller", name):
-        raise ConfigError(message)
     known = config_paths("controllers")
     raise UnknownNameError(
         "controller", name, known, elsewhere("controllers", name) or ("" if hint(name, known) else OWN)

@@ -85,14 +85,14 @@ class Check(Value, metaclass=AbstractValue, frozen=True, kw_only=True, tag_field
 
     def judge(self, table: Table, measure: AnyMeasure) -> Finding:
         """Judge the table, and judge it again with resampled seeds to see if the outcome is narrow."""
-        found, n = self._judge(table, measure), len(next(iter(table.values.values()), ()))
-        if found.holds is None or n < FEWEST_SEEDS:
-            return found
+        finding, n = self._judge(table, measure), len(next(iter(table.values.values()), ()))
+        if finding.holds is None or n < FEWEST_SEEDS:
+            return finding
         draws = np.random.default_rng(0).integers(n, size=(DRAWS, n)).tolist()
         changed = sum(
-            self._judge(replace(table, drawn=tuple(drawn)), measure).holds is (not found.holds) for drawn in draws
+            self._judge(replace(table, drawn=tuple(drawn)), measure).holds is (not finding.holds) for drawn in draws
         )
-        return replace(found, narrow=changed > TURNED_FRAC * DRAWS)
+        return replace(finding, narrow=changed > TURNED_FRAC * DRAWS)
 
     def _judge(self, table: Table, measure: AnyMeasure) -> Finding:
         points = table.points(self.at)

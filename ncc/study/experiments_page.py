@@ -25,17 +25,17 @@ WRITTEN = "Written by `ncc report`"
 
 
 def pages(
-    found: Mapping[str, Results], experiments: Mapping[str, Experiment], old: Mapping[str, Sequence[str]]
+    published: Mapping[str, Results], experiments: Mapping[str, Experiment], old: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
     """Write all pages, as Markdown by file name.
 
     Args:
-        found: results of experiments, by the experiment's name.
+        published: results of experiments, by the experiment's name.
         experiments: experiments by name, for their texts. One without a result has only a row in the index.
         old: datapaths whose result is of an earlier version of the experiment, by the experiment's name.
     """
-    datapaths = sorted({datapath for results in found.values() for datapath in results})
-    shown = [_experiment(name, found[name], experiments[name], old.get(name, ())) for name in found]
+    datapaths = sorted({datapath for results in published.values() for datapath in results})
+    shown = [_experiment(name, published[name], experiments[name], old.get(name, ())) for name in published]
     rows = {
         entry["name"]: [
             f"[{entry['name']}]({entry['system']}.md#{entry['name']})",
@@ -44,7 +44,7 @@ def pages(
         ]
         for entry in shown
     }
-    for name in experiments.keys() - found.keys():
+    for name in experiments.keys() - published.keys():
         words = experiments[name]
         rows[name] = [f"{name} *not run*", plain(words.title), plain(words.paper.figure), *[""] * len(datapaths)]
     index = render("experiments.md.jinja", datapaths=datapaths, rows=[row for _, row in sorted(rows.items())])
@@ -130,7 +130,9 @@ def _checks(results: Results, now: Experiment) -> Rows:
     rows = []
     for name, check in now.checks.items():
         cells = [
-            next((_outcome(found) for found in result["checks"] if found["name"] == name), "not judged in this result")
+            next(
+                (_outcome(judged) for judged in result["checks"] if judged["name"] == name), "not judged in this result"
+            )
             for result in results.values()
         ]
         rows.append([plain(check.claim), *cells])

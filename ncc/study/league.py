@@ -58,11 +58,11 @@ class League:
     @cached_property
     def values(self) -> FloatArray:
         """Value of the measure, [n_contenders, n_points, n_seeds]; NaN for contenders that cannot run there."""
-        found = np.full((len(self.names), len(self.points), len(self.plain["seeds"])), np.nan)
+        table = np.full((len(self.names), len(self.points), len(self.plain["seeds"])), np.nan)
         for entry in self.plain["per_seed"]:
             at = self.names.index(entry["contender"]), self.points.index(tuple(entry["at"]))
-            found[at] = [np.nan if value is None else value for value in entry["values"]]
-        return found
+            table[at] = [np.nan if value is None else value for value in entry["values"]]
+        return table
 
     @cached_property
     def ranked(self) -> BoolArray:
@@ -116,8 +116,8 @@ class League:
             nothing = np.full((len(self.names), len(self.points), 2), np.nan)
             return nothing, nothing[:, 0], nothing[:, 0]
         between = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-        found = (np.concatenate(of, axis=-1) for of in (ranks, ratios, places))
-        low = [np.moveaxis(np.quantile(of, between, axis=-1), 0, -1) for of in found]
+        samples = (np.concatenate(of, axis=-1) for of in (ranks, ratios, places))
+        low = [np.moveaxis(np.quantile(of, between, axis=-1), 0, -1) for of in samples]
         return low[0], low[1], low[2]
 
     @cached_property
@@ -168,10 +168,10 @@ class League:
 
     def cannot(self) -> list[tuple[str, str, str]]:
         """Contenders, points and reason of each unmet need, by contender and reason."""
-        found: dict[tuple[str, str], list[str]] = {}
+        points: dict[tuple[str, str], list[str]] = {}
         for entry in self.plain["cannot"]:
-            found.setdefault((entry["contender"], entry["why"]), []).append(where(entry["at"]))
-        return [(self.plain["contenders"][name], ", ".join(at), why) for (name, why), at in found.items()]
+            points.setdefault((entry["contender"], entry["why"]), []).append(where(entry["at"]))
+        return [(self.plain["contenders"][name], ", ".join(at), why) for (name, why), at in points.items()]
 
     def _row(self, i: int, cells: list[Cell]) -> Row:
         section = GROUPS[group_of(self.plain["needs"][self.names[i]])][0]
@@ -192,11 +192,11 @@ class League:
             return Cell(DASH)
         if i == self.reference:
             return Cell(f"{self.values[i, p].mean() * self._time['scale']:.3g}{self._mark(self.names[i], p)}")
-        found = paired_ratio(self.values[i, p], self.values[self.reference, p])
+        ratio = paired_ratio(self.values[i, p], self.values[self.reference, p])
         lowest = np.nanmin(np.where(self.ranked[:, None], self.values.mean(axis=2), np.nan)[:, p])
         best = BEST if self.ranked[i] and self.values[i, p].mean() == lowest else ""
-        bounds = np.array([found.low, found.high])
-        return Cell(f"{found.estimate:.2f}{self._mark(self.names[i], p)}", _spread(bounds, 2), best)
+        bounds = np.array([ratio.low, ratio.high])
+        return Cell(f"{ratio.estimate:.2f}{self._mark(self.names[i], p)}", _spread(bounds, 2), best)
 
     def _mark(self, name: str, p: int) -> str:
         bad = any(

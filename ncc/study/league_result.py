@@ -74,7 +74,7 @@ def needs_of(contender: Contender, controller: Controller, scenario: Scenario) -
     rules = [limit for limit in limits if isinstance(limit, ReceiverRuleLimit)]
     talks = any(isinstance(limit, LocalLimit | PolicyLimit) for limit in limits)
     sets_thresholds = talks and stack.tags == "pias"  # by sizes of flows that have ended
-    found: dict[Need, bool] = {
+    needed: dict[Need, bool] = {
         "marks": bool(topology.red)
         or any(known[name].ecn is not registry.Ecn.NONE for name in stack.transports if name in known),
         "tuning": bool(contender.tuned) or any(isinstance(limit, PolicyLimit) for limit in limits),
@@ -91,7 +91,7 @@ def needs_of(contender: Contender, controller: Controller, scenario: Scenario) -
         "oracle": stack.messages == "instant"
         or any(isinstance(limit, MaxMinLimit | ShortestFirstLimit) for limit in limits),
     }
-    return tuple(need for need in get_args(Need) if found[need] or need in contender.needs)
+    return tuple(need for need in get_args(Need) if needed[need] or need in contender.needs)
 
 
 def group_of(needs: Iterable[str]) -> int:
@@ -112,16 +112,16 @@ def flow_digests(runs: Runs, seeds: Sequence[int]) -> dict[At, list[str]]:
     Raises:
         ConfigError: a contender would meet other flows than the others at a point.
     """
-    found: dict[At, list[str]] = {}
+    digests: dict[At, list[str]] = {}
     for cell in runs.cells:
-        if cell.point not in found:
-            found[cell.point] = [flows_digest(cell.scenario.flows(eval_flow_seed(seed))) for seed in seeds]
-        elif flows_digest(cell.scenario.flows(eval_flow_seed(seeds[0]))) != found[cell.point][0]:
+        if cell.point not in digests:
+            digests[cell.point] = [flows_digest(cell.scenario.flows(eval_flow_seed(seed))) for seed in seeds]
+        elif flows_digest(cell.scenario.flows(eval_flow_seed(seeds[0]))) != digests[cell.point][0]:
             raise ConfigError(
                 f"contender {cell.contender!r} has other flows than the others at {where(cell.point)}: let its "
                 "changes leave the workload, the hosts, and the rates of links as they are"
             )
-    return found
+    return digests
 
 
 def runs_facts(runs: Runs, seeds: Sequence[int]) -> dict[str, Any]:
@@ -147,8 +147,8 @@ def league_facts(runs: Runs, seeds: Sequence[int], table: Table) -> dict[str, An
     needs: dict[str, dict[Need, None]] = {}
     for cell in runs.cells:
         contender = runs.experiment.contenders[cell.contender]
-        found = needs_of(contender, cell.controller, cell.scenario)
-        needs.setdefault(cell.contender, {}).update(dict.fromkeys(found))
+        needed = needs_of(contender, cell.controller, cell.scenario)
+        needs.setdefault(cell.contender, {}).update(dict.fromkeys(needed))
     order = get_args(Need)
     return {
         **facts,

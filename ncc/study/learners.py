@@ -228,18 +228,18 @@ def _run(title: str, arguments: list[str]) -> None:
 
 def page(summary: Summary) -> str:
     """Render the page of a summary, as Markdown."""
-    rows = [_row(name, found) for name, found in summary["learners"].items()]
-    rows += [_row(name, [found]) for name, found in summary["beside"].items()]
+    rows = [_row(name, trainings) for name, trainings in summary["learners"].items()]
+    rows += [_row(name, [result]) for name, result in summary["beside"].items()]
     seeds = len(next(iter(summary["learners"].values())))
     return render("learners.md.jinja", **summary, n_seeds=seeds, rows=rows)
 
 
-def _row(name: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
-    costs = [training["cpu_s"] for training in found if "cpu_s" in training]
+def _row(name: str, trainings: Sequence[Mapping[str, Any]]) -> list[str]:
+    costs = [training["cpu_s"] for training in trainings if "cpu_s" in training]
     return [
         name,
-        *(_spread(values) for values in zip(*(training["over_formula"] for training in found), strict=True)),
-        _spread([training["timeouts"][0] for training in found]),
+        *(_spread(values) for values in zip(*(training["over_formula"] for training in trainings), strict=True)),
+        _spread([training["timeouts"][0] for training in trainings]),
         f"{min(costs):.0f} to {max(costs):.0f}" if costs else "",
     ]
 

@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 from ncc.baselines.registry import check_params, transport_params
-from ncc.core.errors import ConfigError, UnknownNameError
+from ncc.core.errors import UnknownNameError
 from ncc.run.compose import composed, experiment_names
-from ncc.run.old_names import now_called
 from ncc.study.points import Grid
 from ncc.study.spec import Experiment, experiment_from
 
@@ -21,12 +20,10 @@ def load_experiment(name: str) -> Loaded:
 
     Raises:
         UnknownNameError: there is no such experiment; the message lists those that exist.
-        ConfigError: a setting is invalid, and the message names its key and what is allowed; or `name` is an old name,
-            and the message tells the new one.
+        ConfigError: a setting is invalid; the message names its key and what is allowed.
     """
     if name not in (known := experiment_names()):
-        message = now_called("experiment", name)
-        raise ConfigError(message) if message else UnknownNameError("experiment", name, known)
+        raise UnknownNameError("experiment", name, known)
     return experiment_from(composed("evaluate", [f"experiment={name}"])["experiment"], f"experiment/{name}")
 
 

@@ -58,14 +58,14 @@ def tables(names: Sequence[str], out: Path) -> str:
 
 def _report(runs: Path, out: Path) -> int:
     taken, refused = gather(runs, out)
-    found = read_all(out)
-    if found:
+    published = read_all(out)
+    if published:
         names = experiment_names()
-        if gone := sorted(found.keys() - set(names)):
+        if gone := sorted(published.keys() - set(names)):
             raise ResultError(f"{out / gone[0]}.json is of no experiment in configs/experiment: delete it")
         loaded = {name: load_experiment(name) for name in names}
-        shown = {name: each for name, (each, _) in loaded.items() if name in found or FULL in each.presets}
-        written = pages(found, shown, old_results(found, loaded))
+        shown = {name: each for name, (each, _) in loaded.items() if name in published or FULL in each.presets}
+        written = pages(published, shown, old_results(published, loaded))
         for name, text in written.items():
             write_text(out / name, text)
         for path in sorted(out.glob("*.md")):
@@ -74,7 +74,7 @@ def _report(runs: Path, out: Path) -> int:
                 print(f"Removed: {path}, as none of its experiments has a result")
         for what in taken:
             print(f"New: {what}")
-        for results in found.values():
+        for results in published.values():
             for datapath, result in results.items():
                 print(f"{result['name']} on {datapath}: {result['verdict']}")
         print(f"Written to {out}")
@@ -144,18 +144,18 @@ def read_all(out: Path) -> dict[str, Results]:
     return results
 
 
-def old_results(found: Mapping[str, Results], loaded: Mapping[str, Loaded]) -> dict[str, list[str]]:
+def old_results(published: Mapping[str, Results], loaded: Mapping[str, Loaded]) -> dict[str, list[str]]:
     """Find outdated results: those of an experiment that is configured differently now.
 
     Args:
-        found: results by experiment and datapath.
+        published: results by experiment and datapath.
         loaded: current configurations by experiment.
 
     Returns:
         The datapaths with an outdated result, by experiment.
     """
     old = {}
-    for name, results in found.items():
+    for name, results in published.items():
         now = runs_digest(grid_of(name, *loaded[name], FULL))
         old[name] = [datapath for datapath, result in results.items() if result.get("runs") != now]
     return {name: datapaths for name, datapaths in old.items() if datapaths}

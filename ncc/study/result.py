@@ -90,7 +90,7 @@ class Result:
     def verdict(self) -> str:
         """Line with the outcome and the numbers of the judged checks, or of the failed ones if there are any."""
         shown = {n: f for n, f in self.findings.items() if (f.holds is not None if self.holds else f.holds is False)}
-        return f"{self.outcome}; " + " | ".join(f"{name}: {found.text}" for name, found in shown.items())
+        return f"{self.outcome}; " + " | ".join(f"{name}: {finding.text}" for name, finding in shown.items())
 
     def save(self, folder: Path) -> None:
         """Write the data of `to_dict` into `folder`/result.json."""
@@ -124,11 +124,11 @@ class Result:
                 {
                     "name": name,
                     "claim": experiment.checks[name].claim,
-                    "holds": found.holds,
-                    "narrow": found.narrow,
-                    "numbers": found.text,
+                    "holds": finding.holds,
+                    "narrow": finding.narrow,
+                    "numbers": finding.text,
                 }
-                for name, found in self.findings.items()
+                for name, finding in self.findings.items()
             ],
             "contenders": {name: contender_label(self.grid, name) for name in self.table.contenders},
             "axes": {

@@ -11,9 +11,8 @@ from ncc.harness.atomic import file_digest
 from ncc.harness.controller import Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
 from ncc.results.notebook import scenario_of
-from ncc.run.controllers import controller_names, load_controller
+from ncc.run.controllers import load_controller
 from ncc.run.limiters import Decider, LimiterFactory
-from ncc.run.old_names import OLD
 from tests.support.experiments import small_rack
 from tests.support.policies import package, write_policy
 
@@ -90,12 +89,6 @@ def test_where_hosts_know_backlogs_the_policy_of_sizes_does_not_decide() -> None
     assert factory.warnings(ncc, scenario)[-1] == Decider.RECEIVERS.value
     assert factory.decider(load_controller("trained"), scenario)[0] is Decider.LOCAL
     assert factory.decider(ncc, scenario.replace(nic=scenario.nic.replace(knows="sizes")))[0] is Decider.ITSELF
-
-
-@pytest.mark.parametrize("name", sorted({*OLD["controller"]} - {*controller_names()}))
-def test_a_controller_of_old_says_what_takes_its_place(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"^controller {name} is (gone|now called (ncc|trained))[^.]*$"):
-        load_controller(name)
 
 
 def test_without_either_it_is_said_what_to_do(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FlowTable, Graph
-from ncc.core.graph import after_run, queries_of
+from ncc.core.graph import Rows, after_run, queries_of
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
 from tests.core.graphs import collective, drawn, fan_out, star, table
@@ -230,3 +230,20 @@ def test_after_a_run_flows_have_the_starts_that_they_had_and_waits_are_gone() ->
         assert kept.start_s.tolist() == pytest.approx(started_s[rows].tolist(), nan_ok=True)
         assert found.finish_s.tolist() == pytest.approx([[1e-3, 3e-3, np.nan][row] for row in rows], nan_ok=True)
         assert (kept.src is flows.src) == (not wait)
+
+
+def test_rows_are_numbers_for_all_or_one_for_each_and_have_known_columns() -> None:
+    rows = Rows()
+    rows.add([1, 2], 3, [10, 20], group=rows.groups(2))
+    rows.add(np.zeros(0, np.int64), 3, 10, after=0)
+    rows.wait(3, after=[0, 1], think_s=0.0)
+    columns = rows.columns()
+    assert columns["src"].tolist() == [1, 2, 3, 3]
+    assert columns["size_bytes"].tolist() == [10, 20, 0, 0]
+    assert columns["group"].tolist() == [0, 1, -1, -1]
+    assert columns["think_s"].tolist() == [0.0, 0.0, 1e-9, 1e-9], "what waits starts at least 1 ns later"
+    assert columns["answer"].dtype == np.bool_
+    with pytest.raises(TypeError, match="have no column grop"):
+        rows.add(1, 2, 10, grop=0)
+    with pytest.raises(ValueError, match="shape mismatch"):
+        rows.add([1, 2], [3, 4, 5], 10)

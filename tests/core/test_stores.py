@@ -36,7 +36,7 @@ def test_hubs_need_receivers() -> None:
         "workload": dict(rack(sicc={}).to_dict()["workload"]),
         "neighbourhoods": "uplink",
     }
-    with pytest.raises(ConfigError, match=r"workload.it tells hubs how fast to send, which needs receivers"):
+    with pytest.raises(ConfigError, match=r"workload.it sets the rates of hubs, which needs receivers"):
         scenario_from_dict(plain)
 
 
@@ -122,12 +122,12 @@ def through_hubs(**settings: Any) -> tuple[FlowTable, Graph, Streams]:
 def test_hubs_bring_the_same_objects_and_are_told_equal_shares_of_the_line() -> None:
     (direct, of_direct), (flows, graph, streams) = drawn(), through_hubs()
     for request in range(5):
-        hubs = (graph.request == request) & (streams.told_bps > 0)
+        hubs = (graph.request == request) & (streams.query_rate_bps > 0)
         assert (
             flows.size_bytes[hubs].sum() == direct.size_bytes[(of_direct.request == request) & of_direct.answer].sum()
         )
         assert hubs.sum() == 4
-        assert streams.told_bps[hubs] == pytest.approx(0.97 * 10e9 / 4)
+        assert streams.query_rate_bps[hubs] == pytest.approx(0.97 * 10e9 / 4)
 
 
 def test_a_hub_asks_the_servers_of_its_rack_and_passes_on_what_comes() -> None:
@@ -150,7 +150,7 @@ def test_without_redirection_the_drawn_copies_are_asked() -> None:
     leaf = np.zeros(len(network.nodes), np.int64)
     for name in range(4):
         leaf[list(network.group(f"leaf{name}"))] = name
-    answers, hubs = of_direct.answer, streams.told_bps > 0
+    answers, hubs = of_direct.answer, streams.query_rate_bps > 0
     drawn_bytes = np.bincount(leaf[direct.src[answers]], direct.size_bytes[answers])
     assert np.bincount(leaf[flows.src[hubs]], flows.size_bytes[hubs]).tolist() == drawn_bytes.tolist()
 
@@ -173,7 +173,7 @@ def test_a_small_buffer_makes_a_tree() -> None:
     assert flows.graph is not None
     check_graph(flows)
     streams, first = flows.streams, flows.graph.request == 0
-    hubs, tops = (streams.stream >= 0) & first, (streams.told_bps > 0) & first
+    hubs, tops = (streams.stream >= 0) & first, (streams.query_rate_bps > 0) & first
     assert (hubs.sum(), tops.sum()) == (4, 3)
     (child,) = np.flatnonzero(hubs & ~tops)
     parent = fed_rows(streams)[child]
@@ -183,7 +183,7 @@ def test_a_small_buffer_makes_a_tree() -> None:
 
 def test_without_packing_an_object_is_a_flow() -> None:
     flows, _, streams = through_hubs(packed=False, tree=False)
-    tops = streams.told_bps > 0
+    tops = streams.query_rate_bps > 0
     assert set(flows.size_bytes[tops]) == {500}
     assert tops.sum() == 5 * 60
     assert (streams.feeds < 0).all()
@@ -191,7 +191,7 @@ def test_without_packing_an_object_is_a_flow() -> None:
 
 def test_overloaded_hubs_send_at_a_tenth_and_bring_less() -> None:
     flows, _, streams = through_hubs(overloaded_frac=0.5)
-    rates = streams.told_bps[streams.told_bps > 0]
+    rates = streams.query_rate_bps[streams.query_rate_bps > 0]
     assert set(np.round(rates / rates.max(), 6)) == {0.1, 1.0}
-    slow, fast = (flows.size_bytes[streams.told_bps == rate].mean() for rate in (rates.min(), rates.max()))
+    slow, fast = (flows.size_bytes[streams.query_rate_bps == rate].mean() for rate in (rates.min(), rates.max()))
     assert slow < 0.5 * fast

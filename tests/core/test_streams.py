@@ -17,7 +17,7 @@ from tests.core.graphs import table
 def relayed(**columns: Any) -> FlowTable:
     """A query to a hub, its stream of 300 bytes, and a flow of 200 that feeds it, with some columns changed."""
     flows = table(src=[1, 2, 3], dst=[2, 1, 2], size_bytes=[40, 300, 200], group=[0, 1, 2], after=[-1, 0, 0])
-    given: dict[str, Any] = {"stream": [-1, 0, -1], "feeds": [-1, -1, 0], "told_bps": [0.0, 1e9, 0.0]}
+    given: dict[str, Any] = {"stream": [-1, 0, -1], "feeds": [-1, -1, 0], "query_rate_bps": [0.0, 1e9, 0.0]}
     names = ("src", "dst", "size_bytes")
     plain: dict[str, Any] = {name: np.array(columns.pop(name)) for name in names if name in columns}
     streams = Streams(**{name: np.array(column) for name, column in (given | columns).items()})
@@ -38,8 +38,8 @@ def test_a_stream_that_is_passed_on_is_accepted() -> None:
         ({"stream": [-1, 0, 0], "feeds": [-1, -1, -1]}, "flow 1 of the requests is the same stream as another"),
         ({"stream": [-1, 0, 1], "feeds": [-1, 1, 0]}, "flow 1 of the requests feeds a stream that is not before its"),
         ({"dst": [2, 1, 4]}, "flow 2 of the requests feeds a stream of another host than its receiver"),
-        ({"told_bps": [0.0, -1.0, 0.0]}, "flow 1 of the requests has a told_bps that is not a rate"),
-        ({"told_bps": [0.0, np.inf, 0.0]}, "flow 1 of the requests has a told_bps that is not a rate"),
+        ({"query_rate_bps": [0.0, -1.0, 0.0]}, "flow 1 of the requests has a query_rate_bps that is not a rate"),
+        ({"query_rate_bps": [0.0, np.inf, 0.0]}, "flow 1 of the requests has a query_rate_bps that is not a rate"),
     ],
 )
 def test_streams_that_cannot_be_passed_on_are_refused(columns: dict[str, Any], said: str) -> None:

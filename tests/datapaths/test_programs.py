@@ -177,7 +177,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "routes": (
         {"programs": RWNDQ},
         {},
-        "Program rwndq needs ACKs to come back .*routing is ecmp: set it to symmetric",
+        "Program rwndq needs ACKs to return .*routing is ecmp: set it to symmetric",
     ),
     "counts": (
         {"programs": RWNDQ},
@@ -197,7 +197,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "both ways": (
         {"programs": (Program(name="letflow"), *RWNDQ)},
         {"routing": "symmetric"},
-        "rwndq needs ACKs .* program letflow chooses the way of each: leave one",
+        "rwndq needs ACKs .* program letflow chooses the path of each packet: leave one",
     ),
     "classes": ({"programs": PFABRIC, "classes": 2}, {}, "pfabric owns the queue .* classes would too: leave one"),
     "a pool": ({"programs": PFABRIC, "shared_buffer_bytes": 10_000}, {}, "which shared_buffer_bytes would too"),

@@ -41,12 +41,20 @@ def star(**changes: Any) -> Scenario:
     return scenario_from_dict(plain | changes)
 
 
-def passed_on(leg_bytes: int, own_bytes: int, *, told_bps: float = 0.0) -> Rows:
+def passed_on(leg_bytes: int, own_bytes: int, *, query_rate_bps: float = 0.0) -> Rows:
     """A flow to a hub, which passes it on with bytes of its own; both start at once."""
     rows, hosts = Rows(), star().network().hosts
     (up,) = rows.streams(1)
     rows.add(hosts[1], hosts[2], leg_bytes, feeds=up, request=0)
-    rows.add(hosts[2], hosts[0], leg_bytes + own_bytes, stream=up, group=rows.group(), request=0, told_bps=told_bps)
+    rows.add(
+        hosts[2],
+        hosts[0],
+        leg_bytes + own_bytes,
+        stream=up,
+        group=rows.group(),
+        request=0,
+        query_rate_bps=query_rate_bps,
+    )
     return rows
 
 
@@ -82,8 +90,8 @@ def test_own_bytes_leave_before_anything_comes(simulator: Simulator) -> None:
 def test_a_rate_that_a_query_tells_is_kept(simulator: Simulator) -> None:
     scenario = star(neighbourhoods="receivers")
     took_s = [
-        records(simulator, passed_on(1460, 40 * 1460, told_bps=told_bps), scenario).finish_s[1]
-        for told_bps in (0.0, 1e9)
+        records(simulator, passed_on(1460, 40 * 1460, query_rate_bps=query_rate_bps), scenario).finish_s[1]
+        for query_rate_bps in (0.0, 1e9)
     ]
     assert took_s[0] == pytest.approx(41 * FULL_NS * 1e-9, rel=0.2)
     # 40 packets of 1,500 bytes wait for their tokens; the first has them.
@@ -91,8 +99,8 @@ def test_a_rate_that_a_query_tells_is_kept(simulator: Simulator) -> None:
 
 
 def test_a_told_rate_needs_receivers() -> None:
-    with pytest.raises(ConfigError, match=r"flow 1 is told a rate by its query, which needs receivers"):
-        records(PacketsimDatapath, passed_on(1460, 1460, told_bps=1e9))
+    with pytest.raises(ConfigError, match=r"flow 1 has a rate from its query, which needs receivers"):
+        records(PacketsimDatapath, passed_on(1460, 1460, query_rate_bps=1e9))
 
 
 def test_messages_and_pieces_are_not_passed_on() -> None:

@@ -44,9 +44,9 @@ def test_what_it_needs_is_enough() -> None:
         ),
         (
             {"topology": TOPOLOGY.replace(rate_bps=400 * GBPS, delay_s=100 * MS)},
-            "expresspass can tell 8388608 words of a flow on their way apart, and 119047.* fit in the longest RTT",
+            "expresspass can tell 8388608 control packets of a flow apart, and 119047.* fit in the longest RTT",
         ),
-        ({"routing": "ecmp"}, "expresspass needs its words to come back the way of their data.*ecmp"),
+        ({"routing": "ecmp"}, "expresspass needs control packets to return on the path of their data.*ecmp"),
         (
             {"topology": TOPOLOGY.replace(programs=(Program(name="letflow"),))},
             "packets of a flow must not overtake each other",

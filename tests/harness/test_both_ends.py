@@ -21,7 +21,7 @@ from ncc.harness.receivers import CROWD, WithReceivers, without_held
 from ncc.harness.run import run_once
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import Decider, LimiterFactory
-from tests.harness.test_receivers import FABRIC, G, scenario
+from tests.harness.bursts import FABRIC, G, scenario
 
 
 def many_to_one(senders: int = 16, **changes: object) -> Scenario:

@@ -15,42 +15,15 @@ from ncc.core.flows import FlowRecords
 from ncc.core.measurement import Measurement, idle
 from ncc.core.receivers import Edges, Grants, parts
 from ncc.core.scenario import Scenario, Transport
-from ncc.core.topologies import LeafSpine, Rack
-from ncc.core.workload import Fixed, Flow, Incast
+from ncc.core.topologies import Rack
+from ncc.core.workload import Fixed, Flow
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.controller import Controller, Formula, ReceiverRuleLimit
 from ncc.harness.datapath import HostStack
-from ncc.harness.receivers import FADE, Admission, ReceiverRule
+from ncc.harness.receivers import ReceiverRule
 from ncc.run.controllers import load_controller
 from tests.datapaths.runs import Simulator
-
-G = 1e9
-FABRIC = LeafSpine(
-    leaves=2,
-    spines=1,
-    hosts_per_leaf=4,
-    host_rate_bps=G,
-    spine_rate_bps=4 * G,
-    buffer_bytes=100_000,
-    mark_threshold_bytes=30_000,
-)
-HOSTS = FABRIC.build().group("hosts")
-BURST = Incast(
-    events_per_s=100, fan_in=24, bytes_per_server=32_000, sources="hosts", destinations="hosts", jitter_s=5e-5
-)
-
-
-def scenario(**changes: object) -> Scenario:
-    values = {
-        "name": "burst",
-        "topology": FABRIC,
-        "workload": (("burst", BURST),),
-        "duration_s": 0.03,
-        "period_s": 1e-4,
-        "neighbourhoods": "receivers",
-        "transport": Transport(recovery="modern"),
-    } | changes
-    return Scenario(**values)  # type: ignore[arg-type]
+from tests.harness.bursts import BURST, FABRIC, HOSTS, G, scenario
 
 
 def rule(**changes: object) -> ReceiverRule:
@@ -374,51 +347,3 @@ def test_many_flows_of_a_pair_meet_in_the_port() -> None:
     assert timeouts("receiver_rule", 28) == 0
     assert 0 < timeouts("receiver_rule", 200) < 0.5 * timeouts("dctcp", 200)
     assert timeouts("receiver_rule_blind", 200) < 8
-
-
-def known(*pairs: tuple[int, int, float, float]) -> Edges:
-    """Edges to the last host: sender, flows, missing payload, and age in periods."""
-    src, flows, waiting, age = np.array(pairs, float).reshape(-1, 4).T
-    dst = np.full(len(src), HOSTS[-1])
-    return Edges(src.astype(int), dst, flows.astype(int), waiting, waiting, np.zeros(len(src)), age * 1e-4)
-
-
-def admission(**changes: Any) -> Admission:
-    """One of eight hosts. 0.6 of 100 KB may lie ahead, and a first window has two packets of 1460 bytes."""
-    return Admission(scenario(transport=Transport(recovery="modern", initial_window_pkts=2)), 0.6, **changes)
-
-
-FIRST = 2 * 1460
-
-
-def test_new_flows_begin_at_once_if_their_first_windows_fit_beside_what_is_missing() -> None:
-    made, to = admission(), HOSTS[-1]
-    assert made.at_once(known())[to], "one flow of each of 7 hosts: 20 KB"
-    assert made.at_once(known((HOSTS[0], 1, 12_000, 9), (HOSTS[1], 3, 27_000, 9)))[to]
-    assert not made.at_once(known((HOSTS[0], 1, 13_000, 9), (HOSTS[1], 3, 27_000, 9)))[to]
-    assert not made.at_once(known((HOSTS[0], 1, 1e9, 9)))[to]
-    others = made.at_once(known((HOSTS[0], 1, 1e9, 9)))[list(HOSTS[:-1])]
-    assert others.all(), "each receiver speaks for itself"
-    assert made.at_once(known())[to]
-
-
-def test_the_largest_burst_is_remembered_and_fades() -> None:
-    made, to = admission(), HOSTS[-1]
-    assert made.at_once(known((HOSTS[0], 15, 16_000, 0)))[to], "43.8 KB of first windows"
-    assert made.at_once(known((HOSTS[0], 18, 0, 0)))[to], "3 of them are new"
-    made = admission()
-    assert not made.at_once(known((HOSTS[0], 21, 0, 0)))[to]
-    assert not made.at_once(known((HOSTS[0], 21, 0, 1)))[to]
-    waited = next(i for i in range(5000) if made.at_once(known())[to])
-    assert waited == pytest.approx(np.log(21 * FIRST / 60_000) / -np.log(FADE), abs=3)
-
-
-def test_a_burst_is_counted_over_the_time_until_senders_know_of_it() -> None:
-    """10 and 11 flows are within two periods, then 11 and 5; 20 first windows fit."""
-    made, to = admission(delay_periods=2), HOSTS[-1]
-    assert made.at_once(known((HOSTS[0], 10, 0, 0)))[to]
-    assert not made.at_once(known((HOSTS[0], 10, 0, 1), (HOSTS[1], 11, 0, 0)))[to]
-    made = admission()
-    assert made.at_once(known((HOSTS[0], 10, 0, 0)))[to]
-    assert made.at_once(known((HOSTS[0], 10, 0, 1), (HOSTS[1], 11, 0, 0)))[to]
-    assert made.at_once(known((HOSTS[0], 15, 0, 0), (HOSTS[1], 11, 0, 1)))[to]

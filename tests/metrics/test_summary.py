@@ -10,7 +10,7 @@ import pytest
 
 from ncc.metrics.catalogue import CATALOGUE, HEADLINE, OF_REQUESTS
 from ncc.metrics.fct import ideal_fct_s
-from ncc.metrics.summary import WORD_BYTES, summarise
+from ncc.metrics.summary import CONTROL_PKT_BYTES, summarise
 from tests.metrics.examples import epochs, flow_records, flow_table, port_records, rack
 
 
@@ -66,7 +66,7 @@ def test_every_number_by_hand() -> None:
 
 def test_a_word_has_the_bytes_of_the_contract() -> None:
     header = files("ncc.baselines").joinpath("transport.h").read_text(encoding="utf-8")
-    assert re.findall(r"#define NCC_TP_SAY_BYTES (\d+)", header) == [str(WORD_BYTES)]
+    assert re.findall(r"#define NCC_TP_SAY_BYTES (\d+)", header) == [str(CONTROL_PKT_BYTES)]
 
 
 def test_words_and_credits_count_where_there_are_any() -> None:

@@ -21,13 +21,13 @@ struct bpf_sockopt {
 #pragma clang attribute pop
 
 struct message {
-    __u32 begun;      /* 1: the connection has sent data */
-    __u32 begin;      /* first sequence number of the message */
-    __u32 end;        /* end of the written data at the last packet */
-    __u32 class;      /* of the message in an order */
-    __u32 told_bytes; /* size that the application has announced since the last packet; 0: none */
-    __u32 hint_bytes; /* announced size of a message; 0: none */
-    __u32 hint_begin; /* first sequence number of that message */
+    __u32 begun;           /* 1: the connection has sent data */
+    __u32 begin;           /* first sequence number of the message */
+    __u32 end;             /* end of the written data at the last packet */
+    __u32 class;           /* of the message in an order */
+    __u32 announced_bytes; /* size that the application has announced since the last packet; 0: none */
+    __u32 hint_bytes;      /* announced size of a message; 0: none */
+    __u32 hint_begin;      /* first sequence number of that message */
 };
 
 struct {
@@ -56,11 +56,11 @@ static __always_inline int message_begins(struct message *m, __u32 una)
 /* Returns 1 if the application has announced a size since the last packet; applies it to the data written next. */
 static __always_inline int message_hinted(struct message *m)
 {
-    if (!m->told_bytes)
+    if (!m->announced_bytes)
         return 0;
-    m->hint_bytes = m->told_bytes;
+    m->hint_bytes = m->announced_bytes;
     m->hint_begin = m->end;
-    m->told_bytes = 0;
+    m->announced_bytes = 0;
     return 1;
 }
 
@@ -88,7 +88,7 @@ SEC("cgroup/setsockopt") int ncc_message_told(struct bpf_sockopt *option)
         return 0; /* EPERM */
     m = bpf_sk_storage_get(&messages, option->sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
     if (m)
-        m->told_bytes = *bytes < NCC_HINT_BYTES_MAX ? *bytes : NCC_HINT_BYTES_MAX;
+        m->announced_bytes = *bytes < NCC_HINT_BYTES_MAX ? *bytes : NCC_HINT_BYTES_MAX;
     option->optlen = -1; /* done: the kernel does not see it */
     return 1;
 }

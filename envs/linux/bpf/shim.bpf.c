@@ -109,7 +109,7 @@ void BPF_PROG(shim_cong_control, struct sock *sk, __u32 ack, int flag, const str
         shim_idle(f);
     ++f->acks;
     shim_losses(sk, f, now_ns);
-    shim_heard(sk, f, now_ns);
+    shim_report_signal(sk, f, now_ns);
     shim_ack(sk, f, rs, now_ns);
     shim_apply(sk, f, now_ns);
     r = shim_row(f);

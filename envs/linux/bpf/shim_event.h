@@ -77,7 +77,7 @@ static __always_inline void shim_restart(struct sock *sk, struct shim_flow *f, _
 }
 
 /* Reports a switch's signal to the controller: the last one that came since the last ACK. */
-static __always_inline void shim_heard(struct sock *sk, struct shim_flow *f, __u64 now_ns)
+static __always_inline void shim_report_signal(struct sock *sk, struct shim_flow *f, __u64 now_ns)
 {
 #ifdef NCC_SIGNALS
     __u32 signal = f->signal;

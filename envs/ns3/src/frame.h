@@ -33,10 +33,10 @@ struct Frame final : ns3::EventImpl {
     uint32_t route = 0; // first flow of its connection, which chooses among paths of equal cost
     uint32_t link = 0;  // directed port by which it comes or has come; kNoPort: none
     uint32_t hops = 0;  // links crossed
-    uint32_t grant = 0; // place of the receiver's word in a message (gates.h)
+    uint32_t grant = 0; // place of the receiver's grant in a message (gates.h)
     uint32_t ip_bytes = 0;
     uint32_t payload_bytes = 0;
-    ncc_cc_signal signal{NCC_CC_SIGNAL_NONE, 0}; // a switch's word to the sender; without a packet
+    ncc_cc_signal signal{NCC_CC_SIGNAL_NONE, 0}; // a switch's signal to the sender; without a packet
     bool to_receiver = true;
     bool message = false; // a note or a grant, beside TCP; without a packet
     bool of_ends = false; // a message transport's (transport.h); without a packet

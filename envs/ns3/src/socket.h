@@ -86,7 +86,7 @@ class HostSocket final : public ns3::TcpSocketBase
     void Continue(uint32_t flow, uint64_t size_bytes, uint64_t written_bytes, uint32_t idle_rtos);
     void SetController(ns3::Ptr<CcOps> controller, bool needs_rate);
     void SetTimeouts(ns3::Time min_rto, ns3::Time initial_rto);
-    // A switch's word for the controller, and its own timer.
+    // A switch's signal for the controller, and the controller's own timer.
     void Signal(const ncc_cc_signal &signal);
     void ArmControl(ns3::Time delay);
     // Frees the end point and cancels all timers.

@@ -26,7 +26,7 @@ enum class Kind : uint8_t {
     kGrant = 5,          // a receiver's grant (gates.h), a message beside TCP
     kNote = 6,           // a sender's notice of a flow that begins without a SYN
     kSignal = 7,         // a switch's signal to a sender (switch.h)
-    kWordToReceiver = 8, // this and the next: words of a message transport (transport.h)
+    kWordToReceiver = 8, // this and the next: control packets of a message transport (transport.h)
     kWordToSender = 9,
 };
 
@@ -81,7 +81,7 @@ struct SackBlocks {
 
     Block blocks[4];
     uint32_t n = 0;
-    uint32_t trimmed = kNone;   // packet that has come without its payload; it takes no room in the ACK
+    uint32_t trimmed = kNone;   // packet that arrived without its payload; it takes no room in the ACK
     uint32_t telemetry = kNone; // place of what ports wrote into the last data (Connections::telemetry)
 };
 

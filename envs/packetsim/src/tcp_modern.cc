@@ -23,7 +23,7 @@ void TcpSendingEnd::ModernAck(const Packet &packet)
     }
     AckNews news;
     if (packet.echo) {
-        r.undo_window_bytes = 0; // there is congestion, whatever the losses were
+        r.undo_window_bytes = 0; // there is congestion, even if the losses were spurious
     }
     if (packet.sack != kNone) {
         rack.Update(network_.connections().sacks()[packet.sack], number, news);
@@ -239,7 +239,7 @@ void TcpSendingEnd::TellLoss()
     Apply(out);
 }
 
-// Keeps what a needless reduction takes back.
+// Stores the state that is restored if the reduction was needless.
 void TcpSendingEnd::Remember(bool restore)
 {
     TcpModern &r = *s_.modern;

@@ -12,7 +12,7 @@
 namespace ncc::packetsim
 {
 
-// News that an ACK brings.
+// Information that an ACK brings.
 struct AckNews {
     bool advanced = false;        // the cumulative ACK moved
     bool sacked = false;          // packets were newly sacked
@@ -168,7 +168,7 @@ class TcpRack
         }
     }
 
-    // Takes back that packets were deemed lost.
+    // Undoes the marking of packets as lost.
     void Forgive()
     {
         for (uint32_t number = s_.una; number != s_.nxt; ++number) {

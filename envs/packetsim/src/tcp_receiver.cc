@@ -126,7 +126,7 @@ class TcpReceivingEnd
 
     [[gnu::always_inline]] void Data(const Packet &packet)
     {
-        if (r_.next == 0) [[unlikely]] { // nothing else may have told of the flow
+        if (r_.next == 0) [[unlikely]] { // the receiver may not know of the flow yet
             network_.flows().HeardOf(connection_.flow, network_.now_ns());
         }
         if (packet.sack != kNone) [[unlikely]] {

@@ -110,7 +110,7 @@ void TcpSendingEnd::EnterRecovery()
     SendData(s_.una);
 }
 
-// A packet has come without its payload (switch.h): it is lost, whatever was sent before or after it.
+// A packet arrived without its payload (switch.h): it is lost, even if later packets are not acknowledged.
 void TcpSendingEnd::Trimmed(uint32_t number)
 {
     if (!board_.Out(number)) {

@@ -73,14 +73,15 @@ class LocalLimiter : public Limiter
     void Decide(const Measured &m, std::vector<double> &limits) override
     {
         const size_t n = hosts_.size();
-        State now{std::vector<double>(kTold * n), m.uplink.queue_bytes[0]};
+        State now{std::vector<double>(kMessageRows * n), m.uplink.queue_bytes[0]};
         for (size_t i = 0; i < n; ++i) {
             const bool busy = m.hosts.queued_flows[i] > 0;
             busy_periods_[i] = busy ? busy_periods_[i] + 1 : 0;
             attained_[i] = busy ? attained_[i] + m.hosts.throughput_bps[i] * period_s_ / 8 : 0;
-            const double row[kTold] = {m.hosts.throughput_bps[i], m.hosts.rate_limit_bps[i], m.hosts.next_bytes[i],
-                                       m.hosts.next_bytes[i] + attained_frac_ * attained_[i], busy ? 1.0 : 0.0};
-            for (size_t k = 0; k < kTold; ++k) {
+            const double row[kMessageRows] = {m.hosts.throughput_bps[i], m.hosts.rate_limit_bps[i],
+                                              m.hosts.next_bytes[i],
+                                              m.hosts.next_bytes[i] + attained_frac_ * attained_[i], busy ? 1.0 : 0.0};
+            for (size_t k = 0; k < kMessageRows; ++k) {
                 now.rows[k * n + i] = row[k];
             }
         }
@@ -105,7 +106,7 @@ class LocalLimiter : public Limiter
     static constexpr int64_t kTurnPeriods = 256; // TURN_PERIODS of local.py
 
     struct State {
-        std::vector<double> rows; // [kTold, n]
+        std::vector<double> rows; // [kMessageRows, n]
         double queue_bytes;
     };
 

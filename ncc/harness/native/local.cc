@@ -26,14 +26,15 @@ using Out = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 // Fills `limits` [networks, hosts] in bits/s for the hosts of neighbourhood `number`.
 // constants: [networks or 1] each, by their names in `Formula`.
 // own: [3, networks, hosts] keys in bytes, periods for which hosts have been busy, and 1 for busy hosts.
-// told: [networks, listeners or 1, kTold, hosts] in bits/s and bytes; queue: [networks, listeners or 1, neighbourhoods]
+// messages: [networks, listeners or 1, kMessageRows, hosts] in bits/s and bytes; queue: [networks, listeners or 1,
+// neighbourhoods]
 void Limits(const nb::dict &constants, size_t number, In<int64_t, 1> hosts, In<double, 1> link_bps, double uplink_bps,
-            double period_s, int64_t turns, In<double, 3> own, In<double, 4> told, In<double, 3> queue, Out limits)
+            double period_s, int64_t turns, In<double, 3> own, In<double, 4> messages, In<double, 3> queue, Out limits)
 {
     const size_t networks = limits.shape(0), n = limits.shape(1), near = hosts.size();
-    const size_t listeners = told.shape(1), areas = queue.shape(2);
-    if (own.shape(0) != 3 || own.shape(1) != networks || own.shape(2) != n || told.shape(0) != networks ||
-        told.shape(2) != ncc::kTold || told.shape(3) != n || queue.shape(0) != networks ||
+    const size_t listeners = messages.shape(1), areas = queue.shape(2);
+    if (own.shape(0) != 3 || own.shape(1) != networks || own.shape(2) != n || messages.shape(0) != networks ||
+        messages.shape(2) != ncc::kMessageRows || messages.shape(3) != n || queue.shape(0) != networks ||
         queue.shape(1) != listeners || (listeners != 1 && listeners != n) || number >= areas ||
         link_bps.size() != near) {
         throw std::invalid_argument("states of hosts have the wrong shapes");
@@ -49,7 +50,7 @@ void Limits(const nb::dict &constants, size_t number, In<int64_t, 1> hosts, In<d
             formula, area, period_s, turns,
             [&](size_t row, size_t host) { return own.data()[(row * networks + r) * n + host]; },
             [&](size_t host, int row, size_t other) {
-                return told.data()[(listener(host) * ncc::kTold + static_cast<size_t>(row)) * n + other];
+                return messages.data()[(listener(host) * ncc::kMessageRows + static_cast<size_t>(row)) * n + other];
             },
             [&](size_t host) { return queue.data()[listener(host) * areas + number]; }, limits.data() + r * n);
     }
@@ -103,7 +104,7 @@ Granted Decide(ncc::ReceiverRule &rule, In<int64_t, 1> src, In<int64_t, 1> dst, 
 NB_MODULE(_local, m)
 {
     m.def("limits", &Limits, "constants"_a, nb::kw_only(), "number"_a, "hosts"_a, "link_bps"_a, "uplink_bps"_a,
-          "period_s"_a, "turns"_a, "own"_a, "told"_a, "queue"_a, "limits"_a.noconvert());
+          "period_s"_a, "turns"_a, "own"_a, "messages"_a, "queue"_a, "limits"_a.noconvert());
     nb::class_<ncc::ReceiverRule>(m, "ReceiverRule")
         .def(
             "__init__",

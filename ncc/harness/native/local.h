@@ -110,7 +110,7 @@ T LocalShare(const Formula<T> &f, T uplink, T queue_periods, const Self<T> &self
 }
 
 // Rows of the messages between hosts, in bits/s and bytes.
-enum Told { kSent, kLimit, kNext, kKey, kBusy, kTold };
+enum MessageRow { kSent, kLimit, kNext, kKey, kBusy, kMessageRows };
 
 // A neighbourhood: its hosts' numbers, the rates of their links, and that of its uplink, in bits/s.
 struct LocalArea {
@@ -121,11 +121,11 @@ struct LocalArea {
 };
 
 // Sets limits[host], in bits/s, for the hosts of a neighbourhood. `own(row, host)`: its key in bytes, the periods for
-// which it has been busy, and 1 if it is busy. `told(host, row, other)`: the last message of another, as the host has
-// it, and `queue_bytes(host)` that of the uplink. `turns`: number of the turn among equal hosts.
-template <typename Own, typename Heard, typename Queue>
+// which it has been busy, and 1 if it is busy. `messages(host, row, other)`: the last message of another, as the host
+// has it, and `queue_bytes(host)` that of the uplink. `turns`: number of the turn among equal hosts.
+template <typename Own, typename Messages, typename Queue>
 void LocalLimits(const Formula<double> &formula, const LocalArea &area, double period_s, int64_t turns, const Own &own,
-                 const Heard &told, const Queue &queue_bytes, double *limits)
+                 const Messages &messages, const Queue &queue_bytes, double *limits)
 {
     const double to_bps = 8 / period_s;
     for (size_t i = 0; i < area.size; ++i) {
@@ -138,7 +138,7 @@ void LocalLimits(const Formula<double> &formula, const LocalArea &area, double p
             continue;
         }
         const auto at = [&](size_t j) { return (i + 1 + j) % area.size; };
-        const auto of = [&](int row, size_t j) { return told(self, row, static_cast<size_t>(area.hosts[at(j)])); };
+        const auto of = [&](int row, size_t j) { return messages(self, row, static_cast<size_t>(area.hosts[at(j)])); };
         const auto seen = [&](size_t j, Other<double> &other) {
             other = {of(kNext, j) * to_bps, of(kKey, j) * to_bps, area.link_bps[at(j)]};
             return of(kBusy, j) > 0;
