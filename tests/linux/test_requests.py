@@ -13,7 +13,7 @@ from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FlowTable, Graph
 from ncc.core.graph import Rows, after_run, queries_of
 from ncc.core.scenario import Scenario, scenario_from_dict
-from ncc.envs.linux import namespaces, traffic
+from ncc.envs.linux import namespaces, stack, traffic
 from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.harness.datapath import HostStack
 from ncc.metrics.requests import qct_s
@@ -94,6 +94,19 @@ def test_what_waits_starts_after_what_it_waits_for_on_connections_that_are_open(
     assert (ran.last.flows_started, ran.last.flows_finished) == (len(flows), len(flows))
     kept, records = after_run(flows, ran.records.flows)
     assert qct_s(kept, records).min() > SERVICE_S + (SERVERS * 3000 * 8) / 2e7
+
+
+@needs(*TRAFFIC)
+def test_connections_to_several_hosts_may_have_one_port(
+    datapath: LinuxDatapath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel gives a host's port to two connections if their destinations differ."""
+    settings = stack.of_host
+    few = {"net/ipv4/ip_local_port_range": f"10000 {10000 + SERVERS}"}
+    monkeypatch.setattr(stack, "of_host", lambda *of: settings(*of) | few)
+    scenario = hosts_16()
+    ran = Ran(datapath, scenario, scenario.flows(1), DCTCP)
+    assert (ran.last.flows_started, ran.last.flows_finished) == (len(ran.flows), len(ran.flows))
 
 
 def len_acks(counts: Any) -> int:

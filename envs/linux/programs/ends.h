@@ -53,10 +53,10 @@ struct ends {
 #define NONE UINT32_MAX
 #define ESTABLISHED 1 /* tcpi_state, TCP_ESTABLISHED */
 
-/* The row of `ends` that an arriving connection belongs to. */
+/* The row of `ends` that an arriving connection belongs to. A host may use one port for several destinations. */
 struct key {
-    uint32_t address;
-    uint32_t port; /* in network order; 0: free */
+    uint32_t from, to; /* addresses */
+    uint32_t port;     /* of the sender, in network order; 0: free */
     uint32_t row;
 };
 
@@ -141,12 +141,12 @@ static int set_congestion(int fd)
     return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, table->congestion, (socklen_t)strlen(table->congestion));
 }
 
-static struct key *find_key(uint32_t address, uint16_t port)
+static struct key *find_key(uint32_t from, uint32_t to, uint16_t port)
 {
-    uint32_t at = (address * 2654435761u) ^ (port * 40503u);
+    uint32_t at = ((from ^ to * 2246822519u) * 2654435761u) ^ (port * 40503u);
 
     for (at &= key_mask; keys[at].port; at = (at + 1) & key_mask) {
-        if (keys[at].address == address && keys[at].port == port) {
+        if (keys[at].from == from && keys[at].to == to && keys[at].port == port) {
             break;
         }
     }
@@ -264,7 +264,8 @@ static int open_ends(uint32_t row, const struct ncc_traffic_flow *flow)
     if (getsockname(fd, (struct sockaddr *)&here, &length)) {
         fail("getsockname failed: %s", strerror(errno));
     }
-    *find_key(here.sin_addr.s_addr, here.sin_port) = (struct key){here.sin_addr.s_addr, here.sin_port, row};
+    *find_key(here.sin_addr.s_addr, there.sin_addr.s_addr, here.sin_port) =
+        (struct key){here.sin_addr.s_addr, there.sin_addr.s_addr, here.sin_port, row};
     return 0;
 }
 

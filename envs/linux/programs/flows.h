@@ -228,12 +228,15 @@ static void receive_some(uint32_t i, uint32_t events)
 
 static void accept_all(int listener)
 {
-    struct sockaddr_in peer;
-    socklen_t length = sizeof(peer);
+    struct sockaddr_in here, peer;
+    socklen_t length = sizeof(here);
     int fd;
 
+    if (getsockname(listener, (struct sockaddr *)&here, &length)) {
+        fail("getsockname failed: %s", strerror(errno));
+    }
     while ((fd = accept4(listener, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        const struct key *key = find_key(peer.sin_addr.s_addr, peer.sin_port);
+        const struct key *key = find_key(peer.sin_addr.s_addr, here.sin_addr.s_addr, peer.sin_port);
         if (!key->port || ends[key->row].receiver >= 0) {
             close(fd); /* belongs to no flow */
             continue;
