@@ -4,10 +4,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -46,9 +46,8 @@ class Said:
 class Before(Here):
     """An executor that begins no run."""
 
-    def run(self, *_: Any) -> Generator[Job, None, None]:
+    def run(self, *_: Any) -> NoReturn:
         raise InterruptedError
-        yield
 
 
 def limiter_of_a_light_worker(controller: Controller, scenario: Scenario) -> RateLimiter:
