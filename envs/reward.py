@@ -7,7 +7,8 @@ In the rewards here a busy host's own part is at most 0, so that work that ends 
 differ. `throughput_bps` counts only packets that leave the neighbourhood.
 """
 
-from typing import Annotated
+from functools import cached_property
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -128,7 +129,13 @@ class Reward:
             "base_s": scales.base_rtt_s,
             "uplink_bps": scales.uplink_capacity_bps[scales.area],
         }
-        self._rewards = extension().Rewards(self.spec.to_dict() | hosts)
+        self._settings = self.spec.to_dict() | hosts
+        self.__dict__.pop("_rewards", None)
+
+    @cached_property
+    def _rewards(self) -> Any:
+        """Rewards in C++, made when they are first needed: until then this object can be pickled."""
+        return extension().Rewards(self._settings)
 
     def reward(self, m: Measured) -> RewardArray:
         """Return the rewards [n_agents] of a period, or [n_racks, n_agents] of several racks."""

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import pickle
 from math import log
 from typing import Any
 
@@ -38,6 +39,14 @@ def pay(reward: AnyReward, m: Measurement | Measurements, scenario: Scenario = F
 
 def busy(**columns: Any) -> Measurement:
     return measured(FOUR, **{"active_flows": 1, "goodput_bps": 5e8, "rtt_s": BASE_S, **columns})
+
+
+def test_a_function_that_has_paid_nothing_yet_can_be_pickled() -> None:
+    """SuperSuit copies environments so."""
+    made = Reward(Utility(rho=0.5))
+    made.reset(FOUR)
+    m = busy(goodput_bps=[5e8, 1e9, 0, 1e8])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(made)).reward(m), pay(Utility(rho=0.5), m))
 
 
 class TestUtility:
