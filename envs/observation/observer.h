@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kinds.h"
+#include "states.h"
 #include "tables.h"
 
 #include <algorithm>
@@ -17,28 +18,7 @@
 namespace ncc
 {
 
-// A period is wasted for a host with flows queued, now and at the time of its neighbours' messages, if less than kRoom
-// of the uplink was used. Each such period adds kWasted to a count, every other period takes 1 from it. The count stays
-// from 0 to kWastedMost.
-constexpr float kRoom = 0.5F;
-constexpr int kWasted = 5, kWastedMost = 30;
-
-// A burst: at least so many neighbours have become busy between two messages.
-constexpr int kBurst = 4;
-constexpr int kCalmMost = 1000, kBusyMost = 20; // periods that are counted
-
-// Mean number of others that begin in the same period as a host that begins.
-constexpr int kBegins = 64; // number of the last beginnings that the mean is over
-
 constexpr size_t kTurn = 100; // periods for which the same host goes first of those with equally much left
-
-// Messages of a period, of one network: either the flags of those that arrive, or the extra ages of the states that
-// messages have brought.
-struct Messages {
-    const bool *arrivals = nullptr; // [n, neighbours + 1]; nullptr: all
-    const int64_t *ages = nullptr;  // [hosts, and uplinks]
-    size_t period = 0;              // of `ages`: number of the period, the same for all hosts
-};
 
 class Observer
 {
@@ -46,7 +26,7 @@ class Observer
     Observer(Tables tables, size_t networks)
         : t_(std::move(tables)), stride_((t_.Width() + kLanes - 1) / kLanes * kLanes), networks_(networks)
     {
-        for (Network &network : networks_) {
+        for (ObservedNetwork &network : networks_) {
             network.raw.resize(t_.size);
             network.ring.assign(t_.delay + 1, std::vector<float>(t_.size));
             network.sent.resize(2 * t_.n * stride_);
@@ -67,7 +47,7 @@ class Observer
     // number is not finite.
     bool Measure(size_t row, const Signals &signals, size_t of)
     {
-        Network &network = networks_[row];
+        ObservedNetwork &network = networks_[row];
         std::vector<double> &raw = network.raw;
         double squares = 0;
         for (const Column &column : t_.columns) {
@@ -87,7 +67,7 @@ class Observer
     // Makes the last measurement of `Measure` the newest state, and forgets earlier ones if `anew`.
     void Commit(size_t row, bool anew, const Messages &messages, size_t begin, size_t end)
     {
-        Network &network = networks_[row];
+        ObservedNetwork &network = networks_[row];
         const size_t slots = network.ring.size();
         anew = anew || network.seen == 0;
         network.periods = messages.ages ? messages.period : anew ? 0 : network.periods + 1;
@@ -120,33 +100,12 @@ class Observer
     }
 
   private:
-    struct Counts {
-        int wasted = 0;        // see kWasted
-        int begun = 0;         // neighbours that became busy between their last message and the one before
-        int calm = kCalmMost;  // periods since a burst
-        int busy_for = 0;      // periods since the host itself has had flows queued
-        bool was_busy = false; // true if the host had flows queued at the time of the last messages
-        int begins = 0;        // beginnings of all hosts so far, at most kBegins
-        float together = 0;    // the mean that kBegins is about
-    };
-
-    struct Network {
-        std::vector<double> raw;
-        std::vector<std::vector<float>> ring;     // states, the newest and as many before it as messages are old
-        std::vector<float> sent;                  // last messages of hosts: of a neighbourhood's, and the same again
-        std::vector<float> heard;                 // last messages that arrived [n, neighbours, width]; empty: all have
-        std::vector<float> uplink;                // last messages about uplinks [n, uplink's numbers]
-        std::vector<int64_t> age;                 // [n, neighbours + 1]
-        std::vector<Counts> counts;               // [n]
-        size_t seen = 0, newest = 0, periods = 0; // periods: since the network began
-    };
-
-    static const std::vector<float> &Oldest(const Network &network)
+    static const std::vector<float> &Oldest(const ObservedNetwork &network)
     {
         return network.ring[(network.newest + 1) % network.ring.size()];
     }
 
-    void Write(Network &network) const
+    void Write(ObservedNetwork &network) const
     {
         std::vector<float> &state = network.ring[network.newest];
         for (const Column &column : t_.columns) {
@@ -160,7 +119,7 @@ class Observer
         }
     }
 
-    void Deliver(Network &network, bool anew, const Messages &messages, size_t begin, size_t end)
+    void Deliver(ObservedNetwork &network, bool anew, const Messages &messages, size_t begin, size_t end)
     {
         const size_t near = t_.neighbours, size = near + 1;
         const bool lossy = messages.arrivals && !anew;
@@ -205,7 +164,7 @@ class Observer
     }
 
     // Writes the message of each host, and 1 in `began_` if the host is busy and was idle in its last message.
-    void Send(Network &network, bool anew)
+    void Send(ObservedNetwork &network, bool anew)
     {
         const std::vector<float> &state = Oldest(network);
         const size_t again = (t_.neighbours + 1) * stride_;
@@ -227,7 +186,7 @@ class Observer
 
     // Takes the messages that have arrived at host i, counts the ages of the others, and returns the number of
     // neighbours that have begun.
-    int Hear(Network &network, size_t i, const bool *arrived, int64_t *age) const
+    int Hear(ObservedNetwork &network, size_t i, const bool *arrived, int64_t *age) const
     {
         const float *from = network.sent.data() + Next(i);
         float *to = network.heard.data() + i * t_.neighbours * stride_;
@@ -244,10 +203,10 @@ class Observer
         return begun;
     }
 
-    // Counts a period of host i, in which so many neighbours have begun.
-    void Count(Network &network, size_t i, bool anew, int begun) const
+    // ObservedCounts a period of host i, in which so many neighbours have begun.
+    void Count(ObservedNetwork &network, size_t i, bool anew, int begun) const
     {
-        const Counts before = anew ? Counts() : network.counts[i];
+        const ObservedCounts before = anew ? ObservedCounts() : network.counts[i];
         const bool busy = network.ring[network.newest][t_.flows + i] > 0;
         const bool was_busy = Oldest(network)[t_.flows + i] > 0;
         const bool waits = !anew && busy && was_busy;
@@ -267,7 +226,7 @@ class Observer
         };
     }
 
-    Host Seen(const Network &network, size_t i)
+    Host Seen(const ObservedNetwork &network, size_t i)
     {
         const size_t near = t_.neighbours;
         Host host = {};
@@ -278,7 +237,7 @@ class Observer
         host.width = stride_;
         host.shared = network.heard.empty() ? network.sent.data() + Next(i) : network.heard.data() + i * near * stride_;
         host.uplink = network.uplink.data() + i * t_.uplink.size();
-        const Counts &counts = network.counts[i];
+        const ObservedCounts &counts = network.counts[i];
         host.wasted = counts.wasted, host.begun = counts.begun, host.calm = counts.calm,
         host.busy_for = counts.busy_for, host.together = counts.together;
         host.age = network.age.data() + i * (near + 1);
@@ -321,8 +280,8 @@ class Observer
         host.sum = all_sum, host.most = all_most;
     }
 
-    // Counts what goes before the host's next flow in the one order that all hosts see: that of the state which they
-    // share, fewest bytes first, and by turns among equals. A host that was idle then stands in it as it is now.
+    // ObservedCounts what goes before the host's next flow in the one order that all hosts see: that of the state which
+    // they share, fewest bytes first, and by turns among equals. A host that was idle then stands in it as it is now.
     void Order(Host &host, size_t turns) const
     {
         const size_t i = host.number, size = host.neighbours + 1, place = (i + turns) % size;
@@ -394,7 +353,7 @@ class Observer
 
     Tables t_;
     size_t stride_; // numbers from one message to the next
-    std::vector<Network> networks_;
+    std::vector<ObservedNetwork> networks_;
     // Scratch memory for one network and host
     std::vector<Host> hosts_;
     std::vector<int> began_;
