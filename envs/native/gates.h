@@ -43,7 +43,8 @@ class Gates
           std::function<void(uint32_t, uint32_t)> message);
 
     // The sender's side.
-    void Open(uint32_t flow, const FlowSpec &spec, double rate_bps); // of its query; 0: none
+    // Begins a flow. `rate_bps` is the rate that its query grants an answer, or 0 without such a grant.
+    void Open(uint32_t flow, const FlowSpec &spec, double rate_bps);
     // The flow has no SYN. A note about it is on its way to the receiver, and may meet a full queue; the
     // receiver already knows of an answer.
     void Noted(uint32_t flow, int64_t now_ns);

@@ -72,8 +72,9 @@ class alignas(64) Nic
     int64_t limited_bytes() const { return limited_bytes_; } // IP packets sent under the limit
     uint64_t waiting_pkts() const { return waiting_pkts_; }
 
-    // Gives it a shaped queue, whose packets leave before all others while they have tokens of their own. They use none
-    // of the limit: control packets for full lines would leave none to data. Packets that find no room are dropped.
+    // Adds a shaped queue. While it has tokens of its own, its packets leave before all others.
+    // Its packets do not count against the rate limit, because a line full of control packets would use up the limit
+    // and stop the data. A packet is dropped if the queue is full.
     void Shape(const ShapedSpec &spec, double line_bps, uint32_t overhead_bytes)
     {
         shaper_ = std::make_unique<Shaper<Packets>>(spec, line_bps, overhead_bytes);

@@ -9,9 +9,9 @@
 namespace ncc
 {
 
-// A period is wasted for a host with flows queued, now and at the time of its neighbours' messages, if less than kRoom
-// of the uplink was used. Each such period adds kWasted to a count, every other period takes 1 from it. The count stays
-// from 0 to kWastedMost.
+// Count of wasted periods, from 0 to kWastedMost. A wasted period adds kWasted to it, and any other period subtracts 1.
+// A period is wasted if the uplink was used by less than kRoom although the host had flows queued, both now and when
+// its neighbours sent their messages.
 constexpr float kRoom = 0.5F;
 constexpr int kWasted = 5, kWastedMost = 30;
 

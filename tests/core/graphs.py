@@ -23,6 +23,12 @@ def fan_out(**settings: Any) -> dict[str, Any]:
     return plain | settings
 
 
+def hub_store(asked: int) -> dict[str, Any]:
+    """A store whose objects come through SICC's hubs, with requests for `asked` objects."""
+    sizes = {"asked": asked, "objects": 300, "popular": 20, "object_bytes": 500}
+    return {"kind": "store", "sources": "hosts", "destinations": "hosts", "sicc": {}} | sizes
+
+
 def collective(algorithm: str, **settings: Any) -> dict[str, Any]:
     return {"kind": "collective", "algorithm": algorithm, "hosts": "senders", "size_bytes": 8000} | settings
 

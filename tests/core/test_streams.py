@@ -11,7 +11,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.flows import FlowTable, Streams
 from ncc.core.graph import check_graph
 from ncc.core.scenario import scenario_from_dict
-from tests.core.graphs import table
+from tests.core.graphs import hub_store, table
 
 
 def relayed(**columns: Any) -> FlowTable:
@@ -54,10 +54,7 @@ def test_streams_need_a_graph() -> None:
 
 def test_streams_of_components_are_numbered_anew() -> None:
     rack = {"kind": "leaf_spine", "leaves": 3, "spines": 1, "hosts_per_leaf": 4}
-    store = {
-        "kind": "store", "asked": 30, "objects": 300, "popular": 20, "object_bytes": 500, "sources": "hosts",
-        "destinations": "hosts", "sicc": {},
-    }  # fmt: skip
+    store = hub_store(asked=30)
     plain = {"topology": rack, "duration_s": 0.01, "drain_s": None, "neighbourhoods": "receivers"}
     flows = scenario_from_dict({"name": "two", "workload": {"one": store, "two": store}, **plain}).flows(1)
     check_graph(flows)

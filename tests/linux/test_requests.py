@@ -18,6 +18,7 @@ from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.harness.datapath import HostStack
 from ncc.metrics.requests import qct_s
 from studies.random_graphs import table
+from tests.core.graphs import hub_store
 from tests.linux.patience import patiently
 from tests.support.linux import TRAFFIC, needs
 
@@ -169,10 +170,7 @@ def test_answers_need_connections_that_are_open() -> None:
 
 def test_streams_that_hosts_pass_on_are_refused() -> None:
     rack = {"kind": "leaf_spine", "leaves": 2, "spines": 1, "hosts_per_leaf": 4}
-    store = {
-        "kind": "store", "asked": 20, "objects": 300, "popular": 20, "object_bytes": 500, "sources": "hosts",
-        "destinations": "hosts", "sicc": {},
-    }  # fmt: skip
+    store = hub_store(asked=20)
     plain = hosts_16().to_dict() | {"topology": rack, "workload": {"it": store}, "neighbourhoods": "receivers"}
     scenario = scenario_from_dict(plain)
     with pytest.raises(ConfigError, match="streams that hosts pass on, such as those of SICC's hubs, do not run on"):
