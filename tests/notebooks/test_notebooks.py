@@ -139,7 +139,7 @@ def test_a_league_of_ones_own_goes_from_sizes_to_a_page() -> None:
     [
         (HOSTS, ("as the original decided: True", "checked in full")),
         (NETWORK, ("5,000 flows", "| FCT slowdown, all flows, mean |")),
-        (JOB, ("0,1,10000,0,0", "| QCT, mean (ms) |", "| QCT slowdown, mean |")),
+        (JOB, ("0,1,10000,0,0", "112 flows, 8 computations", "| QCT, mean (ms) |", "| QCT slowdown, mean |")),
     ],
 )
 @pytest.mark.usefixtures("own")
