@@ -195,7 +195,7 @@ def request_timeline(runs: Sequence[Run], request: int, path: Path) -> None:
         took_ms = (run.records.flows.finish_s[chosen].max() - began_s[name]) / MS
         text = "unfinished" if np.isnan(took_ms) else f"{took_ms:.3g} ms"
         panel_title(axes, f"{styles(list(named))[name].label}: {text}")
-        axes.set_xlabel("time since its start [ms]")
+        axes.set_xlabel("since its start [ms]")
         if is_first_in_line(axes):
             axes.set_ylabel("who sends to whom")
     title = f"Request {request} of {_where(runs)}"
