@@ -32,6 +32,7 @@ def write_page(league: "League", folder: Path) -> Path:
         plain["title"] + ".",
         f"On {plain['datapath']}, {plain['runs_text']}; commit {', '.join(plain['commits'])}.",
         plain["notes"],
+        *league.own_places(),
     ]
     write_text(path := folder / PAGE, render_ranks("League", lead, league.grids(), league.cannot()))
     return path
@@ -165,6 +166,18 @@ class League:
                 (),
             ),
         )
+
+    def own_places(self) -> list[str]:
+        """Make a sentence about each contender that the user added: its time over the reference's, and its place."""
+        rows = {row.title: row.cells for row in self.grids()[0].rows}
+        n, said = int((self.ranked & self.everywhere).sum()), []
+        for label in (self._label(self.names.index(name)) for name in self.own):
+            place, ratio = rows[label][:2]
+            text = f"place {place.middle} of {n}" if place.middle != DASH else "without a place"
+            spread = f" ({place.spread})" if place.spread else ""
+            time = " ".join(filter(None, (ratio.middle, ratio.spread)))
+            said.append(f"{label}: {time} of the time of {self._label(self.reference)}, {text}{spread}.")
+        return said
 
     def cannot(self) -> list[tuple[str, str, str]]:
         """Contenders, points and reason of each unmet need, by contender and reason."""

@@ -119,11 +119,14 @@ def grid_of(
 
 
 def require_places(grid: Grid, contenders: Collection[str]) -> None:
-    """Raise `ConfigError`, which says what would meet the need, if one of these contenders can run at no point."""
+    """Raise `ConfigError`, which says what would meet the needs, if one of these contenders can run at no point."""
     running = {cell.contender for cell in grid.cells}
-    for (contender, _), why in grid.cannot.items():
-        if contender in contenders and contender not in running:
-            raise ConfigError(f"contender {contender!r} can run at no point of experiment {grid.name}: {why}")
+    for contender in contenders:
+        if contender not in running:
+            why = dict.fromkeys(why for (name, _), why in grid.cannot.items() if name == contender)
+            raise ConfigError(
+                f"contender {contender!r} can run at no point of experiment {grid.name}: {'; '.join(why)}"
+            )
 
 
 def default_datapath(grid: Grid) -> str:

@@ -105,6 +105,19 @@ def test_ones_own_is_placed_on_the_seeds_that_it_ran() -> None:
     assert [cell.middle for cell in mine.cells][2:4] == ["1", "1"]
 
 
+def test_the_place_of_ones_own_is_said() -> None:
+    """Its means are 1/8 and 1/16 of the reference's, whose geometric mean is 0.088."""
+    result = placed(own([0, 1, 2]), plain())
+    (said,) = League(result, ("own_mine",)).own_places()
+    assert said == "mine (yours): 0.09 [0.07, 0.13] of the time of PLAIN, place 1 of 3."
+    result["per_seed"] = [
+        entry for entry in result["per_seed"] if (entry["contender"], entry["at"]) != ("own_mine", ["b"])
+    ]
+    (said,) = League(result, ("own_mine",)).own_places()
+    assert said == "mine (yours): 0.13 (1) [0.08, 0.25] of the time of PLAIN, without a place."
+    assert League(result).own_places() == []
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -163,6 +176,14 @@ def test_an_unmet_need_is_refused_before_anything_runs() -> None:
     of = grid_of("league", *league_with(mine={"controller": "homa"}), "quick", only=("mine",))
     with pytest.raises(ConfigError, match=r"'mine' can run at no point .* needs 8 classes in every port: set classes"):
         require_places(of, ("mine",))
+
+
+def test_all_that_stands_in_the_way_is_said() -> None:
+    programs = {"scenario.topology.programs": [{"name": "conga"}, {"name": "letflow"}]}
+    both = league_with(both={"controller": "dctcp", "changes": programs})
+    of = grid_of("league", *both, "full", only=("both",))
+    with pytest.raises(ConfigError, match=r"set scenario.topology to leaf_spine, .*; Programs conga and letflow both"):
+        require_places(of, ("both",))
 
 
 def test_other_flows_are_refused() -> None:
