@@ -4,7 +4,7 @@
 ``python -m studies.threshold_seeds FOLDER`` reads FOLDER/<seed>.ncc and FOLDER/<seed>/evaluations.npz, as
 ``python examples/sb3_thresholds.py --seed <seed> --out FOLDER/<seed>.ncc --curve FOLDER/<seed>`` writes them. It draws
 FOLDER/curves.png, the reward on held-out flows while each policy learns, prints the mean of these rewards, and the mean
-completion time of flows up to 100 KB over that with PIAS' own thresholds.
+completion time of flows up to 100 KB over that with PIAS' own thresholds, also without any learning (action 0).
 """
 
 import argparse
@@ -19,6 +19,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.options import Parser, exit_status
 from ncc.envs.scenarios import make_scenario
+from ncc.envs.thresholds import N_THRESHOLDS, thresholds
 from ncc.results.plot.canvas import INK, entries_of, finish, new_figure, thousands
 from ncc.run.controllers import load_controller
 from studies.static_thresholds import HELD_OUT, small_mean_s, with_thresholds
@@ -63,8 +64,12 @@ def draw(curves: Mapping[str, tuple[IntArray, FloatArray]], path: Path) -> None:
     finish(figure, path, f"{len(curves)} trainings of AuTO's thresholds", entries_of([axes]))
 
 
-def judged(policies: Sequence[Path], cell: tuple[str, float, float], runs: int) -> FloatArray:
-    """Return the mean FCT of small flows under each policy, over that with PIAS' own thresholds, [n_policies]."""
+def judged(policies: Sequence[Path], cell: tuple[str, float, float], runs: int) -> tuple[float, FloatArray]:
+    """Compare the mean FCT of small flows with that under PIAS' own thresholds.
+
+    Returns:
+        Ratio under the thresholds of action 0, where all trainings begin, and those under each policy [n_policies].
+    """
     sizes, load, duration_s = cell
     flows = {"distribution": sizes, "load_frac": 16 * load}
     scenario = make_scenario(
@@ -72,7 +77,9 @@ def judged(policies: Sequence[Path], cell: tuple[str, float, float], runs: int) 
     )
     seeds = range(HELD_OUT, HELD_OUT + runs)
     own_s = small_mean_s(scenario, with_thresholds(()), seeds)
-    return np.array([small_mean_s(scenario, load_controller(str(path)), seeds) for path in policies]) / own_s
+    untrained_s = small_mean_s(scenario, with_thresholds(thresholds(np.zeros(N_THRESHOLDS))), seeds)
+    trained_s = np.array([small_mean_s(scenario, load_controller(str(path)), seeds) for path in policies])
+    return untrained_s / own_s, trained_s / own_s
 
 
 def spread(of: FloatArray) -> str:
@@ -105,9 +112,9 @@ def compared(given: argparse.Namespace) -> int:
         print(f"reward after {decisions} decisions: {spread(np.array([rewards[i] for _, rewards in curves.values()]))}")
     draw(curves, given.folder / CURVES)
     for cell in CELLS:
-        found = judged(policies, cell, given.runs)
+        untrained, found = judged(policies, cell, given.runs)
         each = ", ".join(f"{path.stem}: {ratio:.3f}" for path, ratio in zip(policies, found, strict=True))
-        print(f"{cell[0]} {cell[1]:g}: {spread(found)} of PIAS' own; {each}")
+        print(f"{cell[0]} {cell[1]:g}: {spread(found)} of PIAS' own, action 0 {untrained:.3f}; {each}")
     return 0
 
 

@@ -234,7 +234,12 @@ class League:
         needs = "; ".join(f"{need}: {text}" for need, text in MEANING.items() if need in used)
         n = len(self.plain["seeds"])
         lines = [
-            f"{BEST} best. Ranks have 95 % intervals over {n} seed{'s' if n != 1 else ''} with the same flows.",
+            f"{BEST} best. "
+            + (
+                f"Ranks have 95 % intervals over {n} seeds with the same flows."
+                if n > 1
+                else "One seed, so no intervals."
+            ),
             f"over {self._label(self.reference)}: geometric mean over the cells of the mean time divided by that "
             "contender's; below 1 is sooner. The place is by this number, among those that run in every cell.",
             f"Needs. {needs}.",

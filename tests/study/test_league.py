@@ -83,6 +83,7 @@ def test_one_seed_has_no_intervals() -> None:
     made = plain(seeds=[0])
     made["per_seed"] = [{**entry, "values": entry["values"][:1]} for entry in made["per_seed"]]
     assert all(not cell.spread for table in League(made).grids() for row in table.rows for cell in row.cells)
+    assert League(made).grids()[0].lines[0][0] == "* best. One seed, so no intervals."
 
 
 def own(seeds: list[int]) -> dict[str, Any]:
