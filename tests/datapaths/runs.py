@@ -32,6 +32,8 @@ def _simulators() -> tuple[Simulator, ...]:
 
 
 SIMULATORS = _simulators()
+SIMULATED = pytest.mark.parametrize("simulator", SIMULATORS, ids=lambda each: each.name)
+"""A test on every simulator."""
 
 
 def over_transports(*transports: str) -> pytest.MarkDecorator:

@@ -17,10 +17,9 @@ from ncc.harness.run import run_once
 from ncc.metrics.requests import qct_s, timeout_frac
 from ncc.run.controllers import load_controller
 from ncc.run.plan import require_parts
-from tests.datapaths.runs import SIMULATORS, Simulator
+from tests.datapaths.runs import SIMULATED, Simulator
 
 MSS, PERIOD_S = 1460, 1e-4
-LINE_BYTES = 12_500
 """Bytes that 1 Gbit/s carries in a period; ICTCP uses 11,250 of them."""
 
 
@@ -131,7 +130,7 @@ def test_a_scenario_without_receivers_is_refused_before_it_runs() -> None:
         require_parts(uplink, [load_controller("ictcp")])
 
 
-@pytest.mark.parametrize("simulator", SIMULATORS, ids=lambda each: each.name)
+@SIMULATED
 def test_sixteen_answers_of_64_kb_fill_the_line_without_a_timeout(simulator: Simulator) -> None:
     def goodput_bps(name: str, limiter: RateLimiter) -> tuple[float, float]:
         run = run_once(simulator(), incast(), load_controller(name), limiter, 1, flow_seed=1).require_valid()
