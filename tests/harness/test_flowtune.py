@@ -20,7 +20,6 @@ from ncc.harness.limiter import RateLimiter, Unlimited
 from ncc.harness.run import run_once
 from ncc.metrics.fct import fct_s
 from ncc.run.controllers import load_controller
-from ncc.run.plan import require_parts
 from tests.datapaths.runs import SIMULATED, Simulator
 
 HOST_BPS, SPINE_BPS = 1e9, 2e9
@@ -202,14 +201,6 @@ def test_words_below_the_tolerance_are_not_sent() -> None:
 def test_bad_settings_are_refused_by_name(plain: dict[str, float], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         from_dict(FlowtuneLimit, plain, "limit")
-
-
-def test_a_scenario_without_receivers_is_refused_before_it_runs() -> None:
-    uplink = fabric(neighbourhoods="uplink")
-    with pytest.raises(ConfigError, match="Flowtune needs receivers"):
-        FlowtuneLimit().build().reset(uplink, 1)
-    with pytest.raises(ConfigError, match="'flowtune' needs receivers that tell their senders"):
-        require_parts(uplink, [load_controller("flowtune")])
 
 
 @SIMULATED
