@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 from IPython.core.formatters import format_display_data
 from IPython.core.interactiveshell import InteractiveShell
@@ -125,6 +126,16 @@ def test_a_figure_of_a_paper_is_reproduced(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("ncc.study.notebook.experiment_here", shortest)
     assert Ran(PAPER).figures == len(asked) == 2
     assert set(asked) <= set(experiment_names())
+
+
+@pytest.mark.parametrize("name", [NETWORK, LEAGUE])
+@pytest.mark.usefixtures("own")
+def test_sizes_are_drawn_with_the_mean_of_the_measured_ones(name: str) -> None:
+    """Sizes are uniform between two lines of the table, so a line for each per cent would blow up the largest."""
+    ran = Ran(name, only=[0, 1])
+    size_bytes, share = np.loadtxt(ran.names["folder"] / "sizes.csv", delimiter=",").T
+    drawn_bytes = np.sum(np.diff(share) * (size_bytes[1:] + size_bytes[:-1]) / 2)
+    assert drawn_bytes == pytest.approx(ran.names["measured"].mean(), rel=0.02)
 
 
 @pytest.mark.usefixtures("own")
