@@ -9,6 +9,7 @@ namespace ncc
 namespace
 {
 
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 constexpr uint64_t kSlackBytes = 64; // tokens earned while an event waits for a whole nanosecond
 
 void Remove(std::vector<uint32_t> &from, uint32_t one)
@@ -53,7 +54,7 @@ void Gates::Open(uint32_t flow, const FlowSpec &spec, double rate_bps)
 
 int64_t Gates::HeldNs(const Flow &flow, int64_t now_ns) const
 {
-    if (!hold_ || flow.begun) {
+    if (!hold_ || flow.begun || flow.unscheduled) {
         return 0;
     }
     const Grant &grant = gates_[flow.gate].grant;
@@ -71,7 +72,7 @@ int64_t Gates::WaitNs(const Flow &flow, int64_t now_ns)
 bool Gates::Passes(uint32_t flow, int64_t now_ns)
 {
     Flow &state = flows_[flow];
-    if (state.over) {
+    if (state.over || (state.unscheduled && !state.begun)) {
         return true;
     }
     if (state.patient_until_ns == kNever) {
@@ -89,7 +90,15 @@ bool Gates::Passes(uint32_t flow, int64_t now_ns)
     return false;
 }
 
-void Gates::Noted(uint32_t flow, int64_t now_ns) { flows_[flow].patient_until_ns = now_ns + patience_ns_ + queue_ns_; }
+bool Gates::Opens(uint32_t flow, int64_t now_ns, bool expected)
+{
+    Flow &state = flows_[flow];
+    Gate &gate = gates_[state.gate];
+    state.patient_until_ns = now_ns + patience_ns_ + queue_ns_;
+    state.unscheduled = hold_ && !expected && !gate.unscheduled && bytes_of_(flow).first <= mss_bytes_;
+    gate.unscheduled |= state.unscheduled;
+    return !expected && !state.unscheduled;
+}
 
 void Gates::Sent(uint32_t flow, uint32_t ip_bytes)
 {
@@ -109,6 +118,7 @@ void Gates::Over(uint32_t flow, int64_t now_ns)
     Remove(gate.waiting, flow);
     flows_[flow].waits = false;
     flows_[flow].over = true;
+    gate.unscheduled &= !flows_[flow].unscheduled;
     if (--gate.open == 0) {
         gate.grant = Grant{};
         gate.bucket.SetLimit(gate.grant.rate_bps, now_ns);
@@ -162,10 +172,26 @@ void Gates::Set(const Grant &grant, int64_t now_ns)
     }
     gate.grant = grant;
     gate.bucket.SetLimit(grant.rate_bps, now_ns);
-    if (!gate.waiting.empty()) {
-        gate.alarm_ns = now_ns;
-        alarm_at_(number, now_ns);
+    Look(number, now_ns);
+}
+
+void Gates::Look(uint32_t gate, int64_t now_ns)
+{
+    if (!gates_[gate].waiting.empty()) {
+        gates_[gate].alarm_ns = now_ns;
+        alarm_at_(gate, now_ns);
     }
+}
+
+void Gates::Arrived(uint32_t place, int64_t now_ns)
+{
+    const Grant &grant = under_way_[place];
+    if (grant.flow == Grant::kPair) {
+        Set(grant, now_ns);
+        return;
+    }
+    flows_[grant.flow].answer_ns = grant.start_ns;
+    Look(flows_[grant.flow].gate, now_ns);
 }
 
 void Gates::Heard(uint32_t flow, int64_t now_ns)
@@ -178,9 +204,16 @@ void Gates::Heard(uint32_t flow, int64_t now_ns)
             edges_.push_back(state.gate);
         }
         heard.push_back(flow);
-        const bool by_syn = state.patient_until_ns == kNever; // or by its query; else its sender sends already
-        if (!answers_.empty() && hold_ && by_syn) {
-            state.answer_ns = AnswerNs(flow, now_ns);
+        const bool by_syn = state.patient_until_ns == kNever; // or by its query
+        if (answers_.empty() || !hold_ || state.begun) {      // begun: by data
+            return;
+        }
+        const int64_t start_ns = AnswerNs(flow, now_ns);
+        if (by_syn) {
+            state.answer_ns = start_ns;
+        } else {
+            message_(flow,
+                     Place({gates_[state.gate].src, gates_[state.gate].dst, start_ns, kUnlimited, 0, 0, -1, flow}));
         }
     }
 }
@@ -257,13 +290,7 @@ void Gates::Send(int64_t now_ns)
             Set(grant, now_ns);
             continue;
         }
-        if (free_.empty()) {
-            free_.push_back(static_cast<uint32_t>(under_way_.size()));
-            under_way_.emplace_back();
-        }
-        const uint32_t place = free_.back();
-        free_.pop_back();
-        under_way_[place] = grant;
+        const uint32_t place = Place(grant);
         if (grant.late_ns > 0) {
             leave_at_(place, now_ns + grant.late_ns);
         } else {
@@ -271,6 +298,18 @@ void Gates::Send(int64_t now_ns)
         }
     }
     decided_.clear();
+}
+
+uint32_t Gates::Place(const Grant &grant)
+{
+    if (free_.empty()) {
+        free_.push_back(static_cast<uint32_t>(under_way_.size()));
+        under_way_.emplace_back();
+    }
+    const uint32_t place = free_.back();
+    free_.pop_back();
+    under_way_[place] = grant;
+    return place;
 }
 
 void Gates::Leave(uint32_t place)

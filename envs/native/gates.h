@@ -24,6 +24,9 @@ struct Grant {
     uint32_t window_pkts = 0; // most full packets of a flow without an ACK; 0: as TCP decides
     int64_t late_ns = 0;      // time from the decision until it leaves
     int64_t as_of_ns = -1;    // it holds for flows that the receiver knew of by then
+    uint32_t flow = kPair;    // or the flow whose note it answers, with a start alone
+
+    static constexpr uint32_t kPair = std::numeric_limits<uint32_t>::max();
 };
 
 // A gate stops new data before TCP hands it down, so that a closed one leaves nothing in the host's queue, counts in no
@@ -45,9 +48,10 @@ class Gates
     // The sender's side.
     // Begins a flow. `rate_bps` is the rate that its query grants an answer, or 0 without such a grant.
     void Open(uint32_t flow, const FlowSpec &spec, double rate_bps);
-    // The flow has no SYN. A note about it is on its way to the receiver, and may meet a full queue; the
-    // receiver already knows of an answer.
-    void Noted(uint32_t flow, int64_t now_ns);
+    // Begins a flow without a SYN. Returns true if a note must tell its receiver, which may meet a full queue. The
+    // receiver knows of an `expected` flow. A held flow that fits one packet goes at once in place of its note, if no
+    // other such packet of its pair is under way.
+    bool Opens(uint32_t flow, int64_t now_ns, bool expected);
     // True if the flow may hand down a full packet. If not, it is woken when it may.
     bool Passes(uint32_t flow, int64_t now_ns);
     void Sent(uint32_t flow, uint32_t ip_bytes);
@@ -60,7 +64,7 @@ class Gates
     void Alarm(uint32_t gate, int64_t now_ns);
 
     // The receiver's side: `Heard` when the first packet of a flow arrives, `Received` when all of it has.
-    // The SYN-ACK of a held flow carries its start; so does a query, for its answer.
+    // The SYN-ACK of a held flow carries its start; so does a query, for its answer. A message answers a note.
     void Heard(uint32_t flow, int64_t now_ns);
     void Received(uint32_t flow);
 
@@ -76,7 +80,7 @@ class Gates
     void Send(int64_t now_ns);
     // Sends a message that is due, unless its pair has no live flow any more.
     void Leave(uint32_t place);
-    void Arrived(uint32_t place, int64_t now_ns) { Set(under_way_[place], now_ns); }
+    void Arrived(uint32_t place, int64_t now_ns);
     void Lost(uint32_t place) { free_.push_back(place); } // also after it has arrived
     bool instant() const { return instant_; }
 
@@ -86,6 +90,7 @@ class Gates
         TokenBucket bucket;
         Grant grant;
         uint32_t open = 0;               // flows that have begun and are not over
+        bool unscheduled = false;        // one of them is
         int64_t alarm_ns = kNever;       // the armed one
         std::vector<uint32_t> waiting{}; // flows
         std::vector<uint32_t> heard{};   // flows
@@ -93,8 +98,9 @@ class Gates
     struct Flow {
         uint32_t gate = 0;
         bool begun = false, waits = false, over = false;
+        bool unscheduled = false; // its first packet takes the place of its note
         int64_t heard_ns = kNever;
-        int64_t answer_ns = kNever;        // start in its SYN-ACK, until a grant comes; kNever: none
+        int64_t answer_ns = kNever;        // start that its SYN or its note was answered with, until a grant comes
         int64_t patient_until_ns = kNever; // without an answer and a grant, it begins then
     };
 
@@ -104,6 +110,8 @@ class Gates
     int64_t HeldNs(const Flow &flow, int64_t now_ns) const; // until a held flow may begin; 0: it may
     int64_t WaitNs(const Flow &flow, int64_t now_ns);
     void Set(const Grant &grant, int64_t now_ns);
+    void Look(uint32_t gate, int64_t now_ns); // flows that wait there try again
+    uint32_t Place(const Grant &grant);       // returns the place in `under_way_` that it takes
     void Arm(uint32_t gate, int64_t now_ns, int64_t wait_ns);
 
     uint32_t full_bytes_, mss_bytes_;

@@ -13,6 +13,7 @@ from tests.datapaths.runs import Simulator, fixed, flow
 from tests.datapaths.test_gates import HOLD, RECEIVER, S1, STAR, grant, told
 
 ANSWERS = HostStack(hold=True, answer_frac=0.6)
+FREE = HostStack()
 SHALLOW = STAR.replace(buffer_bytes=100_000, mark_threshold_bytes=0)
 THREE = [flow(f"s{i}", "receiver", 50_000, i * 1e-7) for i in range(3)]
 
@@ -42,16 +43,47 @@ def test_a_word_moves_what_a_syn_ack_has_told(simulator: Simulator) -> None:
     assert held(4.5e-4) == [1, 1, 1, 1, 0, 0]
 
 
-def test_a_flow_without_a_syn_gets_no_answer(simulator: Simulator) -> None:
+OPEN = Transport(recovery="classic", handshake=False)
+
+
+def test_a_note_is_answered_as_a_syn_is(simulator: Simulator) -> None:
+    """A note and its answer, of 52 + 38 bytes each, cross two links of 1 Gbit/s and 5 us before the first data."""
+    made = fixed(SHALLOW, *THREE, period_s=1e-4, neighbourhoods="receivers", transport=OPEN)
+    free, answered = (told(simulator, made, lambda *_: None, stack) for stack in (HostStack(), ANSWERS))
+    assert answered.column("held_flows")[:5].tolist() == [[0, 0, 1]] * 3 + [[0, 0, 0]] * 2
+    assert answered.records.flows.timeouts.sum() == 0
+    wire_s = 90 * 8e-9
+    asked_s = 2 * (2 * 5e-6 + 2 * wire_s) - wire_s  # data that need not wait leaves behind the note
+    assert answered.fct_s.max() < free.fct_s.max() + asked_s + 1e-5, "the port is never idle"
+    lone = fixed(SHALLOW, THREE[0], period_s=1e-4, neighbourhoods="receivers", transport=OPEN)
+    at_once, asked = (told(simulator, lone, lambda *_: None, stack).fct_s[0] for stack in (FREE, ANSWERS))
+    assert asked - at_once == pytest.approx(asked_s, abs=2e-8)
+
+
+def test_a_flow_of_one_packet_takes_the_place_of_its_note(simulator: Simulator) -> None:
+    """Without starts in answers, it begins at once, and the next of its pair waits while it is under way."""
+    sizes = {"s0": (1000, 1000), "s1": (1461,)}
     made = fixed(
         SHALLOW,
-        *THREE,
+        *(flow(host, "receiver", size, 1e-7 * i) for host, each in sizes.items() for i, size in enumerate(each)),
+        flow("s0", "receiver", 1000, 5e-3),
         period_s=1e-4,
         neighbourhoods="receivers",
-        transport=Transport(recovery="classic", handshake=False),
+        transport=OPEN,
     )
-    held, answered = (told(simulator, made, lambda *_: None, stack) for stack in (HOLD, ANSWERS))
-    np.testing.assert_array_equal(held.records.flows.finish_s, answered.records.flows.finish_s)
+    done = told(simulator, made, lambda *_: None, HOLD)
+    patience_s = 2e-4 + SHALLOW.buffer_bytes * 8e-9
+    first, second, two_packets, later = done.fct_s[np.argsort(made.flows(1).start_s, kind="stable")][[0, 2, 1, 3]]
+    assert [first, later] == pytest.approx([2 * 5e-6 + 2 * 1078 * 8e-9] * 2, abs=2e-8)
+    assert patience_s < second < patience_s + 5e-5
+    assert patience_s < two_packets < patience_s + 5e-5, "it does not fit one packet"
+
+
+def test_a_flow_of_one_packet_has_no_note(simulator: Simulator) -> None:
+    """Receivers hear of it by its packet; no limit of its pair holds it."""
+    made = fixed(SHALLOW, flow("s0", "receiver", 1000), period_s=1e-4, neighbourhoods="receivers", transport=OPEN)
+    held, free = (told(simulator, made, lambda *_: None, stack).records.ports.tx_bytes.sum() for stack in (HOLD, FREE))
+    assert free - held == 2 * 52, "where receivers hold nobody, a note crosses two links"
 
 
 @pytest.mark.parametrize(

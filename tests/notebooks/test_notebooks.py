@@ -31,6 +31,7 @@ INCAST, PAPER = "02_anatomy_of_an_incast", "03_reproduce_a_paper"
 LEARNED, HOSTS = "04_what_the_policy_learned", "05_from_policy_to_hosts"
 NETWORK = "06_my_network_my_traffic"
 LEAGUE = "07_a_league_of_my_own"
+JOB = "08_a_job_of_my_own"
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +150,7 @@ def test_a_league_of_ones_own_goes_from_sizes_to_a_page() -> None:
     [
         (HOSTS, ("as the original decided: True", "checked in full")),
         (NETWORK, ("5,000 flows", "| FCT slowdown, all flows, mean |")),
+        (JOB, ("0,1,10000,0,0", "112 flows, 8 computations", "| QCT, mean (ms) |", "| QCT slowdown, mean |")),
     ],
 )
 @pytest.mark.usefixtures("own")

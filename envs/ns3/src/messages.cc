@@ -21,14 +21,11 @@ void Network::SendMessage(uint32_t flow, bool to_receiver, uint32_t place)
 
 void Network::SendNote(uint32_t flow)
 {
-    const bool waits = gates_ && !gates_->instant();
-    if (Answers(flow)) { // its receiver has asked for it, and the query says when it may begin
+    const bool answers = Answers(flow);
+    if (answers) { // its receiver has asked for it, and the query says when it may begin
         HeardOf(flow, now_ns());
     }
-    if (waits) {
-        gates_->Noted(flow, now_ns());
-    }
-    if (waits && !Answers(flow)) {
+    if (gates_ && !gates_->instant() && gates_->Opens(flow, now_ns(), answers)) {
         SendMessage(flow, true, 0);
     }
 }

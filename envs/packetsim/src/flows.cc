@@ -187,14 +187,11 @@ void Flows::SendMessage(uint32_t flow, bool to_receiver, uint32_t place)
 void Flows::SendNote(uint32_t slot)
 {
     const uint32_t flow = connections_.flow_of(slot);
-    const bool waits = gates_ && !gates_->instant();
-    if (Answers(flow)) { // its receiver has asked for it, and the query says when it may begin
+    const bool answers = Answers(flow);
+    if (answers) { // its receiver has asked for it, and the query says when it may begin
         HeardOf(flow, network_.now_ns());
     }
-    if (waits) {
-        gates_->Noted(flow, network_.now_ns());
-    }
-    if (waits && !Answers(flow)) {
+    if (gates_ && !gates_->instant() && gates_->Opens(flow, network_.now_ns(), answers)) {
         SendMessage(flow, true, kNone);
     }
 }
