@@ -3,36 +3,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ncc.agents.checkpoints import Checkpoints
+from ncc.agents.settings import LearnerSettings
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
-
-
-class Trains(Protocol):
-    """Settings of a learner (`ncc.agents.settings.LearnerSettings` and its own), with a method `fit` that trains."""
-
-    @property
-    def racks(self) -> int | None: ...
-    @property
-    def epochs(self) -> int: ...
-    @property
-    def keep_checkpoints(self) -> int: ...
-
-    @property
-    def collectors(self) -> int:
-        """Environments stepped at a time."""
-
-    @property
-    def made_by(self) -> dict[str, Any]:
-        """Values, beside the seed, in which a run must equal a checkpoint that it resumes from."""
-
-    def check_env(self, n_actions: int, copies: int) -> None:
-        """Check settings against an environment; see `ncc.harness.learner.Learner`."""
-
-    def fit(self, make_env: EnvFactory, checkpoints: Checkpoints, report: Report, *, resume: bool) -> Path:
-        """Train, and return the policy's file; see `ncc.harness.learner.Learner`."""
 
 
 class PolicyLearner:
@@ -43,7 +19,7 @@ class PolicyLearner:
     Both policy files record learner, seed and number of periods in `training`.
     """
 
-    def __init__(self, config: Trains) -> None:
+    def __init__(self, config: LearnerSettings) -> None:
         self.config = config
         self.racks_per_env = config.racks or 1
         self.processes = self.racks_per_env * config.collectors

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings that all learners have. Training frameworks are loaded when training begins."""
 
-from typing import Annotated
+from abc import abstractmethod
+from pathlib import Path
+from typing import Annotated, Any
 
 from msgspec import Meta
 
+from ncc.agents.checkpoints import Checkpoints
 from ncc.core.errors import ConfigError
 from ncc.core.plausible import usual
-from ncc.core.value import Count, NonNegative, Positive, Value
+from ncc.core.value import AbstractValue, Count, NonNegative, Positive, Value
+from ncc.harness.batch import EnvFactory
+from ncc.harness.learner import Report
 
 BATCHED_RACKS = 16
 """Racks per environment beyond which the cost per rack hardly falls any more (`ncc bench`) and updates become rare."""
@@ -20,7 +25,7 @@ def scheduled(start: float, final: float | None, fraction: float) -> float:
     return start if final is None else start + (final - start) * min(fraction, 1.0)
 
 
-class LearnerSettings(Value, frozen=True):
+class LearnerSettings(Value, metaclass=AbstractValue, frozen=True):
     """Settings of a policy gradient for hosts that share one policy; each host gives one sample per period.
 
     Rewards are multiplied by 1 - gamma, so that values are in units of the mean reward per period whatever the horizon.
@@ -67,6 +72,20 @@ class LearnerSettings(Value, frozen=True):
 
     def check_env(self, n_actions: int, copies: int) -> None:
         """Check settings against an environment; see `ncc.harness.learner.Learner`."""
+
+    @property
+    @abstractmethod
+    def collectors(self) -> int:
+        """Environments stepped at a time."""
+
+    @property
+    @abstractmethod
+    def made_by(self) -> dict[str, Any]:
+        """Values, beside the seed, in which a run must equal a checkpoint that it resumes from."""
+
+    @abstractmethod
+    def fit(self, make_env: EnvFactory, checkpoints: Checkpoints, report: Report, *, resume: bool) -> Path:
+        """Train, and return the policy's file; see `ncc.harness.learner.Learner`."""
 
     def racks_each(self, *, batching: bool) -> int:
         """Return the number of racks in each environment; `batching`: the datapath steps many racks in one call."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from docs.pictures import licensed
 from ncc.agents.policy import packaged_policy
 from ncc.harness.atomic import file_digest
-from ncc.study.random_networks import drawn, load_families
 from studies.learned import importance, importance_bars
+from studies.random_networks import drawn, load_families
 from studies.waiting import waiting, waiting_limits
 
 POLICY = "ncc"

@@ -85,9 +85,9 @@ class ModelLimiter:
             if own == wanted:
                 self._observer = SharedObserver(spec.view.observation)
                 return
-        offers = " or ".join(f"{shape} and {action}" for (shape, action), _, _ in offered)
+        offers = " or ".join(f"{shape} and {_text(action)}" for (shape, action), _, _ in offered)
         raise ConfigError(
-            f"{self._where} takes observations of shape {own[0]} and gives actions {own[1]}, and scenario "
+            f"{self._where} takes observations of shape {own[0]} and gives actions {_text(own[1])}, and scenario "
             f"{scenario.name!r} has {offers}: choose a scenario with as many hosts as in its training, or say in a "
             "controller's YAML how it observed and acted, limit.env.observation, limit.env.action and limit.env.pairs"
         )
@@ -105,3 +105,10 @@ class ModelLimiter:
         else:
             actions = self._model.act(obs.reshape(1, -1), greedy=self._greedy)[0]
         return self._spaces.limits_bps(actions, obs)
+
+
+def _text(space: spaces.Space[Any]) -> str:
+    """Return a space in one short line: NumPy breaks the array of a large `MultiDiscrete` into lines."""
+    if isinstance(space, spaces.MultiDiscrete) and len(set(space.nvec.tolist())) == 1:
+        return f"MultiDiscrete([{space.nvec[0]}] * {len(space.nvec)})"
+    return str(space)

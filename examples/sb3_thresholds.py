@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 import torch
 from stable_baselines3 import DDPG
+from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.noise import NormalActionNoise, VectorizedActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
@@ -23,12 +24,28 @@ SIZES = ("websearch", "hadoop", "cachefollower", "webserver")
 LOADS = (0.5, 0.8)
 HOSTS = 16
 STACK = {"transport": "dctcp", "tags": "pias"}
+HELD_OUT, POINTS = 20_000, 15
 
 
 def made(sizes, load, **settings):
     """Environment of one table of sizes, at a load of the hosts' links."""
     scenario = {"name": "priorities", "workload": {"flows": {"distribution": sizes, "load_frac": load * HOSTS}}}
     return gymnasium.make("ncc/Thresholds-v0", scenario=scenario, stack=STACK, **settings)
+
+
+class SameFlows(gymnasium.Wrapper):
+    """Environment whose episodes all have the same flows, which no training has."""
+
+    def reset(self, **_):
+        """Begin the episode again."""
+        return self.env.reset(seed=HELD_OUT)
+
+
+def judge(cells, args):
+    """Callback that evaluates the policy on held-out flows, `POINTS` times: rewards are in FOLDER/evaluations.npz."""
+    env = VecMonitor(DummyVecEnv([lambda cell=cell: SameFlows(made(*cell, goal=args.goal)) for cell in cells]))
+    every = max(1, args.decisions // POINTS // len(cells))
+    return EvalCallback(env, n_eval_episodes=len(cells), eval_freq=every, log_path=args.curve, verbose=0)
 
 
 def layers(model):
@@ -44,12 +61,12 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--goal", default="slowdown", help="reward: slowdown, or AuTO's throughput")
     parser.add_argument("--out", default="thresholds.ncc")
-    parser.add_argument("--curve", help="file for the rewards of all episodes, <curve>.monitor.csv")
+    parser.add_argument("--curve", help="folder for the rewards on held-out flows")
     args = parser.parse_args()
     torch.set_num_threads(1)  # small networks: more threads are slower
 
     cells = [(sizes, load) for load in LOADS for sizes in SIZES]
-    env = VecMonitor(DummyVecEnv([lambda cell=cell: made(*cell, goal=args.goal) for cell in cells]), args.curve)
+    env = VecMonitor(DummyVecEnv([lambda cell=cell: made(*cell, goal=args.goal) for cell in cells]))
     noise = NormalActionNoise(np.zeros(7), np.full(7, 0.3))
     model = DDPG(
         "MlpPolicy",
@@ -70,7 +87,7 @@ def main():
         seed=args.seed,
         device="cpu",
     )
-    model.learn(args.decisions)
+    model.learn(args.decisions, callback=judge(cells, args) if args.curve else None)
     env.close()
     meta = {"thresholds": 1, "stack": STACK, "sizes": list(SIZES), "loads": list(LOADS)}
     save_policy(Path(args.out), layers(model), meta | {"decisions": args.decisions, "seed": args.seed})

@@ -36,12 +36,13 @@ def _parser() -> Parser:
 
 def _report(options: argparse.Namespace) -> int:
     # Imported late: `--help` does not need these modules.
+    from ncc.harness.atomic import write_text
     from ncc.harness.pool import Processes
     from ncc.study.agreement.cases import PRESETS, baseline_controllers
     from ncc.study.agreement.pages import page
     from ncc.study.agreement.run import run_agreement
     from ncc.study.mains import resumable
-    from ncc.study.page import write_study
+    from ncc.study.page import JSON, README, json_text
 
     called = options.preset
     folder = options.runs / called
@@ -57,7 +58,9 @@ def _report(options: argparse.Namespace) -> int:
             folder=folder,
             executor=Processes(options.workers),
         )
-    write_study(summary, page(summary), [str(out)], 2)
+    write_text(out / JSON, json_text(summary, 2))
+    write_text(out / README, page(summary))
+    print(f"Written to {out}")
     small, load = summary["small"], summary["load"]
     print(
         f"Equal to the nanosecond: {sum(row['same'] for row in small)} of {len(small)} flows of small cases, and "

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measure how fast everything is, as ratios within one run.
 
-Most rows are ratios of CPU times that are measured in turn, so they hold on a busy machine too. Rows of epochs/s and
-the group learners are wall times and need two free cores.
+Most rows are ratios of CPU times that are measured in turn, so they hold on a busy machine too. Rows of epochs/s are
+wall times and need two free cores.
 """
 
 from collections.abc import Sequence

@@ -90,6 +90,8 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
     league = League(result if published is None else placed(result, published), tuple(own))
     for table in league.grids():
         print_grid(table, Console())
+    for sentence in league.own_places():
+        print(sentence)
     print(f"Written to {write_page(league, out)}: open it in any browser")
 
 

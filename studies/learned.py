@@ -33,8 +33,7 @@ from ncc.results.plot import new_figure, save_figure
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
 from ncc.run.limiters import Decider, LimiterFactory
-from ncc.study.random_networks import drawn, load_families, play
-from studies.random_networks import count, geometric
+from studies.random_networks import count, drawn, geometric, load_families, play
 
 INK = "#333333"
 GROUPS = {

@@ -1,53 +1,75 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Trainings of AuTO's thresholds that differ in their seeds alone: how they learn, and what their policies are worth.
 
-``python -m studies.threshold_seeds FOLDER`` reads FOLDER/<seed>.ncc and FOLDER/<seed>.monitor.csv, as
-``python examples/sb3_thresholds.py --seed <seed> --out FOLDER/<seed>.ncc --curve FOLDER/<seed>`` writes them. It prints
-the rewards while they learn, and the mean completion time of flows up to 100 KB over that with PIAS' own thresholds, on
-flows that no training had.
+``python -m studies.threshold_seeds FOLDER`` reads FOLDER/<seed>.ncc and FOLDER/<seed>/evaluations.npz, as
+``python examples/sb3_thresholds.py --seed <seed> --out FOLDER/<seed>.ncc --curve FOLDER/<seed>`` writes them. It draws
+FOLDER/curves.png, the reward on held-out flows while each policy learns, prints the mean of these rewards, and the mean
+completion time of flows up to 100 KB over that with PIAS' own thresholds, also without any learning (action 0).
 """
 
 import argparse
-import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
 from ncc.core.errors import ConfigError
-from ncc.core.flows import FloatArray
+from ncc.core.flows import FloatArray, IntArray
 from ncc.core.options import Parser, exit_status
 from ncc.envs.scenarios import make_scenario
+from ncc.envs.thresholds import N_THRESHOLDS, thresholds
+from ncc.results.plot.canvas import INK, entries_of, finish, new_figure, thousands
 from ncc.run.controllers import load_controller
 from studies.static_thresholds import HELD_OUT, small_mean_s, with_thresholds
 
-NETWORKS = 8
-"""Networks of a training, whose episodes end in turn."""
 CELLS = (("websearch", 0.6, 1.0), ("websearch", 0.8, 1.0), ("hadoop", 0.6, 0.5), ("hadoop", 0.8, 0.5))
 """Sizes, load of the hosts' links, and seconds of a run: those of the experiment auto_thresholds."""
 PERIOD_S = 0.1
-EACH = 4
-"""Episodes from one reward that is printed to the next."""
+CURVES = "curves.png"
 
 
-def curve(path: Path) -> FloatArray:
-    """Read the rewards of a training, [n_episodes], each the mean over its networks.
+def curve(folder: Path) -> tuple[IntArray, FloatArray]:
+    """Read the evaluations of a training.
+
+    Returns:
+        Decisions learned from so far [n], and the reward of an episode [n], each the mean over the networks.
 
     Raises:
-        ConfigError: the file has no whole round of episodes.
+        ConfigError: the file cannot be read.
     """
-    with path.open() as file:
-        rewards = [float(row["r"]) for row in csv.DictReader(line for line in file if not line.startswith("#"))]
-    if len(rewards) < NETWORKS:
-        raise ConfigError(f"{path} has {len(rewards)} episodes, and a round has {NETWORKS}: train for longer")
-    whole = len(rewards) // NETWORKS * NETWORKS
-    mean: FloatArray = np.reshape(rewards[:whole], (-1, NETWORKS)).mean(axis=1)
-    return mean
+    path = folder / "evaluations.npz"  # as EvalCallback of Stable-Baselines3 writes it
+    try:
+        with np.load(path) as file:
+            return file["timesteps"], file["results"].mean(axis=1)
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise ConfigError(f"{path} cannot be read ({error}): train with --curve {folder}") from None
 
 
-def judged(policies: Sequence[Path], cell: tuple[str, float, float], runs: int) -> FloatArray:
-    """Return the mean FCT of small flows under each policy, over that with PIAS' own thresholds, [n_policies]."""
+def draw(curves: Mapping[str, tuple[IntArray, FloatArray]], path: Path) -> None:
+    """Draw the reward of each training against decisions, and the mean of all.
+
+    Args:
+        curves: those of `curve` by seed, at the same decisions.
+    """
+    figure, (axes,) = new_figure(1, width=9.0, height=4.6)
+    for place, (at, rewards) in enumerate(curves.values()):
+        axes.plot(at, rewards, color=INK, lw=1, alpha=0.4, label="" if place else "a training")
+    at = next(iter(curves.values()))[0]
+    axes.plot(at, np.mean([rewards for _, rewards in curves.values()], axis=0), "o-", color=INK, lw=2.4, label="mean")
+    axes.set_xlabel("decisions learned from, of all networks together")
+    axes.set_ylabel("reward of an episode\non held-out flows")
+    axes.xaxis.set_major_formatter(thousands)
+    finish(figure, path, f"{len(curves)} trainings of AuTO's thresholds", entries_of([axes]))
+
+
+def judged(policies: Sequence[Path], cell: tuple[str, float, float], runs: int) -> tuple[float, FloatArray]:
+    """Compare the mean FCT of small flows with that under PIAS' own thresholds.
+
+    Returns:
+        Ratio under the thresholds of action 0, where all trainings begin, and those under each policy [n_policies].
+    """
     sizes, load, duration_s = cell
     flows = {"distribution": sizes, "load_frac": 16 * load}
     scenario = make_scenario(
@@ -55,7 +77,9 @@ def judged(policies: Sequence[Path], cell: tuple[str, float, float], runs: int) 
     )
     seeds = range(HELD_OUT, HELD_OUT + runs)
     own_s = small_mean_s(scenario, with_thresholds(()), seeds)
-    return np.array([small_mean_s(scenario, load_controller(str(path)), seeds) for path in policies]) / own_s
+    untrained_s = small_mean_s(scenario, with_thresholds(thresholds(np.zeros(N_THRESHOLDS))), seeds)
+    trained_s = np.array([small_mean_s(scenario, load_controller(str(path)), seeds) for path in policies])
+    return untrained_s / own_s, trained_s / own_s
 
 
 def spread(of: FloatArray) -> str:
@@ -72,25 +96,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def compared(given: argparse.Namespace) -> int:
-    """Print how the trainings learn, and what their policies are worth; return 0.
+    """Print and draw how the trainings learn, and print what their policies are worth; return 0.
 
     Raises:
-        ConfigError: the folder has no policy, or a training without rewards.
+        ConfigError: the folder has no policy, or a training without rewards, or trainings of different lengths.
     """
     policies = sorted(given.folder.glob("*.ncc"))
     if not policies:
         raise ConfigError(f"{given.folder} has no policy: train with examples/sb3_thresholds.py --out")
-    files = {path: path.parent / f"{path.stem}.monitor.csv" for path in policies}
-    for policy, file in files.items():
-        if not file.is_file():
-            raise ConfigError(f"{policy} has no rewards beside it: train with --curve {policy.with_suffix('')}")
-    curves = [curve(file) for file in files.values()]
-    for episode in range(0, min(map(len, curves)), EACH):
-        print(f"reward of episode {episode + 1}: {spread(np.array([rewards[episode] for rewards in curves]))}")
+    curves = {path.stem: curve(path.with_suffix("")) for path in policies}
+    first, *others = (at.tolist() for at, _ in curves.values())
+    if any(at != first for at in others):
+        raise ConfigError(f"trainings in {given.folder} were judged at different decisions: train all with the same")
+    for i, decisions in enumerate(first):
+        print(f"reward after {decisions} decisions: {spread(np.array([rewards[i] for _, rewards in curves.values()]))}")
+    draw(curves, given.folder / CURVES)
     for cell in CELLS:
-        found = judged(policies, cell, given.runs)
+        untrained, found = judged(policies, cell, given.runs)
         each = ", ".join(f"{path.stem}: {ratio:.3f}" for path, ratio in zip(policies, found, strict=True))
-        print(f"{cell[0]} {cell[1]:g}: {spread(found)} of PIAS' own; {each}")
+        print(f"{cell[0]} {cell[1]:g}: {spread(found)} of PIAS' own, action 0 {untrained:.3f}; {each}")
     return 0
 
 

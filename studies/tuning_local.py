@@ -28,8 +28,7 @@ from ncc.harness.local import Local
 from ncc.harness.networks import DatapathFactory, networks
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
-from ncc.study.random_networks import load_families
-from studies.random_networks import count, geometric
+from studies.random_networks import count, geometric, load_families
 
 
 @dataclass(frozen=True)

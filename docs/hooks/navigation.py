@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The navigation of mkdocs.yml, with each folder replaced by its pages."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from docs.hooks import pages
-
-NUMBERED = re.compile(r"(\d{4})-")
 
 
 def title_of(path: str) -> str:

@@ -28,7 +28,7 @@ OUTSIDE = {
 CARDS = "baselines/cards"
 LINKED = ("agents", "baselines", "envs")
 """Top-level packages that are imported through links inside ncc/."""
-WORKSHOP = {"agreement", "bench", "learners"}
+WORKSHOP = {"agreement", "bench"}
 """Packages that write reports about this repository and are not meant for import; only their commands are
 documented."""
 SHOWN = (

@@ -16,7 +16,7 @@ NAME_BYTES = 15
 
 @cache
 def folder() -> Path | None:
-    """Return the folder of the built files; None if nothing was built."""
+    """Return the folder of the programs for the kernel and helper programs; None if nothing was built."""
     folders = [path for path in (Path(entry) / "objects" for entry in ncc.envs.linux.__path__) if path.is_dir()]
     return folders[0] if folders else None
 

@@ -32,9 +32,9 @@ from ncc.envs.linux.stack import KERNEL, announced_bytes, min_rto_s, mode_of, no
 from ncc.envs.linux.switch import STATS, programs_of
 from ncc.envs.linux.traffic import Fronts, Sender, Traffic, TrafficOptions
 from ncc.envs.linux.wake import Waker
-from ncc.envs.native.limits import checked_limits
 from ncc.envs.native.requests import front_ends
 from ncc.harness.datapath import HostStack, Records
+from ncc.harness.limits import checked_limits
 from ncc.harness.messages import patience_s
 from ncc.metrics.fct import base_rtt_s
 

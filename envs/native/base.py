@@ -17,11 +17,11 @@ from ncc.core.topology import Topology
 from ncc.core.units import NS_PER_S
 from ncc.envs.native.blocks import Blocks
 from ncc.envs.native.extension import Extension, Network, Spec
-from ncc.envs.native.limits import checked_limits
 from ncc.envs.native.program_checks import check_programs
 from ncc.envs.native.spec import spec_of
 from ncc.envs.native.transport_checks import check_transports
 from ncc.harness.datapath import HostStack, Records
+from ncc.harness.limits import checked_limits
 from ncc.harness.messages import Messages
 
 

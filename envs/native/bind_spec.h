@@ -11,11 +11,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -76,71 +76,44 @@ inline void SetFlows(Spec &spec, In<int64_t> start_ns, In<int64_t> src, In<int64
     }
 }
 
+// Fills a column of n rows.
+template <typename T, typename From>
+void Fill(std::vector<T> &column, In<From> values, size_t n)
+{
+    SameLength(values.shape(0), n);
+    column.assign(values.data(), values.data() + n);
+}
+
 // Sets the graph of requests (GraphSpec), which Python has checked.
 inline void SetGraph(Spec &spec, In<int64_t> group, In<int64_t> after, In<int64_t> think_ns, In<uint8_t> answer)
 {
-    for (const size_t length : {group.shape(0), after.shape(0), think_ns.shape(0), answer.shape(0)}) {
-        SameLength(length, spec.flows.size());
-    }
-    const auto flows = static_cast<int64_t>(spec.flows.size());
+    const size_t n = spec.flows.size();
     spec.graph = {};
-    for (size_t i = 0; i < spec.flows.size(); ++i) {
-        if (std::min(group(i), after(i)) < -1 || std::max(group(i), after(i)) >= flows) {
-            throw std::invalid_argument("flow " + std::to_string(i) +
-                                        " must name groups from -1 to the number of flows");
-        }
-        spec.graph.group.push_back(static_cast<int32_t>(group(i)));
-        spec.graph.after.push_back(static_cast<int32_t>(after(i)));
-        spec.graph.think_ns.push_back(think_ns(i));
-        spec.graph.answer.push_back(answer(i));
-    }
+    Fill(spec.graph.group, group, n);
+    Fill(spec.graph.after, after, n);
+    Fill(spec.graph.think_ns, think_ns, n);
+    Fill(spec.graph.answer, answer, n);
 }
 
-// Sets the columns of a graph that front ends need (GraphSpec), after the graph and the front ends.
+// Sets the columns of a graph that front ends need (GraphSpec), which Python has checked.
 inline void SetQueries(Spec &spec, In<int64_t> query_of, In<int64_t> end_of)
 {
-    const auto flows = static_cast<int64_t>(spec.graph.group.size());
-    const auto ends = static_cast<int64_t>(spec.front_ends.size());
-    SameLength(query_of.shape(0), spec.graph.group.size());
-    SameLength(end_of.shape(0), spec.graph.group.size());
-    spec.graph.query_of.clear();
-    spec.graph.end_of.clear();
-    for (size_t i = 0; i < query_of.shape(0); ++i) {
-        if (query_of(i) < -1 || query_of(i) >= flows || end_of(i) < -1 || end_of(i) >= ends ||
-            (query_of(i) >= 0 && end_of(static_cast<size_t>(query_of(i))) < 0)) {
-            throw std::invalid_argument("flow " + std::to_string(i) + " must answer a query of a front end, or none");
-        }
-        spec.graph.query_of.push_back(static_cast<int32_t>(query_of(i)));
-        spec.graph.end_of.push_back(static_cast<int32_t>(end_of(i)));
-    }
+    Fill(spec.graph.query_of, query_of, spec.flows.size());
+    Fill(spec.graph.end_of, end_of, spec.flows.size());
 }
 
 // Sets the streams that are passed on (GraphSpec), which Python has checked, after the graph and the pieces of writes.
 inline void SetStreams(Spec &spec, In<int64_t> feeds, In<double> query_rate_bps)
 {
-    const size_t n = spec.graph.group.size();
-    SameLength(feeds.shape(0), n);
-    SameLength(query_rate_bps.shape(0), n);
-    std::vector<uint64_t> fed_bytes(n);
-    spec.graph.feeds.clear();
-    spec.graph.query_rate_bps.clear();
-    for (size_t i = 0; i < n; ++i) {
-        const int64_t to = feeds(i);
-        if (to < -1 || to >= static_cast<int64_t>(n) || !(query_rate_bps(i) >= 0)) {
-            throw std::invalid_argument("flow " + std::to_string(i) +
-                                        " must feed a flow or none (-1), at no negative rate");
+    Fill(spec.graph.feeds, feeds, spec.flows.size());
+    Fill(spec.graph.query_rate_bps, query_rate_bps, spec.flows.size());
+    for (size_t i = 0; i < spec.flows.size(); ++i) {
+        if (const int32_t to = spec.graph.feeds[i]; to >= 0) {
+            FlowSpec &fed = spec.flows[static_cast<size_t>(to)];
+            const uint64_t rest = fed.every_ns == kFed ? fed.chunk_bytes : fed.size_bytes;
+            fed.every_ns = kFed;
+            fed.chunk_bytes = rest - spec.flows[i].size_bytes; // its host has them
         }
-        if (to >= 0) {
-            FlowSpec &flow = spec.flows[static_cast<size_t>(to)];
-            fed_bytes[static_cast<size_t>(to)] += spec.flows[i].size_bytes;
-            if (fed_bytes[static_cast<size_t>(to)] > flow.size_bytes) {
-                throw std::invalid_argument("flow " + std::to_string(to) + " is fed more bytes than it has");
-            }
-            flow.every_ns = kFed;
-            flow.chunk_bytes = flow.size_bytes - fed_bytes[static_cast<size_t>(to)]; // its host has them
-        }
-        spec.graph.feeds.push_back(static_cast<int32_t>(to));
-        spec.graph.query_rate_bps.push_back(query_rate_bps(i));
     }
 }
 
@@ -155,33 +128,21 @@ inline void SetLimited(Spec &spec, In<uint8_t> data, In<uint8_t> acks)
     }
 }
 
+// Sets a member of each flow.
+template <auto Member, typename T>
+void SetEach(Spec &spec, In<T> values)
+{
+    SameLength(values.shape(0), spec.flows.size());
+    for (size_t i = 0; i < spec.flows.size(); ++i) {
+        spec.flows[i].*Member = static_cast<std::decay_t<decltype(spec.flows[i].*Member)>>(values(i));
+    }
+}
+
 // Sets the pieces in which applications write each flow (FlowSpec).
 inline void SetWrites(Spec &spec, In<int64_t> chunk_bytes, In<int64_t> every_ns)
 {
-    SameLength(chunk_bytes.shape(0), spec.flows.size());
-    SameLength(every_ns.shape(0), spec.flows.size());
-    for (size_t i = 0; i < spec.flows.size(); ++i) {
-        spec.flows[i].chunk_bytes = static_cast<uint64_t>(chunk_bytes(i));
-        spec.flows[i].every_ns = every_ns(i);
-    }
-}
-
-// Sets the predictor of each flow, numbered from 0.
-inline void SetPredictors(Spec &spec, In<int64_t> predictor)
-{
-    SameLength(predictor.shape(0), spec.flows.size());
-    for (size_t i = 0; i < spec.flows.size(); ++i) {
-        spec.flows[i].predictor = static_cast<uint32_t>(predictor(i));
-    }
-}
-
-// Sets the stack of each flow: 0, or 1 + its index in Spec::stacks.
-inline void SetStackOf(Spec &spec, In<uint8_t> stack)
-{
-    SameLength(stack.shape(0), spec.flows.size());
-    for (size_t i = 0; i < spec.flows.size(); ++i) {
-        spec.flows[i].stack = stack(i);
-    }
+    SetEach<&FlowSpec::chunk_bytes>(spec, chunk_bytes);
+    SetEach<&FlowSpec::every_ns>(spec, every_ns);
 }
 
 // Class `Spec` and those of its parts, whose fields Python sets by name.
@@ -248,8 +209,8 @@ inline void BindSpec(nb::module_ &m)
         .def("set_streams", &SetStreams, "feeds"_a, "query_rate_bps"_a)
         .def("set_limited", &SetLimited, "data"_a, "acks"_a)
         .def("set_writes", &SetWrites, "chunk_bytes"_a, "every_ns"_a)
-        .def("set_predictors", &SetPredictors, "predictor"_a)
-        .def("set_stack_of", &SetStackOf, "stack"_a)
+        .def("set_predictors", &SetEach<&FlowSpec::predictor, int64_t>, "predictor"_a)
+        .def("set_stack_of", &SetEach<&FlowSpec::stack, uint8_t>, "stack"_a)
         .def_rw("agents", &Spec::agents)
         .def_rw("uplinks", &Spec::uplinks)
         .def_rw("mtu_bytes", &Spec::mtu_bytes)

@@ -13,8 +13,8 @@ from ncc.core.topology import Topology
 from ncc.envs.native.base import NativeDatapath
 from ncc.envs.native.blocks import Blocks
 from ncc.envs.native.extension import Network
-from ncc.envs.native.limits import check_values
 from ncc.harness.datapath import HostStack
+from ncc.harness.limits import check_values
 from ncc.harness.networks import Networks
 
 

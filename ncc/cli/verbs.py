@@ -11,7 +11,7 @@ import ncc
 GROUPS: dict[str, tuple[str, ...]] = {
     "Learn, compare, show": ("train", "evaluate", "report", "play"),
     "Bring a policy to hosts, or a rack to an agent": ("export", "host", "serve"),
-    "Many runs at once": ("league", "sweep", "learners"),
+    "Many runs at once": ("league", "sweep"),
     "Check ncc itself": ("agreement", "bench"),
 }
 VERBS = tuple(verb for verbs in GROUPS.values() for verb in verbs)

@@ -11,7 +11,7 @@ from ncc.core.errors import ConfigError
 from ncc.core.graph import NONE, Rows
 from ncc.core.requests import Among, Think
 from ncc.core.topology import Topology
-from ncc.core.traffic import starts_in
+from ncc.core.traffic import MAX_FLOWS, starts_in
 from ncc.core.value import Natural, Value
 
 MAX_ROWS = 200_000
@@ -62,6 +62,11 @@ class Trace(Among, frozen=True, tag="trace"):
                 raise ConfigError(f"{where}.request must be below the {len(self.rows)} rows, got {row.request}")
             if max(row.after, default=-1) >= number:
                 raise ConfigError(f"{where}.after must name rows before it, got {max(row.after)}")
+        if (named := sum(len(row.after) for row in self.rows)) > MAX_FLOWS:
+            raise ConfigError(
+                f"Trace.rows may name at most {MAX_FLOWS} earlier rows in all, got {named}: let rows that wait for the "
+                "same ones wait for one computation"
+            )
         if not any(row.size_bytes for row in self.rows):
             raise ConfigError("Trace.rows must have a flow with bytes")
 

@@ -155,10 +155,6 @@ class Flowtune:
         self._gamma, self._rounds, self._use, self._tolerance = gamma, rounds, use_frac, tolerance_frac
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        if not scenario.has_receivers:
-            raise ConfigError(
-                f"Flowtune needs receivers: set Scenario.neighbourhoods to receivers, got {scenario.neighbourhoods}"
-            )
         network = scenario.network()
         self._bundles, self._n, self._period_s = bundles(network), len(network.nodes), scenario.period_s
         self._limits = np.full(scenario.n_agents, np.inf)

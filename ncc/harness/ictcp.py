@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ncc.core.errors import ConfigError
 from ncc.core.flows import BoolArray, FloatArray, IntArray
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import MAX_WINDOW_PKTS, Decision, Grants
@@ -70,10 +69,6 @@ class Ictcp:
         self._least, self._rtt_s = least_pkts, rtt_s
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        if not scenario.has_receivers:
-            raise ConfigError(
-                f"ICTCP needs receivers: set Scenario.neighbourhoods to receivers, got {scenario.neighbourhoods}"
-            )
         network = scenario.network()
         self._n = len(network.nodes)
         self._mss_bytes, self._period_s = scenario.transport.mss_bytes, scenario.period_s

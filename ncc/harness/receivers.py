@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ncc.core.errors import ConfigError
 from ncc.core.extras import load_extension
 from ncc.core.flows import BoolArray
 from ncc.core.measurement import Measurement
@@ -98,11 +97,6 @@ class ReceiverRule:
         }
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        if not scenario.has_receivers:
-            raise ConfigError(
-                "the rule of receivers needs them: set Scenario.neighbourhoods to receivers or both, got "
-                f"{scenario.neighbourhoods}"
-            )
         network, transport = scenario.network(), scenario.transport
         link_bps, rate_bps, buffer_bytes = ([0.0] * len(network.nodes) for _ in range(3))
         for host in network.hosts:

@@ -6,7 +6,6 @@ Receivers send speeds as grants (`ncc.core.receivers.Grants`). `ncc.core.swarms`
 
 import numpy as np
 
-from ncc.core.errors import ConfigError
 from ncc.core.flows import BoolArray, FloatArray, IntArray
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import Decision, Grants
@@ -53,10 +52,6 @@ class HubSpeeds:
         self._threshold, self._cut, self._rise = threshold_frac, cut_frac, rise_frac
 
     def reset(self, scenario: Scenario, seed: int) -> None:
-        if not scenario.has_receivers:
-            raise ConfigError(
-                f"SICC needs receivers: set Scenario.neighbourhoods to receivers, got {scenario.neighbourhoods}"
-            )
         network, transport = scenario.network(), scenario.transport
         self._n, self._mss_bytes = len(network.nodes), transport.mss_bytes
         # Payload of a slot, to the rate of IP packets that are full.

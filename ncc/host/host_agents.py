@@ -147,7 +147,7 @@ class HostAgents:
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
-        """Sentences on suspensions of the policy on hosts; see `ncc.harness.run.run_once`."""
+        """A sentence for each time that a host suspended or resumed the policy; see `ncc.harness.run.run_once`."""
         return tuple(self.said)
 
     @property

@@ -41,11 +41,15 @@ def ideal_fct_s(scenario: Scenario, flows: FlowTable) -> FloatArray:
     ideal_ns = np.zeros(len(flows))
     if not len(flows):
         return ideal_ns
-    pairs, of_flow = np.unique(np.stack([flows.src, flows.dst]), axis=1, return_inverse=True)
-    order = np.argsort(of_flow.ravel(), kind="stable")
-    ends = np.cumsum(np.bincount(of_flow.ravel(), minlength=pairs.shape[1]))
+    places = _places(scenario.network())
+    _, firsts, of_flow = np.unique(
+        places[flows.src] * len(places) + places[flows.dst], return_index=True, return_inverse=True
+    )
+    order = np.argsort(of_flow, kind="stable")
+    ends = np.cumsum(np.bincount(of_flow))
     alike: dict[tuple[object, ...], tuple[tuple[int, int], list[IntArray]]] = {}
-    for (src, dst), rows in zip(pairs.T.tolist(), np.split(order, ends[:-1]), strict=True):
+    for first, rows in zip(firsts.tolist(), np.split(order, ends[:-1]), strict=True):
+        src, dst = int(flows.src[first]), int(flows.dst[first])
         alike.setdefault(_ways(scenario, src, dst), ((src, dst), []))[1].append(rows)
     for (src, dst), parts in alike.values():
         rows = np.concatenate(parts)
@@ -55,9 +59,23 @@ def ideal_fct_s(scenario: Scenario, flows: FlowTable) -> FloatArray:
     return ideal_ns / NS_PER_S
 
 
+def _places(network: Topology) -> IntArray:
+    """Number of each node's place, [n_nodes]: nodes with one link share it if switch, rate and delay are the same.
+
+    All nodes of a place have the same ideal FCTs to another place.
+    """
+    kinds: dict[object, int] = {}
+    places = []
+    for node, peers in network.peers.items():
+        (peer, port), *more = peers
+        link = network.links[port // 2]
+        places.append(kinds.setdefault(node if more else (peer, link.rate_bps, link.delay_s), len(kinds)))
+    return np.array(places)
+
+
 def _ways(scenario: Scenario, src: int, dst: int) -> tuple[object, ...]:
-    """Return a key for each pair of hosts: rates and delays of its hops. Equal keys mean equal ideal FCTs per size."""
-    if scenario.routing == "spray":
+    """Return a key for a pair of hosts: rates and delays of its hops. Equal keys mean equal ideal FCTs per size."""
+    if scenario.routing in ("spray", "entropy"):
         return src, dst
     ways = (_path(scenario, *ends) for ends in ((src, dst), (dst, src)))
     return tuple((tuple(rates.tolist()), delay_ns) for rates, delay_ns in ways)

@@ -3,7 +3,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +27,15 @@ from ncc.harness.atomic import write_text
 from ncc.harness.controller import OPPONENT, TUNED, Controller, PolicyLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.run import drawn, eval_flow_seed
-from ncc.run.compose import ControllerName, DatapathSpec, JudgingSpec, datapaths_from, learner_configs, load_datapath
+from ncc.run.compose import (
+    ControllerName,
+    DatapathSpec,
+    JudgingSpec,
+    composed,
+    datapaths_from,
+    learner_configs,
+    load_datapath,
+)
 from ncc.run.controllers import load_controller, tuned_for, tuned_names
 
 CONFIG = "config.json"
@@ -264,6 +272,11 @@ class TrainPlan:
             raise ResultError(f"{path}: {error} {hint}") from None
         except ConfigError as error:
             raise ResultError(f"{path} is no configuration of this version of ncc ({error}); train again") from None
+
+
+def training_plan(overrides: Iterable[str]) -> TrainPlan:
+    """Make the plan of the training that `ncc train` with these overrides does."""
+    return TrainPlan.from_plain(planned(composed("train", list(overrides))))
 
 
 def is_last_policy(controller: Controller) -> bool:

@@ -32,6 +32,7 @@ def write_page(league: "League", folder: Path) -> Path:
         plain["title"] + ".",
         f"On {plain['datapath']}, {plain['runs_text']}; commit {', '.join(plain['commits'])}.",
         plain["notes"],
+        *league.own_places(),
     ]
     write_text(path := folder / PAGE, render_ranks("League", lead, league.grids(), league.cannot()))
     return path
@@ -166,6 +167,18 @@ class League:
             ),
         )
 
+    def own_places(self) -> list[str]:
+        """Make a sentence about each contender that the user added: its time over the reference's, and its place."""
+        rows = {row.title: row.cells for row in self.grids()[0].rows}
+        n, said = int((self.ranked & self.everywhere).sum()), []
+        for label in (self._label(self.names.index(name)) for name in self.own):
+            place, ratio = rows[label][:2]
+            text = f"place {place.middle} of {n}" if place.middle != DASH else "without a place"
+            spread = f" ({place.spread})" if place.spread else ""
+            time = " ".join(filter(None, (ratio.middle, ratio.spread)))
+            said.append(f"{label}: {time} of the time of {self._label(self.reference)}, {text}{spread}.")
+        return said
+
     def cannot(self) -> list[tuple[str, str, str]]:
         """Contenders, points and reason of each unmet need, by contender and reason."""
         points: dict[tuple[str, str], list[str]] = {}
@@ -221,7 +234,12 @@ class League:
         needs = "; ".join(f"{need}: {text}" for need, text in MEANING.items() if need in used)
         n = len(self.plain["seeds"])
         lines = [
-            f"{BEST} best. Ranks have 95 % intervals over {n} seed{'s' if n != 1 else ''} with the same flows.",
+            f"{BEST} best. "
+            + (
+                f"Ranks have 95 % intervals over {n} seeds with the same flows."
+                if n > 1
+                else "One seed, so no intervals."
+            ),
             f"over {self._label(self.reference)}: geometric mean over the cells of the mean time divided by that "
             "contender's; below 1 is sooner. The place is by this number, among those that run in every cell.",
             f"Needs. {needs}.",

@@ -35,6 +35,7 @@ from ncc.study.measures_of_flows import (
     RequestEfficiency,
     RequestGoodput,
     RequestPackets,
+    RequestsLate,
     Rtt,
 )
 from ncc.study.measures_of_losses import LossRate, Response
@@ -254,6 +255,7 @@ AnyMeasure = (
     | RequestGoodput
     | RequestEfficiency
     | RequestPackets
+    | RequestsLate
     | Rtt
     | HostRtt
     | Marked

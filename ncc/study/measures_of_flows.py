@@ -10,7 +10,7 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FloatArray, IntArray
 from ncc.core.scenario import Scenario
 from ncc.core.units import BITS_PER_BYTE
-from ncc.core.value import Count
+from ncc.core.value import Count, Positive
 from ncc.core.workload import Queries, endless, has_requests
 from ncc.metrics.bounds import bound_fct_s
 from ncc.metrics.catalogue import Better, Metric
@@ -183,6 +183,19 @@ class RequestEfficiency(RequestGoodput, frozen=True, kw_only=True, tag="request_
         flows = seen.run.flows
         hosts = set(flows.dst[flows.graph.answer].tolist()) if flows.graph is not None else set()
         return super().of(seen) / seen.network.host_link(hosts.pop()).rate_bps if len(hosts) == 1 else math.nan
+
+
+class RequestsLate(RequestGoodput, frozen=True, kw_only=True, tag="requests_late"):
+    """Share of the requests that began whose QCT is above a deadline; unfinished ones count with their time so far."""
+
+    deadline_s: Positive
+
+    SHOWN: ClassVar[Metric] = Metric("", "", "%", Better.LOWER, 100.0, 2)
+
+    def of(self, seen: MeasuredRun) -> float:
+        took_s = qct_s(seen.run.flows, seen.run.records.flows, float(seen.run.epochs.time_s[-1]))
+        began = took_s[~np.isnan(took_s)]
+        return float(np.mean(began > self.deadline_s)) if len(began) else math.nan
 
 
 class Rtt(OfTraffic, frozen=True, kw_only=True, tag="rtt"):

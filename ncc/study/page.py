@@ -2,7 +2,7 @@
 """Writing of a study's results: plain data as JSON, and a Markdown page from a Jinja template in `templates/`."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -10,26 +10,11 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ncc.harness.atomic import write_text
 from ncc.results.grid import markdown_table
 from ncc.results.palette import label
 
 README, JSON = "README.md", "results.json"
 DASH = "–"  # noqa: RUF001
-
-
-def write_study(summary: Mapping[str, Any], page: str, folders: Iterable[str | None], depth: int) -> None:
-    """Write a study's data (results.json) and its page (README.md) into every folder, and print the folders.
-
-    Args:
-        folders: paths of folders; None is skipped.
-        depth: number of outer levels of the JSON whose entries have a line each.
-    """
-    named = [Path(folder) for folder in folders if folder]
-    for folder in named:
-        write_text(folder / JSON, json_text(summary, depth))
-        write_text(folder / README, page)
-    print(f"Written to {', '.join(map(str, named))}")
 
 
 def json_text(value: Any, depth: int) -> str:

@@ -4,6 +4,7 @@
 import copy
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -119,10 +120,15 @@ def grid_of(
 
 
 def require_places(grid: Grid, contenders: Collection[str]) -> None:
-    """Raise `ConfigError`, which says what would meet the need, if one of these contenders can run at no point."""
+    """Raise `ConfigError` if one of these contenders can run at no point; it says what would meet its need.
+
+    Of several needs it is that of the most points.
+    """
     running = {cell.contender for cell in grid.cells}
-    for (contender, _), why in grid.cannot.items():
-        if contender in contenders and contender not in running:
+    for contender in contenders:
+        if contender not in running:
+            reasons = Counter(why for (name, _), why in grid.cannot.items() if name == contender)
+            ((why, _),) = reasons.most_common(1)
             raise ConfigError(f"contender {contender!r} can run at no point of experiment {grid.name}: {why}")
 
 

@@ -163,6 +163,8 @@ def test_models_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     model_of("PPO", OneHost(gymnasium.spaces.Discrete(5))).save(tmp_path / "five.zip")
     with pytest.raises(ConfigError, match=r"gives actions Discrete\(5\)"):
         LimiterFactory(None)(load_controller(str(tmp_path / "five.zip")), SCENARIO)
+    with pytest.raises(ConfigError, match=r"has .* or \(\d+,\) and MultiDiscrete\(\[11\] \* 64\) or .*\.pairs$"):
+        LimiterFactory(None)(load_controller(str(tmp_path / "five.zip")), rack(hosts=64))  # in one line
     model_of("PPO", OneHost(gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32))).save(tmp_path / "unit.zip")
     with pytest.raises(ConfigError, match=r"gives actions Box\(0.0, 1.0"):
         LimiterFactory(None)(load_controller(str(tmp_path / "unit.zip")), SCENARIO)

@@ -84,3 +84,12 @@ def test_a_trace_that_cannot_be_run_is_refused_by_its_line(tmp_path: Path, text:
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(ConfigError, match=r"trace 'no\.csv' cannot be read \(No such file or directory\)"):
         traced("no.csv")
+
+
+def test_earlier_rows_that_a_trace_names_count_as_flows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that wait for different rows have joins of their own: a wait for each row that is named."""
+    monkeypatch.setattr("ncc.core.traces.MAX_FLOWS", 5)
+    rows = [{"src": 0, "dst": 1, "size_bytes": 10, "after": list(range(number))} for number in range(4)]
+    traced(rows[:3])
+    with pytest.raises(ConfigError, match=r"job\.rows may name at most 5 earlier rows in all, got 6: let rows"):
+        traced(rows)

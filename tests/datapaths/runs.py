@@ -11,7 +11,7 @@ import pytest
 from ncc.core.flows import FloatArray, FlowTable
 from ncc.core.measurement import Measurement
 from ncc.core.receivers import Grants
-from ncc.core.scenario import Scenario, Transport
+from ncc.core.scenario import Nic, Scenario, Transport
 from ncc.core.topologies import AnyTopology, Dumbbell
 from ncc.core.workload import Fixed, Flow
 from ncc.envs.make import datapath_factory, datapaths
@@ -32,6 +32,8 @@ def _simulators() -> tuple[Simulator, ...]:
 
 
 SIMULATORS = _simulators()
+SIMULATED = pytest.mark.parametrize("simulator", SIMULATORS, ids=lambda each: each.name)
+"""A test on every simulator."""
 
 
 def over_transports(*transports: str) -> pytest.MarkDecorator:
@@ -49,6 +51,20 @@ def fixed(topology: AnyTopology, *flows: Flow, **settings: object) -> Scenario:
     """A scenario with exactly these flows, over classic recovery unless its settings say otherwise."""
     values = {"name": "test", "duration_s": 1.0, "transport": CLASSIC} | settings
     return Scenario(topology=topology, workload=(("fixed", Fixed(flows=flows)),), **values)  # type: ignore[arg-type]
+
+
+SHAPED_FRAC = 84 / (2 * 84 + 1538)
+"""Share of the line with which a request, a credit of the other direction and a packet fit it."""
+
+
+def carrying(topology: AnyTopology, *flows: Flow, shaped_frac: float = SHAPED_FRAC, **settings: object) -> Scenario:
+    """The same for message transports: no connections, and a shaped queue in each NIC."""
+    values = {
+        "transport": CLASSIC.replace(handshake=False),
+        "routing": "symmetric",
+        "nic": Nic(shaped_frac=shaped_frac),
+    }
+    return fixed(topology, *flows, **(values | settings))
 
 
 def engine(datapath: NativeDatapath) -> Network:

@@ -2,32 +2,31 @@
 """ExpressPass and the shaped queue: rates and queues worked by hand, losses of every word, both simulators alike."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ncc.core.scenario import Nic, Scenario, Transport
-from ncc.core.topologies import AnyTopology, ManyToOne
+from ncc.core.scenario import Scenario
+from ncc.core.topologies import ManyToOne
 from ncc.core.topology import Program
 from ncc.core.units import GBPS, MS, US
 from ncc.envs.native.base import NativeDatapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Simulator, engine, fixed, flow, run
+from tests.datapaths.runs import MSS, Simulator, carrying, engine, flow, run
 from tests.datapaths.test_same_packets import random_flows, random_topology, run_alike
 
 WORD_BYTES, FULL_BYTES = 46 + 38, 1538
-SHARE = WORD_BYTES / (WORD_BYTES + FULL_BYTES)
+CREDITS_SHARE = WORD_BYTES / (WORD_BYTES + FULL_BYTES)
 """Share of the line at which there is a credit for each full packet that the line can carry beside it."""
-SHAPED: dict[str, Any] = {"shaped_frac": SHARE, "mark_threshold_bytes": 0}
+SHAPED: dict[str, Any] = {"shaped_frac": CREDITS_SHARE, "mark_threshold_bytes": 0}
 PLAIN = (("alpha_permille", 1000), ("small_pkts", 0), ("jitter_permille", 0), ("timeout_ns", 2_000_000))
 """Full rate from the first credit on, and no jitter."""
 
 
-def crediting(topology: AnyTopology, *flows: Any, **settings: Any) -> Scenario:
-    values = {"transport": Transport(handshake=False, recovery="classic"), "routing": "symmetric"}
-    return fixed(topology, *flows, nic=Nic(shaped_frac=SHARE), **(values | settings))
+crediting = partial(carrying, shaped_frac=CREDITS_SHARE)
 
 
 def stack(**params: int) -> HostStack:
@@ -103,7 +102,7 @@ def test_both_simulators_do_the_same(seed: int) -> None:
     """Random networks that lose data and words; with limits in half of them."""
     random = np.random.default_rng(7000 + seed)
     topology = random_topology(random).replace(
-        shaped_frac=SHARE, control_first=False, shared_buffer_bytes=0, red=None, classes=1 + seed % 2
+        shaped_frac=CREDITS_SHARE, control_first=False, shared_buffer_bytes=0, red=None, classes=1 + seed % 2
     )
     scenario = crediting(topology, *random_flows(random, topology.build()))
     limits = np.where(random.random(scenario.n_agents) < 0.5, 2e8, np.inf) if seed % 2 else None

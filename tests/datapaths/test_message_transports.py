@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncc.core.scenario import Nic, Scenario, Transport
+from ncc.core.scenario import Scenario
 from ncc.core.topologies import AnyTopology, ManyToOne, Rack
 from ncc.core.topology import Program, Red
 from ncc.core.units import GBPS, US
@@ -16,17 +16,16 @@ from ncc.envs.native.extension import filled
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
-from tests.datapaths.runs import MSS, Simulator, drops, engine, fixed, flow, run, with_spec
+from tests.datapaths.runs import MSS, SHAPED_FRAC, Simulator, carrying, drops, engine, flow, run, with_spec
 from tests.datapaths.test_same_packets import random_flows, random_topology, run_alike
 
 WIRE_S = 1538 * 8 / (10 * GBPS)
 """Time of a full packet on the wire."""
-SHARE = 84 / (2 * 84 + 1538)
 TRIMS: dict[str, Any] = {"programs": (Program(name="trim"),), "control_first": True}
 MARKS: dict[str, Any] = TRIMS | {
     "mark_on_departure": True, "red": Red(min_bytes=3000, max_bytes=12_000, max_prob_frac=1.0),
 }  # fmt: skip
-SHAPED: dict[str, Any] = {"shaped_frac": SHARE}
+SHAPED: dict[str, Any] = {"shaped_frac": SHAPED_FRAC}
 SELECTIVE: dict[str, Any] = SHAPED | {"programs": (Program(name="selective"),)}
 CASES: dict[str, tuple[HostStack, dict[str, Any]]] = {
     "ndp": (HostStack(transport="ndp", params=(("window_pkts", 20),)), TRIMS),
@@ -55,11 +54,6 @@ CASES: dict[str, tuple[HostStack, dict[str, Any]]] = {
 """A stack for each transport, and what its ports need."""
 UNASKED = ["ndp", "eqds", "homa", "pfabric_host"]
 """Those whose first packets go at once."""
-
-
-def carrying(topology: AnyTopology, *flows: Any, routing: str = "symmetric") -> Scenario:
-    transport = Transport(handshake=False, recovery="classic")
-    return fixed(topology, *flows, routing=routing, transport=transport, nic=Nic(shaped_frac=SHARE))
 
 
 def star(name: str, senders: int, delay_s: float = 1 * US) -> ManyToOne:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ncc.core.graph import Rows, queries_of
-from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.scenario import Scenario
 from ncc.core.topologies import ManyToOne
 from ncc.envs.ns3 import Ns3Datapath
 from ncc.envs.packetsim import PacketsimDatapath
@@ -20,30 +20,12 @@ from ncc.harness.limiter import Unlimited
 from ncc.harness.results import load_run, save_run
 from ncc.harness.run import Run, run_once
 from studies.random_graphs import KINDS, Case, differing, drawn, run, table
-from tests.datapaths.runs import SIMULATORS, Simulator
+from tests.core.graphs import fan_out
+from tests.datapaths.runs import SIMULATED, Simulator
+from tests.datapaths.stars import DELAY_S, RATE_BPS, star
 
-RATE_BPS = 10e9
-DELAY_S = 1e-6
 FULL_S = 1538 * 8 / RATE_BPS
 ACK_S = 78 * 8 / RATE_BPS
-ASK = {"kind": "fan_out", "fan_in": 3, "answer_bytes": 1000, "sources": "senders", "destinations": "receiver"}
-SIMULATED = pytest.mark.parametrize("simulator", SIMULATORS, ids=lambda each: each.name)
-
-
-def star(senders: int = 4, workload: dict[str, Any] | None = None, **transport: Any) -> Scenario:
-    """A star without losses, whose hosts begin to send at their line's rate."""
-    ports = {"rate_bps": RATE_BPS, "delay_s": DELAY_S, "buffer_bytes": 10**8, "mark_threshold_bytes": 0}
-    plain = {"handshake": False, "initial_window_pkts": 10_000, "recovery": "classic", "delayed_ack_pkts": 1}
-    return scenario_from_dict(
-        {
-            "name": "star",
-            "topology": {"kind": "many_to_one", "senders": senders, **ports},
-            "duration_s": 1e-3,
-            "drain_s": None,
-            "workload": {"it": workload or ASK},
-            "transport": plain | transport,
-        }
-    )
 
 
 def times_ns(simulator: Simulator, scenario: Scenario, rows: Rows) -> tuple[list[int], list[int]]:
@@ -255,7 +237,7 @@ def test_an_answer_begins_as_its_query_says(simulator: Simulator) -> None:
 @SIMULATED
 def test_answers_that_overflow_the_port_begin_later(simulator: Simulator) -> None:
     """30 answers of 10 packets meet at a buffer of 40, and none is lost before the first grant can come."""
-    scenario = star(30, ASK | {"fan_in": 30, "answer_bytes": 14_600}, handshake=True)
+    scenario = star(30, fan_out(fan_in=30, answer_bytes=14_600), handshake=True)
     topology = ManyToOne(senders=30, buffer_bytes=60_000, rate_bps=RATE_BPS, delay_s=DELAY_S, mark_threshold_bytes=0)
     scenario = scenario.replace(neighbourhoods="receivers", topology=topology)
     records = run(simulator(), Case(scenario, scenario.flows(1), HostStack(hold=True, answer_frac=0.5)))
@@ -264,7 +246,7 @@ def test_answers_that_overflow_the_port_begin_later(simulator: Simulator) -> Non
 
 def asked(simulator: Simulator, front: str, *params: tuple[str, int], n: int = 12) -> tuple[np.ndarray, np.ndarray]:
     """Starts of the n queries of a request in order, and ends of their answers in the same order, in ns."""
-    scenario = star(n, dict(ASK, fan_in=n))
+    scenario = star(n, fan_out(fan_in=n))
     flows = scenario.flows(1)
     records = run(simulator(), Case(scenario, flows, HostStack(transport="newreno", front=front, front_params=params)))
     query_of = queries_of(flows)

@@ -14,10 +14,9 @@ from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.harness.controller import Controller
 from ncc.harness.datapath import HostStack, retag
 from ncc.harness.run import Run, run_once
-from tests.datapaths.runs import SIMULATORS, Simulator, same_records
+from tests.datapaths.runs import SIMULATED, SIMULATORS, Simulator, same_records
 
 NEVER, AT_ONCE = (10**9,) * 7, (1, 2, 3, 4, 5, 6, 7)
-EACH = pytest.mark.parametrize("simulator", SIMULATORS, ids=lambda each: each.name)
 
 
 def crossing(**changes: object) -> Scenario:
@@ -69,7 +68,7 @@ def test_changes_are_the_same_to_the_nanosecond_on_both_simulators() -> None:
     assert limiters[0].delivered == limiters[1].delivered
 
 
-@EACH
+@SIMULATED
 def test_the_same_parameters_again_change_nothing_and_others_do(simulator: Simulator) -> None:
     given = HostStack(tags="pias", tag_params=tuple((f"after_{i}_pkts", i) for i in range(1, 8)))
     static = play(simulator, Decides(None), tag_params=given.tag_params)
@@ -78,14 +77,14 @@ def test_the_same_parameters_again_change_nothing_and_others_do(simulator: Simul
     assert not same_records(static.records, play(simulator, Decides(NEVER)).records)
 
 
-@EACH
+@SIMULATED
 def test_they_take_effect_as_late_as_limits_do(simulator: Simulator) -> None:
     late = crossing(decision_latency_s=2e-3)
     runs = [play(simulator, Decides(NEVER, AT_ONCE), each).records for each in (late, crossing())]
     assert not same_records(*runs)
 
 
-@EACH
+@SIMULATED
 def test_every_flow_is_told_as_delivered_once(simulator: Simulator) -> None:
     limiter = Decides(None)
     run = play(simulator, limiter)
@@ -98,14 +97,14 @@ def test_every_flow_is_told_as_delivered_once(simulator: Simulator) -> None:
     np.testing.assert_allclose(took_s, (run.records.flows.finish_s - run.flows.start_s)[order][:n], atol=1e-9)
 
 
-@EACH
+@SIMULATED
 def test_hosts_without_tags_tell_of_nothing(simulator: Simulator) -> None:
     limiter = Decides(None)
     play(simulator, limiter, tags="none")
     assert all(sizes == [] for sizes, _ in limiter.delivered)
 
 
-@EACH
+@SIMULATED
 @pytest.mark.parametrize(
     ("tags", "params", "said"),
     [

@@ -1,44 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Streams that a host passes on as they come, and rates that queries tell, on both simulators."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.flows import FlowRecords
 from ncc.core.graph import Rows
-from ncc.core.scenario import Scenario, scenario_from_dict
+from ncc.core.scenario import Nic, Scenario
 from ncc.envs.packetsim import PacketsimDatapath
 from ncc.harness.datapath import HostStack
 from studies.random_graphs import Case, run, table
-from tests.datapaths.runs import SIMULATORS, Simulator
+from tests.core.graphs import fan_out
+from tests.datapaths.runs import SIMULATED, Simulator
+from tests.datapaths.stars import DELAY_S, RATE_BPS, star
 
-RATE_BPS, DELAY_S = 10e9, 1e-6
 FULL_NS, ACK_NS = 1538 * 8 / RATE_BPS * 1e9, 78 * 8 / RATE_BPS * 1e9
 HOP_NS = FULL_NS + DELAY_S * 1e9
-SIMULATED = pytest.mark.parametrize("simulator", SIMULATORS, ids=lambda each: each.name)
-
-
-def star(**changes: Any) -> Scenario:
-    """A star without losses, whose hosts begin to send at their line's rate."""
-    ports = {"rate_bps": RATE_BPS, "delay_s": DELAY_S, "buffer_bytes": 10**8, "mark_threshold_bytes": 0}
-    ask = {"kind": "fan_out", "fan_in": 3, "answer_bytes": 1000, "sources": "senders", "destinations": "receiver"}
-    plain: dict[str, Any] = {
-        "name": "star",
-        "topology": {"kind": "many_to_one", "senders": 4, **ports},
-        "duration_s": 1e-3,
-        "drain_s": None,
-        "workload": {"it": ask},
-        "transport": {
-            "handshake": False,
-            "initial_window_pkts": 10_000,
-            "recovery": "classic",
-            "delayed_ack_pkts": 1,
-        },
-    }
-    return scenario_from_dict(plain | changes)
 
 
 def passed_on(leg_bytes: int, own_bytes: int, *, query_rate_bps: float = 0.0) -> Rows:
@@ -88,7 +66,7 @@ def test_own_bytes_leave_before_anything_comes(simulator: Simulator) -> None:
 
 @SIMULATED
 def test_a_rate_that_a_query_tells_is_kept(simulator: Simulator) -> None:
-    scenario = star(neighbourhoods="receivers")
+    scenario = star().replace(neighbourhoods="receivers")
     took_s = [
         records(simulator, passed_on(1460, 40 * 1460, query_rate_bps=query_rate_bps), scenario).finish_s[1]
         for query_rate_bps in (0.0, 1e9)
@@ -104,19 +82,18 @@ def test_a_told_rate_needs_receivers() -> None:
 
 
 def test_messages_and_pieces_are_not_passed_on() -> None:
-    flows, topology = table(passed_on(1460, 1460)), star().topology.to_dict()
-    classes = star(topology=topology | {"classes": 8})
+    flows = table(passed_on(1460, 1460))
+    classes = star().replace(topology=star().topology.replace(classes=8))
     with pytest.raises(ConfigError, match="transport homa sends messages as a whole, and hosts pass streams on"):
         PacketsimDatapath().start(classes, flows, HostStack(transport="homa"), 1)
-    ask = {"kind": "fan_out", "fan_in": 3, "answer_bytes": 1000, "sources": "senders", "destinations": "receiver"}
-    pieces = star(workload={"it": ask | {"writes": {"chunk_bytes": 1000, "every_s": 1e-3}}})
+    pieces = star(workload=fan_out(writes={"chunk_bytes": 1000, "every_s": 1e-3}))
     with pytest.raises(ConfigError, match="flow 1 is fed by others, so its application writes it as it comes"):
         PacketsimDatapath().start(pieces, flows, HostStack(), 1)
 
 
 @SIMULATED
 def test_a_host_that_does_not_know_sizes_knows_what_has_been_passed_on(simulator: Simulator) -> None:
-    scenario = star(nic={"knows": "backlog"})
+    scenario = star().replace(nic=Nic(knows="backlog"))
     datapath = simulator()
     measurement = datapath.start(scenario, table(passed_on(400 * 1460, 1460)), HostStack(transport="newreno"), 1)
     measurement = datapath.step(np.full(scenario.n_agents, np.inf))

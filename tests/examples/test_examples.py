@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ncc.core.scenario import Scenario
@@ -91,6 +92,12 @@ def test_sb3_thresholds(example: Example) -> None:
     pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (the extra sb3)")
     assert example("sb3_thresholds.py", "--decisions", "240").startswith("ncc evaluate controller=thresholds.ncc,dctcp")
     stands("thresholds.ncc", make_scenario("priorities", duration_s=0.05))
+    example("sb3_thresholds.py", "--decisions", "16", "--curve", "curve")
+    with np.load("curve/evaluations.npz") as held_out:
+        assert held_out["timesteps"].tolist() == [8, 16]
+        rewards = held_out["results"]
+    assert rewards.shape == (2, 8), "a reward of each network"
+    np.testing.assert_allclose(rewards[0], rewards[1], atol=0.5, err_msg="the policy has hardly learned on these flows")
 
 
 @pytest.mark.rllib

@@ -20,8 +20,7 @@ from ncc.harness.limiter import RateLimiter, Unlimited
 from ncc.harness.run import run_once
 from ncc.metrics.fct import fct_s
 from ncc.run.controllers import load_controller
-from ncc.run.plan import require_parts
-from tests.datapaths.runs import SIMULATORS, Simulator
+from tests.datapaths.runs import SIMULATED, Simulator
 
 HOST_BPS, SPINE_BPS = 1e9, 2e9
 
@@ -204,15 +203,7 @@ def test_bad_settings_are_refused_by_name(plain: dict[str, float], said: str) ->
         from_dict(FlowtuneLimit, plain, "limit")
 
 
-def test_a_scenario_without_receivers_is_refused_before_it_runs() -> None:
-    uplink = fabric(neighbourhoods="uplink")
-    with pytest.raises(ConfigError, match="Flowtune needs receivers"):
-        FlowtuneLimit().build().reset(uplink, 1)
-    with pytest.raises(ConfigError, match="'flowtune' needs receivers that tell their senders"):
-        require_parts(uplink, [load_controller("flowtune")])
-
-
-@pytest.mark.parametrize("simulator", SIMULATORS, ids=lambda each: each.name)
+@SIMULATED
 def test_short_flows_wait_less_than_under_dctcp(simulator: Simulator) -> None:
     def p99_s(name: str, limiter: RateLimiter, scenario: Scenario) -> float:
         run = run_once(simulator(), scenario, load_controller(name), limiter, 1, flow_seed=1).require_valid()

@@ -4,9 +4,7 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
-from ncc.core.errors import ConfigError
 from ncc.core.measurement import Measurement, idle
 from ncc.core.receivers import Edges, parts
 from ncc.core.scenario import Scenario, scenario_from_dict
@@ -16,11 +14,9 @@ from ncc.harness.limiter import RateLimiter, Unlimited
 from ncc.harness.run import run_once
 from ncc.metrics.requests import qct_s, timeout_frac
 from ncc.run.controllers import load_controller
-from ncc.run.plan import require_parts
-from tests.datapaths.runs import SIMULATORS, Simulator
+from tests.datapaths.runs import SIMULATED, Simulator
 
 MSS, PERIOD_S = 1460, 1e-4
-LINE_BYTES = 12_500
 """Bytes that 1 Gbit/s carries in a period; ICTCP uses 11,250 of them."""
 
 
@@ -123,15 +119,7 @@ def test_large_windows_fall_where_little_is_free() -> None:
     assert told(rule, {1: 9.0 * MSS, 2: 0.0}) == {1: 3, 2: 2}, "7 packets leave less than a fifth of the line"
 
 
-def test_a_scenario_without_receivers_is_refused_before_it_runs() -> None:
-    uplink = incast(neighbourhoods="uplink")
-    with pytest.raises(ConfigError, match="ICTCP needs receivers"):
-        IctcpLimit().build().reset(uplink, 1)
-    with pytest.raises(ConfigError, match="'ictcp' needs receivers that tell their senders"):
-        require_parts(uplink, [load_controller("ictcp")])
-
-
-@pytest.mark.parametrize("simulator", SIMULATORS, ids=lambda each: each.name)
+@SIMULATED
 def test_sixteen_answers_of_64_kb_fill_the_line_without_a_timeout(simulator: Simulator) -> None:
     def goodput_bps(name: str, limiter: RateLimiter) -> tuple[float, float]:
         run = run_once(simulator(), incast(), load_controller(name), limiter, 1, flow_seed=1).require_valid()

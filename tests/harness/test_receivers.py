@@ -22,6 +22,7 @@ from ncc.harness.controller import Controller, Formula, ReceiverRuleLimit
 from ncc.harness.datapath import HostStack
 from ncc.harness.receivers import ReceiverRule
 from ncc.run.controllers import load_controller
+from ncc.run.plan import require_parts
 from tests.datapaths.runs import Simulator
 from tests.harness.bursts import BURST, FABRIC, HOSTS, G, scenario
 
@@ -213,9 +214,10 @@ def test_windows_beyond_the_buffer_are_refused(fracs: dict[str, Any]) -> None:
         ReceiverRuleLimit(**fracs)
 
 
-def test_the_rule_needs_receivers() -> None:
-    with pytest.raises(ConfigError, match=r"set Scenario.neighbourhoods to receivers or both"):
-        rule().reset(scenario(neighbourhoods="uplink"), 1)
+@pytest.mark.parametrize("name", ["receiver_rule", "ictcp", "flowtune", "sicc"])
+def test_a_scenario_without_receivers_is_refused_before_it_runs(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{name}' needs receivers that tell their senders"):
+        require_parts(scenario(neighbourhoods="uplink"), [load_controller(name)])
 
 
 def test_what_holds_nothing_has_the_digest_that_it_had() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncc.core.errors import ConfigError
 from ncc.core.measurement import idle
 from ncc.core.receivers import Edges, Queues, parts
 from ncc.core.scenario import Scenario, scenario_from_dict
@@ -18,7 +17,6 @@ from ncc.harness.run import run_once
 from ncc.harness.sicc import HubSpeeds
 from ncc.metrics.requests import qct_s
 from ncc.run.controllers import load_controller
-from ncc.run.plan import require_parts
 
 PERIOD_S = 1e-2
 MBPS = 1e6
@@ -137,15 +135,6 @@ def test_short_flows_are_left_alone() -> None:
     _, grants = parts(rule.decide(replace(idle(racks().n_agents, 4), edges=edges)))
     assert grants is not None
     assert len(grants) == 0
-
-
-def test_a_scenario_without_receivers_is_refused_before_it_runs() -> None:
-    one = {"kind": "fixed", "flows": [{"start_s": 0.0, "src": "h0_0", "dst": "h1_0", "size_bytes": 1000}]}
-    uplink = racks(neighbourhoods="uplink", workload={"it": one})
-    with pytest.raises(ConfigError, match="SICC needs receivers"):
-        SiccLimit().build().reset(uplink, 1)
-    with pytest.raises(ConfigError, match="'sicc' needs receivers that tell their senders"):
-        require_parts(uplink, [load_controller("sicc")])
 
 
 def test_receivers_see_the_queue_of_the_port_into_their_rack() -> None:

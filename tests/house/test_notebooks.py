@@ -17,7 +17,7 @@ def cells(path: str) -> list[dict[str, Any]]:
 
 
 def test_they_are_in_their_folder() -> None:
-    assert len(NOTEBOOKS) == 7
+    assert len(NOTEBOOKS) == 8
     assert all(path.startswith("notebooks/") for path in NOTEBOOKS)
 
 

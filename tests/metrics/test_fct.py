@@ -109,8 +109,19 @@ def test_a_sprayed_flow_has_all_paths_at_once() -> None:
     assert took_s[5_000_000, "spray"] < 1.5 * ideal_s[5_000_000, "spray"]
 
 
-def test_flows_of_many_paths_keep_their_places() -> None:
-    scenario = rack().replace(topology=LeafSpine(leaves=3, spines=2, hosts_per_leaf=2, host_rate_bps=1e9))
+FABRIC = LeafSpine(leaves=3, spines=2, hosts_per_leaf=2, host_rate_bps=1e9)
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        rack().replace(topology=FABRIC),
+        rack().replace(topology=FABRIC, routing="entropy"),
+        rack(host_rate_bps=1e9, remote_rate_bps=3e9),
+    ],
+    ids=["fabric", "entropy", "hosts and remotes"],
+)
+def test_flows_of_many_paths_keep_their_places(scenario: Scenario) -> None:
     hosts = scenario.network().hosts
     rng = np.random.default_rng(0)
     src = rng.choice(hosts, 200)

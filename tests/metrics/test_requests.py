@@ -12,8 +12,6 @@ from ncc.metrics.requests import ideal_qct_s, qct_s, timeout_frac
 from ncc.metrics.summary import summarise
 from tests.metrics.examples import HOST, epochs, flow_records, flow_table, port_records, rack
 
-WIRE_S_PER_BYTE = 8 / 1e9
-
 
 def requests(flows: FlowTable, request: list[int], after: list[int], think_s: float = 1e-9) -> FlowTable:
     """The flows as requests; each flow is a group of its own, by its row."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 from IPython.core.formatters import format_display_data
 from IPython.core.interactiveshell import InteractiveShell
@@ -30,6 +31,7 @@ INCAST, PAPER = "02_anatomy_of_an_incast", "03_reproduce_a_paper"
 LEARNED, HOSTS = "04_what_the_policy_learned", "05_from_policy_to_hosts"
 NETWORK = "06_my_network_my_traffic"
 LEAGUE = "07_a_league_of_my_own"
+JOB = "08_a_job_of_my_own"
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +128,16 @@ def test_a_figure_of_a_paper_is_reproduced(monkeypatch: pytest.MonkeyPatch) -> N
     assert set(asked) <= set(experiment_names())
 
 
+@pytest.mark.parametrize("name", [NETWORK, LEAGUE])
+@pytest.mark.usefixtures("own")
+def test_sizes_are_drawn_with_the_mean_of_the_measured_ones(name: str) -> None:
+    """Sizes are uniform between two lines of the table, so a line for each per cent would blow up the largest."""
+    ran = Ran(name, only=[0, 1])
+    size_bytes, share = np.loadtxt(ran.names["folder"] / "sizes.csv", delimiter=",").T
+    drawn_bytes = np.sum(np.diff(share) * (size_bytes[1:] + size_bytes[:-1]) / 2)
+    assert drawn_bytes == pytest.approx(ran.names["measured"].mean(), rel=0.02)
+
+
 @pytest.mark.usefixtures("own")
 def test_a_league_of_ones_own_goes_from_sizes_to_a_page() -> None:
     ran = Ran(LEAGUE)
@@ -138,6 +150,7 @@ def test_a_league_of_ones_own_goes_from_sizes_to_a_page() -> None:
     [
         (HOSTS, ("as the original decided: True", "checked in full")),
         (NETWORK, ("5,000 flows", "| FCT slowdown, all flows, mean |")),
+        (JOB, ("0,1,10000,0,0", "112 flows, 8 computations", "| QCT, mean (ms) |", "| QCT slowdown, mean |")),
     ],
 )
 @pytest.mark.usefixtures("own")

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from ncc.core.errors import UnknownNameError
-from ncc.study.random_networks import Outcomes, drawn, load_families
-from studies.random_networks import lines, main
+from studies.random_networks import Outcomes, drawn, lines, load_families, main
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from ncc.envs.families import Families
 from ncc.harness.controller import Controller, LocalLimit
 from ncc.run.compose import load_datapath
 from ncc.run.controllers import load_controller
-from ncc.study.random_networks import load_families
 from studies import tuning_local
+from studies.random_networks import load_families
 from studies.tuning_local import Search, main
 
 

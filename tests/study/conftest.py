@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import ncc.harness.manifest
+import ncc.run.plan
 import ncc.study.load
 import ncc.study.points
-import ncc.study.trainings
 from ncc.harness.manifest import git_state
 from ncc.harness.pool import Processes
 from ncc.run.compose import composed
@@ -27,7 +27,7 @@ def _read_once() -> Generator[None]:
         return copy.deepcopy(once(verb, tuple(overrides)))
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        for module in (ncc.study.load, ncc.study.trainings):
+        for module in (ncc.study.load, ncc.run.plan):
             monkeypatch.setattr(module, "composed", copied)
         monkeypatch.setattr(ncc.study.points, "load_controller", cache(load_controller))
         monkeypatch.setattr(ncc.harness.manifest, "git_state", cache(git_state))

@@ -84,18 +84,13 @@ def htsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "htsim"
 
 
-@pytest.mark.parametrize(
-    "group", [pytest.param(name, marks=[pytest.mark.rllib] * (name == "learners")) for name in GROUPS]
-)
+@pytest.mark.parametrize("group", GROUPS)
 def test_every_group_runs_in_its_short_form(
     group: str,
     htsim: Path,
-    request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if group == "learners":
-        request.getfixturevalue("ray_here")
     found: list[Row] = []
 
     def kept(name: str, **given: Any) -> list[Row]:

@@ -83,6 +83,7 @@ def test_one_seed_has_no_intervals() -> None:
     made = plain(seeds=[0])
     made["per_seed"] = [{**entry, "values": entry["values"][:1]} for entry in made["per_seed"]]
     assert all(not cell.spread for table in League(made).grids() for row in table.rows for cell in row.cells)
+    assert League(made).grids()[0].lines[0][0] == "* best. One seed, so no intervals."
 
 
 def own(seeds: list[int]) -> dict[str, Any]:
@@ -103,6 +104,19 @@ def test_ones_own_is_placed_on_the_seeds_that_it_ran() -> None:
     assert row(league, REFERENCE)[:2] == ["2", "1.00"]
     mine = next(row for row in league.grids()[0].rows if row.lead[0] == "mine (yours)")
     assert [cell.middle for cell in mine.cells][2:4] == ["1", "1"]
+
+
+def test_the_place_of_ones_own_is_said() -> None:
+    """Its means are 1/8 and 1/16 of the reference's, whose geometric mean is 0.088."""
+    result = placed(own([0, 1, 2]), plain())
+    (said,) = League(result, ("own_mine",)).own_places()
+    assert said == "mine (yours): 0.09 [0.07, 0.13] of the time of PLAIN, place 1 of 3."
+    result["per_seed"] = [
+        entry for entry in result["per_seed"] if (entry["contender"], entry["at"]) != ("own_mine", ["b"])
+    ]
+    (said,) = League(result, ("own_mine",)).own_places()
+    assert said == "mine (yours): 0.13 (1) [0.08, 0.25] of the time of PLAIN, without a place."
+    assert League(result).own_places() == []
 
 
 @pytest.mark.parametrize(
@@ -163,6 +177,15 @@ def test_an_unmet_need_is_refused_before_anything_runs() -> None:
     of = grid_of("league", *league_with(mine={"controller": "homa"}), "quick", only=("mine",))
     with pytest.raises(ConfigError, match=r"'mine' can run at no point .* needs 8 classes in every port: set classes"):
         require_places(of, ("mine",))
+
+
+def test_the_need_of_the_most_cells_is_said() -> None:
+    """In two cells there are no leaves and spines; in the other eight the programs are rivals."""
+    programs = {"scenario.topology.programs": [{"name": "conga"}, {"name": "letflow"}]}
+    both = league_with(both={"controller": "dctcp", "changes": programs})
+    of = grid_of("league", *both, "full", only=("both",))
+    with pytest.raises(ConfigError, match="of experiment league: Programs conga and letflow both choose the ways of a"):
+        require_places(of, ("both",))
 
 
 def test_other_flows_are_refused() -> None:

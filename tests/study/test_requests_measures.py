@@ -15,7 +15,7 @@ from ncc.harness.limiter import Unlimited
 from ncc.harness.run import run_once
 from ncc.metrics.requests import qct_s
 from ncc.study.measures import AnyMeasure, SentPackets, measure_all
-from ncc.study.measures_of_flows import RequestEfficiency, RequestGoodput, RequestPackets
+from ncc.study.measures_of_flows import RequestEfficiency, RequestGoodput, RequestPackets, RequestsLate
 
 
 def racks(**workload: Any) -> Scenario:
@@ -40,19 +40,21 @@ def test_requests_are_counted_and_timed() -> None:
     scenario = racks()
     controller = Controller(name="newreno", stack=HostStack(transport="newreno"))
     run = run_once(PacketsimDatapath(), scenario, controller, Unlimited(), 1, flow_seed=1).require_valid()
+    each_s = qct_s(run.flows, run.records.flows)
     measures: dict[str, AnyMeasure] = {
         "goodput": RequestGoodput(),
         "of_line": RequestEfficiency(),
         "packets": SentPackets(ports=("leaf*->spine*",)),
         "answers": RequestPackets(),
+        "late": RequestsLate(deadline_s=float(np.median(each_s))),
         "up": SentPackets(ports=("leaf0->spine0", "leaf1->spine0")),
     }
     values = measure_all(measures, run)
-    took_s = qct_s(run.flows, run.records.flows).sum()
-    assert values["goodput"] == pytest.approx(8 * 9000 / took_s)
+    assert values["goodput"] == pytest.approx(8 * 9000 / each_s.sum())
     assert values["of_line"] == pytest.approx(values["goodput"] / 1e9)
     assert values["packets"] == values["up"]
     assert values["answers"] == 3
+    assert values["late"] == pytest.approx(1 / 3), "two of three requests take at most the median"
     servers = run.flows.src[run.flows.graph.answer]  # type: ignore[union-attr]
     front_end = run.flows.dst[run.flows.graph.answer][0]  # type: ignore[union-attr]
     leaf = {

@@ -197,7 +197,7 @@ def request_timeline(runs: Sequence[Run], request: int, path: Path) -> None:
         panel_title(axes, f"{styles(list(named))[name].label}: {text}")
         axes.set_xlabel("time since its start [ms]")
         if is_first_in_line(axes):
-            axes.set_ylabel("flows as they start: who sends to whom")
+            axes.set_ylabel("who sends to whom")
     title = f"Request {request} of {_where(runs)}"
     finish(figure, path, title, entries_of(panels), columns=3)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The page of a comparison: a table with a row for each controller, and a list of all that differs."""
+"""The page that compares two datapaths: a table with a row for each controller, and a list of all that differs."""
 
 from ncc.metrics.catalogue import CATALOGUE
 from ncc.results.palette import label
@@ -11,7 +11,7 @@ _OWN = {"throughput_bps": "throughput of the uplink", "queue_bytes": "queue at t
 
 
 def page(summary: Summary) -> str:
-    """Render the page of a comparison, as Markdown."""
+    """Render the page, as Markdown."""
     return render(
         "agreement.md.jinja",
         **summary,

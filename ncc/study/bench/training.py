@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Benchmarks of learners on the default scenario: ours on packetsim and ns-3, and RLlib's on packetsim."""
+"""Benchmarks of our learners on the default scenario, on packetsim and on ns-3."""
 
 import tempfile
 import time
@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from ncc.agents.a3c.config import A3cConfig
-from ncc.agents.rllib.config import RllibConfig
-from ncc.core.value import from_dict
 from ncc.envs.make import DEFAULT_SCENARIO, datapath_factory, env_spec
 from ncc.envs.spec import EnvSpec
 from ncc.envs.worker_racks import RackFactory
@@ -44,7 +42,8 @@ def over_ns3(
 
     def trained(datapath: str, racks: int, epochs: int) -> float:
         config = A3cConfig(mode="sync", racks=racks, epochs=epochs, checkpoint_epochs=NEVER)
-        return _speed(config, spec, time.process_time, datapath=datapath)
+        steps, spent_s = _trained(config, spec, datapath=datapath)
+        return steps / spent_s / 1e3
 
     fast, slow = in_turn(
         repeats, lambda: trained("packetsim", racks, epochs * longer), lambda: trained("ns3", 1, epochs)
@@ -69,37 +68,11 @@ def learners_own(epochs: int, repeats: int, racks: int = 16) -> Figures:
 
             return make
 
-        _, spent_s = _trained(config, spec, time.process_time, around=timed)
+        _, spent_s = _trained(config, spec, around=timed)
         return 100 * (1 - made[0].spent_s / spent_s)
 
     tasks = partial(own_percent, env_spec()), partial(own_percent, IN_PAIRS, **PAIRED)
     return dict(zip(("a2c", "a3c_pairs"), in_turn(repeats, *tasks), strict=True))
-
-
-def each(epochs: int, repeats: int, *, small: bool = False) -> Figures:
-    """Measure the speed of each learner in thousands of agent-steps per second of wall time, without its start-up.
-
-    An agent-step is one decision of one host. A3C, A2C and PPO have their default settings. Those that train with pairs
-    have the settings `PAIRED`, in one process. With `small`, for tests, rollouts are short and start-up counts.
-    """
-    # Each checkpoint comes with a report; a small training ends before the first report that the clock causes.
-    length: dict[str, Any] = {"epochs": epochs, "checkpoint_epochs": epochs // 8 if small else NEVER}
-    few: dict[str, int] = {"env_runners": 0, "rollout": 8} if small else {}
-
-    def rllib(**settings: Any) -> RllibConfig:
-        return from_dict(RllibConfig, {**length, **few, **settings}, "agent")
-
-    a2c = A3cConfig(mode="sync", **length)
-    learners: dict[str, tuple[A3cConfig | RllibConfig, EnvSpec]] = {
-        "a3c": (A3cConfig(workers=1 if small else 2, **length), env_spec()),
-        "a2c": (a2c, env_spec()),
-        "ppo": (rllib(), env_spec()),
-        "a3c_pairs": (a2c.replace(racks=16, **PAIRED), IN_PAIRS),
-        "ppo_pairs": (rllib(**PAIRED, env_runners=0), IN_PAIRS),
-    }
-    # RLlib may do all of a short training within one report
-    tasks = [partial(_speed, *of, time.perf_counter, least_epochs=0 if small else 1) for of in learners.values()]
-    return dict(zip(learners, in_turn(repeats, *tasks), strict=True))
 
 
 class _Timed:
@@ -118,31 +91,20 @@ class _Timed:
         return moved
 
 
-def _speed(*args: Any, **kwargs: Any) -> float:
-    """Train as by `_trained`; return thousands of agent-steps per second."""
-    steps, spent_s = _trained(*args, **kwargs)
-    return steps / spent_s / 1e3
-
-
 def _trained(
-    config: A3cConfig | RllibConfig,
+    config: A3cConfig,
     spec: EnvSpec,
-    clock: Callable[[], float],
     *,
     datapath: str = "packetsim",
-    least_epochs: int = 0,
     around: Callable[[EnvFactory], EnvFactory] = lambda make_env: make_env,
 ) -> tuple[int, float]:
-    """Train; return agent-steps, and seconds on the clock, from the first report after `least_epochs` on."""
+    """Train in one thread; return agent-steps, and CPU seconds, from the first report on."""
     learner = config.build(batching=datapath == "packetsim")
-    factory = RackFactory.for_learner(spec, datapath_factory(datapath), SEED, learner)
-    if clock is time.process_time:
-        factory = replace(factory, threads=1)
+    factory = replace(RackFactory.for_learner(spec, datapath_factory(datapath), SEED, learner), threads=1)
     reports: list[tuple[int, float]] = []
 
     def report(progress: Progress) -> None:
-        if progress.epochs >= least_epochs:
-            reports.append((progress.epochs, clock()))
+        reports.append((progress.epochs, time.process_time()))
 
     with tempfile.TemporaryDirectory() as folder:
         learner.train(around(factory), Path(folder), SEED, resume=False, report=report, meta={})

@@ -46,7 +46,7 @@ def quoted_list(argument: str) -> str:
 
 
 def flat(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten a nested space to keys with dots. A mapping with `low` or `high` is a range, and so a value."""
+    """Flatten a nested space to keys with dots. A range, a mapping with `low` or `high`, stays whole."""
     entries: dict[str, Any] = {}
     for key, value in plain.items():
         name = f"{prefix}{key}"

@@ -15,9 +15,8 @@ from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.value import Count, Natural, Value, from_dict
 from ncc.results.training import check_training
 from ncc.run.compose import reference_last
-from ncc.run.plan import TrainPlan
+from ncc.run.plan import TrainPlan, training_plan
 from ncc.study.sweep.space import flat, written
-from ncc.study.trainings import key_of, leave_out, training_plan
 
 OWN = ("out", "resume")
 """Keys that the sweep sets for each trial, so that the user may not set them."""
@@ -107,8 +106,9 @@ class Sweep:
         if not isinstance(described := plain["space"] or {}, Mapping):
             raise ConfigError(f"space must be a mapping of keys to values, got {described!r}")
         space = space_from(described, typed)
-        common = set(map(key_of, spec.train))
-        leave_out((*common, *space), OWN, "each trial is set by the sweep")
+        common = {override.partition("=")[0].lstrip("+~") for override in spec.train}
+        if own := [key for key in OWN if key in common | space.keys()]:
+            raise ConfigError(f"{own[0]} of each trial is set by the sweep: leave it out")
         for key, entry in space.items():
             if key in common:
                 raise ConfigError(f"{key} is both in space and in train: leave one out")
