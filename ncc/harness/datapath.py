@@ -55,14 +55,15 @@ class HostStack(Value, frozen=True):
     hold: bool = False
     """Flows send only their SYN until their receiver grants a start (`ncc.core.receivers`). This needs a limiter that
     sends grants. A flow that gets no grant starts after two periods, or later if the scenario delays messages. A flow
-    without a SYN waits longer, by the time that the network's longest queue takes to drain."""
+    without a SYN waits longer, by the time that the network's longest queue takes to drain; on simulators one that fits
+    one packet starts at once, unless another such packet of its pair of hosts is under way."""
     answer_frac: Annotated[float, Meta(ge=0, le=1)] | None = None
     """With `hold`, SYN-ACKs carry a start time, which is valid until a grant comes; None: they carry none.
 
     The start is at once if the payload ahead of the flow is at most this share of the buffer of the receiver's port;
     else when the excess has arrived at the port's rate. Flows to the receiver with no more payload left than this one
-    are ahead of it. A flow without a SYN gets no such answer. On linux SYN-ACKs carry nothing: instead, receivers say
-    once per period whether new flows may begin at once (`ncc.harness.receivers.Admission`)."""
+    are ahead of it. A flow without a SYN is answered by a message. On linux SYN-ACKs carry nothing: instead, receivers
+    say once per period whether new flows may begin at once (`ncc.harness.receivers.Admission`)."""
     components: tuple[ComponentStack, ...] = ()
     """Stacks of those components of the traffic that run another controller than `transport`."""
     messages: Literal["packets", "instant"] = "packets"
