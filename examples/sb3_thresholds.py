@@ -22,14 +22,12 @@ from ncc.agents.policy import save_policy
 
 SIZES = ("websearch", "hadoop", "cachefollower", "webserver")
 LOADS = (0.5, 0.8)
-HOSTS = 16
 STACK = {"transport": "dctcp", "tags": "pias"}
-HELD_OUT, POINTS = 20_000, 15
 
 
 def made(sizes, load, **settings):
-    """Environment of one table of sizes, at a load of the hosts' links."""
-    scenario = {"name": "priorities", "workload": {"flows": {"distribution": sizes, "load_frac": load * HOSTS}}}
+    """Environment of one table of sizes, at a load of the links of its 16 hosts."""
+    scenario = {"name": "priorities", "workload": {"flows": {"distribution": sizes, "load_frac": load * 16}}}
     return gymnasium.make("ncc/Thresholds-v0", scenario=scenario, stack=STACK, **settings)
 
 
@@ -38,20 +36,14 @@ class SameFlows(gymnasium.Wrapper):
 
     def reset(self, **_):
         """Begin the episode again."""
-        return self.env.reset(seed=HELD_OUT)
+        return self.env.reset(seed=20_000)
 
 
 def judge(cells, args):
-    """Callback that evaluates the policy on held-out flows, `POINTS` times: rewards are in FOLDER/evaluations.npz."""
+    """Callback that evaluates the policy on held-out flows, 15 times: rewards are in FOLDER/evaluations.npz."""
     env = VecMonitor(DummyVecEnv([lambda cell=cell: SameFlows(made(*cell, goal=args.goal)) for cell in cells]))
-    every = max(1, args.decisions // POINTS // len(cells))
+    every = max(1, args.decisions // 15 // len(cells))
     return EvalCallback(env, n_eval_episodes=len(cells), eval_freq=every, log_path=args.curve, verbose=0)
-
-
-def layers(model):
-    """Weights and biases of the actor, as a policy file has them."""
-    affine = [each for each in model.actor.mu if isinstance(each, torch.nn.Linear)]
-    return [(each.weight.detach().numpy(), each.bias.detach().numpy()) for each in affine]
 
 
 def main():
@@ -64,7 +56,6 @@ def main():
     parser.add_argument("--curve", help="folder for the rewards on held-out flows")
     args = parser.parse_args()
     torch.set_num_threads(1)  # small networks: more threads are slower
-
     cells = [(sizes, load) for load in LOADS for sizes in SIZES]
     env = VecMonitor(DummyVecEnv([lambda cell=cell: made(*cell, goal=args.goal) for cell in cells]))
     noise = NormalActionNoise(np.zeros(7), np.full(7, 0.3))
@@ -74,9 +65,7 @@ def main():
         learning_rate=lambda left: 1e-3 * (0.05 + 0.95 * left),
         buffer_size=args.decisions,  # nothing is forgotten: networks do not change
         learning_starts=args.decisions // 5,  # random actions first
-        batch_size=256,
         gamma=0.5,  # an action matters for the next few periods
-        train_freq=1,
         gradient_steps=8,
         action_noise=VectorizedActionNoise(noise, len(cells)),
         policy_kwargs={
@@ -88,9 +77,10 @@ def main():
         device="cpu",
     )
     model.learn(args.decisions, callback=judge(cells, args) if args.curve else None)
-    env.close()
+    affine = [each for each in model.actor.mu if isinstance(each, torch.nn.Linear)]
+    layers = [(each.weight.detach().numpy(), each.bias.detach().numpy()) for each in affine]
     meta = {"thresholds": 1, "stack": STACK, "sizes": list(SIZES), "loads": list(LOADS)}
-    save_policy(Path(args.out), layers(model), meta | {"decisions": args.decisions, "seed": args.seed})
+    save_policy(Path(args.out), layers, meta | {"decisions": args.decisions, "seed": args.seed})
     print(f"mean reward of the last episodes: {np.mean([each['r'] for each in model.ep_info_buffer]):.3f}")
     print(f"ncc evaluate controller={args.out},dctcp scenario=priorities datapath=packetsim")
 
