@@ -65,12 +65,16 @@ def test_the_model_finds_the_path(simulator: Simulator) -> None:
     assert windows == {least, least + 2}
 
 
-def test_pacing_rounds_alike() -> None:
-    """1460 bytes at 12.8 MB/s are 114,062.5 ns: 40 packets apart, a half rounded otherwise would show as 40 ns."""
+@pytest.mark.parametrize("pacing_bytes_per_s", [12_800_000, 1_495_040])
+def test_pacing_rounds_alike(pacing_bytes_per_s: int) -> None:
+    """1460 bytes take 114,062.5 and 976,562.5 ns. Between 41 packets, a half rounded otherwise would show as 40 ns.
+
+    ns-3 rounds the second half up, since 1460 / 1,495,040 is 1 / 1024 and ends after ten binary digits.
+    """
     scenario = fixed(Dumbbell(pairs=1), flow("s0", "r0", 41 * MSS))
     finished = []
     for each in (PacketsimDatapath, Ns3Datapath):
-        with Window(each, scenario, cwnd_bytes=100_000, pacing_bytes_per_s=12_800_000) as window:
-            window.run(10)
+        with Window(each, scenario, cwnd_bytes=100_000, pacing_bytes_per_s=pacing_bytes_per_s) as window:
+            window.run(100)
             finished.append(window.datapath.finish().flows.finish_s[0])
     assert finished[0] == pytest.approx(finished[1], abs=5e-10)

@@ -7,6 +7,20 @@
 namespace ncc::packetsim
 {
 
+namespace
+{
+
+// Time in ns that a pace leaves after a packet. As in ns-3, the quotient has 64 binary digits after the point, the rest
+// is cut off, and what they say is rounded to the nearest ns: a half goes up if these digits are all, else down.
+int64_t PaceNs(uint64_t payload_bytes, uint64_t bytes_per_s)
+{
+    __extension__ typedef unsigned __int128 Fixed;
+    const Fixed seconds = (Fixed{payload_bytes} << 64) / bytes_per_s;
+    return static_cast<int64_t>((seconds * NCC_NS_PER_S + (Fixed{1} << 63)) >> 64);
+}
+
+} // namespace
+
 void TcpSendingEnd::Syn()
 {
     constexpr uint32_t kMaxDoublings = 16;
@@ -237,10 +251,7 @@ void TcpSendingEnd::SendData(uint32_t number, bool probe)
         s_.cwr_end = number + 1;
     }
     if (s_.pacing_bytes_per_s > 0 && !s_.pace.on()) {
-        // Rounded to the nearest ns, a half down, as in ns-3.
-        const uint64_t delay_ns =
-            (payload_bytes * NCC_NS_PER_S + (s_.pacing_bytes_per_s - 1) / 2) / s_.pacing_bytes_per_s;
-        network_.engine().Arm(s_.pace, TimerKind::kPace, slot_, static_cast<int64_t>(delay_ns));
+        network_.engine().Arm(s_.pace, TimerKind::kPace, slot_, PaceNs(payload_bytes, s_.pacing_bytes_per_s));
     }
     if (!s_.retransmit.on()) {
         if (config_.modern) {
