@@ -31,19 +31,21 @@ def compare_runs(case: LoadCase, controller: str, ours: Sequence[StoredRun], ref
         reference: runs on the reference datapath, in the same order.
 
     Returns:
-        The number of flows; the number of flows whose FCT is the same on both to the nanosecond; the problems of
-        invalid runs; and figures of ours and of the reference, as means over seeds with six significant digits.
+        The number of flows; the number of flows whose FCT is the same on both to the nanosecond; the problems that
+        runs of one side alone have; and figures of ours and of the reference, as means over seeds with six significant
+        digits.
     """
     sides = [[run.load() for run in side] for side in (ours, reference)]
     pairs = list(zip(*([_fct_s(run) for run in side] for side in sides), strict=True))
     figures = [[_figures(run) for run in side] for side in sides]
+    problems = [{f"{run.label}: {problem}" for run in side for problem in run.problems} for side in (ours, reference)]
     return {
         "case": case.name,
         "what": case.what,
         "controller": controller,
         "n_flows": sum(len(reference_fct_s) for _, reference_fct_s in pairs),
         "flows_same": sum(same(*pair) for pair in pairs),
-        "problems": sorted({f"{run.label}: {problem}" for run in (*ours, *reference) for problem in run.problems}),
+        "problems": sorted(problems[0] ^ problems[1]),
         "figures": {key: [rounded(float(np.mean([run[key] for run in side]))) for side in figures] for key in FIGURES},
     }
 

@@ -43,11 +43,11 @@ def _small(row: Row) -> str:
 
 
 def _loaded(summary: Summary) -> list[str]:
-    """Describe the flows and figures under load that differ, and the invalid runs."""
+    """Describe the flows and figures under load that differ, and runs that are invalid on one datapath."""
     lines = []
     for case in summary["load"]:
         where = f"`{case['case']}`, {label(case['controller'])}"
-        lines += [f"{where}: invalid run: {problem}" for problem in case["problems"]]
+        lines += [f"{where}: invalid on one of both: {problem}" for problem in case["problems"]]
         if other := case["n_flows"] - case["flows_same"]:
             lines.append(f"{where}: {other} flows take another time")
         for key in differing(case):

@@ -2,6 +2,7 @@
 """Equal flows and figures by hand, and the page that says what differs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,13 @@ def test_equal_runs_are_equal_and_others_differ(tmp_path: Path) -> None:
     other = compare_runs(CASE, "fluid", shared, ours)
     assert other["flows_same"] < other["n_flows"]
     assert "queue_bytes" in differing(other)
+
+
+def test_a_problem_that_both_sides_have_is_no_difference(tmp_path: Path) -> None:
+    runs = [fluid_run(1), replace(fluid_run(1), problems=("flow 3 was not delivered",))]
+    fine, starved = (save_run(run, tmp_path / str(n), config={}) for n, run in enumerate(runs))
+    assert compare_runs(CASE, "fluid", [starved], [starved])["problems"] == []
+    assert len(compare_runs(CASE, "fluid", [starved], [fine])["problems"]) == 1
 
 
 def small(fct_s: float = 1.0, retransmitted: int = 1) -> Row:
@@ -96,7 +104,7 @@ def test_the_page_says_what_was_found() -> None:
     assert "| DCTCP | 0 of 1 | 8 of 10 | 1 of 2 |" in overview
     for line in (
         "`one_flow`, DCTCP, flow 0: FCT +2 ns, retransmissions 2 / 1",
-        "`rack_fluid_60`, DCTCP: invalid run: seed 1: lost a flow",
+        "`rack_fluid_60`, DCTCP: invalid on one of both: seed 1: lost a flow",
         "`rack_fluid_60`, DCTCP: 2 flows take another time",
         "`rack_fluid_60`, DCTCP: queue at the uplink, mean: 3.1 / 3.0",
     ):
