@@ -125,7 +125,7 @@ class ThresholdsEnv(RackEnv):
     shape (7,) in [-1, 1] (`ncc.envs.thresholds.thresholds`). ``info`` is that of `RackEnv`. Hosts have no rate limits.
 
     Args:
-        scenario: as for `RackEnv`; its switches have classes. Of fewer than 8 the last has what the others would have.
+        scenario: as for `RackEnv`; its switches have classes. With fewer than 8, the last class has all larger flows.
         goal: reward. ``slowdown``: minus the mean of log(slowdown) over the flows that the period delivered;
             ``throughput``: their mean throughput over that of the period before (AuTO, section 4.2). Without such
             flows it is 0.

@@ -48,9 +48,9 @@ class Gates
     // The sender's side.
     // Begins a flow. `rate_bps` is the rate that its query grants an answer, or 0 without such a grant.
     void Open(uint32_t flow, const FlowSpec &spec, double rate_bps);
-    // Begins a flow without a SYN. Returns true if a note must tell its receiver, which may meet a full queue. The
-    // receiver knows of an `expected` flow. A held flow that fits one packet goes at once in place of its note, if no
-    // other such packet of its pair is under way.
+    // Begins a flow without a SYN. Returns true if a note must tell its receiver; a full queue may drop that note. An
+    // `expected` flow needs none, since its receiver has asked for it. A held flow that fits one packet goes at once in
+    // place of its note, if no other such packet of its pair is under way.
     bool Opens(uint32_t flow, int64_t now_ns, bool expected);
     // True if the flow may hand down a full packet. If not, it is woken when it may.
     bool Passes(uint32_t flow, int64_t now_ns);
@@ -90,7 +90,7 @@ class Gates
         TokenBucket bucket;
         Grant grant;
         uint32_t open = 0;               // flows that have begun and are not over
-        bool unscheduled = false;        // one of them is
+        bool unscheduled = false;        // the packet of one of them goes in place of its note
         int64_t alarm_ns = kNever;       // the armed one
         std::vector<uint32_t> waiting{}; // flows
         std::vector<uint32_t> heard{};   // flows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The exchange of messages with an agent's peers, by UDP; or without peers. Sockets never block, and buffer little."""
+"""Exchange of messages with an agent's peers by UDP, and one for agents without peers. Sockets never block."""
 
 import socket
 import struct

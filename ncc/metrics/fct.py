@@ -60,7 +60,7 @@ def ideal_fct_s(scenario: Scenario, flows: FlowTable) -> FloatArray:
 
 
 def _places(network: Topology) -> IntArray:
-    """Number of each node's place, [n_nodes]: nodes with one link share it if switch, rate and delay are the same.
+    """Number of each node's place, [n_nodes]. Nodes share it if their only links have one switch, rate and delay.
 
     All nodes of a place have the same ideal FCTs to another place.
     """

@@ -10,8 +10,8 @@ namespace ncc::packetsim
 namespace
 {
 
-// Time in ns that a pace leaves after a packet. As in ns-3, the quotient has 64 binary digits after the point, the rest
-// is cut off, and what they say is rounded to the nearest ns: a half goes up if these digits are all, else down.
+// Time in ns between a packet and the next at a pace, rounded as in ns-3: the quotient in seconds is cut off after 64
+// binary digits, and then rounded to the nearest ns. So a half goes up if 64 digits hold the quotient, and else down.
 int64_t PaceNs(uint64_t payload_bytes, uint64_t bytes_per_s)
 {
     __extension__ typedef unsigned __int128 Fixed;
