@@ -130,16 +130,16 @@ def test_one_flow_of_one_packet_per_pair_of_hosts_goes_at_once() -> None:
         )
         mss = first.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
         say("-n", there, f"neigh replace {own} dev two lladdr 02:00:00:00:00:01 nud permanent")
+        third.sendall(bytes(mss + 1))
+        assert held() == 1, "it takes two packets, though it has written only one when the kernel first asks"
         for sender, receiver, size in ((first, first_end, mss), (far, far_end, 100)):  # the second is of another pair
             sender.sendall(bytes(size))
             assert len(receiver.recv(size, socket.MSG_WAITALL)) == size
-        assert held() == 0
+        assert held() == 1
         second.sendall(bytes(100))
-        assert held() == 1, "the first one's packet is not acknowledged"
+        assert held() == 2, "the first one's packet is not acknowledged"
         first.sendall(bytes(1000))
-        assert held() == 2, "with what was sent it does not fit a packet"
-        third.sendall(bytes(mss + 1))
-        assert held() == 3, "it takes two packets, though it has written only one when the kernel first asks"
+        assert held() == 3, "with what was sent it does not fit a packet"
         say("-n", there, f"neigh del {own} dev two")
         first_end.sendall(b"1")  # with an ACK
         assert len(first_end.recv(1000, socket.MSG_WAITALL)) == 1000
