@@ -8,9 +8,9 @@
  *
  * A connection without a row is not held, because user space could not wake it.
  *
- * A flow that fits one packet does not wait if it is the only such flow of its pair of hosts: it is unscheduled until it
- * is acknowledged, but no longer than the host's patience, because the kernel may skip callbacks. If more is written
- * than fits the packet, the rest waits.
+ * One flow of each pair of hosts does not wait if it fits one packet. It is unscheduled until it is acknowledged, but
+ * no longer than the host's patience, because the kernel may skip callbacks. If more is written than fits the packet,
+ * the rest waits.
  */
 #ifndef NCC_SHIM_GATE_H
 #define NCC_SHIM_GATE_H
@@ -62,22 +62,24 @@ static __always_inline int shim_unscheduled(struct sock *sk, struct shim_flow *f
     const struct tcp_sock *tp = (const struct tcp_sock *)sk;
     struct shim_pair pair = {.own = shim_source(sk), .peer = shim_peer(sk)};
     __u32 bytes = tp->write_seq - tp->snd_una;
-    __u64 *until_ns, before_ns = 0;
+    __u64 *until_ns, before_ns, end_ns = now_ns + patience_ns;
+    int taken;
 
     /* The kernel also asks after the first full packet of a longer write, which it has not pushed yet. */
     if (bytes > tp->mss_cache || (bytes == tp->mss_cache && tp->pushed_seq != tp->write_seq))
         return 0;
     if (f->unscheduled_ns > now_ns)
         return 1;
-    bpf_map_update_elem(&unscheduled, &pair, &before_ns, BPF_NOEXIST);
     until_ns = bpf_map_lookup_elem(&unscheduled, &pair);
-    if (!until_ns)
-        return 0;
-    before_ns = *(volatile __u64 *)until_ns;
-    if (before_ns > now_ns || __sync_val_compare_and_swap(until_ns, before_ns, now_ns + patience_ns) != before_ns)
-        return 0;
-    f->unscheduled_ns = now_ns + patience_ns;
-    return 1;
+    if (until_ns) {
+        before_ns = *(volatile __u64 *)until_ns;
+        taken = before_ns <= now_ns && __sync_val_compare_and_swap(until_ns, before_ns, end_ns) == before_ns;
+    } else {
+        taken = !bpf_map_update_elem(&unscheduled, &pair, &end_ns, BPF_NOEXIST);
+    }
+    if (taken)
+        f->unscheduled_ns = end_ns;
+    return taken;
 }
 
 /* Holds back a flow that must wait. Called before every attempt to send. */
