@@ -97,11 +97,16 @@ def test_a_flow_that_has_begun_does_not_wait_again() -> None:
 
 @needs(*TRAFFIC)
 def test_one_flow_of_one_packet_per_pair_of_hosts_goes_at_once() -> None:
-    """ACKs of the receiver go astray until the neighbour's right address is found; no timer of TCP expires meanwhile."""
+    """ACKs of the receiver go astray until the neighbour's right address is found; no timer expires meanwhile."""
     own, peer, other = (f"10.7.0.{i}" for i in (1, 2, 3))
-    lines = (wire("one", "two"), "-n {0} link set one up gso_max_segs 1", "-n {1} link set two up")
-    lines += (f"-n {{0}} address add {own}/32 dev one", f"-n {{0}} route add 10.7.0.0/24 dev one src {own} rto_min 100s")
-    lines += tuple(f"-n {{1}} address add {address}/24 dev two" for address in (peer, other))
+    lines = (
+        wire("one", "two"),
+        "-n {0} link set one up gso_max_segs 1",
+        "-n {1} link set two up",
+        f"-n {{0}} address add {own}/32 dev one",
+        f"-n {{0}} route add 10.7.0.0/24 dev one src {own} rto_min 100s",
+        *(f"-n {{1}} address add {address}/24 dev two" for address in (peer, other)),
+    )
     with ExitStack() as undo:
         here, there = undo.enter_context(spaces("here", "there", lines=lines))
         with namespaces.inside(there):
