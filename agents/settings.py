@@ -9,8 +9,7 @@ from msgspec import Meta
 
 from ncc.agents.checkpoints import Checkpoints
 from ncc.core.errors import ConfigError
-from ncc.core.plausible import usual
-from ncc.core.value import AbstractValue, Count, NonNegative, Positive, Value
+from ncc.core.value import AbstractValue, Count, NonNegative, Positive, Value, usual
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from ncc.cli.mains import run_main
 from ncc.core.errors import ConfigError
 from ncc.core.options import folded, list_width
-from ncc.core.plausible import CONSENT, require_plausible
 from ncc.core.scenario import Scenario, scenario_from_dict
-from ncc.core.value import Count, Name, Positive, from_dict
+from ncc.core.value import CONSENT, Count, Name, Positive, from_dict, require_plausible
 from ncc.harness.controller import (
     ClassLimit,
     Controller,

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from ncc.core.errors import ConfigError
-from ncc.core.plausible import CONSENT, require_plausible
-from ncc.core.value import Count, Natural, Positive, Value, from_dict
+from ncc.core.value import CONSENT, Count, Natural, Positive, Value, from_dict, require_plausible
 from ncc.harness.signals import interrupting
 from ncc.run.compose import datapaths_from
 

@@ -17,11 +17,11 @@ from ncc.core.errors import ResultError
 from ncc.harness.atomic import exclusive
 from ncc.harness.manifest import read_manifest
 from ncc.harness.results import load_evaluation
-from ncc.results.held_out import held_out_figure
+from ncc.results.evaluation import held_out_figure
 from ncc.results.report.figures import curve_figure
 from ncc.results.report.sources import read_source
 from ncc.results.training import train
-from ncc.run.learning import read_learning
+from ncc.run.folders import read_learning
 from ncc.run.plan import TrainPlan
 from tests.mains.commands import SYNC, TINY, ncc
 from tests.support.processes import eventually
