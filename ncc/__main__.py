@@ -15,8 +15,6 @@ def main() -> int:
         print(help_text())
     elif verb == "--version":
         print(version_line())
-    elif verb in ("--completion", "--complete"):
-        return _completion(verb, rest)
     elif verb in VERBS:
         sys.argv = [f"ncc {verb}", *rest]
         # It runs as the main module, so that processes that it starts find it as with python -m ncc.<verb>.
@@ -27,27 +25,12 @@ def main() -> int:
     return 0
 
 
-def _completion(flag: str, words: list[str]) -> int:
-    # Imported late, because verbs do not need it.
-    from ncc.cli.completion import SCRIPTS, candidates
-
-    if flag == "--complete":
-        print("\n".join(candidates(" ".join(words))), end="")
-    elif len(words) == 1 and words[0] in SCRIPTS:
-        print(SCRIPTS[words[0]], end="")
-    else:
-        print(f'error: completion exists for {" and ".join(SCRIPTS)}: eval "$(ncc --completion bash)"', file=sys.stderr)
-        return 2
-    return 0
-
-
 def help_text() -> str:
     """Help text with a line for each verb, by group."""
     lines = ["usage: ncc <verb> ...          (ncc <verb> --help says more)"]
     for title, verbs in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {verb:10} {sentence(verb)}" for verb in verbs)]
     lines += ["", "ncc --version                     says which ncc this is"]
-    lines += ['eval "$(ncc --completion bash)"   completes keys, names, runs with Tab (or zsh)']
     return "\n".join(lines)
 
 

@@ -176,7 +176,7 @@ def test_a_training_stands_in_a_table_under_the_name_of_its_folder(trained: Path
     few = ("seeds=1", "datapath=packetsim", "workers=1", "bounds=false", "out=o")
     done = ncc("evaluate", f"controller={trained},ncc", "scenario=rack", *tiny, *few, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert re.search(rf"{trained.name} +NCC\n", done.stdout)
+    assert re.search(rf"{trained.name} +NCC †\n", done.stdout)
     facts = [
         json.loads((tmp_path / f"o/packetsim/{name}/0/manifest.json").read_text())["facts"] for name in ("run", "ncc")
     ]
