@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command ``ncc``: ``ncc <verb> ...`` is ``python -m ncc.<verb> ...``."""
 
+import os
 import runpy
 import sys
+from importlib.resources import files
 
 from ncc.cli.verbs import GROUPS, VERBS, sentence, version_line
 from ncc.core.errors import UnknownNameError
@@ -15,6 +17,8 @@ def main() -> int:
         print(help_text())
     elif verb == "--version":
         print(version_line())
+    elif verb in ("-sc", "--shell-completion"):
+        complete([verb, *rest])
     elif verb in VERBS:
         sys.argv = [f"ncc {verb}", *rest]
         # It runs as the main module, so that processes that it starts find it as with python -m ncc.<verb>.
@@ -23,6 +27,22 @@ def main() -> int:
         print(f"error: {UnknownNameError('verb', verb, VERBS)}", file=sys.stderr)
         return 2
     return 0
+
+
+def complete(arguments: list[str]) -> None:
+    """Let Hydra complete a command line of a verb, given in COMP_LINE; Hydra's programs have no verbs.
+
+    Args:
+        arguments: those of Hydra: ``-sc query=bash``, or ``-sc install=bash`` for the script that asks.
+    """
+    _, name, *words = [*os.environ.get("COMP_LINE", "ncc train").split(" "), ""]
+    if name not in VERBS:
+        print(*(verb for verb in VERBS if verb.startswith(name)))
+    elif (files("ncc.configs") / f"{name}.yaml").is_file():
+        line = " ".join(["ncc", *words[:-1]])
+        os.environ |= {"COMP_LINE": line, "COMP_POINT": str(len(line))}
+        sys.argv = ["ncc", *arguments]
+        runpy.run_module(f"ncc.{name}", run_name="__main__", alter_sys=True)
 
 
 def help_text() -> str:
