@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bandwidth-delay products of the paths of a network: the bytes that a path holds, and ports by them.
+"""Bandwidth-delay products of the paths of a network: the bytes that a path holds, and thresholds of ports by them.
 
 Ultra Ethernet's thresholds are shares of the bandwidth-delay product of the longest path (UE specification 1.0). The
 shares are those of the consortium's simulator (uet-htsim, commit 40ccb05), as section 3.6.13 leaves them open.
