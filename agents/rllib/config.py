@@ -4,12 +4,11 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from msgspec import Meta
 
 from ncc.agents.checkpoints import Checkpoints
-from ncc.agents.learner import PolicyLearner
 from ncc.agents.settings import LearnerSettings
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
@@ -53,7 +52,7 @@ class RllibConfig(LearnerSettings, frozen=True):
     def made_by(self) -> dict[str, Any]:
         return {"learner": "rllib", "algorithm": "ppo"}
 
-    def build(self, *, batching: bool = False) -> PolicyLearner:
+    def build(self, *, batching: bool = False) -> Self:
         """Make the learner; `batching`: the datapath steps many racks in one call. Ray is loaded in training.
 
         Raises:
@@ -61,7 +60,7 @@ class RllibConfig(LearnerSettings, frozen=True):
         """
         require_extra("rllib", "agent=rllib_*")
         racks = self.racks_each(batching=batching)
-        return PolicyLearner(self.replace(racks=racks, rollout=self.rollout or max(1, ROLLOUT_EPOCHS // racks)))
+        return self.replace(racks=racks, rollout=self.rollout or max(1, ROLLOUT_EPOCHS // racks))
 
     def fit(self, make_env: EnvFactory, checkpoints: Checkpoints, report: Report, *, resume: bool) -> Path:
         """Train; see `ncc.harness.learner.Learner`.

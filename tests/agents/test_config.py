@@ -55,4 +55,4 @@ def test_racks_and_rollout_are_chosen(
     config: LearnerSettings, *, batching: bool, racks: int, rollout: int, processes: int
 ) -> None:
     learner = config.build(batching=batching)  # type: ignore[attr-defined]
-    assert (learner.racks_per_env, learner.config.rollout, learner.processes) == (racks, rollout, processes)
+    assert (learner.racks_per_env, learner.rollout, learner.processes) == (racks, rollout, processes)
