@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Completion of command lines: verbs by ncc, and what a verb takes by Hydra."""
 
-import os
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
-from tests.mains.commands import verb
+from tests.mains.commands import ncc, verb
 
 
 @pytest.mark.parametrize(
@@ -20,11 +18,9 @@ from tests.mains.commands import verb
         ("ncc host ", set(), {"run"}),
     ],
 )
-def test_words_that_may_follow(line: str, some: set[str], none: set[str]) -> None:
-    asked = [sys.executable, "-m", "ncc", "-sc", "query=bash"]
-    given = os.environ | {"COMP_LINE": line, "COMP_POINT": str(len(line))}
-    done = subprocess.run(asked, capture_output=True, text=True, check=True, env=given)
-    assert done.stderr == ""
+def test_words_that_may_follow(line: str, some: set[str], none: set[str], tmp_path: Path) -> None:
+    done = ncc("__main__", "-sc", "query=bash", cwd=tmp_path, COMP_LINE=line, COMP_POINT=str(len(line)))
+    assert (done.returncode, done.stderr) == (0, "")
     found = set(done.stdout.split())
     assert some <= found
     assert not none & found
