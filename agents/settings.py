@@ -2,6 +2,7 @@
 """Settings that all learners have. Training frameworks are loaded when training begins."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,8 +10,7 @@ from msgspec import Meta
 
 from ncc.agents.checkpoints import Checkpoints
 from ncc.core.errors import ConfigError
-from ncc.core.plausible import usual
-from ncc.core.value import AbstractValue, Count, NonNegative, Positive, Value
+from ncc.core.value import AbstractValue, Count, NonNegative, Positive, Value, usual
 from ncc.harness.batch import EnvFactory
 from ncc.harness.learner import Report
 
@@ -27,6 +27,11 @@ def scheduled(start: float, final: float | None, fraction: float) -> float:
 
 class LearnerSettings(Value, metaclass=AbstractValue, frozen=True):
     """Settings of a policy gradient for hosts that share one policy; each host gives one sample per period.
+
+    With `racks` and `rollout` set, as `build` of a subclass returns them, they are a `ncc.harness.learner.Learner`.
+    Training writes three things into the run folder: `policy_untrained.ncc` (the initial weights) at its start,
+    `checkpoints/` on the way, and `policy.ncc` at its end. Both policy files record learner, seed and number of periods
+    in `training`.
 
     Rewards are multiplied by 1 - gamma, so that values are in units of the mean reward per period whatever the horizon.
     Advantages are scaled to mean square 1 in each update, so that `entropy_coef` means the same for every reward.
@@ -70,6 +75,18 @@ class LearnerSettings(Value, metaclass=AbstractValue, frozen=True):
         if not self.hidden:
             raise ConfigError(f"{type(self).__name__}.hidden must name at least one layer, for instance [64, 64]")
 
+    @property
+    def racks_per_env(self) -> int:
+        return self.racks or 1
+
+    @property
+    def processes(self) -> int:
+        return self.racks_per_env * self.collectors
+
+    @property
+    def total_epochs(self) -> int:
+        return self.epochs
+
     def check_env(self, n_actions: int, copies: int) -> None:
         """Check settings against an environment; see `ncc.harness.learner.Learner`."""
 
@@ -82,6 +99,12 @@ class LearnerSettings(Value, metaclass=AbstractValue, frozen=True):
     @abstractmethod
     def made_by(self) -> dict[str, Any]:
         """Values, beside the seed, in which a run must equal a checkpoint that it resumes from."""
+
+    def train(
+        self, make_env: EnvFactory, folder: Path, seed: int, *, resume: bool, report: Report, meta: Mapping[str, Any]
+    ) -> Path:
+        checkpoints = Checkpoints(folder, self.keep_checkpoints, {**self.made_by, "seed": seed}, meta)
+        return self.fit(make_env, checkpoints, report, resume=resume)
 
     @abstractmethod
     def fit(self, make_env: EnvFactory, checkpoints: Checkpoints, report: Report, *, resume: bool) -> Path:

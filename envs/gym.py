@@ -50,8 +50,7 @@ class RackEnv(gymnasium.Env[ObsArray, Any]):
             (`ncc.envs.scenarios.make_scenario`).
         datapath: a name (``packetsim``, ``ns3``) or a factory.
         space: ``multi_discrete``, ``box`` or ``discrete``, see `ncc.envs.spaces.RackSpaces`; each id has its own.
-        render_mode: None; ``rgb_array`` for pictures [height, width, 3] of hosts and queues by `render`; or ``human``
-            to have them on the terminal, after every step.
+        render_mode: None; ``rgb_array`` for pictures [height, width, 3] of hosts and queues by `render`.
         **settings: `ncc.envs.make.RackSettings`: ``hosts``, ``duration_s``, ``load_frac``, ``reward`` and more.
 
     Raises:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack, cast
 
 from ncc.core.errors import ConfigError, UnknownNameError
-from ncc.core.plausible import CONSENT, require_plausible
-from ncc.core.value import Value, from_dict
+from ncc.core.value import CONSENT, Value, from_dict, require_plausible
 from ncc.envs.action import ActionSpec
 from ncc.envs.observation import ObservationSpec
 from ncc.envs.pairs import Pairs

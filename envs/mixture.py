@@ -114,7 +114,7 @@ class Mixture(Episodes):
         return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
 
     def take_metrics(self) -> dict[str, float]:
-        """Return metrics of all networks of all slots; see `ncc.harness.batch.Measuring`."""
+        """Return metrics of all networks of all slots; see `ncc.harness.batch.BatchedEnv`."""
         sums = sum((group.take_sums() for group in self._groups), self._sums)
         self._sums = np.zeros_like(self._sums)
         return means(sums)

@@ -24,7 +24,7 @@ from msgspec import Meta
 from ncc.core.errors import ConfigError
 from ncc.core.seeding import generator
 from ncc.core.value import Count, Value
-from ncc.harness.batch import ActionArray, BatchedEnv, Measuring, ObsArray, Transition
+from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray, Transition
 
 Float = npt.NDArray[np.float32]
 
@@ -129,8 +129,8 @@ class Paired:
         return Transition(obs, paid, moved.terminated, moved.truncated, final, earned=moved.reward)
 
     def take_metrics(self) -> Mapping[str, float]:
-        """Return the metrics of the racks; see `ncc.harness.batch.Measuring`."""
-        return self._env.take_metrics() if isinstance(self._env, Measuring) else {}
+        """Return the metrics of the racks; see `ncc.harness.batch.BatchedEnv`."""
+        return self._env.take_metrics()
 
     def close(self) -> None:
         """Free the networks; may be called twice."""

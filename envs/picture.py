@@ -4,17 +4,12 @@
 matplotlib is imported for the first frame; its Agg canvas needs no display.
 """
 
-import time
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.flows import FloatArray
@@ -24,7 +19,7 @@ from ncc.core.units import MS
 from ncc.envs.scales import scales_of
 
 Frame = npt.NDArray[np.uint8]
-METADATA: dict[str, Any] = {"render_modes": ["rgb_array", "human"], "render_fps": 30}
+METADATA: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}
 """Gymnasium's declaration; at 30 frames per second a period of 1 ms lasts 33 times as long as it did."""
 INCHES, DPI = (7.2, 6.4), 100
 INK, SENT, WAITS = "#333333", "#4c78a8", "#e45756"
@@ -32,8 +27,6 @@ LOOK: Any = {"font.size": 9.0, "axes.spines.top": False, "axes.spines.right": Fa
 """Settings of matplotlib, which replace the user's own for these pictures."""
 LABELS = 8
 """Most names of hosts that fit below the bars."""
-BAR = 24
-"""Width of a bar on the terminal, in letters."""
 MOST_BYTES = 1e8
 """End of the scale of waiting payload."""
 
@@ -126,52 +119,12 @@ def _heading(m: Measurement) -> str:
     return f"{m.time_s / MS:.1f} ms, {m.flows_finished} of {m.flows_started} flows delivered"
 
 
-class RackScreen:
-    """A rack on the terminal, drawn anew after every measurement, `render_fps` times a second at most.
-
-    Args:
-        console: output; None: standard output. If it is no terminal, it gets only the last state, at `close`.
-    """
-
-    def __init__(self, scenario: Scenario, console: Console | None = None) -> None:
-        self._scales, self._next_s = scales_of(scenario), 0.0
-        self._live = Live(console=console or Console(), auto_refresh=False)
-
-    def see(self, measurement: Measurement) -> None:
-        """Show a measurement."""
-        self._live.start()
-        time.sleep(max(0.0, self._next_s - time.monotonic()))
-        self._next_s = time.monotonic() + 1 / METADATA["render_fps"]
-        self._live.update(self._table(measurement), refresh=True)
-
-    def close(self) -> None:
-        """Leave the last state on the terminal; may be called twice."""
-        self._live.stop()
-
-    def _table(self, m: Measurement) -> Table:
-        """Rows of the hosts: rate, limit, waiting payload; then rows of the shared queues."""
-        scales = self._scales
-        table = Table("", "", "rate", "limit", "waiting", box=None, title=_heading(m), title_justify="left")
-        for i, name in enumerate(scales.names):
-            bar = ProgressBar(float(scales.link_rate_bps[i]), float(m.throughput_bps[i]), width=BAR)
-            limit = f"{m.rate_limit_bps[i] / 1e6:.4g} Mbit/s" if np.isfinite(m.rate_limit_bps[i]) else "none"
-            table.add_row(
-                name, bar, f"{m.throughput_bps[i] / 1e6:.4g} Mbit/s", limit, f"{m.queued_bytes[i] / 1e3:.4g} kB"
-            )
-        for buffer_bytes, bytes_ in zip(scales.uplink_buffer_bytes, m.uplink_queue_bytes, strict=True):
-            bar = ProgressBar(float(buffer_bytes), float(bytes_), width=BAR)
-            table.add_row("shared queue", bar, "", "", f"{bytes_ / 1e3:.4g} kB")
-        return table
-
-
-def pictures(render_mode: str | None, scenario: Scenario, n: int) -> Sequence[RackPicture | RackScreen]:
-    """Make a picture for each of `n` racks; for `human` a screen for the first; nothing if `render_mode` is None.
+def pictures(render_mode: str | None, scenario: Scenario, n: int) -> Sequence[RackPicture]:
+    """Make a picture for each of `n` racks; nothing if `render_mode` is None.
 
     Raises:
         ConfigError: there is no such mode.
     """
     if render_mode not in (None, *METADATA["render_modes"]):
         raise ConfigError(f"render_mode must be {', '.join(METADATA['render_modes'])} or None, got {render_mode!r}")
-    if render_mode == "human":
-        return [RackScreen(scenario)]
     return [RackPicture(scenario) for _ in range(n)] if render_mode else []

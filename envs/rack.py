@@ -83,7 +83,7 @@ class RackBatch(Episodes):
         return Transition(obs=obs, reward=reward, terminated=terminated, truncated=truncated, final_obs=final)
 
     def take_metrics(self) -> dict[str, float]:
-        """Return the metrics of `ncc.envs.tally.means`; see `ncc.harness.batch.Measuring`."""
+        """Return the metrics of `ncc.envs.tally.means`; see `ncc.harness.batch.BatchedEnv`."""
         return means(self.take_sums())
 
     def take_sums(self) -> FloatArray:

@@ -12,7 +12,7 @@ from ncc.core.flows import FloatArray
 from ncc.core.measurement import Measurement, Measurements
 from ncc.core.seeding import SEED_LIMIT, derive_seed
 from ncc.envs.observation import SharedObserver
-from ncc.envs.picture import Frame, RackPicture, RackScreen, pictures
+from ncc.envs.picture import Frame, pictures
 from ncc.envs.reward import Reward, RewardArray
 from ncc.envs.spec import DatapathFactory, EnvSpec
 from ncc.envs.tally import Tally
@@ -190,14 +190,11 @@ class Racks:
         Raises:
             DatapathError: no episode has begun.
         """
-        return [picture.frame() for picture in self._pictures if isinstance(picture, RackPicture)]
+        return [picture.frame() for picture in self._pictures]
 
     def close(self) -> None:
         """Free the networks; may be called twice."""
         self._over.update(self._rows)
-        for picture in self._pictures:
-            if isinstance(picture, RackScreen):
-                picture.close()
         self._networks.close()
 
     @property

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command ``ncc``: ``ncc <verb> ...`` is ``python -m ncc.<verb> ...``."""
 
+import os
 import runpy
 import sys
+from importlib.resources import files
 
 from ncc.cli.verbs import GROUPS, VERBS, sentence, version_line
 from ncc.core.errors import UnknownNameError
@@ -15,8 +17,8 @@ def main() -> int:
         print(help_text())
     elif verb == "--version":
         print(version_line())
-    elif verb in ("--completion", "--complete"):
-        return _completion(verb, rest)
+    elif verb in ("-sc", "--shell-completion"):
+        complete([verb, *rest])
     elif verb in VERBS:
         sys.argv = [f"ncc {verb}", *rest]
         # It runs as the main module, so that processes that it starts find it as with python -m ncc.<verb>.
@@ -27,18 +29,20 @@ def main() -> int:
     return 0
 
 
-def _completion(flag: str, words: list[str]) -> int:
-    # Imported late, because verbs do not need it.
-    from ncc.cli.completion import SCRIPTS, candidates
+def complete(arguments: list[str]) -> None:
+    """Let Hydra complete a command line of a verb, given in COMP_LINE; Hydra's programs have no verbs.
 
-    if flag == "--complete":
-        print("\n".join(candidates(" ".join(words))), end="")
-    elif len(words) == 1 and words[0] in SCRIPTS:
-        print(SCRIPTS[words[0]], end="")
-    else:
-        print(f'error: completion exists for {" and ".join(SCRIPTS)}: eval "$(ncc --completion bash)"', file=sys.stderr)
-        return 2
-    return 0
+    Args:
+        arguments: those of Hydra: ``-sc query=bash``, or ``-sc install=bash`` for the script that asks.
+    """
+    _, name, *words = [*os.environ.get("COMP_LINE", "ncc train").split(" "), ""]
+    if name not in VERBS:
+        print(*(verb for verb in VERBS if verb.startswith(name)))
+    elif (files("ncc.configs") / f"{name}.yaml").is_file():
+        line = " ".join(["ncc", *words[:-1]])
+        os.environ |= {"COMP_LINE": line, "COMP_POINT": str(len(line))}
+        sys.argv = ["ncc", *arguments]
+        runpy.run_module(f"ncc.{name}", run_name="__main__", alter_sys=True)
 
 
 def help_text() -> str:
@@ -47,7 +51,6 @@ def help_text() -> str:
     for title, verbs in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {verb:10} {sentence(verb)}" for verb in verbs)]
     lines += ["", "ncc --version                     says which ncc this is"]
-    lines += ['eval "$(ncc --completion bash)"   completes keys, names, runs with Tab (or zsh)']
     return "\n".join(lines)
 
 

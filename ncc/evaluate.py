@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from ncc.cli.mains import run_main
 from ncc.core.errors import ConfigError
 from ncc.core.options import folded, list_width
-from ncc.core.plausible import CONSENT, require_plausible
 from ncc.core.scenario import Scenario, scenario_from_dict
-from ncc.core.value import Count, Name, Positive, from_dict
+from ncc.core.value import CONSENT, Count, Name, Positive, from_dict, require_plausible
 from ncc.harness.controller import (
     ClassLimit,
     Controller,
@@ -39,6 +38,7 @@ from ncc.run.compose import (
 )
 from ncc.run.config_files import read_config
 from ncc.run.controllers import controller_names, load_controller, runs_on, tuned_names
+from ncc.study.mains import resumable
 
 if TYPE_CHECKING:
     from ncc.run.plan import TrainPlan
@@ -104,7 +104,7 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
             "an experiment is judged on held-out flows and records nothing: leave record out, or name scenario= in "
             "place of experiment="
         )
-    try:
+    with resumable("Finished runs"):
         if experiment is None:
             _evaluate(spec, plain.get("scenario"), _datapaths(plain, overrides), plain)
             return
@@ -114,8 +114,6 @@ def main(plain: dict[str, Any], overrides: list[str]) -> None:
         name = next(o.split("=", 1)[1] for o in overrides if o.split("=")[0].lstrip("+") == "experiment")
         changed = any(key.startswith("experiment.") for key in typed)
         _experiment(name, experiment, spec, datapaths, plain, layout=layout, as_written=not changed)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("Interrupted. Finished runs are kept; the same command goes on from there.") from None
 
 
 def _params(plain: Any) -> dict[str, dict[str, Any]]:

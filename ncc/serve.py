@@ -12,8 +12,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from ncc.core.errors import ConfigError
-from ncc.core.plausible import CONSENT, require_plausible
-from ncc.core.value import Count, Natural, Positive, Value, from_dict
+from ncc.core.value import CONSENT, Count, Natural, Positive, Value, from_dict, require_plausible
 from ncc.harness.signals import interrupting
 from ncc.run.compose import datapaths_from
 
@@ -40,14 +39,13 @@ def main(plain: dict[str, Any], _: list[str]) -> None:
     spec = from_dict(ServeSpec, {key: value for key, value in plain.items() if key not in PARTS}, "configuration")
     # Imported late, so that `--help` and bad input answer at once
     from ncc.core.scenario import scenario_from_dict
-    from ncc.core.value import from_dict as read
     from ncc.envs.gym import RackEnv
     from ncc.envs.ns3gym.schema import need_packages
     from ncc.envs.spec import EnvView
     from ncc.run.served import serve
 
     need_packages()
-    view = read(EnvView, plain["env"], "env")
+    view = from_dict(EnvView, plain["env"], "env")
     datapaths = datapaths_from(plain["datapath"])
     if len(datapaths) != 1:
         names = ", ".join(datapath.name for datapath in datapaths) or "none"

@@ -15,7 +15,7 @@ from typing import Any
 
 from ncc.cli.mains import run_main
 from ncc.core.errors import ConfigError
-from ncc.core.plausible import CONSENT, require_plausible
+from ncc.core.value import CONSENT, require_plausible
 from ncc.run.compose import agent_name
 from ncc.run.config_files import config_paths, list_with_comments
 

@@ -3,12 +3,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from msgspec import Meta
 
 from ncc.agents.checkpoints import Checkpoints
-from ncc.agents.learner import PolicyLearner
 from ncc.agents.settings import BATCHED_RACKS, LearnerSettings, scheduled
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
@@ -82,7 +81,7 @@ class A3cConfig(LearnerSettings, frozen=True):
     def made_by(self) -> dict[str, Any]:
         return {"learner": "a3c", "mode": self.mode}
 
-    def build(self, *, batching: bool = False) -> PolicyLearner:
+    def build(self, *, batching: bool = False) -> Self:
         """Make the learner; `batching`: the datapath steps many racks in one call. PyTorch is loaded later.
 
         Without `rollout`, an update uses 5 periods of each rack if there are at least `BATCHED_RACKS`, otherwise 20.
@@ -92,7 +91,7 @@ class A3cConfig(LearnerSettings, frozen=True):
         """
         require_extra("torch", "training")
         racks = self.racks_each(batching=batching)
-        return PolicyLearner(self.replace(racks=racks, rollout=self.rollout or (5 if racks >= BATCHED_RACKS else 20)))
+        return self.replace(racks=racks, rollout=self.rollout or (5 if racks >= BATCHED_RACKS else 20))
 
     def check_env(self, n_actions: int, copies: int) -> None:
         if self.evolve_frac and (copies % 2 or n_actions or self.mode == "async"):

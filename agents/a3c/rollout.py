@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ncc.agents.a3c.network import ActorCritic
 from ncc.agents.progress import Returns
 from ncc.core.errors import ConfigError, InvalidRunError
-from ncc.harness.batch import ActionArray, BatchedEnv, Measuring, ObsArray
+from ncc.harness.batch import ActionArray, BatchedEnv, ObsArray
 
 Float = npt.NDArray[np.float32]
 Bool = npt.NDArray[np.bool_]
@@ -39,7 +39,7 @@ class Rollout:
     returns: tuple[float, ...] = ()
     """Mean reward per host and period of each episode that ended."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Metrics of the environment for these periods (`ncc.harness.batch.Measuring`)."""
+    """Metrics of the environment for these periods (`BatchedEnv.take_metrics`)."""
 
     @property
     def epochs(self) -> int:
@@ -132,7 +132,7 @@ class Collector:
             tuple(cut),
             cut_obs,
             tuple(returns),
-            self._env.take_metrics() if isinstance(self._env, Measuring) else {},
+            self._env.take_metrics(),
         )
 
     def _draw(self) -> None:

@@ -17,11 +17,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import ray
 
-from ncc.agents.rllib.config import require_wheel
 from ncc.core.errors import ConfigError
 from ncc.harness.workers import await_end
 
@@ -53,12 +51,11 @@ Ray, no workers before they are needed, and workers of normal priority, Ray's ow
 
 
 @contextmanager
-def connected(address: str | None, wheel: str | None, cpus: int) -> Iterator[None]:
+def connected(address: str | None, cpus: int) -> Iterator[None]:
     """Connect to Ray for the duration of the context; a Ray that was connected before is used and kept.
 
     Args:
         address: address of a cluster; None: start one here.
-        wheel: path of ncc's wheel for the cluster's workers.
         cpus: CPUs that the run's processes need at least; a private Ray claims to have that many.
 
     Raises:
@@ -74,7 +71,7 @@ def connected(address: str | None, wheel: str | None, cpus: int) -> Iterator[Non
             try:
                 with environment(_QUIET):
                     if session is None:
-                        _join(str(address), wheel)
+                        _join(str(address))
                     else:
                         _start(session, max(cpus, len(os.sched_getaffinity(0))))
                 yield
@@ -139,11 +136,8 @@ def _start(session: Path, cpus: int) -> None:
             return
 
 
-def _join(address: str, wheel: str | None) -> None:
-    runtime_env: dict[str, Any] = {"env_vars": _QUIET}
-    if wheel is not None:
-        require_wheel(wheel)
-        runtime_env["py_modules"] = [str(Path(wheel).resolve())]
+def _join(address: str) -> None:
+    runtime_env = {"env_vars": _QUIET}
     host, _, port = address.rpartition(":")
     try:
         if port.isdecimal():  # Ray itself would try for minutes

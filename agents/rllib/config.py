@@ -4,12 +4,11 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from msgspec import Meta
 
 from ncc.agents.checkpoints import Checkpoints
-from ncc.agents.learner import PolicyLearner
 from ncc.agents.settings import LearnerSettings
 from ncc.core.errors import ConfigError
 from ncc.core.extras import require_extra
@@ -34,13 +33,11 @@ class RllibConfig(LearnerSettings, frozen=True):
     """Periods between checkpoints."""
     address: str | None = None
     """Address of an existing Ray cluster: auto, or host:port of its head. null: start a private Ray on this machine."""
-    wheel: str | None = None
-    """Path of ncc's wheel (a .whl file) to send to the cluster's workers; null: they have ncc installed."""
 
     def check(self) -> None:
         """Check settings against each other."""
         super().check()
-        check_cluster(self.address, self.wheel, "RllibConfig.")
+        check_cluster(self.address, "RllibConfig.")
 
     @staticmethod
     def called(settings: Mapping[str, Any]) -> str:
@@ -55,17 +52,15 @@ class RllibConfig(LearnerSettings, frozen=True):
     def made_by(self) -> dict[str, Any]:
         return {"learner": "rllib", "algorithm": "ppo"}
 
-    def build(self, *, batching: bool = False) -> PolicyLearner:
+    def build(self, *, batching: bool = False) -> Self:
         """Make the learner; `batching`: the datapath steps many racks in one call. Ray is loaded in training.
 
         Raises:
-            ConfigError: Ray or PyTorch is not installed, or `wheel` is not there.
+            ConfigError: Ray or PyTorch is not installed.
         """
         require_extra("rllib", "agent=rllib_*")
-        if self.wheel is not None:
-            require_wheel(self.wheel)
         racks = self.racks_each(batching=batching)
-        return PolicyLearner(self.replace(racks=racks, rollout=self.rollout or max(1, ROLLOUT_EPOCHS // racks)))
+        return self.replace(racks=racks, rollout=self.rollout or max(1, ROLLOUT_EPOCHS // racks))
 
     def fit(self, make_env: EnvFactory, checkpoints: Checkpoints, report: Report, *, resume: bool) -> Path:
         """Train; see `ncc.harness.learner.Learner`.
@@ -83,16 +78,15 @@ class RllibConfig(LearnerSettings, frozen=True):
         return train(self, make_env, checkpoints, report, resume=resume)
 
 
-def check_cluster(address: str | None, wheel: str | None, of: str = "agent.") -> None:
-    """Check the form of a Ray cluster's address and of the wheel for its workers; nothing is contacted.
+def check_cluster(address: str | None, of: str = "agent.") -> None:
+    """Check the form of a Ray cluster's address; nothing is contacted.
 
     Args:
         address: auto, host:port of the head, or None for no cluster.
-        wheel: path of ncc's wheel, or None.
-        of: prefix of the settings' names in the message.
+        of: prefix of the setting's name in the message.
 
     Raises:
-        ConfigError: one of them is malformed.
+        ConfigError: it is malformed.
     """
     if address not in (None, "auto"):
         _, _, port = str(address).partition(":")
@@ -101,18 +95,6 @@ def check_cluster(address: str | None, wheel: str | None, of: str = "agent.") ->
                 f"{of}address must be auto or host:port of a Ray cluster's head, such as 10.0.0.1:6379, got "
                 f"{address!r}; null starts a Ray of the run's own"
             )
-    if wheel is None:
-        return
-    if address is None:
-        raise ConfigError(f"{of}wheel is for the workers of a cluster; set address, or leave wheel null")
-    if not wheel.endswith(".whl"):
-        raise ConfigError(f"{of}wheel must be a .whl file, got {wheel!r}; build it with: pip wheel . --no-deps")
-
-
-def require_wheel(wheel: str) -> None:
-    """Raise `ConfigError` unless the wheel is a file."""
-    if not Path(wheel).is_file():
-        raise ConfigError(f"the wheel {wheel} is not a file; build it with: pip wheel . --no-deps")
 
 
 CONFIG = RllibConfig

@@ -16,14 +16,14 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from ncc.agents.progress import Returns
 from ncc.core.errors import NccError
-from ncc.harness.batch import EnvFactory, Measuring, ObsArray
+from ncc.harness.batch import EnvFactory, ObsArray
 
 PERIOD = "period"
 """Key of an info whose value is a `Period`, or the error message of an environment that cannot continue."""
 RETURNS = "ncc_returns"
 """Name of a metric: the mean reward per host and period of each episode that ended in a rack."""
 NETWORK_METRICS = "ncc_network"
-"""Metrics of the environment's networks by name (`ncc.harness.batch.Measuring`)."""
+"""Metrics of the environment's networks by name (`ncc.harness.batch.BatchedEnv.take_metrics`)."""
 NETWORK_METRICS_WINDOW = 16
 """Rollouts of an env runner over which these metrics are averaged."""
 METADATA = {"autoreset_mode": AutoresetMode.NEXT_STEP}
@@ -121,7 +121,7 @@ class RolloutEnv(VectorEnv[ObsArray, Any, Any]):
     def take_metrics(self) -> tuple[list[float], dict[str, float]]:
         """Return the returns of episodes that ended since the last call, and the networks' metrics since then."""
         ended, self._ended = self._ended, []
-        return ended, dict(self._env.take_metrics()) if isinstance(self._env, Measuring) else {}
+        return ended, dict(self._env.take_metrics())
 
     def close_extras(self, **_: Any) -> None:
         """Free the networks."""

@@ -30,10 +30,9 @@ class RayExecutor:
     workers: int
     address: str | None
     """Address of a cluster; None: start a private Ray."""
-    wheel: str | None
 
     def opened(self) -> AbstractContextManager[object]:
-        return connected(self.address, self.wheel, cpus=self.workers)
+        return connected(self.address, cpus=self.workers)
 
     def run(self, jobs: Sequence[Job], task: Task, workers: int, tally: Tally) -> Generator[Job, None, None]:
         with self.opened():

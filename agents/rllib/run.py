@@ -57,7 +57,7 @@ def train(config: RllibConfig, make_env: EnvFactory, checkpoints: Checkpoints, r
             check_same(loaded, state["made_by"], checkpoints.made_by)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise damaged(loaded, error) from None
-    ray = connected(config.address, config.wheel, cpus=config.env_runners + 1)
+    ray = connected(config.address, cpus=config.env_runners + 1)
     # Ray installs a SIGTERM handler that would abort this process; `noted` replaces it.
     # With more threads than idle cores, small networks are many times slower.
     with ray, one_thread(), noted(signal.SIGINT, signal.SIGTERM) as interrupt:

@@ -25,15 +25,11 @@ class PlainRun:
     """Time at which the receiver had every byte; NaN if it never did."""
     dropped_pkts: IntArray
     marked_pkts: IntArray
-    queue_mean_bytes: FloatArray
-    """Time average of the queue disc over the run; 0 unless `measure_queues`."""
     cpu_s: float
     """CPU time of the run, without setting it up."""
 
 
-def run_plain(
-    scenario: Scenario, flows: FlowTable, transport: str, seed: int, *, stop_s: float, measure_queues: bool = False
-) -> PlainRun:
+def run_plain(scenario: Scenario, flows: FlowTable, transport: str, seed: int, *, stop_s: float) -> PlainRun:
     """Run until every flow has finished, or `stop_s` of simulated time.
 
     Hosts have drop-tail device queues and no back-pressure, so if a host's own link is the bottleneck its queue holds
@@ -67,7 +63,7 @@ def run_plain(
     from ncc.envs.ns3 import _ns3
 
     try:
-        result = _ns3.run_plain(spec, to_ns(stop_s), measure_queues)
+        result = _ns3.run_plain(spec, to_ns(stop_s))
     except ValueError as error:
         raise ConfigError(f"Scenario {scenario.name!r} cannot run as an ordinary ns-3 program: {error}.") from None
     except RuntimeError as error:

@@ -11,9 +11,11 @@ from ncc.envs.observation.spec import (
     aged,
     check_on_hosts,
     columns_of,
+    entry_names,
     fair_share_at,
     guard_at,
     names_of,
+    neighbours_of,
     obs_dim,
 )
 
@@ -26,9 +28,11 @@ __all__ = [
     "aged",
     "check_on_hosts",
     "columns_of",
+    "entry_names",
     "fair_share_at",
     "guard_at",
     "names_of",
+    "neighbours_of",
     "obs_dim",
     "reliable",
 ]

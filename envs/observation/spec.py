@@ -124,6 +124,30 @@ def names_of(spec: ObservationSpec, n_neighbours: int) -> tuple[str, ...]:
     return tuple(entry.name for entry in entries(spec, n_neighbours))
 
 
+def neighbours_of(spec: ObservationSpec, obs_dim: int) -> int | None:
+    """Return the number of neighbours with which an observation has `obs_dim` numbers; None if any number will do.
+
+    Raises:
+        ConfigError: no number of neighbours gives it.
+    """
+    rest = len(names_of(spec, 0))
+    one = len(names_of(spec, 1)) - rest
+    near, left = divmod(obs_dim - rest, one) if one else (0, obs_dim - rest)
+    if near >= 0 and not left:
+        return near if one else None
+    needed = f"{rest} + {one} per neighbour" if one else str(rest)
+    raise ConfigError(f"observations with neighbours {spec.neighbours!r} have {needed} numbers, got {obs_dim}")
+
+
+def entry_names(spec: ObservationSpec, obs_dim: int) -> tuple[str, ...]:
+    """Return the names of an observation's `obs_dim` numbers in order.
+
+    Raises:
+        ConfigError: observations of this kind cannot have that many numbers.
+    """
+    return names_of(spec, neighbours_of(spec, obs_dim) or 0)
+
+
 @cache
 def tuned_constants() -> dict[str, float]:
     """Return the constants of the formula that features.yaml names, fields of `ncc.harness.controller.LocalLimit`."""

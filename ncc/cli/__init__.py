@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Common parts of the commands: entry, help, verbs and completion."""
+"""Common parts of the commands: entry, help and verbs."""

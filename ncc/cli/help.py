@@ -21,10 +21,9 @@ from rich.console import Console
 
 from ncc.cli.verbs import sentence
 from ncc.core.errors import UnknownNameError
-from ncc.core.explain import members
 from ncc.core.options import folded
 from ncc.core.scenario import Scenario
-from ncc.core.value import Value
+from ncc.core.value import Value, members
 from ncc.envs.spec import EnvView
 from ncc.harness.datapath import HostStack
 from ncc.run.compose import learner_configs

@@ -10,14 +10,12 @@ from msgspec import Meta
 
 from ncc.core.errors import ConfigError, UnknownNameError
 from ncc.core.flows import FlowTable
-from ncc.core.pipes import ends, longest_pipe
-from ncc.core.plausible import usual
+from ncc.core.pipes import ends, longest_pipe, with_uet
 from ncc.core.sizes import with_tables
 from ncc.core.topologies import AnyTopology
 from ncc.core.topology import Share, Topology
-from ncc.core.uet import with_uet
 from ncc.core.units import HEADER_BYTES, MS, US
-from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value, digest_of, from_dict
+from ncc.core.value import Count, Name, Natural, NonNegative, Positive, Value, digest_of, from_dict, usual
 from ncc.core.workload import Workload, check_fits, draw_flows, offered_load
 
 MAX_EPOCHS = 10_000_000

@@ -8,7 +8,6 @@ from msgspec import Meta
 
 from ncc.core.bcc import Bcc, with_bcc
 from ncc.core.errors import ConfigError
-from ncc.core.plausible import usual
 from ncc.core.topology import (
     MAX_POOL_BYTES,
     Alpha,
@@ -27,7 +26,7 @@ from ncc.core.topology import (
     check_marks,
 )
 from ncc.core.units import US
-from ncc.core.value import Count, Delay, Natural, Value
+from ncc.core.value import Count, Delay, Natural, Value, usual
 
 SAME_AT_ALL_PORTS = ("control_first", "classes", "programs", "shaped_frac", "shaped_pkts", "selective_pkts")
 """Settings of a spec that buffers with sizes of their own have too."""
@@ -56,7 +55,7 @@ class TopologySpec(Value, frozen=True, tag_field="kind"):
     programs: tuple[Program, ...] = ()
     """Programs of every switch port; see `Buffer.programs`."""
     uet: bool = False
-    """Marks and trims as Ultra Ethernet does, by the bandwidth-delay product of the longest path (`ncc.core.uet`), in
+    """Marks and trims as Ultra Ethernet does, by the bandwidth-delay product of the longest path (`ncc.core.pipes`), in
     place of `mark_threshold_bytes`, `mark_on_departure` and `control_first`."""
     shared_buffer_bytes: Annotated[int, Meta(ge=0, le=MAX_POOL_BYTES)] = 0
     """Size of each pool that ports of a switch share in addition to their own buffers; 0: no pools."""

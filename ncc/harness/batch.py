@@ -7,7 +7,7 @@ import this module.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -68,17 +68,12 @@ class BatchedEnv(Protocol):
         """The number given to `reset`, plus the episodes that the slowest rack has finished since."""
         ...
 
-    def close(self) -> None:
-        """Free simulators and processes; may be called twice."""
-        ...
-
-
-@runtime_checkable
-class Measuring(Protocol):
-    """A `BatchedEnv` that also measures its networks, for logs."""
-
     def take_metrics(self) -> Mapping[str, float]:
         """Return means since the last call, by name with unit (`network/fct_s`); undefined means are left out."""
+        ...
+
+    def close(self) -> None:
+        """Free simulators and processes; may be called twice."""
         ...
 
 

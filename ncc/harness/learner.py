@@ -32,15 +32,23 @@ Report = Callable[[Progress], None]
 class Learner(Protocol):
     """A learner that trains a policy and keeps all its state in one folder."""
 
-    racks_per_env: int
-    """Racks (simulated networks, `ncc.harness.batch`) that each environment should hold.
+    @property
+    def racks_per_env(self) -> int:
+        """Racks (simulated networks, `ncc.harness.batch`) that each environment should hold.
 
-    They are stepped in one call if the datapath can do that, else in a process each.
-    """
-    processes: int
-    """Number of racks that are simulated at the same time, over all environments."""
-    total_epochs: int
-    """Periods that `train` will simulate, summed over racks."""
+        They are stepped in one call if the datapath can do that, else in a process each.
+        """
+        ...
+
+    @property
+    def processes(self) -> int:
+        """Number of racks that are simulated at the same time, over all environments."""
+        ...
+
+    @property
+    def total_epochs(self) -> int:
+        """Periods that `train` will simulate, summed over racks."""
+        ...
 
     def check_env(self, n_actions: int, copies: int) -> None:
         """Raise `ConfigError` if the learner cannot use a `ncc.harness.batch.BatchedEnv` with these values."""

@@ -14,8 +14,8 @@ from ncc.core.errors import ConfigError
 from ncc.envs.linux import namespaces
 from ncc.envs.linux.device import interface_index, occupied
 from ncc.envs.linux.machine import namespace_cookie
+from ncc.host.exchange import REMEDIES
 from ncc.host.peers import numerical
-from ncc.host.sockets import REMEDIES
 
 ADDRESSES = Path("/proc/thread-self/net/if_inet6")
 """File with the addresses of IPv6 of the calling thread's network namespace: number, index, length of the prefix, scope

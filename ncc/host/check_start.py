@@ -13,7 +13,7 @@ from ncc.envs.linux import device, machine
 from ncc.envs.linux.netlink import Route
 from ncc.envs.linux.objects import congestion_name, require_built
 from ncc.harness.atomic import require_writable
-from ncc.host import plan, privileges, reload, run, sockets
+from ncc.host import exchange, plan, privileges, reload, run
 from ncc.host.record import AgentRecord, alive, records
 
 Step = Callable[[ExitStack], object]
@@ -83,9 +83,9 @@ def _steps(options: argparse.Namespace, made: plan.Plan | None, agent: AgentReco
 def _lacks_right(agent: AgentRecord, made: plan.Plan) -> str:
     """Return why a running agent cannot open the port that a plan needs; empty: it can, has it, or needs none."""
     address = made.own[0].address
-    if not agent.alone or made.keys is None or address.port >= int(sockets.UNPRIVILEGED.read_text()):
+    if not agent.alone or made.keys is None or address.port >= int(exchange.UNPRIVILEGED.read_text()):
         return ""
-    return str(sockets.refused(address, errno.EACCES))
+    return str(exchange.refused(address, errno.EACCES))
 
 
 def _check_queue(interface: str, _: ExitStack) -> None:

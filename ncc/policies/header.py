@@ -10,8 +10,7 @@ from msgspec import Meta, field
 from ncc.core.errors import ConfigError
 from ncc.core.value import Name, Natural, Value
 from ncc.envs.action import ActionSpec
-from ncc.envs.entries import neighbours_of
-from ncc.envs.observation import ObservationSpec
+from ncc.envs.observation import ObservationSpec, neighbours_of
 from ncc.envs.ranges import TrainedRanges
 from ncc.envs.spec import EnvView
 from ncc.harness.controller import Controller, NoLimit

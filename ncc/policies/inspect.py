@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from ncc.envs.entries import entry_names
+from ncc.envs.observation import entry_names
 from ncc.policies.file import PolicyFile
 
 LEFT_OUT = ("recipe", "facts", "provenance")

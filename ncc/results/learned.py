@@ -22,8 +22,7 @@ from ncc.core.scenario import Scenario
 from ncc.core.seeding import derive_seed
 from ncc.core.value import from_dict
 from ncc.envs.action import ActionSpec, RateScale, RateTable
-from ncc.envs.entries import entry_names
-from ncc.envs.observation import ObservationSpec, SharedObserver, fair_share_at
+from ncc.envs.observation import ObservationSpec, SharedObserver, entry_names, fair_share_at
 from ncc.envs.scales import scales_of
 from ncc.harness.batch import ObsArray
 from ncc.harness.controller import Controller, PolicyLimit

@@ -40,8 +40,6 @@ PALETTE = {
     "services_bound": Style("bound by services", "#999999", "", ":"),
     "srpt_bound": Style("SRPT bound", "#888888", "", "-"),
     # Controllers of ns-3 are paler than ours and dotted, because figures mostly show both.
-    "ns3_dctcp": Style("DCTCP (ns-3)", "#E69F00", "<", ":"),
-    "ns3_reno": Style("Reno (ns-3)", "#117733", "d", ":"),
     "ns3_cubic": Style("CUBIC (ns-3)", "#CC79A7", "8", ":"),
     "ns3_bbr": Style("BBR (ns-3)", "#CC6677", "h", ":"),
     "ns3_vegas": Style("Vegas (ns-3)", "#8877CC", "H", ":"),

@@ -22,16 +22,14 @@ from ncc.harness.networks import Batching, WorkerNetworks
 from ncc.harness.results import Evaluation, load_evaluation
 from ncc.harness.run import Run, eval_flow_seed
 from ncc.policies.header import Origin, header_of_training
-from ncc.results.evaluation import judge, require_valid
-from ncc.results.held_out import FACT, held_out_figure, judge_checkpoints
+from ncc.results.evaluation import CURVE, held_out_figure, judge, judge_checkpoints, require_valid
 from ncc.results.plot import learning_curve
 from ncc.results.table import print_verdict
 from ncc.run.compose import agent_name
-from ncc.run.folders import begun, files_of, finished, training_in
-from ncc.run.learning import learn, read_learning
+from ncc.run.folders import begun, files_of, finished, learn, read_learning, training_in
 from ncc.run.plan import TrainPlan
 
-CURVE = "learning_curve.png"
+PLOT = "learning_curve.png"
 SHARED_BYTES = 16 * 2**20
 """Bytes of shared memory that a training needs, for the weights of A3C's workers and for locks."""
 
@@ -157,11 +155,11 @@ def _report(plan: TrainPlan, folder: Path, judged: Path) -> dict[str, Any]:
     title = f"Return while learning on {learned}; horizontal lines: mean on the held-out flows on {judged_on}"
     rows, curve = read_learning(folder), judge_checkpoints(plan, folder, evaluations[shown])
     if curve:
-        held_out_figure(curve, f"{plan.scenario.name} on {shown}").draw(folder / CURVE)
+        held_out_figure(curve, f"{plan.scenario.name} on {shown}").draw(folder / PLOT)
     elif any(row["returns"] for row in rows):
-        learning_curve(rows, folder / CURVE, references=references, title=title)
+        learning_curve(rows, folder / PLOT, references=references, title=title)
     earned = {on: {name: values.tolist() for name, values in by.items()} for on, by in returns.items()}
-    return {"held_out_returns": earned} | ({FACT: curve} if curve else {})
+    return {"held_out_returns": earned} | ({CURVE: curve} if curve else {})
 
 
 def _returns(evaluation: Evaluation, reward: AnyReward, episode_s: float) -> dict[str, FloatArray]:

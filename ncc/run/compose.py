@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Meta
 
 import ncc.agents
-from ncc.agents.rllib.config import check_cluster, require_wheel
+from ncc.agents.rllib.config import check_cluster
 from ncc.core.errors import ConfigError, hint
 from ncc.core.extras import MissingExtraError, require_extra
 from ncc.core.scenario import Scenario
@@ -95,20 +95,17 @@ class ExecutorSpec(Value, frozen=True, kw_only=True):
     """Runs at a time, each a process."""
     address: str | None = None
     """Address of a Ray cluster: auto, or host:port of its head. None: start a private Ray on this machine."""
-    wheel: str | None = None
-    """Path of ncc's wheel to send to the cluster's workers; None: they have ncc installed."""
 
     def check(self) -> None:
-        for name in ("address", "wheel"):
-            if self.executor != "ray" and getattr(self, name) is not None:
-                raise ConfigError(f"{name} is for a Ray cluster: set executor=ray, or leave {name} out")
-        check_cluster(self.address, self.wheel, of="")
+        if self.executor != "ray" and self.address is not None:
+            raise ConfigError("address is for a Ray cluster: set executor=ray, or leave address out")
+        check_cluster(self.address, of="")
 
     def load_executor(self) -> "Executor":
         """Make the executor.
 
         Raises:
-            ConfigError: Ray is not installed, or the wheel is not a file.
+            ConfigError: Ray is not installed.
         """
         if self.executor == "processes":
             from ncc.harness.pool import Processes  # imported late: `--help` does not need pyarrow
@@ -117,9 +114,7 @@ class ExecutorSpec(Value, frozen=True, kw_only=True):
         require_extra("rllib", "executor=ray", "ray")
         from ncc.agents.rllib.executor import RayExecutor
 
-        if self.wheel is not None:
-            require_wheel(self.wheel)
-        return RayExecutor(self.workers, self.address, self.wheel)
+        return RayExecutor(self.workers, self.address)
 
 
 class JudgingSpec(ExecutorSpec, frozen=True, kw_only=True):

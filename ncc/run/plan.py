@@ -13,9 +13,8 @@ from msgspec import Meta
 from ncc.agents.policy import POLICY_FILE
 from ncc.baselines import registry
 from ncc.core.errors import ConfigError, ResultError, UnknownNameError
-from ncc.core.plausible import CONSENT
 from ncc.core.scenario import Scenario, scenario_from_dict
-from ncc.core.value import Name, Natural, Positive, Value, from_dict
+from ncc.core.value import CONSENT, Name, Natural, Positive, Value, from_dict
 from ncc.core.workload import has_requests
 from ncc.envs.families import Families, check_families, families_from
 from ncc.envs.native.program_checks import has_program

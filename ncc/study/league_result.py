@@ -30,7 +30,7 @@ from ncc.harness.controller import (
 from ncc.harness.run import eval_flow_seed
 from ncc.study.points import Grid as Runs
 from ncc.study.spec import Contender, Need
-from ncc.study.table import At, Table, text_of
+from ncc.study.table import At, Table, rounded, text_of
 
 Plain = Mapping[str, Any]
 """Data of `ncc.study.result.Result.to_dict`."""
@@ -61,8 +61,6 @@ PUBLISHED = "league.json"
 ALL = "run all contenders here: add all=true"
 _OF_RANKS = frozenset({"ranking", "seeds", "axes", "flows", "per_seed", "needs", "cannot", "cells", "commits"})
 """Keys of a result that has ranks."""
-DIGITS = 6
-"""Significant digits of stored values."""
 
 
 def needs_of(contender: Contender, controller: Controller, scenario: Scenario) -> tuple[Need, ...]:
@@ -158,7 +156,7 @@ def league_facts(runs: Runs, seeds: Sequence[int], table: Table) -> dict[str, An
             {
                 "contender": cell.contender,
                 "at": list(cell.point),
-                "values": [_rounded(value) for value in table.values[measure, cell.contender, cell.point]],
+                "values": [rounded(value) for value in table.values[measure, cell.contender, cell.point]],
             }
             for cell in runs.cells
         ],
@@ -249,7 +247,3 @@ def published_in(path: str | None) -> dict[str, Any]:
 def where(at: Iterable[float | str]) -> str:
     """Return a point as text."""
     return ", ".join(map(text_of, at))
-
-
-def _rounded(value: float) -> float | None:
-    return None if np.isnan(value) else float(f"{value:.{DIGITS}g}")

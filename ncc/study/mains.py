@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Handling of Ctrl-C in the commands of studies."""
+"""Handling of Ctrl-C in commands that do many runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

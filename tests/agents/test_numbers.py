@@ -55,6 +55,9 @@ class AimingEnv:
     def episode(self) -> int:
         return self._episode
 
+    def take_metrics(self) -> dict[str, float]:
+        return {}
+
     def close(self) -> None:
         pass
 

@@ -44,6 +44,9 @@ class ScriptedEnv:
         final = np.where(ended, self.final[t], self.obs[t + 1])
         return Transition(self._show(), self.reward[t], self.terminated[t], self.truncated[t], final)
 
+    def take_metrics(self) -> dict[str, float]:
+        return {}
+
     def close(self) -> None:
         pass
 

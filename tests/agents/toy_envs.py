@@ -53,6 +53,9 @@ class IdentityEnv:
     def episode(self) -> int:
         return int(self._episodes.min())
 
+    def take_metrics(self) -> dict[str, float]:
+        return {}
+
     def close(self) -> None:
         self.closed = True
 

@@ -4,9 +4,9 @@
 import pytest
 
 from ncc.core.errors import ConfigError
-from ncc.core.plausible import doubts, require_plausible
 from ncc.core.scenario import Scenario, Transport
 from ncc.core.topologies import FatTree, Rack
+from ncc.core.value import doubts, require_plausible
 from ncc.core.workload import Poisson
 
 

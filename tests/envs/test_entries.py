@@ -7,8 +7,7 @@ import pytest
 
 from ncc.core.errors import ConfigError
 from ncc.core.scenario import Scenario
-from ncc.envs.entries import entry_names, neighbours_of
-from ncc.envs.observation import ObservationSpec, fair_share_at, guard_at, obs_dim
+from ncc.envs.observation import ObservationSpec, entry_names, fair_share_at, guard_at, neighbours_of, obs_dim
 from tests.support.experiments import small_rack
 
 SPECS = [

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The picture of the network and its queues."""
 
-import io
 from typing import Any
 
 import gymnasium
@@ -9,14 +8,13 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import RenderCollection
 from matplotlib import rc_context
-from rich.console import Console
 
 import ncc  # noqa: F401 - registers
 from ncc.core.errors import ConfigError, DatapathError
 from ncc.core.topologies import FatTree
 from ncc.envs.gym import RackEnv
 from ncc.envs.parallel import RackParallelEnv
-from ncc.envs.picture import RackPicture, RackScreen
+from ncc.envs.picture import RackPicture
 from tests.envs.cases import measured, poisson, rack
 
 SMALL = rack(poisson(), periods=5)
@@ -92,7 +90,7 @@ def test_frames_by_gymnasiums_ways() -> None:
 
 
 def test_another_mode_is_refused() -> None:
-    with pytest.raises(ConfigError, match="render_mode must be rgb_array, human or None, got 'ansi'"):
+    with pytest.raises(ConfigError, match="render_mode must be rgb_array or None, got 'ansi'"):
         RackEnv(SMALL, render_mode="ansi")
 
 
@@ -108,33 +106,3 @@ def test_a_frame_is_drawn_anew_from_what_was_measured_last() -> None:
             frames.append(picture.frame())
     assert not np.array_equal(frames[0], frames[1])
     assert all(np.array_equal(frame, frames[1]) for frame in frames[2:])
-
-
-def test_people_watch_the_terminal() -> None:
-    screen = RackScreen(SMALL, Console(file=io.StringIO(), width=100))
-    limits, rates = [np.inf, 5e8, 1e8, np.inf], [1e9, 5e8, 0.0, 0.0]
-    columns: dict[str, Any] = {"throughput_bps": rates, "queued_bytes": [3e3] * 4, "rate_limit_bps": limits}
-    screen.see(measured(SMALL, 1, uplink_queue_bytes=128_000.0, **columns))
-    screen.close()
-    file = screen._live.console.file
-    assert isinstance(file, io.StringIO)
-    heading, _, *hosts, queue = file.getvalue().rstrip().split("\n")
-    assert heading.strip() == "1.0 ms, 0 of 0 flows delivered"
-    assert [line.split()[0] for line in hosts] == ["h0", "h1", "h2", "h3"]
-    assert [line.split()[-3] for line in hosts] == ["none", "Mbit/s", "Mbit/s", "none"]
-    assert hosts[1].split()[-6:] == ["500", "Mbit/s", "500", "Mbit/s", "3", "kB"]
-    assert hosts[0].count("━") == 24, "as fast as its link"
-    assert queue.split()[-2:] == ["128", "kB"]
-
-
-def test_a_learner_s_environments_may_be_watched(capsys: pytest.CaptureFixture[str]) -> None:
-    for env, action in (
-        (gymnasium.make("ncc/Rack-v0", scenario=SMALL, render_mode="human"), np.full(4, 10)),
-        (gymnasium.make_vec("ncc/Rack-v0", 2, scenario=SMALL, render_mode="human"), np.full((2, 4), 10)),
-    ):
-        watched: Any = env
-        watched.reset(seed=1)
-        watched.step(action)
-        assert watched.render() is None
-        watched.close()
-        assert "1.0 ms, " in capsys.readouterr().out

@@ -8,7 +8,7 @@ import pytest
 
 from ncc.agents.progress import Meter
 from ncc.harness.learner import Progress
-from ncc.run.learning import LearningLog, read_learning
+from ncc.run.folders import LearningLog, read_learning
 
 pytest.importorskip("torch", reason="TensorBoard's writer comes with torch")
 

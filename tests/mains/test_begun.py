@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from ncc.core.errors import ConfigError, DatapathError, ResultError
-from ncc.run.folders import begun, training_in
-from ncc.run.learning import LEARNING
+from ncc.run.folders import LEARNING, begun, training_in
 
 
 def test_half_a_first_checkpoint_is_no_beginning(tmp_path: Path) -> None:

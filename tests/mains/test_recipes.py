@@ -16,7 +16,7 @@ from ncc.harness.manifest import read_manifest
 from ncc.policies import load_policy_file
 from ncc.run import compose
 from ncc.run.config_files import config_paths
-from ncc.run.learning import read_learning
+from ncc.run.folders import read_learning
 from ncc.run.plan import TrainPlan, planned
 from ncc.study.load import load_experiment
 from tests.mains.commands import TINY, ncc

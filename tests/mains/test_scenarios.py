@@ -8,9 +8,9 @@ import pytest
 
 from ncc.core.distributions import DISTRIBUTIONS, distribution
 from ncc.core.errors import ConfigError
-from ncc.core.plausible import doubts
 from ncc.core.scenario import Scenario, scenario_from_dict
 from ncc.core.topology import Red
+from ncc.core.value import doubts
 from ncc.core.workload import Poisson
 from ncc.envs.scenarios import make_scenario, scenario_names
 from ncc.run.compose import composed

@@ -17,11 +17,11 @@ from ncc.core.errors import ResultError
 from ncc.harness.atomic import exclusive
 from ncc.harness.manifest import read_manifest
 from ncc.harness.results import load_evaluation
-from ncc.results.held_out import held_out_figure
+from ncc.results.evaluation import held_out_figure
 from ncc.results.report.figures import curve_figure
 from ncc.results.report.sources import read_source
 from ncc.results.training import train
-from ncc.run.learning import read_learning
+from ncc.run.folders import read_learning
 from ncc.run.plan import TrainPlan
 from tests.mains.commands import SYNC, TINY, ncc
 from tests.support.processes import eventually
@@ -176,7 +176,7 @@ def test_a_training_stands_in_a_table_under_the_name_of_its_folder(trained: Path
     few = ("seeds=1", "datapath=packetsim", "workers=1", "bounds=false", "out=o")
     done = ncc("evaluate", f"controller={trained},ncc", "scenario=rack", *tiny, *few, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert re.search(rf"{trained.name} +NCC\n", done.stdout)
+    assert re.search(rf"{trained.name} +NCC †\n", done.stdout)
     facts = [
         json.loads((tmp_path / f"o/packetsim/{name}/0/manifest.json").read_text())["facts"] for name in ("run", "ncc")
     ]

@@ -12,7 +12,7 @@ import pytest
 
 from ncc.agents.policy import load_policy, packaged_policy, save_policy
 from ncc.core.errors import ConfigError, NccError, ResultError, UnknownNameError
-from ncc.envs.entries import entry_names
+from ncc.envs.observation import entry_names
 from ncc.export import look, main
 from ncc.harness.controller import PolicyLimit
 from ncc.harness.manifest import provenance, read_manifest, seal

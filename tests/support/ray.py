@@ -53,7 +53,7 @@ def ray_here(ray_results: None) -> Iterator[str]:
     from ncc.agents.rllib.cluster import connected
 
     with short_folder() as folder:
-        private = connected(None, None, cpus=4)
+        private = connected(None, cpus=4)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(tempfile, "tempdir", str(folder))
             for name, value in PATIENT.items():

@@ -11,12 +11,12 @@ using namespace nb::literals;
 namespace
 {
 
-nb::dict RunPlain(const ncc::Spec &spec, int64_t stop_ns, bool measure_queues)
+nb::dict RunPlain(const ncc::Spec &spec, int64_t stop_ns)
 {
     ncc::PlainResult result;
     {
         nb::gil_scoped_release release;
-        result = ncc::RunPlain(spec, stop_ns, measure_queues);
+        result = ncc::RunPlain(spec, stop_ns);
     }
     std::vector<double> finish;
     for (int64_t ns : result.finish_ns) {
@@ -26,7 +26,6 @@ nb::dict RunPlain(const ncc::Spec &spec, int64_t stop_ns, bool measure_queues)
     out["finish_s"] = ncc::bind::Own(std::move(finish));
     out["dropped_pkts"] = ncc::bind::Own(std::move(result.dropped_pkts));
     out["marked_pkts"] = ncc::bind::Own(std::move(result.marked_pkts));
-    out["queue_mean_bytes"] = ncc::bind::Own(std::move(result.queue_mean_bytes));
     out["cpu_s"] = result.cpu_s;
     return out;
 }
@@ -38,6 +37,6 @@ NB_MODULE(_ns3, m)
     m.doc() = "ns-3 in process: see ncc.envs.ns3.datapath";
     ncc::bind::BindSpec(m);
     ncc::bind::BindNetwork<ncc::Network>(m);
-    m.def("run_plain", &RunPlain, "spec"_a, "stop_ns"_a, "measure_queues"_a = false);
+    m.def("run_plain", &RunPlain, "spec"_a, "stop_ns"_a);
     m.def("own_transports", &ncc::OwnTransports);
 }

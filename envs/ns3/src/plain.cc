@@ -26,7 +26,6 @@
 #include <algorithm>
 #include <ctime>
 #include <map>
-#include <memory>
 #include <stdexcept>
 
 namespace ncc
@@ -46,28 +45,10 @@ double CpuSeconds()
     return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// Time average of a queue disc's length.
-struct QueueMeter {
-    double integral = 0;
-    uint32_t bytes = 0;
-    int64_t since_ns = 0;
-
-    void Changed(uint32_t, uint32_t now_bytes)
-    {
-        const int64_t now_ns = Simulator::Now().GetTimeStep();
-        integral += static_cast<double>(bytes) * static_cast<double>(now_ns - since_ns);
-        since_ns = now_ns;
-        bytes = now_bytes;
-    }
-};
-
 class Program
 {
   public:
-    Program(const Spec &spec, bool measure_queues) : spec_(spec), routes_(spec), measure_queues_(measure_queues)
-    {
-        result_.finish_ns.assign(spec.flows.size(), -1);
-    }
+    explicit Program(const Spec &spec) : spec_(spec), routes_(spec) { result_.finish_ns.assign(spec.flows.size(), -1); }
 
     PlainResult Run(int64_t stop_ns)
     {
@@ -95,14 +76,12 @@ class Program
 
     const Spec &spec_;
     Routes routes_;
-    bool measure_queues_;
     PlainResult result_;
     NodeContainer nodes_;
     std::vector<Ipv4Address> address_;  // address of a host, by node
     std::vector<uint32_t> interface_;   // interface at its own end, by directed port
     std::vector<Ipv4Address> gateway_;  // address of the far end, by directed port
     std::vector<Ptr<QueueDisc>> discs_; // by directed port; null at host ends
-    std::vector<std::unique_ptr<QueueMeter>> meters_;
     std::vector<Ptr<Socket>> listeners_, senders_;
     std::vector<uint64_t> unsent_, received_;
     std::map<Address, uint32_t> flow_of_; // flow by the sender's address and port
@@ -121,7 +100,6 @@ void Program::Build()
     interface_.resize(n_ports);
     gateway_.resize(n_ports);
     discs_.resize(n_ports);
-    meters_.resize(n_ports);
     Ipv4AddressHelper addresses("10.0.0.0", "255.255.255.252");
     for (uint32_t i = 0; i < spec_.links.size(); ++i) {
         const LinkSpec &link = spec_.links[i];
@@ -183,11 +161,6 @@ void Program::Mark(const LinkSpec &link, uint32_t end, uint32_t port, Ptr<NetDev
         "LinkBandwidth", DataRateValue(DataRate(static_cast<uint64_t>(link.rate_bps))), "LinkDelay",
         TimeValue(NanoSeconds(static_cast<uint64_t>(link.delay_ns))));
     discs_[port] = control.Install(device).Get(0);
-    if (measure_queues_) {
-        meters_[port] = std::make_unique<QueueMeter>();
-        discs_[port]->TraceConnectWithoutContext("BytesInQueue",
-                                                 MakeCallback(&QueueMeter::Changed, meters_[port].get()));
-    }
 }
 
 // Makes the port with most hosts behind it a switch's default route, as look-up time is linear in the static routes.
@@ -274,28 +247,15 @@ void Program::Take(uint32_t flow, Ptr<Socket> socket)
 
 void Program::Collect()
 {
-    const auto elapsed_ns = static_cast<double>(std::max<int64_t>(Simulator::Now().GetTimeStep(), 1));
-    for (size_t port = 0; port < discs_.size(); ++port) {
-        int64_t dropped = 0, marked = 0;
-        double queue = 0;
-        if (discs_[port]) {
-            const QueueDisc::Stats &stats = discs_[port]->GetStats();
-            dropped = stats.nTotalDroppedPackets;
-            marked = stats.nTotalMarkedPackets;
-        }
-        if (meters_[port]) {
-            meters_[port]->Changed(0, 0);
-            queue = meters_[port]->integral / elapsed_ns;
-        }
-        result_.dropped_pkts.push_back(dropped);
-        result_.marked_pkts.push_back(marked);
-        result_.queue_mean_bytes.push_back(queue);
+    for (const Ptr<QueueDisc> &disc : discs_) {
+        result_.dropped_pkts.push_back(disc ? disc->GetStats().nTotalDroppedPackets : 0);
+        result_.marked_pkts.push_back(disc ? disc->GetStats().nTotalMarkedPackets : 0);
     }
 }
 
 } // namespace
 
-PlainResult RunPlain(const Spec &spec, int64_t stop_ns, bool measure_queues)
+PlainResult RunPlain(const Spec &spec, int64_t stop_ns)
 {
     TypeId type;
     if (spec.transport.rfind("ns3::", 0) != 0 || !TypeId::LookupByNameFailSafe(spec.transport, &type)) {
@@ -306,7 +266,7 @@ PlainResult RunPlain(const Spec &spec, int64_t stop_ns, bool measure_queues)
     SetDefaults(spec);
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(type));
     Config::SetDefault("ns3::TcpSocketBase::MaxSegLifetime", DoubleValue(1e-3)); // frees closed sockets soon
-    return Program(spec, measure_queues).Run(stop_ns);
+    return Program(spec).Run(stop_ns);
 }
 
 } // namespace ncc

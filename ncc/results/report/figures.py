@@ -14,8 +14,7 @@ from ncc.metrics.catalogue import CATALOGUE
 from ncc.results.captions import seeds_text
 from ncc.results.closeup import Drawing, busiest, closeup, run_of, windows_of
 from ncc.results.comparison import Comparison
-from ncc.results.evaluation import bound_points
-from ncc.results.held_out import FACT, held_out_figure
+from ncc.results.evaluation import CURVE, bound_points, held_out_figure
 from ncc.results.palette import label
 from ncc.results.plot import fct_by_size, learning_curve, slowdown_cdf
 from ncc.results.report.sources import Source, training_of
@@ -61,7 +60,7 @@ def curve_figure(source: Source) -> Drawing | None:
         return None
     learned_on = next(iter(training.config["datapath"]))
     shown, references = held_out_returns(source)
-    if fact := training.manifest.facts.get(FACT):
+    if fact := training.manifest.facts.get(CURVE):
         return held_out_figure(fact, f"{source.scenario.name} on {shown}")
     returns = ", ".join(f"{label(name)} {value:+.3f}" for name, value in references.items())
     title = f"Return while learning on {learned_on}"

@@ -18,7 +18,7 @@ from ncc.harness.results import EVALUATION, Evaluation, load_evaluation
 from ncc.harness.run import eval_flow_seed
 from ncc.results.comparison import base_scenario, compare
 from ncc.results.judgement import JSON, Judgement
-from ncc.run.learning import read_learning
+from ncc.run.folders import read_learning
 from ncc.run.plan import CONFIG
 
 TRAINING = "training"

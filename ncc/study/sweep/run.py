@@ -25,7 +25,7 @@ from ncc.harness.atomic import exclusive
 from ncc.harness.manifest import is_sealed, read_manifest
 from ncc.harness.progress import Bar
 from ncc.harness.signals import noted
-from ncc.run.learning import RECENT, read_learning
+from ncc.run.folders import RECENT, read_learning
 from ncc.run.plan import CONFIG
 from ncc.study.sweep.space import written
 from ncc.study.sweep.spec import RANKED, Sweep

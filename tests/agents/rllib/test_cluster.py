@@ -82,7 +82,7 @@ def test_no_cluster_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(cluster, "ray", NoRay())
     with (
         pytest.raises(ConfigError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'.*refused"),
-        connected("127.0.0.1:1", None, cpus=1),
+        connected("127.0.0.1:1", cpus=1),
     ):
         pass
 
@@ -116,7 +116,7 @@ def test_a_ray_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(cluster, "PAUSE_S", 0.0)
     with (
         pytest.raises(ConfigError, match=r"Ray did not start in 3 attempts \(the node is late\); wait"),
-        connected(None, None, cpus=1),
+        connected(None, cpus=1),
     ):
         pass
     assert tried == ["local"] * 3

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("ray", reason="rllib: ray is not installed (the extra rllib)")
 
 from ncc.harness.manifest import is_sealed
-from ncc.run.learning import read_learning
+from ncc.run.folders import read_learning
 from tests.mains.commands import TINY, command, ncc
 from tests.support.processes import eventually
 from tests.support.ray import left_behind, short_folder

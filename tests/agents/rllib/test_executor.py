@@ -60,7 +60,3 @@ def test_a_dead_run_and_an_error_are_named_and_what_is_done_is_kept(tmp_path: Pa
 def test_a_cluster_is_for_ray_only() -> None:
     with pytest.raises(ConfigError, match="address is for a Ray cluster: set executor=ray, or leave address out"):
         ExecutorSpec(address="auto")
-    with pytest.raises(ConfigError, match="wheel is for the workers of a cluster; set address, or leave wheel null"):
-        ExecutorSpec(executor="ray", wheel="nowhere.whl")
-    with pytest.raises(ConfigError, match=r"nowhere\.whl"):
-        ExecutorSpec(executor="ray", address="auto", wheel="nowhere.whl").load_executor()
