@@ -99,7 +99,7 @@ void Network::Arrive(uint32_t port)
     if (link.seen_by != kNone) [[unlikely]] {
         switches_.Reverse(link.seen_by, place);
     }
-    uint32_t next = connections().NextPort(engine_.packets()[place].packet);
+    uint32_t next = engine_.packets()[place].next_port;
     if (next == kAsk) [[unlikely]] {
         next = flows_.ChoosePort(place, link.wire.to);
     }

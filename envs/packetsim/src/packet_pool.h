@@ -22,7 +22,7 @@ struct alignas(64) InFlight {
     int64_t start_ps;   // start of its transmission
     int64_t joined_ns;  // time at which it joined the queue
     Packet packet;
-    uint32_t next_port; // port that it joins later (Network::JoinLater)
+    uint32_t next_port; // port that it joins next: beyond its link, or here (Network::JoinLater)
     uint32_t behind;    // the packet behind it in its list, or kNone
 };
 static_assert(sizeof(InFlight) == 64);
