@@ -95,9 +95,9 @@ bool Gates::Opens(uint32_t flow, int64_t now_ns, bool expected)
     Flow &state = flows_[flow];
     Gate &gate = gates_[state.gate];
     state.patient_until_ns = now_ns + patience_ns_ + queue_ns_;
-    state.unscheduled = hold_ && !expected && !gate.unscheduled && bytes_of_(flow).first <= mss_bytes_;
+    state.unscheduled = hold_ && !expected && !gate.unscheduled && (gate.at_once || FitsPacket(flow));
     gate.unscheduled |= state.unscheduled;
-    return !expected && !state.unscheduled;
+    return !expected && !(state.unscheduled && FitsPacket(flow));
 }
 
 void Gates::Sent(uint32_t flow, uint32_t ip_bytes)
@@ -190,8 +190,12 @@ void Gates::Arrived(uint32_t place, int64_t now_ns)
         Set(grant, now_ns);
         return;
     }
-    flows_[grant.flow].answer_ns = grant.start_ns;
-    Look(flows_[grant.flow].gate, now_ns);
+    Flow &flow = flows_[grant.flow];
+    Gate &gate = gates_[flow.gate];
+    flow.answer_ns = grant.start_ns;
+    gate.at_once = grant.start_ns <= now_ns;
+    gate.unscheduled &= !flow.unscheduled || flow.over;
+    Look(flow.gate, now_ns);
 }
 
 void Gates::Heard(uint32_t flow, int64_t now_ns)
@@ -205,7 +209,8 @@ void Gates::Heard(uint32_t flow, int64_t now_ns)
         }
         heard.push_back(flow);
         const bool by_syn = state.patient_until_ns == kNever; // or by its query
-        if (answers_.empty() || !hold_ || state.begun) {      // begun: by data
+        const bool answered = !state.begun || (state.unscheduled && !FitsPacket(flow)); // begun: by data
+        if (answers_.empty() || !hold_ || !answered) {
             return;
         }
         const int64_t start_ns = AnswerNs(flow, now_ns);
@@ -217,6 +222,8 @@ void Gates::Heard(uint32_t flow, int64_t now_ns)
         }
     }
 }
+
+bool Gates::FitsPacket(uint32_t flow) const { return bytes_of_(flow).first <= mss_bytes_; }
 
 double Gates::LeftBytes(uint32_t flow) const
 {

@@ -49,8 +49,9 @@ class Gates
     // Begins a flow. `rate_bps` is the rate that its query grants an answer, or 0 without such a grant.
     void Open(uint32_t flow, const FlowSpec &spec, double rate_bps);
     // Begins a flow without a SYN. Returns true if a note must tell its receiver; a full queue may drop that note. An
-    // `expected` flow needs none, since its receiver has asked for it. A held flow that fits one packet goes at once in
-    // place of its note, if no other such packet of its pair is under way.
+    // `expected` flow needs none, since its receiver has asked for it. A held flow begins at once if it fits one packet,
+    // which takes the place of its note, or if the last answer to a note of its pair let a flow begin at once. Only one
+    // flow of a pair does so at a time, until it is answered or over.
     bool Opens(uint32_t flow, int64_t now_ns, bool expected);
     // True if the flow may hand down a full packet. If not, it is woken when it may.
     bool Passes(uint32_t flow, int64_t now_ns);
@@ -90,7 +91,8 @@ class Gates
         TokenBucket bucket;
         Grant grant;
         uint32_t open = 0;               // flows that have begun and are not over
-        bool unscheduled = false;        // the packet of one of them goes in place of its note
+        bool unscheduled = false;        // one of them has begun without an answer, and has none yet
+        bool at_once = false;            // the last answer to a note let its flow begin at once
         int64_t alarm_ns = kNever;       // the armed one
         std::vector<uint32_t> waiting{}; // flows
         std::vector<uint32_t> heard{};   // flows
@@ -98,13 +100,14 @@ class Gates
     struct Flow {
         uint32_t gate = 0;
         bool begun = false, waits = false, over = false;
-        bool unscheduled = false; // its first packet takes the place of its note
+        bool unscheduled = false; // it begins without an answer
         int64_t heard_ns = kNever;
         int64_t answer_ns = kNever;        // start that its SYN or its note was answered with, until a grant comes
         int64_t patient_until_ns = kNever; // without an answer and a grant, it begins then
     };
 
     uint32_t NumberOf(uint32_t src, uint32_t dst);
+    bool FitsPacket(uint32_t flow) const;
     double LeftBytes(uint32_t flow) const; // payload that has not come, as far as the receiver knows
     int64_t AnswerNs(uint32_t flow, int64_t now_ns) const;
     int64_t HeldNs(const Flow &flow, int64_t now_ns) const; // until a held flow may begin; 0: it may

@@ -60,6 +60,19 @@ def test_a_note_is_answered_as_a_syn_is(simulator: Simulator) -> None:
     assert asked - at_once == pytest.approx(asked_s, abs=2e-8)
 
 
+def test_a_flow_begins_at_once_where_the_last_answer_let_one(simulator: Simulator) -> None:
+    """s2 is told to wait, so its next flow asks again; those of s0 and s1 do not wait for an answer."""
+    rounds = [flow(f"s{i}", "receiver", 50_000, i * 1e-7 + at_s) for at_s in (0, 5e-3) for i in range(3)]
+    made = fixed(SHALLOW, *rounds, period_s=1e-4, neighbourhoods="receivers", transport=OPEN)
+    answered = told(simulator, made, lambda *_: None, ANSWERS)
+    held = answered.column("held_flows")
+    assert held[:4].tolist() == held[50:54].tolist() == [[0, 0, 1]] * 3 + [[0, 0, 0]]
+    lone = fixed(SHALLOW, rounds[0], rounds[3], period_s=1e-4, neighbourhoods="receivers", transport=OPEN)
+    free, answered = (told(simulator, lone, lambda *_: None, stack) for stack in (FREE, ANSWERS))
+    assert answered.fct_s[1] == pytest.approx(free.fct_s[1], abs=2e-9)
+    assert answered.fct_s[0] > free.fct_s[0] + 2e-5, "the first one asks"
+
+
 def test_a_flow_of_one_packet_takes_the_place_of_its_note(simulator: Simulator) -> None:
     """Without starts in answers, it begins at once, and the next of its pair waits while it is under way."""
     sizes = {"s0": (1000, 1000), "s1": (1461,)}

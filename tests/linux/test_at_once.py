@@ -14,10 +14,10 @@ from ncc.envs.linux.datapath import LinuxDatapath
 from ncc.envs.linux.machine import namespace_cookie
 from ncc.envs.linux.shim import Shim
 from ncc.envs.linux.wake import FIELDS, Waker
-from tests.linux.gates import HOLDS, SenderSlots, burst, gates_of, run
+from tests.linux.gates import HOLDS, STAR, SenderSlots, burst, gates_of, run
 from tests.linux.lab import FOR_EVER_S
 from tests.linux.runs import TRANSPORT
-from tests.linux.spaces import spaces
+from tests.linux.spaces import say, spaces, wire
 from tests.support.linux import TRAFFIC, needs
 from tests.support.processes import PATIENCE_S, eventually
 
@@ -43,6 +43,7 @@ def test_only_flows_to_receivers_that_are_named_wait(family: socket.AddressFamil
             shim.beat()
             with socket.create_server((address, 0), family=family) as listener, socket.socket(family) as sender:
                 sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"ncc_test_named")
+                sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1400)
                 sender.bind((own, 0))
                 sender.connect(listener.getsockname())
                 sender.sendall(bytes(5000))
@@ -92,6 +93,68 @@ def test_a_flow_that_has_begun_does_not_wait_again() -> None:
         assert not shim.reports["held"].any()
         flow()
         assert eventually(shim.reports["held"].any)
+
+
+@needs(*TRAFFIC)
+def test_one_flow_of_one_packet_per_pair_of_hosts_goes_at_once() -> None:
+    """ACKs of the receiver go astray until the neighbour's right address is found; no timer expires meanwhile."""
+    own, peer, other = (f"10.7.0.{i}" for i in (1, 2, 3))
+    lines = (
+        wire("one", "two"),
+        "-n {0} link set one up gso_max_segs 1",
+        "-n {1} link set two up",
+        f"-n {{0}} address add {own}/32 dev one",
+        f"-n {{0}} route add 10.7.0.0/24 dev one src {own} rto_min 100s",
+        *(f"-n {{1}} address add {address}/24 dev two" for address in (peer, other)),
+    )
+    with ExitStack() as undo:
+        here, there = undo.enter_context(spaces("here", "there", lines=lines))
+        with namespaces.inside(there):
+            listeners = {at: undo.enter_context(socket.create_server((at, 0))) for at in (peer, other)}
+        undo.enter_context(namespaces.inside(here))
+        shim = undo.enter_context(Shim("dctcp", timeout_s=FOR_EVER_S, name="ncc_test_packet"))
+        shim.add_host(0, own, namespace_cookie())
+        shim.hosts["patience_ns"][0] = 10**15
+        shim.beat()
+
+        def connected(to: str) -> tuple[socket.socket, socket.socket]:
+            sender = undo.enter_context(socket.socket())
+            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"ncc_test_packet")
+            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sender.bind((own, 0))
+            sender.connect(listeners[to].getsockname())
+            receiver = undo.enter_context(listeners[to].accept()[0])
+            receiver.settimeout(PATIENCE_S)
+            return sender, receiver
+
+        def held() -> int:
+            return int(shim.reports["held"].sum())
+
+        (first, first_end), (second, second_end), (third, third_end), (far, far_end) = map(
+            connected, (peer, peer, peer, other)
+        )
+        mss = first.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+        say("-n", there, f"neigh replace {own} dev two lladdr 02:00:00:00:00:01 nud permanent")
+        third.sendall(bytes(mss + 1))
+        assert held() == 1, "it takes two packets, though it has written only one when the kernel first asks"
+        for sender, receiver, size in ((first, first_end, mss), (far, far_end, 100)):  # the second is of another pair
+            sender.sendall(bytes(size))
+            assert len(receiver.recv(size, socket.MSG_WAITALL)) == size
+        assert held() == 1
+        second.sendall(bytes(100))
+        assert held() == 2, "the first one's packet is not acknowledged"
+        first.sendall(bytes(1000))
+        assert held() == 3, "with what was sent it does not fit a packet"
+        say("-n", there, f"neigh del {own} dev two")
+        first_end.sendall(b"1")  # with an ACK
+        assert len(first_end.recv(1000, socket.MSG_WAITALL)) == 1000
+        assert eventually(lambda: mss + 1000 in shim.reports["delivered_bytes"])
+        assert held() == 2, "nothing wakes the others"
+        second_end.sendall(b"2")
+        assert len(second_end.recv(100, socket.MSG_WAITALL)) == 100, "another may go once the first is acknowledged"
+        third_end.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            third_end.recv(1)
 
 
 def let_go(shim: Shim, waker: Waker, address: str) -> None:
@@ -146,3 +209,17 @@ def test_flows_begin_at_once_while_their_receiver_says_so(datapath: LinuxDatapat
     _, records = run(datapath, scenario, HOLDS.replace(answer_frac=0.6))
     assert np.isfinite(records.flows.finish_s).all()
     assert datapath.facts["receivers"]["woken"] == 1, "the second waits"
+
+
+@needs(*TRAFFIC)
+def test_of_the_flows_of_a_pair_one_of_one_packet_needs_no_grant(datapath: LinuxDatapath) -> None:
+    """A round trip takes 20 ms, so that the first is not acknowledged when the second begins."""
+    flows = tuple(
+        Flow(start_s=0.0, src=src, dst="receiver", size_bytes=size)
+        for src, size in (("s0", 1000), ("s0", 1000), ("s1", 1000), ("s2", 3000))
+    )
+    transport = TRANSPORT.replace(min_rto_s=0.2, recovery="modern", connections_per_pair=2)
+    changed = {"topology": STAR.replace(delay_s=5e-3), "workload": (("fixed", Fixed(flows=flows)),)}
+    _, records = run(datapath, burst(transport=transport).replace(**changed), HOLDS)
+    assert np.isfinite(records.flows.finish_s).all()
+    assert datapath.facts["receivers"]["woken"] == 2, "the second of s0 and that of s2 wait"

@@ -62,7 +62,7 @@ struct ncc_report {
     ncc_u32 unused[2];
     ncc_u32 header_bytes; /* IP and TCP headers of a data packet */
     ncc_u32 acks;         /* number handled */
-    ncc_u32 held;         /* 1: nothing of the flow has left, because its receiver has not let it begin */
+    ncc_u32 held;         /* 1: data of the flow waits, because its receiver has not let it begin */
     /* State of the connection while `held`, in host order: user space wakes it by an ACK that repeats this. */
     ncc_u32 una, rcv_nxt;
     unsigned short port, peer_port;

@@ -26,7 +26,7 @@ enum bpf_map_type {
     BPF_MAP_TYPE_QUEUE = 22,
     BPF_MAP_TYPE_SK_STORAGE = 24,
 };
-enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1 << 10, BPF_SK_STORAGE_GET_F_CREATE = 1 };
+enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1 << 10, BPF_SK_STORAGE_GET_F_CREATE = 1, BPF_NOEXIST = 1 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -98,7 +98,7 @@ struct tcp_sock {
     struct tcp_options_received rx_opt;
     __u32 snd_wnd;
     __u32 snd_cwnd, snd_ssthresh;
-    __u32 snd_una, snd_nxt, write_seq, rcv_nxt, high_seq;
+    __u32 snd_una, snd_nxt, write_seq, pushed_seq, rcv_nxt, high_seq;
     __u32 packets_out, sacked_out, lost_out, retrans_out, max_packets_out;
     __u32 delivered, delivered_ce, lost;
     __u32 srtt_us;  /* times 8 */

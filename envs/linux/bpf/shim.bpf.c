@@ -35,7 +35,7 @@ char LICENSE[] SEC("license") = "GPL";
 static __always_inline struct shim_flow *shim_begin(struct sock *sk)
 {
     struct tcp_sock *tp = (struct tcp_sock *)sk;
-    struct ncc_source source = {.cookie = sk->__sk_common.skc_net.net->net_cookie, .address = shim_own(sk)};
+    struct ncc_source source = shim_source(sk);
     __u32 *host = bpf_map_lookup_elem(&addresses, &source);
     struct shim_flow *f = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
@@ -88,6 +88,7 @@ void BPF_PROG(shim_release, struct sock *sk)
 
     if (!f)
         return;
+    shim_scheduled(sk, f);
     shim_idle(f);
     shim_close_row(sk, f, bpf_ktime_get_ns());
     bpf_sk_storage_delete(&flows, sk); /* the socket may go on with another controller */
@@ -103,10 +104,12 @@ void BPF_PROG(shim_cong_control, struct sock *sk, __u32 ack, int flag, const str
 
     if (!f)
         return;
-    if (tp->packets_out || tp->write_seq != tp->snd_nxt)
+    if (tp->packets_out || tp->write_seq != tp->snd_nxt) {
         shim_busy(sk, f, now_ns);
-    else
+    } else {
+        shim_scheduled(sk, f);
         shim_idle(f);
+    }
     ++f->acks;
     shim_losses(sk, f, now_ns);
     shim_report_signal(sk, f, now_ns);

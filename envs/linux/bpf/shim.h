@@ -67,6 +67,7 @@ struct shim_flow {
     __u32 congested;           /* 1: a mark or a loss since it last began to send */
     __u32 begun;               /* 1: the flow may send: see shim_gate.h */
     __u64 held_ns;             /* when it first had to wait for that; 0: it has not */
+    __u64 unscheduled_ns;      /* end of its time as the unscheduled flow of its pair; 0: it is not that */
     __u32 signal;              /* a switch's last signal, kind * 256 + value; 0: none since the last ACK */
 };
 
@@ -129,6 +130,20 @@ struct {
     __type(value, __u32);
 } receivers SEC(".maps");
 
+/* The two ends of a flow. */
+struct shim_pair {
+    struct ncc_source own;
+    struct ncc_address peer;
+};
+
+/* Pair of hosts -> time until which one of its flows is unscheduled (shim_gate.h). */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, NCC_FLOWS_MAX);
+    __type(key, struct shim_pair);
+    __type(value, __u64);
+} unscheduled SEC(".maps");
+
 /* Free slots; user space fills the queue, and puts the slots of finished connections back. */
 struct {
     __uint(type, BPF_MAP_TYPE_QUEUE);
@@ -187,6 +202,11 @@ static __always_inline struct ncc_address shim_own(const struct sock *sk)
 static __always_inline struct ncc_address shim_peer(const struct sock *sk)
 {
     return SHIM_END(sk, skc_daddr, skc_v6_daddr);
+}
+
+static __always_inline struct ncc_source shim_source(const struct sock *sk)
+{
+    return (struct ncc_source){.cookie = sk->__sk_common.skc_net.net->net_cookie, .address = shim_own(sk)};
 }
 
 static __always_inline int shim_mapped(const struct ncc_address *a)

@@ -7,6 +7,10 @@
  * window does so, after 200 ms or more.
  *
  * A connection without a row is not held, because user space could not wake it.
+ *
+ * One flow of each pair of hosts does not wait if it fits one packet. It is unscheduled until it is acknowledged, but
+ * no longer than the host's patience, because the kernel may skip callbacks. If more is written than fits the packet,
+ * the rest waits.
  */
 #ifndef NCC_SHIM_GATE_H
 #define NCC_SHIM_GATE_H
@@ -38,6 +42,46 @@ static __always_inline int shim_waits(const struct sock *sk, const struct ncc_ho
     return waits && *(volatile __u32 *)waits;
 }
 
+/* Ends the time in which a flow is unscheduled. */
+static __always_inline void shim_scheduled(struct sock *sk, struct shim_flow *f)
+{
+    struct shim_pair pair = {.own = shim_source(sk), .peer = shim_peer(sk)};
+    __u64 *until_ns;
+
+    if (!f->unscheduled_ns)
+        return;
+    until_ns = bpf_map_lookup_elem(&unscheduled, &pair);
+    if (until_ns)
+        __sync_val_compare_and_swap(until_ns, f->unscheduled_ns, 0);
+    f->unscheduled_ns = 0;
+}
+
+/* Returns 1 if what a flow has sent and written fits one packet, and it is the unscheduled flow of its pair. */
+static __always_inline int shim_unscheduled(struct sock *sk, struct shim_flow *f, __u64 patience_ns, __u64 now_ns)
+{
+    const struct tcp_sock *tp = (const struct tcp_sock *)sk;
+    struct shim_pair pair = {.own = shim_source(sk), .peer = shim_peer(sk)};
+    __u32 bytes = tp->write_seq - tp->snd_una;
+    __u64 *until_ns, before_ns, end_ns = now_ns + patience_ns;
+    int taken;
+
+    /* The kernel also asks after the first full packet of a longer write, which it has not pushed yet. */
+    if (bytes > tp->mss_cache || (bytes == tp->mss_cache && tp->pushed_seq != tp->write_seq))
+        return 0;
+    if (f->unscheduled_ns > now_ns)
+        return 1;
+    until_ns = bpf_map_lookup_elem(&unscheduled, &pair);
+    if (until_ns) {
+        before_ns = *(volatile __u64 *)until_ns;
+        taken = before_ns <= now_ns && __sync_val_compare_and_swap(until_ns, before_ns, end_ns) == before_ns;
+    } else {
+        taken = !bpf_map_update_elem(&unscheduled, &pair, &end_ns, BPF_NOEXIST);
+    }
+    if (taken)
+        f->unscheduled_ns = end_ns;
+    return taken;
+}
+
 /* Holds back a flow that must wait. Called before every attempt to send. */
 static __always_inline void shim_gate(struct sock *sk, struct shim_flow *f)
 {
@@ -45,7 +89,7 @@ static __always_inline void shim_gate(struct sock *sk, struct shim_flow *f)
     struct ncc_host *h;
     struct ncc_report *r;
     __u64 patience_ns, now_ns;
-    int waits;
+    int may, waits;
 
     if ((f->begun && f->mark == sk->sk_mark) || tp->write_seq == tp->snd_nxt)
         return;
@@ -59,7 +103,8 @@ static __always_inline void shim_gate(struct sock *sk, struct shim_flow *f)
         f->held_ns = now_ns;
         shim_own_row(sk, f, now_ns);
     }
-    waits = shim_must_wait(f, h && shim_waits(sk, h) ? patience_ns : 0, now_ns);
+    may = !shim_must_wait(f, h && shim_waits(sk, h) ? patience_ns : 0, now_ns);
+    waits = !may && !shim_unscheduled(sk, f, patience_ns, now_ns);
     r = shim_row(f);
     if (r) {
         shim_begin_row(r);
@@ -72,9 +117,10 @@ static __always_inline void shim_gate(struct sock *sk, struct shim_flow *f)
         shim_end_row(r);
     }
     if (waits) {
-        tp->snd_cwnd = 0; /* the kernel reads it next; after any other write to it, this function is called again */
+        /* The kernel reads it next; after any other write to it, this function is called again. */
+        tp->snd_cwnd = tp->packets_out;
     } else {
-        f->begun = 1;
+        f->begun = may;
         shim_apply(sk, f, now_ns);
     }
 }
