@@ -30,10 +30,11 @@ class Connections
     Connection &operator[](uint32_t slot) { return connections_[slot]; }
     const Connection &operator[](uint32_t slot) const { return connections_[slot]; }
     Path &path(uint32_t slot) { return paths_[slot]; }
-    // Next port of a packet that has crossed a link. kNone: it is at its host; kAsk: its path does not fix the port.
+    // Port that a packet joins beyond the link that it crosses next. kNone: that leads to its host; kAsk: its path does
+    // not fix the port.
     uint32_t NextPort(const Packet &packet) const
     {
-        return packet.kind == Kind::kSignal ? kAsk : paths_[packet.connection].ports[packet.way()][packet.hop - 1];
+        return packet.kind == Kind::kSignal ? kAsk : paths_[packet.connection].ports[packet.way()][packet.hop];
     }
     uint32_t slot_of(uint32_t flow) const { return slot_of_flow_.at(flow); } // kNone: it is not live
     uint32_t flow_of(uint32_t slot) const { return connections_[slot].flow; }

@@ -103,7 +103,6 @@ class Engine
             const InFlight &head = pool_[link.packets.front()];
             scheduler_.Push({head.arrival_ns, head.word});
         }
-        ++pool_[place].packet.hop;
         return place;
     }
 

@@ -150,21 +150,27 @@ ncc_cc_conn Flows::Conn(uint32_t slot)
     return conn;
 }
 
-void Flows::Send(const Packet &packet)
+uint32_t Flows::Make(uint32_t slot, Kind kind, uint32_t ip_bytes)
 {
-    Connection &connection = connections_[packet.connection];
-    ++connection.in_network;
     ++sent_;
-    network_.nic(packet.to_receiver() ? connection.src : connection.dst).Send(network_.engine().packets().Take(packet));
+    if (slot != kNone) [[likely]] {
+        ++connections_[slot].in_network;
+    }
+    const uint32_t place = network_.packets().Take();
+    Packet &packet = network_.packets().header(place);
+    packet = {};
+    packet.connection = slot;
+    packet.sack = kNone;
+    packet.ip_bytes = static_cast<uint16_t>(ip_bytes);
+    packet.kind = kind;
+    return place;
 }
 
-uint32_t Flows::Start(const Packet &packet)
+void Flows::Send(uint32_t place)
 {
-    ++sent_;
-    if (packet.connection != kNone) {
-        ++connections_[packet.connection].in_network;
-    }
-    return network_.engine().packets().Take(packet);
+    const Packet &packet = network_.packets().header(place);
+    const Connection &connection = connections_[packet.connection];
+    network_.nic(packet.to_receiver() ? connection.src : connection.dst).Send(place);
 }
 
 bool Flows::HasRoom(uint32_t slot) const
@@ -175,11 +181,9 @@ bool Flows::HasRoom(uint32_t slot) const
 
 void Flows::SendMessage(uint32_t flow, bool to_receiver, uint32_t place)
 {
-    Packet packet{};
-    packet.connection = connections_.slot_of(flow);
-    packet.sack = place;
-    packet.ip_bytes = static_cast<uint16_t>(Gates::kMessageBytes);
-    packet.kind = to_receiver ? Kind::kNote : Kind::kGrant;
+    const Kind kind = to_receiver ? Kind::kNote : Kind::kGrant;
+    const uint32_t packet = Make(connections_.slot_of(flow), kind, Gates::kMessageBytes);
+    network_.packets().header(packet).sack = place;
     ++messages_;
     Send(packet);
 }

@@ -41,7 +41,10 @@ class Flows : public Run
 
     // Called by TCP
     ncc_cc_conn Conn(uint32_t slot); // constants of a connection, for its controller
-    void Send(const Packet &packet);
+    // Makes a packet of a connection (kNone: of none), without SACK blocks and otherwise zero. It stays at the place
+    // that is returned: fill it in there, and send it.
+    uint32_t Make(uint32_t slot, Kind kind, uint32_t ip_bytes);
+    void Send(uint32_t place);                  // from its host
     bool HasRoom(uint32_t slot) const;          // for one more packet
     void SendNote(uint32_t slot);               // to the receiver of a flow that begins without a SYN
     bool Holds(uint32_t slot, uint32_t number); // a packet that has not left its host
@@ -54,7 +57,6 @@ class Flows : public Run
     void QueueShrank(uint32_t slot);
 
     // Called by switches
-    uint32_t Start(const Packet &packet); // a packet that no host sends; returns its place
     // Next port of a packet that has come to this node, if its path does not fix the port; kNone: there is none.
     uint32_t ChoosePort(uint32_t place, uint32_t node);
     uint32_t WayBack(uint32_t node, uint32_t slot) const; // port to a flow's sender

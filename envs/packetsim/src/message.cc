@@ -32,41 +32,40 @@ struct Host {
     void Received(uint32_t slot) { flows.Received(slot); }
     void Acknowledged(uint32_t slot) { flows.Acknowledged(slot); }
 
-    Packet Made(const MessageFlow &flow, const ncc_tp_packet &content, Kind kind, uint32_t ip_bytes)
+    uint32_t Make(const MessageFlow &flow, const ncc_tp_packet &content, Kind kind, uint32_t ip_bytes)
     {
-        Packet packet{};
-        packet.connection = flow.slot;
+        const uint32_t place = flows.Make(flow.slot, kind, ip_bytes);
+        Packet &packet = network.packets().header(place);
         packet.number = content.number;
         packet.sack = flows.connections().extras().Take();
-        packet.ip_bytes = static_cast<uint16_t>(ip_bytes);
-        packet.kind = kind;
         packet.prio = static_cast<uint8_t>(content.prio);
         packet.message = true;
         flows.connections().extras()[packet.sack].content = content;
-        return packet;
+        return place;
     }
     void SendData(const MessageFlow &flow, const ncc_tp_packet &content)
     {
         const uint32_t payload_bytes = flow.PayloadBytes(content.number);
-        Packet packet = Made(flow, content, Kind::kData, payload_bytes + kHeaderBytes);
+        const uint32_t place = Make(flow, content, Kind::kData, payload_bytes + kHeaderBytes);
+        Packet &packet = network.packets().header(place);
         packet.window = (content.flags & NCC_TP_EXPENDABLE) != 0 ? kExpendable : 0;
         packet.ecn_capable = (content.flags & NCC_TP_ECT) != 0;
         packet.retransmission = (content.flags & NCC_TP_AGAIN) != 0;
         packet.fin = content.number + 1 == flow.pkts;
         flows.Tag(packet, flow.flow, static_cast<uint64_t>(content.number) * flow.mss_bytes, payload_bytes);
-        flows.Send(packet);
+        flows.Send(place);
     }
     void SendWord(const MessageFlow &flow, const ncc_tp_packet &content, bool to_receiver, uint8_t marks)
     {
         const Kind kind = to_receiver ? Kind::kWordToReceiver : Kind::kWordToSender;
-        Packet packet = Made(flow, content, kind, NCC_TP_SAY_BYTES);
-        packet.window = marks;
+        const uint32_t place = Make(flow, content, kind, NCC_TP_SAY_BYTES);
+        network.packets().header(place).window = marks;
         if ((marks & kInShaped) == 0) {
-            flows.Send(packet);
+            flows.Send(place);
             return;
         }
         const Connection &connection = flows.connections()[flow.slot];
-        network.nic(to_receiver ? connection.src : connection.dst).SendShaped(flows.Start(packet));
+        network.nic(to_receiver ? connection.src : connection.dst).SendShaped(place);
     }
 };
 

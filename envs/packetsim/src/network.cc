@@ -28,7 +28,15 @@ Network::Network(const Spec &spec)
 void Network::RunUntil(int64_t end_ns)
 {
     engine_.CheckOrder();
-    engine_.RunUntil(end_ns, [this](const Event &event) { Handle(event); });
+    engine_.RunUntil(end_ns, [this](const Event &event) {
+        if (KindOf(event.word) == EventKind::kArrival) [[likely]] {
+            Arrive(IndexOf(event.word));
+        } else if (KindOf(event.word) == EventKind::kWire) {
+            nic(IndexOf(event.word)).WireFree();
+        } else {
+            Handle(event);
+        }
+    });
 }
 
 void Network::Handle(const Event &event)
@@ -91,7 +99,7 @@ void Network::Arrive(uint32_t port)
     if (link.seen_by != kNone) [[unlikely]] {
         switches_.Reverse(link.seen_by, place);
     }
-    uint32_t next = connections().NextPort(engine_.packets()[place].packet);
+    uint32_t next = engine_.packets()[place].next_port;
     if (next == kAsk) [[unlikely]] {
         next = flows_.ChoosePort(place, link.wire.to);
     }

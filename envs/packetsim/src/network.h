@@ -66,6 +66,9 @@ class Network : public Stepped<Network>
     }
     [[gnu::always_inline]] int64_t Transmit(uint32_t port, uint32_t place, int64_t start_ps)
     {
+        InFlight &entry = packets()[place];
+        entry.next_port = connections().NextPort(entry.packet); // now, as at its arrival everything would wait for it
+        ++entry.packet.hop;
         return engine_.Transmit(port, place, start_ps);
     }
     void LeftHost(uint32_t place) { flows_.LeftHost(place); }

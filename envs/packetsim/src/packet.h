@@ -42,7 +42,7 @@ struct Packet {
     // kSynAck, kAck: receive window as in the TCP header (RFC 7323 section 2); kSignal: its kind; message: MessageMark
     uint16_t window;
     uint32_t rank; // kData: of its tag (flow_tag.h); 0: most urgent
-    uint8_t hop;   // links crossed so far
+    uint8_t hop;   // links that it has crossed or is crossing
     Kind kind;
     uint8_t prio; // kData: class of its tag
     bool ecn_capable : 1;

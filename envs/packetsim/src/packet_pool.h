@@ -22,7 +22,7 @@ struct alignas(64) InFlight {
     int64_t start_ps;   // start of its transmission
     int64_t joined_ns;  // time at which it joined the queue
     Packet packet;
-    uint32_t next_port; // port that it joins later (Network::JoinLater)
+    uint32_t next_port; // port that it joins next: beyond its link, or here (Network::JoinLater)
     uint32_t behind;    // the packet behind it in its list, or kNone
 };
 static_assert(sizeof(InFlight) == 64);
@@ -42,7 +42,7 @@ class PacketPool
     // The link by which a packet has come, while it is at a switch; kNoLink: none.
     uint32_t came_by(uint32_t place) const { return IndexOf(places_[place].word); }
 
-    uint32_t Take(const Packet &packet)
+    uint32_t Take()
     {
         uint32_t place = free_;
         if (place == kNone) [[unlikely]] {
@@ -51,7 +51,6 @@ class PacketPool
         } else {
             free_ = places_[place].behind;
         }
-        places_[place].packet = packet;
         return place;
     }
     void Release(uint32_t place)

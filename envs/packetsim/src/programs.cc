@@ -59,16 +59,11 @@ void Network::JoinLater(uint32_t port, uint32_t place, int64_t delay_ns)
 // The packet joins a port of this switch after what happens now.
 void Network::SendSignal(uint32_t port, uint32_t about, const ncc_cc_signal &signal)
 {
-    Packet packet{};
-    packet.connection = engine_.packets()[about].packet.connection;
-    packet.number = signal.value;
-    packet.sack = kNone;
-    packet.ip_bytes = NCC_SW_SIGNAL_BYTES;
-    packet.window = static_cast<uint16_t>(signal.kind);
-    packet.kind = Kind::kSignal;
-    const uint32_t place = flows_.Start(packet);
-    engine_.packets()[place].word = PacketPool::kNoLink;
-    JoinLater(flows_.WayBack(spec_.node_of(port), packet.connection), place, 0);
+    const uint32_t slot = packets().slot(about), place = flows_.Make(slot, Kind::kSignal, NCC_SW_SIGNAL_BYTES);
+    packets().header(place).number = signal.value;
+    packets().header(place).window = static_cast<uint16_t>(signal.kind);
+    packets()[place].word = PacketPool::kNoLink;
+    JoinLater(flows_.WayBack(spec_.node_of(port), slot), place, 0);
 }
 
 void Network::WriteHop(uint32_t place, const ncc_cc_hop &hop)
@@ -92,12 +87,10 @@ void Network::LowerWindow(uint32_t place, uint64_t window_bytes)
 
 void Network::SendPause(uint32_t port, bool on)
 {
-    Packet frame{};
-    frame.connection = frame.sack = kNone;
-    frame.number = on;
-    frame.ip_bytes = NCC_SW_PAUSE_BYTES;
+    const uint32_t place = flows_.Make(kNone, Kind::kSyn, NCC_SW_PAUSE_BYTES);
+    packets().header(place).number = on;
     const int64_t start_ps = std::max(engine_.link(port).free_ps, now_ns() * kPsPerNs);
-    engine_.Transmit(port, flows_.Start(frame), start_ps);
+    engine_.Transmit(port, place, start_ps);
 }
 
 } // namespace ncc::packetsim

@@ -26,12 +26,7 @@ void TcpSendingEnd::Syn()
     constexpr uint32_t kMaxDoublings = 16;
     s_.rto_ns = config_.initial_rto_ns << std::min(s_.syns, kMaxDoublings);
     ++s_.syns;
-    Packet packet{};
-    packet.connection = slot_;
-    packet.sack = kNone;
-    packet.ip_bytes = static_cast<uint16_t>(config_.syn_bytes);
-    packet.kind = Kind::kSyn;
-    network_.flows().Send(packet);
+    network_.flows().Send(network_.flows().Make(slot_, Kind::kSyn, config_.syn_bytes));
     network_.engine().Arm(s_.retransmit, TimerKind::kRetransmit, slot_, s_.rto_ns);
 }
 
@@ -46,12 +41,7 @@ void TcpSendingEnd::SynAck(const Packet &packet)
     // Measured from the first SYN, even if this answers a later one, as in ns-3 (against RFC 6298 section 3).
     AddSample(network_.now_ns() - s_.syn_ns);
     Establish();
-    Packet ack{};
-    ack.connection = slot_;
-    ack.sack = kNone;
-    ack.ip_bytes = kHeaderBytes;
-    ack.kind = Kind::kOpenAck;
-    network_.flows().Send(ack);
+    network_.flows().Send(network_.flows().Make(slot_, Kind::kOpenAck, kHeaderBytes));
     SendPending();
 }
 
@@ -234,12 +224,9 @@ void TcpSendingEnd::SendData(uint32_t number, bool probe)
         s_.sent[number] = static_cast<uint64_t>(network_.now_ns()) << Sent::kTimeShift;
         ++s_.nxt;
     }
-    Packet packet{};
-    packet.connection = slot_;
+    const uint32_t place = network_.flows().Make(slot_, Kind::kData, payload_bytes + kHeaderBytes);
+    Packet &packet = network_.packets().header(place);
     packet.number = number;
-    packet.sack = kNone;
-    packet.ip_bytes = static_cast<uint16_t>(payload_bytes + kHeaderBytes);
-    packet.kind = Kind::kData;
     // RFC 3168 keeps retransmissions out of ECN; with DCTCP they take part, as in Linux.
     packet.ecn_capable = config_.ecn == NCC_CC_ECN_DCTCP || (config_.ecn == NCC_CC_ECN_CLASSIC && !retransmission);
     packet.retransmission = retransmission;
@@ -261,7 +248,7 @@ void TcpSendingEnd::SendData(uint32_t number, bool probe)
         }
     }
     network_.flows().SentData(connection_.flow, packet.ip_bytes);
-    network_.flows().Send(packet);
+    network_.flows().Send(place);
 }
 
 } // namespace ncc::packetsim

@@ -62,9 +62,10 @@ class TcpReceivingEnd
         constexpr unsigned kMaxDoublings = 16;
         const unsigned doublings = std::min<unsigned>(r_.syn_acks, kMaxDoublings);
         r_.syn_acks = static_cast<uint8_t>(doublings + 1);
-        Packet packet = Empty(Kind::kSynAck, config_.syn_bytes);
-        packet.window = static_cast<uint16_t>(std::min(config_.receive_buffer_bytes, kMaxUnscaledWindow));
-        network_.flows().Send(packet);
+        const uint32_t place = network_.flows().Make(slot_, Kind::kSynAck, config_.syn_bytes);
+        network_.packets().header(place).window =
+            static_cast<uint16_t>(std::min(config_.receive_buffer_bytes, kMaxUnscaledWindow));
+        network_.flows().Send(place);
         if (!r_.delayed_ack.on()) {
             network_.engine().Arm(r_.delayed_ack, TimerKind::kDelayedAck, slot_, config_.initial_rto_ns << doublings);
         }
@@ -76,7 +77,8 @@ class TcpReceivingEnd
     {
         r_.delayed_ack.Cancel();
         r_.unacked = 0;
-        Packet packet = Empty(Kind::kAck, kHeaderBytes);
+        const uint32_t place = network_.flows().Make(slot_, Kind::kAck, kHeaderBytes);
+        Packet &packet = network_.packets().header(place);
         packet.number = r_.next;
         packet.echo = r_.echo;
         packet.window = Window(fresh_pkts);
@@ -98,20 +100,10 @@ class TcpReceivingEnd
             network_.connections().sacks()[packet.sack].trimmed = config_.sack ? trimmed : kNone;
             network_.connections().sacks()[packet.sack].telemetry = std::exchange(r_.telemetry, kNone);
         }
-        network_.flows().Send(packet);
+        network_.flows().Send(place);
     }
 
   private:
-    Packet Empty(Kind kind, uint32_t ip_bytes) const
-    {
-        Packet packet{};
-        packet.connection = slot_;
-        packet.sack = kNone;
-        packet.ip_bytes = static_cast<uint16_t>(ip_bytes);
-        packet.kind = kind;
-        return packet;
-    }
-
     uint16_t Window(uint32_t fresh_pkts) const
     {
         uint64_t fresh_bytes = static_cast<uint64_t>(fresh_pkts) * config_.mss_bytes;
