@@ -208,7 +208,7 @@ void Gates::Heard(uint32_t flow, int64_t now_ns)
             edges_.push_back(state.gate);
         }
         heard.push_back(flow);
-        const bool by_syn = state.patient_until_ns == kNever; // or by its query
+        const bool by_syn = state.patient_until_ns == kNever;                           // or by its query
         const bool answered = !state.begun || (state.unscheduled && !FitsPacket(flow)); // begun: by data
         if (answers_.empty() || !hold_ || !answered) {
             return;

@@ -49,9 +49,9 @@ class Gates
     // Begins a flow. `rate_bps` is the rate that its query grants an answer, or 0 without such a grant.
     void Open(uint32_t flow, const FlowSpec &spec, double rate_bps);
     // Begins a flow without a SYN. Returns true if a note must tell its receiver; a full queue may drop that note. An
-    // `expected` flow needs none, since its receiver has asked for it. A held flow begins at once if it fits one packet,
-    // which takes the place of its note, or if the last answer to a note of its pair let a flow begin at once. Only one
-    // flow of a pair does so at a time, until it is answered or over.
+    // `expected` flow needs none, since its receiver has asked for it. A held flow begins at once if it fits one
+    // packet, which takes the place of its note, or if the last answer to a note of its pair let a flow begin at once.
+    // Only one flow of a pair does so at a time, until it is answered or over.
     bool Opens(uint32_t flow, int64_t now_ns, bool expected);
     // True if the flow may hand down a full packet. If not, it is woken when it may.
     bool Passes(uint32_t flow, int64_t now_ns);
