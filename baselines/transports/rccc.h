@@ -166,7 +166,7 @@ NCC_CC_FN ncc_u64 rccc_turn(struct rccc_host *h, const ncc_u64 *p, const struct 
         t->o[0].urgency = now_ns | RCCC_LATER;
     else
         t->o[0].urgency = NCC_TP_OFF;
-    /* At least 1 ns, also where the line carries the credited packets in less; or all credits would leave at once. */
+    /* At least 1 ns, so that credits on very fast lines do not all leave at one instant. */
     return ncc_max_u64(pkts * NCC_NS_PER_S * 1000 * t->f->wire_bytes / (t->f->line_bytes_per_s * p[RCCC_PACE]), 1);
 }
 

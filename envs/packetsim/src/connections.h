@@ -30,8 +30,8 @@ class Connections
     Connection &operator[](uint32_t slot) { return connections_[slot]; }
     const Connection &operator[](uint32_t slot) const { return connections_[slot]; }
     Path &path(uint32_t slot) { return paths_[slot]; }
-    // Port that a packet joins beyond the link that it crosses next. kNone: that leads to its host; kAsk: its path does
-    // not fix the port.
+    // Port that a packet joins at the end of its next link. kNone: that link leads to its host; kAsk: the packet's path
+    // does not fix the port.
     uint32_t NextPort(const Packet &packet) const
     {
         return packet.kind == Kind::kSignal ? kAsk : paths_[packet.connection].ports[packet.way()][packet.hop];

@@ -41,8 +41,8 @@ class Flows : public Run
 
     // Called by TCP
     ncc_cc_conn Conn(uint32_t slot); // constants of a connection, for its controller
-    // Makes a packet of a connection (kNone: of none), without SACK blocks and otherwise zero. It stays at the place
-    // that is returned: fill it in there, and send it.
+    // Makes a packet of a connection (kNone: of none), without SACK blocks and otherwise zero, and returns its place in
+    // the pool. The caller fills it in at that place.
     uint32_t Make(uint32_t slot, Kind kind, uint32_t ip_bytes);
     void Send(uint32_t place);                  // from its host
     bool HasRoom(uint32_t slot) const;          // for one more packet
